@@ -6,10 +6,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Agreed reports whether every replica of the work queue is there and has all of
-// it, and every stream, and consumer of the queue, has a leader: the servers are
-// whole again after a fault. It asks for each stream within one
-// timeout, so it is for tests, with some hundreds of them.
+// Agreed reports whether the servers have recovered from a fault: every replica of the work queue is current, and
+// every stream, and every consumer of the queue, has a leader. It requests the state of each stream within one
+// timeout, so it is for tests, with some hundreds of streams.
 func (b *Bus) Agreed(ctx context.Context) bool {
 	once, cancel := b.timeout(ctx)
 	defer cancel()
@@ -23,7 +22,7 @@ func (b *Bus) Agreed(ctx context.Context) bool {
 		}
 		left[name] = true
 	}
-	for info, err := range listStreams[jetstream.StreamInfo](once, b, apiStreamList, "") { // without those that nobody leads
+	for info, err := range listStreams[jetstream.StreamInfo](once, b, apiStreamList, "") { // without the streams that have no leader
 		if err != nil {
 			return false
 		}

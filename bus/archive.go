@@ -15,21 +15,20 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// archived is a session's entry in the stream of archives: the runs of its
-// history that no stream holds any more. It is the truth about them, so it is
-// read from the leader and replaced by revision only.
-type archived struct {
-	Last     events.Seq `msgpack:"q"`
-	Stream   string     `msgpack:"s"`           // that was archived last; it is sealed, or deleted
-	Next     string     `msgpack:"n,omitempty"` // stream that goes on after Last, from 1 on where Last is 0; empty: the session is cold
-	Runs     []run      `msgpack:"r"`           // in order, without holes, from sequence 1 on
-	Erased   Tombstone  `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
-	Revision uint64     `msgpack:"-"`           // 0: the session has no entry
-	Put      time.Time  `msgpack:"-"`           // when the server took the entry
+// archiveEntry is a session's entry in the stream of archives: the part of its history that is in no stream any more.
+// It is read from the leader, and replaced by revision only.
+type archiveEntry struct {
+	Last     events.Seq   `msgpack:"q"`
+	Stream   string       `msgpack:"s"`           // archived last; it is sealed or deleted
+	Next     string       `msgpack:"n,omitempty"` // stream that continues after Last, from 1 on where Last is 0; empty: the session is cold
+	Runs     []archiveRun `msgpack:"r"`           // in order, without holes, from sequence 1 on
+	Erased   Tombstone    `msgpack:"x,omitempty"` // of an erased session, whose runs are to be removed
+	Revision uint64       `msgpack:"-"`           // 0: the session has no entry
+	PutAt    time.Time    `msgpack:"-"`           // when the server stored the entry
 }
 
-// run is one archive file (package events): in the entry where it is small, else in a blob.
-type run struct {
+// archiveRun is one archive file (package events). A small file is in the entry, a larger one in a blob.
+type archiveRun struct {
 	First events.Seq     `msgpack:"f"`
 	Last  events.Seq     `msgpack:"l"`
 	File  []byte         `msgpack:"d,omitempty"`
@@ -37,40 +36,40 @@ type run struct {
 }
 
 const (
-	// maxInline is how large the files within an entry are together at most:
-	// most sessions cost one message when they are cold.
+	// maxInline bounds the files of one entry together, in bytes: most cold sessions cost one message.
 	maxInline = 512 << 10
-	// maxRun is how much of commits one file takes.
+	// maxRun is the size of the commits, in bytes, at which a file ends.
 	maxRun = 32 << 20
 )
 
-func (b *Bus) archived(ctx context.Context, session events.SessionID) (row archived, err error) {
+// readEntry reads a session's entry from the leader. A session without one has the zero entry.
+func (b *Bus) readEntry(ctx context.Context, session events.SessionID) (row archiveEntry, err error) {
 	if b.archives == nil {
-		return archived{}, nil
+		return archiveEntry{}, nil
 	}
 	err = b.retry(ctx, "look into archives", func(ctx context.Context) error {
 		msg, err := b.archives.GetLastMsgForSubject(ctx, b.names.archive(session))
 		if err != nil {
 			return err
 		}
-		row = archived{}
+		row = archiveEntry{}
 		if err := events.DecodePayload(msg.Data, &row); err != nil {
 			return fmt.Errorf("archives of session %s: %w", session, err)
 		}
-		row.Revision, row.Put = msg.Sequence, msg.Time
+		row.Revision, row.PutAt = msg.Sequence, msg.Time
 		return nil
 	})
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return archived{}, nil
-	case isNoAsset(err): // what is cold may still be somewhere
+		return archiveEntry{}, nil
+	case isNoAsset(err): // cold sessions may still exist
 		err = fmt.Errorf("%w: the server lacks the stream of archives; a node that starts makes it", events.ErrOutcomeUnknown)
 	}
 	return row, err
 }
 
-// putArchived replaces the entry, and moves its revision on. [ErrStale]: somebody was first.
-func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *archived) error {
+// putEntry replaces the entry, and updates its revision. [ErrStale]: another process replaced it first.
+func (b *Bus) putEntry(ctx context.Context, session events.SessionID, row *archiveEntry) error {
 	data, err := events.EncodePayload(row)
 	if err != nil {
 		return err
@@ -89,7 +88,7 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 			row.Revision = ack.Sequence
 			return nil
 		case errors.Is(err, events.ErrMoved):
-			return ErrStale // also where an earlier try landed: looking again finds it
+			return ErrStale // also where an earlier try was stored: the caller reads the entry again
 		case !isUnknown(err):
 			return err
 		}
@@ -99,10 +98,9 @@ func (b *Bus) putArchived(ctx context.Context, session events.SessionID, row *ar
 	}
 }
 
-// Archive seals a hot session's stream and writes it to archive files; then
-// [Bus.Discard] is due. It may be repeated, and by any
-// number at once; what one that died left undone is done. A session that moved
-// past at is not sealed: [events.ConflictError]. A sealed one is archived wherever it ends.
+// Archive seals a hot session's stream and writes it to archive files. [Bus.Discard] is the next step. Calls may be
+// repeated and may overlap; a call completes the steps of one that died. A session that does not end at `at` is not
+// sealed: [events.ConflictError]. A sealed session is archived at any end.
 func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.Seq) error {
 	for try := 1; ; try++ {
 		err := b.archive(ctx, session, at)
@@ -125,12 +123,12 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 	}
 	err = b.seal(ctx, session, &p, &at)
 	if errors.Is(err, events.ErrNoSession) {
-		return ErrStale // somebody else archived it
+		return ErrStale
 	}
 	if err != nil {
 		return err
 	}
-	row, err := b.archived(ctx, session)
+	row, err := b.readEntry(ctx, session)
 	if err != nil {
 		return err
 	}
@@ -139,7 +137,7 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 		return err
 	case p.stream == "" || p.stream == row.Stream:
 		return nil
-	case !p.sealed, p.last < at: // somebody else archived it, and it is hot again; or who answers is behind
+	case !p.sealed, p.last < at: // another process archived it, and it is hot again; or the server that answered is behind
 		return ErrStale
 	}
 	if p.last > row.Last {
@@ -153,15 +151,15 @@ func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.S
 		}
 	}
 	row.Stream, row.Next = p.stream, ""
-	return b.putArchived(ctx, session, &row)
+	return b.putEntry(ctx, session, &row)
 }
 
-// Discard makes a session cold that was archived: what is kept is read back and
-// compared with its stream, which is then deleted. Where they differ that stays, with an error.
+// Discard makes an archived session cold. It reads the archive back, compares it with the stream, and deletes the
+// stream. Where they differ, the stream stays: [events.ErrMalformed].
 func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
-	row, err := b.archived(ctx, session)
+	row, err := b.readEntry(ctx, session)
 	if err == nil && row.Revision != 0 {
-		err = b.clear(ctx, session, row)
+		err = b.removeArchivedStreams(ctx, session, row)
 	}
 	if err != nil {
 		return fmt.Errorf("discard stream of %s: %w", session, err)
@@ -169,9 +167,9 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 	return nil
 }
 
-// seal lets the stream of a hot session take no more appends, if it ends at end
-// or end is nil. The session has an entry before that names the stream: see [Bus.remake].
-func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, end *events.Seq) error {
+// seal stops appends to the stream of a hot session, if the stream ends at end or end is nil. The entry names the
+// stream first: see [Bus.recreateStream].
+func (b *Bus) seal(ctx context.Context, session events.SessionID, p *location, end *events.Seq) error {
 	info, err := b.streamInfo(ctx, p.stream)
 	if err != nil {
 		return err
@@ -182,12 +180,12 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, end 
 	if last := events.Seq(info.State.LastSeq); end != nil && *end != last {
 		return &events.ConflictError{Session: session, Expected: *end, Last: last}
 	}
-	p.cold, err = b.archived(ctx, session)
+	p.entry, err = b.readEntry(ctx, session)
 	switch {
-	case err == nil && p.cold.Revision == 0:
-		p.cold.Next = p.stream
-		err = b.putArchived(ctx, session, &p.cold)
-	case err == nil && !p.cold.Erased.IsZero(): // meanwhile: it keeps its tombstone
+	case err == nil && p.entry.Revision == 0:
+		p.entry.Next = p.stream
+		err = b.putEntry(ctx, session, &p.entry)
+	case err == nil && !p.entry.Erased.IsZero(): // erased meanwhile: the tombstone stays
 		err = ErrStale
 	}
 	if err != nil {
@@ -205,15 +203,15 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *place, end 
 	return err
 }
 
-// writeRuns writes what the stream holds, together with what the last entry
-// kept inline while that stays small.
-func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *archived, p place) ([]run, error) {
+// writeRuns writes the stream to archive files. The last file of the entry is written again with it, while that file
+// is small.
+func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *archiveEntry, p location) ([]archiveRun, error) {
 	from := p.first
 	if n := len(row.Runs); n > 0 && row.Runs[n-1].Blob.IsZero() {
 		from = row.Runs[n-1].First
 		row.Runs = row.Runs[:n-1]
 	}
-	var list []run
+	var list []archiveRun
 	for from <= p.last {
 		r, err := b.writeRun(ctx, session, from, p.last)
 		if err != nil {
@@ -224,20 +222,20 @@ func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *arch
 	return list, nil
 }
 
-// writeRun writes the file of the commits from a sequence on, to last at most.
-func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last events.Seq) (run, error) {
+// writeRun writes one file of the commits from `from` to `last` at most.
+func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last events.Seq) (archiveRun, error) {
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, session, from)
 	if err != nil {
-		return run{}, err
+		return archiveRun{}, err
 	}
-	r, size := run{First: from}, 0
+	r, size := archiveRun{First: from}, 0
 	for entry, err := range b.Log().Read(ctx, session, from) {
 		if err == nil {
 			err = w.Commit(entry)
 		}
 		if err != nil {
-			return run{}, err
+			return archiveRun{}, err
 		}
 		r.Last = entry.Seq
 		if size += len(entry.Data); size >= maxRun || r.Last == last {
@@ -245,10 +243,10 @@ func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last
 		}
 	}
 	if r.Last < last && size < maxRun {
-		return run{}, fmt.Errorf("%w: history ends at sequence %d, want %d", events.ErrMalformed, r.Last, last)
+		return archiveRun{}, fmt.Errorf("%w: history ends at sequence %d, want %d", events.ErrMalformed, r.Last, last)
 	}
 	if err := w.Close(); err != nil {
-		return run{}, err
+		return archiveRun{}, err
 	}
 	r.File = file.Bytes()
 	if len(r.File) > maxInline {
@@ -257,15 +255,15 @@ func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last
 	return r, err
 }
 
-func (b *Bus) moveToBlob(ctx context.Context, r *run) (err error) {
+func (b *Bus) moveToBlob(ctx context.Context, r *archiveRun) (err error) {
 	r.Blob, err = b.PutBlob(ctx, r.File)
 	r.File = nil
 	return err
 }
 
-// fitEntry moves the largest files to blobs until the others fit the entry
-// together: the stream is sealed by then, and stays so while the entry does not fit.
-func (b *Bus) fitEntry(ctx context.Context, runs []run) error {
+// fitEntry moves the largest files to blobs until the others fit the entry together. The stream is sealed by then,
+// and would stay sealed if the entry did not fit.
+func (b *Bus) fitEntry(ctx context.Context, runs []archiveRun) error {
 	for {
 		largest, total := 0, 0
 		for i := range runs {
@@ -282,11 +280,10 @@ func (b *Bus) fitEntry(ctx context.Context, runs []run) error {
 	}
 }
 
-// compare holds what is kept of a session against the stream that it was
-// archived from: the last look before that is deleted. [ErrStale]: the stream
-// goes on after what is kept, as where the server lost a seal that an archiver
-// saw; the entry says so now. It reports whether the stream is there.
-func (b *Bus) compare(ctx context.Context, session events.SessionID, row archived) (there bool, err error) {
+// verifyArchive compares a session's archive with the stream that it was made from, before that stream is deleted. It
+// reports whether the stream exists. [ErrStale]: the stream goes on after the archive, as where the server lost a
+// seal; the entry then names the stream again. [events.ErrMalformed]: they differ.
+func (b *Bus) verifyArchive(ctx context.Context, session events.SessionID, row archiveEntry) (there bool, err error) {
 	info, err := b.streamInfo(ctx, row.Stream)
 	if errors.Is(err, events.ErrNoSession) {
 		return false, nil
@@ -296,17 +293,17 @@ func (b *Bus) compare(ctx context.Context, session events.SessionID, row archive
 	}
 	if events.Seq(info.State.LastSeq) > row.Last && row.Next == "" {
 		row.Stream, row.Next = "", row.Stream
-		return true, errors.Join(ErrStale, b.putArchived(ctx, session, &row))
+		return true, errors.Join(ErrStale, b.putEntry(ctx, session, &row))
 	}
-	if info.State.Msgs == 0 { // its creator died before the first commit
+	if info.State.Msgs == 0 {
 		return true, nil
 	}
 	first, last := events.Seq(info.State.FirstSeq), min(row.Last, events.Seq(info.State.LastSeq))
-	next, stop := iter.Pull2(b.Log().readHere(ctx, session, place{cold: row}, first, last))
+	next, stop := iter.Pull2(b.Log().readAt(ctx, session, location{entry: row}, first, last))
 	defer stop()
-	for entry, err := range b.Log().readHere(ctx, session, place{stream: row.Stream}, first, last) {
+	for entry, err := range b.Log().readAt(ctx, session, location{stream: row.Stream}, first, last) {
 		if errors.Is(err, events.ErrNoSession) {
-			return false, nil // somebody else compared them
+			return false, nil // another process deleted it
 		}
 		if err != nil {
 			return true, err
@@ -322,7 +319,7 @@ func (b *Bus) compare(ctx context.Context, session events.SessionID, row archive
 }
 
 // readRun yields the commits of a file from a sequence on.
-func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from events.Seq) iter.Seq2[events.Entry, error] {
+func (b *Bus) readRun(ctx context.Context, session events.SessionID, r archiveRun, from events.Seq) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		file, err := r.File, error(nil)
 		if !r.Blob.IsZero() {
@@ -343,8 +340,8 @@ func (b *Bus) readRun(ctx context.Context, session events.SessionID, r run, from
 	}
 }
 
-// cold lists the sessions of which something is archived, in no order.
-func (b *Bus) cold(ctx context.Context) iter.Seq2[events.SessionID, error] {
+// archivedSessions lists the sessions with an entry, in no order, without the erased ones.
+func (b *Bus) archivedSessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		erased := make(map[events.SessionID]bool)
 		for id, err := range b.Erased(ctx) {

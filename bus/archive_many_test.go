@@ -10,12 +10,12 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestArchiveOfManyFiles archives a history of several files, each of which fits
-// the session's entry, and all together do not.
+// TestArchiveOfManyFiles archives a history of several files that fit the session's entry one by one, but not
+// together.
 func TestArchiveOfManyFiles(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	const commits = 130 // some 100 MiB: four files
+	const commits = 130 // about 100 MiB: four files
 	random := rand.New(rand.NewPCG(1, 2))
 	for seq := range commits {
 		c := commit("many", seq+1)

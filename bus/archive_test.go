@@ -21,8 +21,8 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 )
 
-// said is the history as texts, which name their sequence.
-func said(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []string {
+// history is a session's history as texts, with their sequences.
+func history(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []string {
 	t.Helper()
 	var list []string
 	for entry, err := range b.Log().Read(t.Context(), id, from) {
@@ -34,8 +34,8 @@ func said(t *testing.T, b *bus.Bus, id events.SessionID, from events.Seq) []stri
 	return list
 }
 
-// say appends commits until the session has last, and returns the history as it must be.
-func say(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int) []string {
+// appendUpTo appends commits until the session has `last`, and returns the expected history.
+func appendUpTo(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int) []string {
 	t.Helper()
 	for n := len(want); n < last; n++ {
 		c := commit(id, n+1)
@@ -48,7 +48,7 @@ func say(t *testing.T, b *bus.Bus, id events.SessionID, want []string, last int)
 	return want
 }
 
-func goCold(ctx context.Context, b *bus.Bus, id events.SessionID, at events.Seq) error {
+func makeCold(ctx context.Context, b *bus.Bus, id events.SessionID, at events.Seq) error {
 	err := b.Archive(ctx, id, at)
 	if err == nil {
 		err = b.Discard(ctx, id)
@@ -72,24 +72,24 @@ func streams(t *testing.T, b *bus.Bus) (list []string) {
 	return list
 }
 
-// TestArchive takes a session through several lives: no reader tells the difference.
+// TestArchive archives a session several times and makes it hot again: every reader sees the same history.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	var want []string
 	for life, last := range []int{3, 4, 700, 1500} {
-		want = say(t, b, "s", want, last)
+		want = appendUpTo(t, b, "s", want, last)
 		if err := b.Archive(t.Context(), "s", events.Seq(last-1)); !errors.As(err, new(*events.ConflictError)) {
 			t.Errorf("archive of a session that moved: got %v, want a conflict", err)
 		}
-		if err := goCold(t.Context(), b, "s", events.Seq(last)); err != nil {
+		if err := makeCold(t.Context(), b, "s", events.Seq(last)); err != nil {
 			t.Fatal(err)
 		}
 		if got := streams(t, b); len(got) != 0 {
 			t.Errorf("streams when it is cold: got %v, want none", got)
 		}
 		for _, from := range []int{0, 2, last - 1, last, last + 1} {
-			if got := said(t, b, "s", events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), last):]) {
+			if got := history(t, b, "s", events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), last):]) {
 				t.Errorf("life %d, history from %d: got %d commits, want %d", life, from, len(got), len(want[max(from-1, 0):]))
 			}
 		}
@@ -97,26 +97,26 @@ func TestArchive(t *testing.T) {
 			t.Errorf("last: got %d, %v, want %d", got, err, last)
 		}
 	}
-	want = say(t, b, "s", want, 1502)
+	want = appendUpTo(t, b, "s", want, 1502)
 	if got := streams(t, b); len(got) != 1 || !strings.HasPrefix(got[0], "lash-s-s@") {
 		t.Errorf("streams when it is hot again: got %v, want one of a name of its own", got)
 	}
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("history: got %d commits, want %d", len(got), len(want))
 	}
 }
 
-// TestArchiveKilled kills an archiver at each of its requests, before it and after it. Whoever
-// comes next, a reader, an appender, a creator or another archiver, finds a whole history.
+// TestArchiveKilled kills an archiver before and after each of its requests. Then a reader, an appender, a creator
+// and another archiver find the whole history.
 func TestArchiveKilled(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	for name, next := range map[string]func(*testing.T, events.SessionID, []string){
 		"reader":   func(*testing.T, events.SessionID, []string) {},
-		"appender": func(t *testing.T, id events.SessionID, want []string) { say(t, b, id, want, 7) },
+		"appender": func(t *testing.T, id events.SessionID, want []string) { appendUpTo(t, b, id, want, 7) },
 		"archiver": func(t *testing.T, id events.SessionID, _ []string) {
-			if err := goCold(t.Context(), b, id, 5); err != nil {
+			if err := makeCold(t.Context(), b, id, 5); err != nil {
 				t.Error(err)
 			}
 		},
@@ -131,17 +131,17 @@ func TestArchiveKilled(t *testing.T) {
 				t.Parallel()
 				for k := 1; ; k++ {
 					id := events.SessionID(fmt.Sprintf("%s-%t-%d", name, late, k))
-					want := say(t, b, id, nil, 5)
+					want := appendUpTo(t, b, id, nil, 5)
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-						return goCold(ctx, victim, id, 5)
+						return makeCold(ctx, victim, id, 5)
 					})
 					next(t, id, want)
-					got := said(t, b, id, 0)
+					got := history(t, b, id, 0)
 					if !slices.Equal(got[:5], want) {
 						t.Errorf("killed at request %d: got %v, want %v", k, got, want)
 					}
-					want = say(t, b, id, got, 9)
-					if got := said(t, b, id, 0); !slices.Equal(got, want) {
+					want = appendUpTo(t, b, id, got, 9)
+					if got := history(t, b, id, 0); !slices.Equal(got, want) {
 						t.Errorf("killed at request %d, history later: got %v, want %v", k, got, want)
 					}
 					if done {
@@ -156,13 +156,13 @@ func TestArchiveKilled(t *testing.T) {
 	}
 }
 
-// archivingLog is a log whose sessions go cold all the time.
+// archivingLog is a log that archives its sessions all the time.
 type archivingLog struct {
 	bus.Log
 	b    *bus.Bus
 	mu   sync.Mutex
 	seen map[events.SessionID]bool
-	cold *atomic.Int64 // times that a session went cold
+	cold *atomic.Int64 // how many times a session became cold
 }
 
 func (l *archivingLog) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
@@ -175,7 +175,7 @@ func (l *archivingLog) Read(ctx context.Context, id events.SessionID, from event
 	return l.Log.Read(ctx, id, from)
 }
 
-// archive goes on beside the operation.
+// archive runs concurrently with the operation.
 func (l *archivingLog) archive(id events.SessionID) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	l.mu.Lock()
@@ -189,7 +189,7 @@ func (l *archivingLog) archive(id events.SessionID) {
 	go func() {
 		defer cancel()
 		if last, err := l.b.Log().Last(ctx, id); err == nil {
-			if goCold(ctx, l.b, id, last) == nil {
+			if makeCold(ctx, l.b, id, last) == nil {
 				l.cold.Add(1)
 			}
 		}
@@ -199,7 +199,7 @@ func (l *archivingLog) archive(id events.SessionID) {
 	}()
 }
 
-// TestLogOfColdSessions keeps every promise of a log while its sessions are archived under the callers.
+// TestLogOfColdSessions runs the conformance suite of logs while the sessions are being archived.
 func TestLogOfColdSessions(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// assets are the streams that all nodes share, buckets among them.
+// assets are the streams that all nodes share; a bucket is a stream too.
 func (b *Bus) assets() []string {
 	n := b.names
 	return []string{
@@ -20,13 +20,13 @@ func (b *Bus) assets() []string {
 	}
 }
 
-// Missing lists the shared streams that the servers do not have.
-func (b *Bus) Missing(ctx context.Context) (names []string, err error) {
+// MissingStreams lists the shared streams that the servers do not have.
+func (b *Bus) MissingStreams(ctx context.Context) (names []string, err error) {
 	for _, name := range b.assets() {
 		switch _, err := b.streamInfo(ctx, name); {
 		case isMissingAsset(err):
 			names = append(names, name)
-		case err != nil && !isUnknown(err) && !isOffline(err): // no leader, or away: that is another matter
+		case err != nil && !isUnknown(err) && !isOffline(err): // a stream without a leader, or on servers that are away, exists
 			return names, fmt.Errorf("look for %s: %w", name, err)
 		}
 	}
@@ -38,18 +38,18 @@ func isMissingAsset(err error) bool {
 	return errors.Is(err, events.ErrNoSession) || isNoAsset(err)
 }
 
-// Remake makes the shared streams again that are missing, empty, and lists them.
-// It leaves the stream of archives alone: without it what became of a cold
-// session is unknown, with an empty one the session would not exist, and another could take its id.
-func (b *Bus) Remake(ctx context.Context) (made []string, err error) {
-	made, err = b.Missing(ctx)
+// RecreateMissing creates the missing shared streams again, empty, and lists them. It does not create the stream of
+// archives: without that stream the state of a cold session is unknown; with an empty one the session would not
+// exist, and its id would be free.
+func (b *Bus) RecreateMissing(ctx context.Context) (made []string, err error) {
+	made, err = b.MissingStreams(ctx)
 	made = slices.DeleteFunc(made, func(name string) bool { return name == b.names.archiveStream() })
 	if err != nil || len(made) == 0 {
 		return nil, err
 	}
-	if !Sleep(ctx, remakeWait) {
+	if !Sleep(ctx, recreateWait) {
 		return nil, context.Cause(ctx)
 	}
 	b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))
-	return made, b.make(ctx, made)
+	return made, b.createAssets(ctx, made)
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestRemake makes shared streams again on buses in use, also where it is cut
-// off at any request: cold sessions stay, and buckets can be read.
-func TestRemake(t *testing.T) {
+// TestRecreateMissing recreates shared streams on buses in use, also where it is cancelled at any request. Cold
+// sessions stay, and the buckets can be read.
+func TestRecreateMissing(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
-	say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
+	appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
 	ctx, cancel := context.WithCancel(t.Context())
 	var looking sync.WaitGroup
 	looking.Go(func() {
@@ -29,7 +29,7 @@ func TestRemake(t *testing.T) {
 				t.Errorf("the cold session: got %d, %v", last, err)
 			}
 			if _, err := b.Directory().Get(ctx, "s"); err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, bus.ErrNotFound) && ctx.Err() == nil {
-				t.Logf("row: %v", err) // while the bucket is gone
+				t.Logf("row: %v", err) // while the bucket is missing
 			}
 		}
 	})
@@ -41,15 +41,15 @@ func TestRemake(t *testing.T) {
 			}
 		}
 		cut, stop := context.WithTimeout(t.Context(), 500*time.Millisecond+time.Duration(k)*time.Millisecond/2)
-		_, _ = b.Remake(cut) // cut off somewhere
+		_, _ = b.RecreateMissing(cut) // cancelled at some request
 		stop()
 	}
-	if _, err := b.Remake(t.Context()); err != nil {
+	if _, err := b.RecreateMissing(t.Context()); err != nil {
 		t.Error(err)
 	}
 	cancel()
 	looking.Wait()
-	if missing, err := b.Missing(t.Context()); err != nil || len(missing) > 0 {
+	if missing, err := b.MissingStreams(t.Context()); err != nil || len(missing) > 0 {
 		t.Errorf("missing: got %v, %v", missing, err)
 	}
 	if _, err := b.PutBlob(t.Context(), make([]byte, 1<<20)); err != nil {
@@ -57,18 +57,18 @@ func TestRemake(t *testing.T) {
 	}
 }
 
-// TestRemakeLeavesArchives deletes the stream of archives: it stays missing, and
-// what became of a cold session is unknown, until a node starts.
-func TestRemakeLeavesArchives(t *testing.T) {
+// TestRecreateLeavesArchives deletes the stream of archives. It stays missing, and the state of a cold session is
+// unknown, until a node starts.
+func TestRecreateLeavesArchives(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
-	say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
+	appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
 	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-archive"); err != nil {
 		t.Fatal(err)
 	}
-	if made, err := b.Remake(t.Context()); err != nil || len(made) > 0 {
+	if made, err := b.RecreateMissing(t.Context()); err != nil || len(made) > 0 {
 		t.Errorf("made %v, %v, want nothing", made, err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -79,7 +79,7 @@ func TestRemakeLeavesArchives(t *testing.T) {
 	if err := b.Ready(t.Context()); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("ready: got %v, want the archives named", err)
 	}
-	bustest.Open(t, server) // a node that starts
+	bustest.Open(t, server) // a node starts
 	if err := b.Ready(t.Context()); err != nil {
 		t.Errorf("ready, with another node: %v", err)
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/synadia-io/orbit.go/jetstreamext"
 )
 
-// What one request of a reader asks for at most. Readers have no consumer on the
-// server, and never more than this on its way to them.
+// Limits of one request of a reader, in messages and bytes. Readers have no consumer on the server, so this bounds
+// the data that is buffered for one.
 const (
 	batchMessages = 512
 	batchBytes    = 4 << 20
 )
 
-// mostBytes is what one batch over a connection has. Over the first one short answers wait behind it, also while it serves for the second.
+// mostBytes limits one batch over a connection, in bytes. On the primary connection short answers wait behind a
+// batch, also while it replaces the second one.
 func (b *Bus) mostBytes(l link) int {
 	if l.nc == b.nc {
 		return smallBatchBytes
@@ -24,9 +25,8 @@ func (b *Bus) mostBytes(l link) int {
 	return batchBytes
 }
 
-// batchOf is one request for the messages of a stream from a sequence on, of one
-// subject unless that is empty. [ErrNotFound]: the replica that answers has none.
-// The limit of time makes up for an answer that a reconnect lost.
+// batchOf requests the messages of a stream from a sequence on, of one subject unless that is empty. [ErrNotFound]:
+// the replica that answers has none. The time limit covers an answer that a reconnect lost.
 func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from uint64, most int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		once, cancel := b.timeout(ctx)
@@ -48,17 +48,16 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 	}
 }
 
-// messages yields the messages of a subject in order, from a sequence on, as far
-// as the replica that answers has them. A batch without an answer is asked for
-// so often, 0 for until ctx ends. The error is terminal.
-func (b *Bus) messages(ctx context.Context, much bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
+// messages yields the messages of a subject in order, from a sequence on, up to the end that the answering replica
+// has. A batch without an answer is requested `tries` times, 0 for until ctx ends. The error is terminal.
+func (b *Bus) messages(ctx context.Context, large bool, stream, subject string, from uint64, tries int) iter.Seq2[*jetstream.RawStreamMsg, error] {
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		for try := 1; ; try++ {
-			if ctx.Err() != nil { // a batch may end without a word then
+			if ctx.Err() != nil { // a batch may end without an error then
 				yield(nil, context.Cause(ctx))
 				return
 			}
-			for msg, err := range b.batchOf(ctx, b.linkOf(much), stream, subject, from, batchMessages) {
+			for msg, err := range b.batchOf(ctx, b.linkOf(large), stream, subject, from, batchMessages) {
 				switch {
 				case errors.Is(err, ErrNotFound):
 					return

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// PutBlob stores a body under its reference. A body that was stored lately is
-// not stored again. What refers to it must be stored within hours: see [Bus.DropBlob].
+// PutBlob stores a body under its reference. A body that was stored within the last hour is not stored again. An
+// event that refers to the body must be stored within hours: see [Bus.DropBlob]. Errors: [events.ErrTooLarge].
 func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	sum := sha256.Sum256(body)
 	ref := events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}
@@ -39,7 +39,7 @@ func (b *Bus) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) 
 	return ref, err
 }
 
-// blobsOver is the store of bodies over a connection.
+// blobsOver is the object store over a connection.
 func (b *Bus) blobsOver(ctx context.Context, l link) (jetstream.ObjectStore, error) {
 	if l.nc == b.nc {
 		return b.blobs, nil
@@ -55,7 +55,7 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	}
 	var body []byte
 	for try := 1; ; try++ {
-		err = b.within(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
+		err = b.onceWithin(ctx, b.transfer(ref.Size), func(ctx context.Context) (err error) {
 			body, err = b.content(ctx, info)
 			return err
 		})
@@ -73,7 +73,7 @@ func (b *Bus) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	return body, nil
 }
 
-// content puts a body together from its pieces. [ErrNotFound]: the replica that answered lacks some.
+// content joins the pieces of a body. [ErrNotFound]: the replica that answered lacks some.
 func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, error) {
 	if info.Size > events.MaxBlobBytes {
 		return nil, fmt.Errorf("%w: %d bytes, limit is %d", events.ErrMalformed, info.Size, events.MaxBlobBytes)
@@ -93,8 +93,8 @@ func (b *Bus) content(ctx context.Context, info *jetstream.ObjectInfo) ([]byte, 
 	return body, nil
 }
 
-// blobTries bounds how often a body is asked for whose description is there:
-// its pieces may be gone, and nobody says so.
+// blobTries bounds the reads of a body that has a description: its pieces may be missing for good, and no answer says
+// so.
 const blobTries = 3
 
 func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.ObjectInfo, err error) {
@@ -105,7 +105,7 @@ func (b *Bus) blobInfo(ctx context.Context, digest string) (info *jetstream.Obje
 	return info, err
 }
 
-// transfer bounds one try to move a body: a second more for each MiB.
+// transfer is the time limit of one try to move a body: a second more for each MiB.
 func (b *Bus) transfer(size int64) time.Duration {
 	size = min(max(size, 0), events.MaxBlobBytes)
 	return b.cfg.Timeout + time.Second*time.Duration(size>>20)

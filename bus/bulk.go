@@ -10,53 +10,52 @@ import (
 	"go.uber.org/zap"
 )
 
-// link is a connection, with JetStream as it is asked over it.
+// link is a connection, and JetStream over it.
 type link struct {
 	nc *nats.Conn
 	js jetstream.JetStream
 }
 
-// A read of more commits, or of a larger body, goes over the second connection, and so does a larger body that is written. Others are done with
-// less than what a heartbeat can wait behind.
+// Larger reads and bodies use the second connection. Smaller ones delay a heartbeat behind them too little to matter.
 const (
 	bulkCommits = 64
 	bulkBytes   = 256 << 10
-	// smallBatchBytes is what one request of another read asks for at most.
+	// smallBatchBytes limits one request of other reads.
 	smallBatchBytes = 512 << 10
 )
 
-// bulkRetry is how long the first connection serves where the second could not be made.
+// bulkRetry is the time between attempts to make the second connection; the primary one is used meanwhile.
 const bulkRetry = 10 * time.Second
 
-// bulk is the second connection of a bus, for long histories and large bodies, read or written: appends, acks,
-// heartbeats, claims and wakes, which have the first one, do not wait behind them. It is made when it is first
-// of use. While it is not there, as where the server allows one connection, the first one serves.
+// bulk is the second connection of a bus, for long histories and large bodies. Appends, acks, heartbeats, claims and
+// wakes on the primary connection do not wait behind them. It is made at first use. Where it cannot be made, as where
+// the server allows one connection, the primary one is used.
 type bulk struct {
 	made   atomic.Pointer[link]
 	mu     sync.Mutex
-	failed time.Time // when it could not be made
+	failed time.Time // of the last attempt
 	closed bool
 }
 
-// first is the connection of all that is short.
-func (b *Bus) first() link { return link{b.nc, b.js} }
+// primary is the connection of all short requests.
+func (b *Bus) primary() link { return link{b.nc, b.js} }
 
-// linkOf is the connection of a read that moves much, or of another one.
-func (b *Bus) linkOf(much bool) link {
-	if !much {
-		return b.first()
+// linkOf is the connection for a large read, or for another one.
+func (b *Bus) linkOf(large bool) link {
+	if !large {
+		return b.primary()
 	}
 	l := b.bulk.made.Load()
 	if l == nil {
 		l = b.makeBulk()
 	}
 	if l == nil || !l.nc.IsConnected() {
-		return b.first()
+		return b.primary()
 	}
 	return *l
 }
 
-// makeBulk connects, unless another reader is at it; nil where there is no connection now.
+// makeBulk connects, unless another reader does so now; nil where there is no second connection.
 func (b *Bus) makeBulk() *link {
 	s := &b.bulk
 	if !s.mu.TryLock() {
@@ -85,7 +84,7 @@ func (b *Bus) closeBulk() {
 	}
 }
 
-// Connections is how many connections the bus has made: one, or two once much was read.
+// Connections is how many connections the bus has made: 1, or 2 after the first large read.
 func (b *Bus) Connections() int {
 	if b.bulk.made.Load() != nil {
 		return 2

@@ -18,42 +18,42 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// lines gives a bus its connections, as many as may be.
-type lines struct {
+// limitedConns gives a bus its connections, up to a limit.
+type limitedConns struct {
 	server nats.InProcessConnProvider
-	most   int
+	limit  int
 
-	mu   sync.Mutex
-	made []net.Conn
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
-var errNoLine = errors.New("no line is free")
+var errNoConn = errors.New("no line is free")
 
-func (l *lines) InProcessConn() (net.Conn, error) {
+func (l *limitedConns) InProcessConn() (net.Conn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.made) >= l.most {
-		return nil, errNoLine
+	if len(l.conns) >= l.limit {
+		return nil, errNoConn
 	}
 	c, err := l.server.InProcessConn()
-	l.made = append(l.made, c)
+	l.conns = append(l.conns, c)
 	return c, err
 }
 
 // cut breaks one of the connections.
-func (l *lines) cut(i int) {
+func (l *limitedConns) cut(i int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_ = l.made[i].Close()
+	_ = l.conns[i].Close()
 }
 
-func openLines(tb testing.TB, server *busembed.Server, most int) (*bus.Bus, *lines) {
+func openLimited(tb testing.TB, server *busembed.Server, most int) (*bus.Bus, *limitedConns) {
 	tb.Helper()
 	var opts nats.Options
 	if err := server.InProcess()(&opts); err != nil {
 		tb.Fatal(err)
 	}
-	l := &lines{server: opts.InProcessServer, most: most}
+	l := &limitedConns{server: opts.InProcessServer, limit: most}
 	b, err := bus.Open(tb.Context(), bus.Config{Options: []nats.Option{
 		nats.InProcessServer(l), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}),
 	}})
@@ -64,8 +64,8 @@ func openLines(tb testing.TB, server *busembed.Server, most int) (*bus.Bus, *lin
 	return b, l
 }
 
-// large appends n commits of that size.
-func large(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
+// appendLarge appends n commits of a size.
+func appendLarge(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
 	tb.Helper()
 	for i := range n {
 		c := commit(id, i+1)
@@ -76,33 +76,33 @@ func large(tb testing.TB, b *bus.Bus, id events.SessionID, n, size int) {
 	}
 }
 
-// TestBulk reads histories and bodies of all sizes, hot and cold, where there may be one connection, two, or two that break:
-// what is read is the same. Where there are two, little of what is large goes over the first, either way.
+// TestBulk reads histories and bodies of all sizes, hot and cold, over one connection, over two, and over two that
+// break. The content is the same. With two connections, little of a large body uses the first one, read or written.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	const n, size = 500, 20 << 10
 	server := bustest.Server(t, busembed.Config{})
 	maker := bustest.Open(t, server)
-	large(t, maker, "hot", n, size)
-	large(t, maker, "cold", n, size)
-	if err := goCold(t.Context(), maker, "cold", n); err != nil {
+	appendLarge(t, maker, "hot", n, size)
+	appendLarge(t, maker, "cold", n, size)
+	if err := makeCold(t.Context(), maker, "cold", n); err != nil {
 		t.Fatal(err)
 	}
-	large(t, maker, "short", 30, 100)
+	appendLarge(t, maker, "short", 30, 100)
 	body := []byte(strings.Repeat("0123456789abcdef", 400<<10/16*8))
 	ref, err := maker.PutBlob(t.Context(), body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[events.SessionID][]string{"hot": said(t, maker, "hot", 1), "cold": said(t, maker, "cold", 1), "short": said(t, maker, "short", 1)}
+	want := map[events.SessionID][]string{"hot": history(t, maker, "hot", 1), "cold": history(t, maker, "cold", 1), "short": history(t, maker, "short", 1)}
 	for name, c := range map[string]struct {
 		most int
 		cut  bool
 	}{"one": {1, false}, "two": {2, false}, "broken": {2, true}, "made_again": {9, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, l := openLines(t, server, c.most)
-			if got := said(t, b, "short", 1); !slices.Equal(got, want["short"]) || b.Connections() != 1 {
+			b, l := openLimited(t, server, c.most)
+			if got := history(t, b, "short", 1); !slices.Equal(got, want["short"]) || b.Connections() != 1 {
 				t.Errorf("short: got %d commits over %d connections, want %d over 1", len(got), b.Connections(), len(want["short"]))
 			}
 			before := b.Conn().Stats().InBytes
@@ -110,7 +110,7 @@ func TestBulk(t *testing.T) {
 				if c.cut && b.Connections() == 2 {
 					l.cut(1)
 				}
-				if got := said(t, b, id, 1); !slices.Equal(got, want[id]) {
+				if got := history(t, b, id, 1); !slices.Equal(got, want[id]) {
 					t.Errorf("%s: got %d commits, want %d", id, len(got), len(want[id]))
 				}
 			}
@@ -138,15 +138,15 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// TestBulkCloses leaves no connection behind, and makes none after it.
+// TestBulkCloses: Close closes both connections, and no new one is made after it.
 func TestBulkCloses(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
-	b, _ := openLines(t, server, 9)
-	large(t, b, "s", 100, 10)
+	b, _ := openLimited(t, server, 9)
+	appendLarge(t, b, "s", 100, 10)
 	var wait sync.WaitGroup
 	for range 8 {
-		wait.Go(func() { said(t, b, "s", 1) })
+		wait.Go(func() { history(t, b, "s", 1) })
 	}
 	wait.Wait()
 	if got := server.Clients(); got != 2 || b.Connections() != 2 {
@@ -165,11 +165,11 @@ func TestBulkCloses(t *testing.T) {
 	}
 }
 
-// BenchmarkNeighbour appends to a small session, and looks at its end, beside a reader of a history of 120 MB on the same bus, and
-// without one.
+// BenchmarkNeighbour appends to a small session, and reads its end, with and without a concurrent reader of a history
+// of 120 MB on the same bus.
 func BenchmarkNeighbour(b *testing.B) {
 	server := bustest.Server(b, busembed.Config{})
-	large(b, bustest.Open(b, server), "large", 600, 200<<10)
+	appendLarge(b, bustest.Open(b, server), "large", 600, 200<<10)
 	for _, readers := range []int{0, 1, 4} {
 		b.Run(fmt.Sprintf("readers_%d", readers), func(b *testing.B) {
 			own := bustest.Open(b, server)

@@ -25,19 +25,18 @@ type Config struct {
 	Options  []nats.Option // credentials, TLS, an in-process server
 	Name     string        // of the connection, as the server lists it. Defaults to "lash"
 	Prefix   string        // of every asset's name. Defaults to "lash"
-	Inbox    string        // prefix of the subjects of replies, which the user may be alone in hearing: "_INBOX", or below it, as nodes answer nowhere else. Defaults to "_INBOX"
-	Replicas int           // of every durable stream, at least: 1, 3 or 5. Where shared streams have more, that many. Defaults to 1
-	// MaxHot is how many hot sessions there may be before new ones are refused
-	// with [ErrFull]. The streams of the account are counted, its ten of others
-	// too, now and then. Cold ones come back until there are an eighth more.
-	// Defaults to 4000, what one server takes; negative leaves it to the server.
+	Inbox    string        // prefix of reply subjects, "_INBOX" or "_INBOX.NAME": the user may have the right to this one only. Defaults to "_INBOX"
+	Replicas int           // of every durable stream: 1, 3 or 5; more where shared streams have more. Defaults to 1
+	// MaxHot limits the hot sessions: above it new sessions are refused with [ErrFull]. Now and then the bus counts
+	// the streams of the account, its ten other ones too. Cold sessions become hot up to an eighth more. Defaults to
+	// 4000, what one server takes; negative leaves the limit to the server.
 	MaxHot int
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
-	// Wait has Open wait for servers that do not answer yet, and OpenReader for
-	// the assets that the first node makes, until ctx ends.
+	// Wait makes Open wait for servers that do not answer yet, and OpenReader for the assets that the first node
+	// makes, until ctx ends.
 	Wait    bool
-	Waiting func(what string) // is called once a second with what Open waits for. Optional
+	Waiting func(what string) // called once a second with what Open waits for. Optional
 	Logger  *zap.Logger       // nil is silent
 }
 
@@ -65,7 +64,7 @@ func (c *Config) defaults() error {
 	return errors.Join(errs...)
 }
 
-// Bus is a connection, and a second one for reads that move much, with its assets made. It is safe for concurrent use.
+// Bus is a connection, a second one for large reads, and the assets. It is safe for concurrent use.
 type Bus struct {
 	cfg   Config
 	names names
@@ -73,42 +72,40 @@ type Bus struct {
 	js    jetstream.JetStream
 	log   *zap.Logger
 
-	reader    bool // makes and changes nothing
-	replicas  int  // of what it makes
-	conflicts atomic.Int64
-	hot       hotCount
-	silence   silence
-	bulk      bulk
-	hints     hints
-	ways      ways
-	waiting   *waiting // nil: it is open
+	reader     bool // it makes and changes nothing
+	replicas   int  // of the streams that it makes
+	conflicts  atomic.Int64
+	hot        streamCount
+	unanswered unansweredRequests
+	bulk       bulk
+	hints      streamHints
+	priorities priorities
+	waiting    *waiting // nil once the bus is open
 
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
 	snapshots jetstream.KeyValue
 	blobs     jetstream.ObjectStore
-	archives  jetstream.Stream // nil: a reader's, of a store of before there were archives
+	archives  jetstream.Stream // nil: a reader, of a store without archives
 }
 
-// Open connects and makes sure that every shared asset exists. Creating is
-// idempotent: any number of nodes may do it at once. It raises the replicas of
-// shared streams to [Config.Replicas], and never lowers them.
+// Open connects and creates the shared assets that are missing. Any number of nodes may do so at once. It raises the
+// replicas of shared streams to [Config.Replicas], and never lowers them.
 func Open(ctx context.Context, cfg Config) (*Bus, error) {
 	return open(ctx, cfg, (*Bus).ensure)
 }
 
-// OpenReader connects to assets that exist and makes or changes none, as an
-// auditor must, who may not be allowed to. Of the bus it gives, only what
-// reads is of use. Where a shared asset is missing the error is [ErrNotFound].
+// OpenReader connects to existing assets and makes or changes none: its user may have the right to read only. Only
+// the reading methods of the bus work. [ErrNotFound]: a shared asset is missing.
 func OpenReader(ctx context.Context, cfg Config) (*Bus, error) {
-	return open(ctx, cfg, (*Bus).find)
+	return open(ctx, cfg, (*Bus).findAssets)
 }
 
 func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) error) (*Bus, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	w := &waiting{cfg: cfg, said: time.Now()}
+	w := &waiting{cfg: cfg, reported: time.Now()}
 	l, err := w.connect(ctx)
 	if err != nil {
 		return nil, err
@@ -117,7 +114,7 @@ func open(ctx context.Context, cfg Config, assets func(*Bus, context.Context) er
 		l.nc.Close()
 		return nil, fmt.Errorf("open bus: %w", err)
 	}
-	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, ways: ways{seed: maphash.MakeSeed()}}
+	b := &Bus{cfg: cfg, names: names{cfg.Prefix}, nc: l.nc, js: l.js, log: cfg.Logger.Named("bus"), replicas: cfg.Replicas, priorities: priorities{seed: maphash.MakeSeed()}}
 	b.waiting = w
 	err = w.forAssets(ctx, func() error { return assets(b, ctx) })
 	b.waiting = nil
@@ -137,7 +134,7 @@ func (c *Config) connect() (link, error) {
 	nc, err := nats.Connect(c.URL, opts...)
 	if err != nil {
 		if errors.As(err, new(*url.Error)) {
-			err = errors.New("this is no URL") // the error quotes parts of it, where a password may be
+			err = errors.New("this is no URL") // the error quotes parts of the URL, which may be a password
 		}
 		return link{}, fmt.Errorf("connect to %s: %w", Redacted(c.URL), err)
 	}
@@ -149,18 +146,18 @@ func (c *Config) connect() (link, error) {
 	return link{nc, js}, nil
 }
 
-// A server whose host is gone says nothing: after so many pings without an
-// answer the connection is made again, to another one. The library's defaults take six minutes.
+// A lost host closes no connection. After this many pings without an answer the client connects to another server.
+// The library's defaults take six minutes.
 const (
 	pingEvery = 2 * time.Second
 	pingsOut  = 2
 )
 
-// Redacted is a list of servers' URLs without the users, passwords and tokens in
-// them. A comma may be part of a password: what it may belong to is left out too.
+// Redacted is a list of server URLs without users, passwords and tokens. A comma may be part of a password, so the
+// parts that may belong to one are removed too.
 func Redacted(urls string) string {
 	list := strings.Split(urls, ",")
-	inside := false // list[i] may be in the middle of a URL's password
+	inside := false // list[i] may be inside the password of a URL
 	for i, u := range slices.Backward(list) {
 		scheme, _, whole := strings.Cut(u, "://")
 		at := strings.LastIndexByte(u, '@')
@@ -179,15 +176,15 @@ func Redacted(urls string) string {
 	return strings.Join(list, ",")
 }
 
-// Close drops the connections. What was acknowledged stays.
+// Close closes the connections.
 func (b *Bus) Close() {
 	b.nc.Close()
 	b.closeBulk()
 }
 
-// Replicas is how many shared streams have, and the streams of sessions that the bus makes: [Config.Replicas], or
-// what it found where that was more.
+// Replicas is how many replicas shared streams and the streams of sessions have: [Config.Replicas], or the number
+// that the bus found where that is larger.
 func (b *Bus) Replicas() int { return b.replicas }
 
-// Conn is the connection, for measurements beside the bus.
+// Conn is the primary connection, for measurements and tests.
 func (b *Bus) Conn() *nats.Conn { return b.nc }

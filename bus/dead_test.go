@@ -22,8 +22,8 @@ func deadLetters(t *testing.T, b *bus.Bus) (list []events.SessionID) {
 	return list
 }
 
-// TestDeadLetterReplacesTheOneBefore keeps one of each session. A letter that
-// is dropped does not take along the one that came in its place.
+// TestDeadLetterReplacesTheOneBefore keeps one dead letter of each session. Dropping an older letter leaves the newer
+// one.
 func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -66,7 +66,7 @@ func TestDeadLetterReplacesTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestTrial is known to every worker until it is forgotten, and is no dead letter.
+// TestTrial: every worker reads a trial until it is dropped, and it is not listed as a dead letter.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -94,7 +94,7 @@ func TestTrial(t *testing.T) {
 	check(bus.Trial{})
 }
 
-// TestDeadLettersOfNoStream finds none where the stream is missing.
+// TestDeadLettersOfNoStream finds no letters where the stream is missing.
 func TestDeadLettersOfNoStream(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -16,90 +16,34 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-func noise(bytes int) string {
+func incompressible(bytes int) string {
 	b := make([]byte, bytes/2)
 	_, _ = rand.Read(b)
 	return hex.EncodeToString(b)
 }
 
-// TestDiscardReadsBack spoils what is kept of a session, in its entry and in a
-// blob: its stream is not deleted.
+// TestDiscardReadsBack corrupts the archive of a session, in its entry and in a blob: the stream is not deleted.
 func TestDiscardReadsBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		commits int
-		noise   int // bytes of text that does not compress, in each
+		noise   int // bytes of incompressible text in each
 		spoil   func(t *testing.T, js jetstream.JetStream)
 	}{
-		"entry": {5, 0, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			s, err := js.Stream(t.Context(), "lash-archive")
-			if err != nil {
-				t.Fatal(err)
-			}
-			kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			at := bytes.Index(kept.Data, []byte("LASHARC1"))
-			if at < 0 {
-				t.Fatal("the entry has no file")
-			}
-			kept.Data[at+60] ^= 1
-			if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"other history": {5, 0, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			other := bustest.Start(t)
-			for n := range 5 {
-				c := commit("s", n+1)
-				c.At += 1000
-				if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err := other.Archive(t.Context(), "s", 5); err != nil {
-				t.Fatal(err)
-			}
-			s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
-			if err != nil {
-				t.Fatal(err)
-			}
-			whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
-				t.Fatal(err)
-			}
-		}},
-		"blob": {8, 100_000, func(t *testing.T, js jetstream.JetStream) {
-			t.Helper()
-			blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
-			if err != nil {
-				t.Fatal(err)
-			}
-			list, err := blobs.List(t.Context())
-			if err != nil || len(list) != 1 {
-				t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
-			}
-			if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
-				t.Fatal(err)
-			}
-		}},
+		"entry":         {5, 0, corruptEntry},
+		"other history": {5, 0, replaceEntry},
+		"blob":          {8, 100_000, deleteArchiveBlob},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := bustest.Start(t)
 			js := jetStream(t, b)
 			for n := range c.commits {
-				said := commit("s", n+1)
+				next := commit("s", n+1)
 				if c.noise > 0 {
-					said.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: noise(c.noise)}}})}
+					next.Events = []events.Event{events.Of("", &events.InputInjected{Input: "i", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: incompressible(c.noise)}}})}
 				}
-				if _, err := b.Log().Append(t.Context(), said, events.Seq(n)); err != nil {
+				if _, err := b.Log().Append(t.Context(), next, events.Seq(n)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -114,36 +58,100 @@ func TestDiscardReadsBack(t *testing.T) {
 	}
 }
 
-// TestDiscardLostSeal has the server lose a seal after the archiver saw it, so
-// that the session went on: what came then is archived too.
+// corruptEntry flips a bit of the archive file in the entry.
+func corruptEntry(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "lash-archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(kept.Data, []byte("LASHARC1"))
+	if at < 0 {
+		t.Fatal("the entry has no file")
+	}
+	kept.Data[at+60] ^= 1
+	if _, err := js.Publish(t.Context(), "lash.archive.s", kept.Data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replaceEntry puts the entry of another history of the same length.
+func replaceEntry(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	other := bustest.Start(t)
+	for n := range 5 {
+		c := commit("s", n+1)
+		c.At += 1000
+		if _, err := other.Log().Append(t.Context(), c, events.Seq(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Archive(t.Context(), "s", 5); err != nil {
+		t.Fatal(err)
+	}
+	s, err := jetStream(t, other).Stream(t.Context(), "lash-archive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := s.GetLastMsgForSubject(t.Context(), "lash.archive.s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.Publish(t.Context(), "lash.archive.s", whole.Data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deleteArchiveBlob deletes the blob of the archive.
+func deleteArchiveBlob(t *testing.T, js jetstream.JetStream) {
+	t.Helper()
+	blobs, err := js.ObjectStore(t.Context(), "lash-blobs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := blobs.List(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("got %d blobs, %v, want the archive", len(list), err)
+	}
+	if err := blobs.Delete(t.Context(), list[0].Name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDiscardLostSeal has the server lose a seal after the archiver saw it, and the session takes more commits: these
+// are archived too.
 func TestDiscardLostSeal(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	js := jetStream(t, b)
-	want := say(t, b, "s", nil, 5)
+	want := appendUpTo(t, b, "s", nil, 5)
 	if err := b.Archive(t.Context(), "s", 5); err != nil {
 		t.Fatal(err)
 	}
 	unseal(t, js, streams(t, b)[0])
-	want = say(t, b, "s", want, 7)
-	for range 2 { // the first finds out
-		if err := goCold(t.Context(), b, "s", 7); err != nil && !errors.Is(err, bus.ErrStale) {
+	want = appendUpTo(t, b, "s", want, 7)
+	for range 2 { // the first call finds the new commits
+		if err := makeCold(t.Context(), b, "s", 7); err != nil && !errors.Is(err, bus.ErrStale) {
 			t.Fatal(err)
 		}
 	}
 	if got := streams(t, b); len(got) != 0 {
 		t.Errorf("streams: got %v, want none", got)
 	}
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("history: got %v, want %v", got, want)
 	}
-	want = say(t, b, "s", want, 8)
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+	want = appendUpTo(t, b, "s", want, 8)
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("history later: got %v, want %v", got, want)
 	}
 }
 
-// unseal makes a stream anew as it was, but not sealed.
+// unseal creates a stream again, not sealed.
 func unseal(t *testing.T, js jetstream.JetStream, name string) {
 	t.Helper()
 	s, err := js.Stream(t.Context(), name)

@@ -1,125 +1,198 @@
-// Package bus owns JetStream: the connection, every stream, bucket and
-// subject, and what travels on them. It imports events only, and maps every
-// code of NATS to an error of ours in one switch.
+// Package bus owns JetStream: the connection, every stream, bucket and subject, and the messages on them. It imports
+// package events only. One switch maps every error of NATS to an error of this project (errors.go).
+//
+// # Why one package
+//
+// The package is larger than others, and has no subpackages. Every part sends its requests through the same
+// loop of limits, retries and mapped errors (request.go), over the same connections (bulk.go), to subjects that one
+// type builds (subject.go). Append, archive, read and erase are one protocol on two streams: the session's stream and its
+// archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
+// Files are grouped by subject:
+//
+//	connection    bus.go waiting.go request.go bulk.go errors.go batch.go
+//	assets        subject.go topology.go assets.go reader.go list.go hot.go stats.go agreed.go
+//	histories     log.go read.go location.go hint.go archive.go erase.go priority.go
+//	queues        wake.go timer.go dead.go consumer.go
+//	projections   rows.go live.go blob.go blob_sweep.go
+//	requests      service.go piece.go peer.go
 //
 // # Durability profiles
 //
-// What an acknowledged append survives is the server's to keep, so it is
-// chosen where the server is configured and printed at start:
+// The server decides what an acknowledged append survives. So the profile is part of the server's configuration, and
+// is printed at start:
 //
-//	interval  one server, fsync every 100 ms   any process crash; a power cut loses at most that
+//	interval  one server, fsync every 100 ms   any process crash; a power cut loses at most 100 ms
 //	always    one server, fsync every write    any process crash, any power cut
 //	cluster   three servers, quorum            any process crash, loss of one server
 //
-// The server syncs stream by stream, idle ones too, which a thousand hot
-// sessions do not bear ten times a second. So the embedded one of profile
-// interval syncs the whole filesystem at once (package busembed).
+// The server syncs stream by stream, idle ones too. With a thousand hot sessions that is too slow for ten times
+// a second. So the embedded server of profile interval syncs the whole filesystem at once (package busembed).
+//
+// # Append
+//
+// A session's history is a stream. Each commit names the sequence at which the history must end
+// (Nats-Expected-Last-Sequence), so one of several writers succeeds. The append is idempotent: the commit's id decides.
+//
+//	                      ┌──────────────── tail read: the commit is not there, wait ──────────────┐
+//	                      ▼                                                                        │
+//	caller ──Append──► publish ──ack──────────────────────────────► done                           │
+//	                      │                                                                        │
+//	                      ├─wrong last sequence──┐                                                 │
+//	                      ├─no answer in time────┼─► read the tail from the leader ────────────────┤
+//	                      │                      │         ├─ holds this commit's id ──► done
+//	                      │                      │         ├─ holds another commit ────► ConflictError
+//	                      │                      │         └─ session erased or absent ► that error
+//	                      ├─no stream, or sealed ──► make the session hot, publish again
+//	                      └─any other error ───────► that error: nothing was written
+//
+// Faults that the transitions survive:
+//
+//   - ack lost: the tail holds the commit; the caller gets its sequence.
+//   - publish lost: the tail does not hold it; the same publish is safe, as it names the same sequence.
+//   - false refusal, of a replica that was behind: the tail shows no other commit; the publish is repeated.
+//   - session cold, or its archiver dead: the append completes the archive, opens the next stream, and publishes again.
+//     Where that fails the outcome is unknown, and the tail decides.
+//   - ctx ends first: [events.ErrOutcomeUnknown]; the caller repeats the same commit.
+//   - writer loses again and again: it asks for priority ([Bus.RequestPriority]). The others then wait a moment, the
+//     oldest append goes first. A lost request for priority costs time only.
 //
 // # Reads
 //
-// Reads are direct gets, in batches that are bounded in bytes: no reader has a
-// consumer on the server. They may be answered by a replica that is behind. So every
-// read first asks the leader for the last sequence, and reads until it has it.
+// Reads are direct gets in batches of bounded size; no reader has a consumer on the server. A replica that is
+// behind may answer. So every read first gets the last sequence from the leader, and reads until it has it.
 //
-// Reads of more than 64 commits, and of bodies above 256 KiB, go over a second connection, which is
-// made when it is first of use: acks, heartbeats, claims and wakes of the node never wait behind them. While there
-// is none, as where the server allows no more, the first one serves, in batches of at most 512 KiB.
+// Reads of more than 64 commits, and bodies above 256 KiB, use a second connection, which is made
+// at first use. Acks, heartbeats, claims and wakes of the node never wait behind them. Without a second connection,
+// as where the server allows one only, the first one is used, in batches of at most 512 KiB.
 //
-// Where a session goes on after an archive, a bus remembers in which stream, and asks that
-// one for the end first: the entry has up to half a MiB of the history in it. A hint that is old says so itself.
+// # Hot and cold sessions
 //
-// # Writers
+// A hot session has a stream. A cold session costs the server one entry in the stream of archives: its history is in
+// the entry as archive files, or in blobs where it is large. A reader sees one history: the archived files, then the stream.
 //
-// Appends name the sequence at which the history must end, so of several writers of
-// a session one is first, and it knows the newest state: its next append is first
-// too. Who has lost again and again asks the others to let it go first, the oldest
-// before all ([Bus.AskWay]); a worker that runs the session's turn asks at once.
+//	            create                 seal: no appends           write files, put entry
+//	(none) ─────────────► hot ───────────────────────────► sealed ──────────────────────► archived
+//	                       ▲                                                                 │ read back, compare,
+//	                       │ bind: the stream takes                                          │ delete the stream
+//	                       │ the session's subjects                                          ▼
+//	                    opening ◄── put entry: it names the stream ── unnamed ◄── make ──── cold
+//	                                                                  stream     (append)
+//
+//	transition     fault                                  guard
+//	create         creator dies before the first commit   the stream without commits is no session; SweepOrphans
+//	                                                      archives it after 10 minutes
+//	create         session is archived between the        the creator looks for an entry before and after it makes
+//	               check and the stream                   the stream, and after its first commit
+//	seal           server killed while it writes the      the entry names the stream first, so the next process has
+//	               stream's settings, skips the stream    the server make it again, from what is on its disk
+//	seal           the server loses the seal              the stream goes on after the files: the entry says so
+//	                                                      before anything is deleted (verifyArchive)
+//	put entry      archiver dies before or after it       the next archiver or append repeats the step
+//	put entry      two archivers                          the entry is replaced by revision: one gets ErrStale
+//	delete         archiver dies before it                the next append, or Discard, compares and deletes
+//	make stream    two openers                            each stream has a name of its own; the entry names one
+//	name stream    opener dies before it                  the stream takes no appends; SweepOrphans deletes it
+//	bind           opener dies before it                  the next append, or SweepOrphans, binds the stream
+//
+// The name of a stream that continues a session is never used again. The process that deletes a stream which the entry
+// does not name first puts the entry unchanged: its revision moves, so a paused opener cannot name that stream any more.
+// The process that has the server make a lost stream again does the same: a paused archiver that saw the seal gets ErrStale.
+//
+// Only a session's first stream has a name that all creators share. Remaining race:
+//
+//  1. Creator A checks that there is no session, and pauses.
+//  2. The session is created, archived, and its first stream deleted.
+//  3. Creator B, paused as A was, makes the first stream again, and has not checked the entry yet.
+//  4. A publishes its first commit. The stream of B takes it.
+//
+// A then finds the entry, and removes the stream with its commit. Until then readers see A's commit as the session's history.
+//
+// A bus remembers in which stream a session continues, and asks that stream for the end first: the entry has up to half
+// a MiB of history in it. The state of the stream shows whether the hint is old (streamHints).
+//
+// # Erased sessions
+//
+//	hot or sealed ──seal──► sealed ──put tombstone──► erased ──Purge──► tombstone without content
+//	cold ───────────────────────────put tombstone──────┘
+//
+//	transition     fault                                  guard
+//	seal           an append is first                     it is part of the history that is erased, or ConflictError
+//	                                                      where the caller named the end
+//	put tombstone  archiver or opener puts the entry      replaced by revision: the later one gets ErrStale
+//	put tombstone  eraser dies before it                  the session is whole; the next append makes it hot again
+//	Purge          eraser dies at any step                every step can be repeated; the tombstone lists the blobs
+//	after Purge    paused creator or opener               it finds the tombstone, and deletes its own stream
+//
+// The tombstone replaces the entry, and stays: the id remains in use. The server's disk keeps the bytes of removed messages
+// until the server compacts that block.
 //
 // # Wakes
 //
-// A command is accepted when its event is in the session's stream. A wake says
-// only that there may be work in a session: a message of a few bytes on
-// <prefix>.work.<class>.<session> of the work queue, without a body ([WakeKey]).
-// [Bus.PublishWake] publishes it without waiting, so a wake may be lost, come
-// twice or come late; who gets one reads the session's history. The header
-// carries hints that cost nothing when they are wrong ([WakeHint]).
+// A command is accepted when its event is in the session's stream. A wake says only that a session may have
+// work. It is a message of a few bytes, without a body, on <prefix>.work.<class>.<session>[.<task>] ([WakeKey]).
+// Its header has hints that may be wrong ([WakeHint]). The worker that gets a wake reads the session's history.
 //
-// Workers pull. The queue is a work queue with one consumer for each class. The
-// worker whose pull finds the queue gone makes the stream and its consumer again
-// ([Queue.Fetch]). The leading node's sweep then publishes a wake for every hot
-// session that owes work.
+//	                         PublishWake (replaces the wake of the same key)
+//	(none) ─────────────────────────► queued ──fetch──► delivered ──Ack──► (none)
+//	   ▲                                ▲                   │
+//	   │ queue deleted: Fetch           ├───────────────────┤ Nak, or AckWait without Progress
+//	   │ makes it again, empty          └───────────────────┘ PublishWake: a new wake; the old Ack has no effect
+//
+//	transition     fault                                  guard
+//	PublishWake    message lost                           the leading node's sweep publishes a wake for every hot
+//	                                                      session that owes work
+//	PublishWake    published twice                        one wake of each key; the history shows that nothing is due
+//	delivered      worker dies or freezes                 no Progress for AckWait: another worker gets the wake
+//	delivered      worker slow, wake redelivered          appends name the last sequence; one worker's succeeds
+//	Ack            lost                                   redelivered; the history shows that nothing is due
+//	queue deleted  every wake lost                        Fetch reports recreated; the sweep publishes the wakes again
 //
 // # Timers and dead letters
 //
-// A timer is a message without a body, one for each session, that the server
-// publishes on another subject at its time, counted in whole seconds and up to
-// one early: [Due.Fetch] puts off what is early, so that a worker sees it at its
-// time in milliseconds. It is delivered until it is acked. A timer too is a hint:
-// what is due is in the history.
+// A session has at most one timer. It is a message without a body that the server publishes on another subject at its time, counted in
+// whole seconds and up to one second early. [Due.Fetch] delays an early timer to its time in milliseconds. A timer is
+// redelivered until it is acked. It is a hint too: the history says what is due.
 //
-// A session that no node can fold has one dead letter ([DeadLetter]) in the
-// stream of dead letters. For a day it also holds how often a session's wake
-// killed its node, or failed ([Trial]).
+// A session that no node can fold has one dead letter ([DeadLetter]). The same stream holds, for a day, how
+// often a wake of the session failed or killed its node ([Trial]).
+//
+// # Blobs
+//
+// A body is stored in pieces under a new content id, then its description under the digest of the body.
+//
+//	(none) ──pieces──► pieces without description ──description──► stored ──DropBlob──► (none)
+//
+//	transition     fault                                  guard
+//	pieces         writer dies                            [Bus.Blobs] lists pieces without description; the sweep removes them
+//	description    answer lost                            the put is repeated; the digest is the same
+//	stored         body about to be referred to           a body older than an hour is stored again before it is
+//	               while the sweep removes it             referred to, so the sweep's DropBlob names older content
+//	DropBlob       sweep dies half way                    the description goes first; its pieces are listed as above
+//	stored         description without pieces             reading fails after three tries; PutBlob counts the pieces
 //
 // # Services
 //
-// Nodes answer requests on <prefix>.api.<operation> as a NATS service, named
-// <prefix>-api: one of a queue group gets each, and $SRV.PING, INFO and STATS
-// find it. Who asks is told every second that somebody is at it, so that
-// silence means that nobody is. A request that nobody took was not done; of any
-// other without an answer nobody knows. Answers go to inboxes only: a request
-// that wants its answer elsewhere is counted, and not looked at.
+// Nodes answer requests on <prefix>.api.<operation> as a NATS service named <prefix>-api. A queue group delivers each
+// request to one node; $SRV.PING, INFO and STATS find the nodes. A node that works on a request says so every second.
 //
-// A client may take an answer that is made for long in pieces. They come to its inbox before the answer, numbered, and nothing
-// sends them again. Such a client says every second that it listens, to all nodes, under a token that it made for this one request.
-// Nodes that are older, and operations without pieces, just answer.
+//	client                                   node that works on the request
+//	request                          ──────►
+//	                                 ◄────── Lash-Working, every second
+//	                                 ◄────── the answer, or Lash-Gone
+//
+// No responder, or Lash-Gone, means that the request was not done ([ErrNobody]). After silence, or a lost connection, the
+// outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
+//
+// A client may ask for pieces of a long answer. They arrive before the answer, numbered, and are sent once. Such a
+// client says every second, to all nodes, that it listens. It uses a token that is made for this one request. Older nodes only answer; an
+// operation without pieces refuses the header. What a user publishes is about the requests of that user alone. While a node
+// loses such messages in a flood, silence ends no request.
 //
 //	client                                   node that works on the request
 //	request, Lash-Stream: TOKEN      ──────►
 //	                                 ◄────── Lash-Piece: 0, 1, ...
 //	to all: Lash-Stream: TOKEN       ──────► every second
-//	to all: the same, and Lash-End   ──────► cancels the request: the client gave up, or asks another node
-//	nothing for 10 s                         cancels it too: the client, or the way to it, is gone
+//	to all: the same, and Lash-End   ──────► cancels the request: the client stopped, or asks another node
+//	no message for 10 s                      cancels it too: the client, or its connection, is lost
 //	                                 ◄────── the answer
-//
-// # Hot and cold sessions
-//
-// A hot session has a stream; a cold one costs the server an entry in the
-// stream of archives, with its history in it as an archive file, or in blobs
-// where it is large. Readers see one history: archived runs, then the stream.
-// An append to a cold session makes it hot: a new stream goes on at the next
-// sequence.
-//
-//	hot ──seal──► sealed ──write files, put entry──► archived ──read back, delete stream──► cold
-//	 ▲                                                                                       │
-//	 └───────────────────────── append: new stream, of another name ─────────────────────────┘
-//
-// The entry names the stream before anything of the stream's settings changes: a
-// single server that was killed while it wrote them skips the stream at its next
-// start. Whoever then comes to the session has the server make the stream again,
-// which finds what is on its disk.
-//
-// Whoever dies between two steps leaves either the old or the new place whole,
-// and whoever comes next, an archiver or an append, does the rest.
-//
-// A new stream has a name that no other ever has, and takes no appends before
-// the entry names it: who sleeps through other lives of the session, and then
-// makes one, makes one that nobody appends to. Whoever deletes one that the entry
-// does not name puts the entry as it is before: so nobody names the stream any more,
-// and a delete that comes late hits nothing. Who has a stream made again does
-// the same, as the server may have lost a seal that an archiver saw. A first
-// stream has one name for all who create the session, so these look for an entry
-// before they make it and after. What is left is one who
-// slept between that look and its append, through all of a first life of the
-// session, and wakes up in the instant in which a third, who slept likewise, has
-// made the stream once more and not looked yet.
-//
-// # Erased sessions
-//
-// The entry of an erased session is its tombstone, put where the entry and the
-// end of the sealed stream are what was found: either an append is first, and
-// is erased with the rest, or the tombstone is, and the append is refused. What
-// is left is removed then, by whoever comes: the tombstone says what. It stays, with a
-// mark of some bytes, so that the id stays taken. What the server's disk holds of removed
-// messages goes when the server next compacts that block.
 package bus

@@ -11,30 +11,28 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Tombstone is what is left of an erased session, in its entry among the archives.
+// Tombstone is the record of an erased session, in its archive entry.
 type Tombstone struct {
 	At     events.Millis `msgpack:"t"`
-	By     string        `msgpack:"b"` // who asked for it
+	By     string        `msgpack:"b"` // the user that requested it
 	Reason string        `msgpack:"r"`
-	Last   events.Seq    `msgpack:"q"` // of the history that was
+	Last   events.Seq    `msgpack:"q"` // last sequence of the erased history
 }
 
-// IsZero reports whether nothing was erased.
+// IsZero reports whether the session was not erased.
 func (t Tombstone) IsZero() bool { return t.At == 0 }
 
-func (t Tombstone) refuse(session events.SessionID) error {
+func (t Tombstone) erasedError(session events.SessionID) error {
 	return &events.ErasedError{Session: session, At: t.At, Reason: t.Reason}
 }
 
-// Bury ends a session for good: from when the entry among the archives is its
-// tombstone, it is neither read nor appended to nor created. Where end is not
-// nil, the history must end at that sequence. [Bus.Purge] is due then, which may
-// be repeated, by anybody. A session that was buried before keeps its tombstone,
-// which is returned, whatever end is.
-// Errors: [events.ErrNoSession], [events.ConflictError].
-func (b *Bus) Bury(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
+// PutTombstone erases a session: once its archive entry is the tombstone, the session cannot be read, appended to or
+// created. Where end is not nil, the history must end at that sequence. [Bus.Purge] is the next step. An erased
+// session keeps its first tombstone, which is returned for every end. Errors: [events.ErrNoSession],
+// [events.ConflictError].
+func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
 	for try := 1; ; try++ {
-		done, err := b.bury(ctx, session, end, t)
+		done, err := b.writeTombstone(ctx, session, end, t)
 		if err == nil {
 			return done, nil
 		}
@@ -47,23 +45,23 @@ func (b *Bus) Bury(ctx context.Context, session events.SessionID, end *events.Se
 	}
 }
 
-func (b *Bus) bury(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
+func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
 	p, err := b.locate(ctx, session)
 	switch {
-	case !p.cold.Erased.IsZero():
-		return p.cold.Erased, nil
+	case !p.entry.Erased.IsZero():
+		return p.entry.Erased, nil
 	case err != nil:
 		return t, err
 	}
-	if p.stream != "" { // what is sealed moves no more, so the tombstone names the end
+	if p.stream != "" { // a sealed stream has a fixed end, which the tombstone names
 		if err := b.seal(ctx, session, &p, end); err != nil {
-			return t, gone(err)
+			return t, staleIfGone(err)
 		}
 		stream, err := b.streamEnd(ctx, p.stream)
 		if err != nil {
-			return t, gone(err)
+			return t, staleIfGone(err)
 		}
-		p.last = max(stream.last, p.cold.Last)
+		p.last = max(stream.last, p.entry.Last)
 	}
 	if p.last == 0 {
 		return t, noHistory(session)
@@ -71,31 +69,31 @@ func (b *Bus) bury(ctx context.Context, session events.SessionID, end *events.Se
 	if end != nil && *end != p.last {
 		return t, &events.ConflictError{Session: session, Expected: *end, Last: p.last}
 	}
-	row := archived{Last: p.last, Stream: p.stream, Erased: t, Revision: p.cold.Revision}
+	row := archiveEntry{Last: p.last, Stream: p.stream, Erased: t, Revision: p.entry.Revision}
 	row.Erased.Last = p.last
 	if row.Stream == "" {
-		row.Stream = p.cold.Stream
+		row.Stream = p.entry.Stream
 	}
-	for _, r := range p.cold.Runs {
+	for _, r := range p.entry.Runs {
 		if !r.Blob.IsZero() {
 			row.Runs = append(row.Runs, r)
 		}
 	}
-	return row.Erased, b.putArchived(ctx, session, &row)
+	return row.Erased, b.putEntry(ctx, session, &row)
 }
 
-// gone is a stream that somebody archived since it was found.
-func gone(err error) error {
+// staleIfGone is [ErrStale] where another process archived the stream since it was located.
+func staleIfGone(err error) error {
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale
 	}
 	return err
 }
 
-// Purge removes what is left of a session that was buried: its streams,
-// archives, timer, wakes, dead letter, deltas and rows but the directory's. Other sessions
-// may share the blobs that its history referred to, so those wait for whoever
-// removes blobs that nobody refers to.
+// Purge removes the data of an erased session: its streams, archives, timer, wakes, dead letter, deltas and rows,
+// without the directory's row. It may be repeated, by any process. Blobs that its history refers to stay, as other
+// sessions may share them; the sweep of unreferenced blobs removes them. Errors: [events.ErrInvalid] where the
+// session has no tombstone.
 func (b *Bus) Purge(ctx context.Context, session events.SessionID) error {
 	if err := b.purge(ctx, session); err != nil {
 		return fmt.Errorf("erase session %s: %w", session, err)
@@ -104,14 +102,14 @@ func (b *Bus) Purge(ctx context.Context, session events.SessionID) error {
 }
 
 func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
-	row, err := b.archived(ctx, session)
+	row, err := b.readEntry(ctx, session)
 	if err != nil {
 		return err
 	}
 	if row.Erased.IsZero() {
-		return fmt.Errorf("%w: session %s was not buried", events.ErrInvalid, session)
+		return fmt.Errorf("%w: session %s has no tombstone", events.ErrInvalid, session)
 	}
-	for _, name := range []string{row.Stream, b.names.firstStream(session)} { // where it is both, the second finds nothing
+	for _, name := range []string{row.Stream, b.names.firstStream(session)} { // may be the same stream
 		if name == "" {
 			continue
 		}
@@ -119,30 +117,20 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	for _, left := range []assetPart{
-		{b.names.timerStream(), b.names.timerSession(session)},
-		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
-		{b.names.workStream(), b.names.workOf(session)},
-		{b.names.deadStream(), b.names.dead(session)},
-		{b.names.deadStream(), b.names.trial(session)},
-		{b.names.dirtyStream(), b.names.dirty(session)},
-		{b.names.deltaStream(), b.names.deltaSession(session)},
-		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
-		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
-	} {
-		if err := b.purgeSubject(ctx, left.stream, left.subjects); err != nil {
+	for _, part := range b.sessionParts(session) {
+		if err := b.purgeSubject(ctx, part.stream, part.subjects); err != nil {
 			return err
 		}
 	}
 	for _, r := range row.Runs {
-		whatever := func(string) bool { return true }
-		if err := b.dropBlob(ctx, r.Blob.Digest, whatever); err != nil { // no other session's: the session's id is in it
+		anyContent := func(string) bool { return true }
+		if err := b.dropBlob(ctx, r.Blob.Digest, anyContent); err != nil { // the file has the session's id, so no other session refers to it
 			return err
 		}
 	}
 	if len(row.Runs) > 0 {
 		row.Runs = nil
-		if err := b.putArchived(ctx, session, &row); err != nil && !errors.Is(err, ErrStale) {
+		if err := b.putEntry(ctx, session, &row); err != nil && !errors.Is(err, ErrStale) {
 			return err
 		}
 	}
@@ -152,7 +140,25 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 	})
 }
 
-// purgeSubject removes every message of a stream that has the subject. Where there is no stream there is none.
+// assetPart is a part of a stream's messages.
+type assetPart struct{ stream, subjects string }
+
+// sessionParts are a session's messages in the shared streams, without the archive entry and the directory's row.
+func (b *Bus) sessionParts(session events.SessionID) []assetPart {
+	return []assetPart{
+		{b.names.timerStream(), b.names.timerSession(session)},
+		{b.names.workStream(), b.names.work(WakeKey{Class: ClassTurn, Session: session})},
+		{b.names.workStream(), b.names.taskWakes(session)},
+		{b.names.deadStream(), b.names.dead(session)},
+		{b.names.deadStream(), b.names.trial(session)},
+		{b.names.dirtyStream(), b.names.dirty(session)},
+		{b.names.deltaStream(), b.names.deltaSession(session)},
+		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
+		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
+	}
+}
+
+// purgeSubject removes every message of a subject from a stream. A missing stream is no error.
 func (b *Bus) purgeSubject(ctx context.Context, name, subject string) error {
 	return b.retry(ctx, "purge "+subject, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, name)

@@ -17,14 +17,14 @@ import (
 )
 
 func erase(ctx context.Context, b *bus.Bus, id events.SessionID) error {
-	_, err := b.Bury(ctx, id, nil, bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
+	_, err := b.PutTombstone(ctx, id, nil, bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
 	if err == nil {
 		err = b.Purge(ctx, id)
 	}
 	return err
 }
 
-// isErased tries every way into a session.
+// isErased requires that every operation on a session returns its erasure.
 func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 	t.Helper()
 	want := func(what string, err error) {
@@ -46,8 +46,8 @@ func isErased(t *testing.T, b *bus.Bus, id events.SessionID, last events.Seq) {
 	want("archive", b.Archive(t.Context(), id, last))
 }
 
-// left lists the subjects of everything that names a session, in any stream.
-func left(t *testing.T, b *bus.Bus) (list []string) {
+// remainingSubjects lists the subjects of all messages in all streams.
+func remainingSubjects(t *testing.T, b *bus.Bus) (list []string) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
 	if err != nil {
@@ -71,18 +71,41 @@ func left(t *testing.T, b *bus.Bus) (list []string) {
 	return list
 }
 
-// TestErase leaves a tombstone and nothing else, of a hot session, a cold one, a large one and one that is hot again.
+// fillSharedStreams stores messages of the sessions s and other in every shared stream.
+func fillSharedStreams(t *testing.T, b *bus.Bus) {
+	t.Helper()
+	for _, err := range []error{
+		b.PublishWake(turnKey("s"), bus.WakeHint{}), b.PublishWake(turnKey("other"), bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTool, Session: "s", Task: "k"}, bus.WakeHint{}),
+		b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
+		b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
+		b.SetTimer("s", 4102444800000),
+		b.PutDead(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
+		if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestErase erases a hot session, a cold one, a large one and one that is hot again: only the tombstone stays.
 func TestErase(t *testing.T) {
 	t.Parallel()
 	for name, live := range map[string]func(*testing.T, *bus.Bus, []string) int{
 		"hot": func(*testing.T, *bus.Bus, []string) int { return 3 },
 		"cold": func(t *testing.T, b *bus.Bus, _ []string) int {
-			mustGoCold(t, b, "s", 3)
+			mustMakeCold(t, b, "s", 3)
 			return 3
 		},
 		"again": func(t *testing.T, b *bus.Bus, want []string) int {
-			mustGoCold(t, b, "s", 3)
-			say(t, b, "s", want, 5)
+			mustMakeCold(t, b, "s", 3)
+			appendUpTo(t, b, "s", want, 5)
 			return 5
 		},
 		"large": func(t *testing.T, b *bus.Bus, want []string) int {
@@ -91,40 +114,23 @@ func TestErase(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			mustGoCold(t, b, "s", 8)
+			mustMakeCold(t, b, "s", 8)
 			return 8
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := bustest.Start(t)
-			last := live(t, b, say(t, b, "s", nil, 3))
-			say(t, b, "other", nil, 2)
-			mustGoCold(t, b, "other", 2)
-			for _, err := range []error{
-				b.PublishWake(turnKey("s"), bus.WakeHint{}), b.PublishWake(turnKey("other"), bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTool, Session: "s", Task: "k"}, bus.WakeHint{}),
-				b.PublishWake(bus.WakeKey{Class: bus.ClassTask, Session: "other", Task: "k"}, bus.WakeHint{}),
-				b.MarkDirty("s"), b.PublishDelta("s", "t1", []byte("x")),
-				b.SetTimer("s", 4102444800000),
-				b.PutDead(t.Context(), &bus.DeadLetter{Session: "s"}), b.PutTrial(t.Context(), "s", bus.Trial{Count: 1}),
-			} {
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
-			for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
-				if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
-					t.Fatal(err)
-				}
-			}
+			last := live(t, b, appendUpTo(t, b, "s", nil, 3))
+			appendUpTo(t, b, "other", nil, 2)
+			mustMakeCold(t, b, "other", 2)
+			fillSharedStreams(t, b)
 			if err := erase(t.Context(), b, "s"); err != nil {
 				t.Fatal(err)
 			}
 			isErased(t, b, "s", events.Seq(last))
 			want := []string{"lash.archive.other", "lash.archive.s", "lash.erased.s", "lash.work.task.other.k", "lash.work.turn.other"}
-			if got := left(t, b); !slices.Equal(got, want) {
+			if got := remainingSubjects(t, b); !slices.Equal(got, want) {
 				t.Errorf("what is left: got %v, want %v", got, want)
 			}
 			var ids []events.SessionID
@@ -136,22 +142,22 @@ func TestErase(t *testing.T) {
 			if !slices.Equal(ids, []events.SessionID{"other"}) {
 				t.Errorf("sessions: got %v, want the other", ids)
 			}
-			stone, err := b.Bury(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
-			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || stone != want {
-				t.Errorf("tombstone: got %+v, %v, want %+v", stone, err, want)
+			tombstone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
+			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || tombstone != want {
+				t.Errorf("tombstone: got %+v, %v, want %+v", tombstone, err, want)
 			}
 		})
 	}
 }
 
-func mustGoCold(t *testing.T, b *bus.Bus, id events.SessionID, at events.Seq) {
+func mustMakeCold(t *testing.T, b *bus.Bus, id events.SessionID, at events.Seq) {
 	t.Helper()
-	if err := goCold(t.Context(), b, id, at); err != nil {
+	if err := makeCold(t.Context(), b, id, at); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// largeCommit is one of a size that, several times, is no longer kept within the entry.
+// largeCommit is a commit of a size of which several do not fit the entry.
 func largeCommit(id events.SessionID, n int) *events.Commit {
 	c := commit(id, n+1)
 	noise := make([]byte, 100<<10)
@@ -163,7 +169,7 @@ func largeCommit(id events.SessionID, n int) *events.Commit {
 	return c
 }
 
-// TestEraseWithoutStream erases where a shared stream is gone: there is nothing of the session in it, and the rest goes.
+// TestEraseWithoutStream erases while a shared stream is missing: the rest is removed.
 func TestEraseWithoutStream(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -198,21 +204,21 @@ func TestEraseRefused(t *testing.T) {
 	if err := erase(t.Context(), b, "a.b"); !errors.Is(err, events.ErrInvalidID) {
 		t.Errorf("erase of a bad id: got %v, want %v", err, events.ErrInvalidID)
 	}
-	want := say(t, b, "s", nil, 3)
-	_, err := b.Bury(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000})
+	want := appendUpTo(t, b, "s", nil, 3)
+	_, err := b.PutTombstone(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000})
 	if !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("erase of a session that moved: got %v, want a conflict", err)
 	}
 	if err := b.Purge(t.Context(), "s"); !errors.Is(err, events.ErrInvalid) {
 		t.Errorf("purge of a session that lives: got %v, want %v", err, events.ErrInvalid)
 	}
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("history: got %v, want %v", got, want)
 	}
 }
 
-// TestEraseKilled kills whoever erases at each request, before it and after
-// it. The session is whole until it is gone, and whoever erases it next is done with it.
+// TestEraseKilled kills an eraser before and after each of its requests. The session is whole until its tombstone is
+// written, and the next eraser completes the work.
 func TestEraseKilled(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -224,9 +230,9 @@ func TestEraseKilled(t *testing.T) {
 				whole, gone := 0, 0
 				for k := 1; ; k++ {
 					id := events.SessionID(fmt.Sprintf("s-%t-%t-%d", cold, late, k))
-					want := say(t, b, id, nil, 3)
+					want := appendUpTo(t, b, id, nil, 3)
 					if cold {
-						mustGoCold(t, b, id, 3)
+						mustMakeCold(t, b, id, 3)
 					}
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 						return erase(ctx, victim, id)
@@ -235,7 +241,7 @@ func TestEraseKilled(t *testing.T) {
 					switch {
 					case err == nil:
 						whole++
-					case errors.As(err, new(*events.ErasedError)): // maybe just now: the last request was on its way
+					case errors.As(err, new(*events.ErasedError)): // the server may have handled its last request
 						isErased(t, b, id, 3)
 						gone++
 					default:
@@ -257,118 +263,7 @@ func TestEraseKilled(t *testing.T) {
 	}
 }
 
-// TestLateOpener wakes up one who found a session cold, lives of it later: nobody appends to what it makes.
-func TestLateOpener(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	want := say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
-	open, err := b.Opener(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = say(t, b, "s", want, 5)
-	mustGoCold(t, b, "s", 5)
-	for _, stage := range []string{"cold", "hot", "erased"} {
-		if err := open(); err != nil {
-			t.Fatal(err)
-		}
-		switch stage {
-		case "cold":
-			if got := streams(t, b); len(got) != 0 {
-				t.Errorf("streams: got %v, want none", got)
-			}
-			want = say(t, b, "s", want, 6)
-		case "hot":
-			want = say(t, b, "s", want, 7)
-			if got := said(t, b, "s", 0); !slices.Equal(got, want) {
-				t.Errorf("history: got %v, want %v", got, want)
-			}
-			if err := erase(t.Context(), b, "s"); err != nil {
-				t.Fatal(err)
-			}
-		case "erased":
-			isErased(t, b, "s", 7)
-		}
-	}
-}
-
-// TestForsakenOpening leaves the next stream of one who died: it takes no appends, and is removed.
-func TestForsakenOpening(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	want := say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
-	if _, err := b.HalfOpen(t.Context(), "s"); err != nil {
-		t.Fatal(err)
-	}
-	want = say(t, b, "s", want, 4)
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) || len(streams(t, b)) != 2 {
-		t.Errorf("history: got %v in %v, want %v and a forsaken stream", got, streams(t, b), want)
-	}
-	if err := b.Forsaken(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := streams(t, b); len(got) != 1 {
-		t.Errorf("streams: got %v, want one", got)
-	}
-	say(t, b, "s", want, 6)
-}
-
-// TestForsakenLate has one sleep, who opens a session, while its stream is taken
-// for forsaken: he cannot name it any more, as it may be deleted at any time from then on.
-func TestForsakenLate(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	want := say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
-	name, err := b.HalfOpen(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := b.Forsaken(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := name(); !errors.Is(err, bus.ErrStale) {
-		t.Errorf("name what was removed: got %v, want %v", err, bus.ErrStale)
-	}
-	say(t, b, "s", want, 6)
-}
-
-// TestForsakenNamed leaves a session to which nobody appends in a stream that
-// takes no appends yet: it is hot like any other from then on.
-func TestForsakenNamed(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	want := say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
-	name, err := b.HalfOpen(t.Context(), "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := name(); err != nil {
-		t.Fatal(err)
-	}
-	for _, listed := range []int{0, 1} {
-		got := 0
-		for hot, err := range b.Hot(t.Context()) {
-			if err != nil || hot.ID != "s" {
-				t.Fatalf("hot: got %+v, %v", hot, err)
-			}
-			got++
-		}
-		if got != listed {
-			t.Errorf("hot sessions: got %d, want %d", got, listed)
-		}
-		if err := b.Forsaken(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	mustGoCold(t, b, "s", 3)
-	say(t, b, "s", want, 6)
-}
-
-// appendAtEnd appends c to the end of its session, wherever others have moved that.
+// appendAtEnd appends c after the session's last commit, while others append too.
 func appendAtEnd(ctx context.Context, b *bus.Bus, c *events.Commit) (events.Seq, error) {
 	for {
 		last, err := b.Log().Last(ctx, c.Session)
@@ -382,18 +277,17 @@ func appendAtEnd(ctx context.Context, b *bus.Bus, c *events.Commit) (events.Seq,
 	}
 }
 
-// TestEraseUnderAppends erases sessions that are appended to all the time, hot
-// ones and such as are being archived: each append that was acknowledged is
-// before the end that the tombstone names, and none brings a session back.
+// TestEraseUnderAppends erases sessions during appends, hot ones and such as are being archived. Each acknowledged
+// append is before the end that the tombstone names, and no append brings a session back.
 func TestEraseUnderAppends(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for k := range 10 {
 		id := events.SessionID(fmt.Sprintf("s%d", k))
-		say(t, b, id, nil, 1)
+		appendUpTo(t, b, id, nil, 1)
 		var appending sync.WaitGroup
 		var last [3]events.Seq
-		begun := make(chan bool, len(last))
+		started := make(chan bool, len(last))
 		for i := range last {
 			appending.Go(func() {
 				for n := 0; ; n++ {
@@ -406,20 +300,20 @@ func TestEraseUnderAppends(t *testing.T) {
 					}
 					last[i] = seq
 					if n == 3 {
-						begun <- true
+						started <- true
 					}
 				}
 			})
 		}
 		for range last {
-			<-begun
+			<-started
 		}
 		if k%2 == 1 {
 			if at, err := b.Log().Last(t.Context(), id); err == nil {
-				_ = goCold(t.Context(), b, id, at) // where it moves, it stays hot
+				_ = makeCold(t.Context(), b, id, at) // on a conflict it stays hot
 			}
 		}
-		stone, err := b.Bury(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
+		tombstone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
 		if err == nil {
 			err = b.Purge(t.Context(), id)
 		}
@@ -427,10 +321,10 @@ func TestEraseUnderAppends(t *testing.T) {
 			t.Fatal(err)
 		}
 		appending.Wait()
-		if top := slices.Max(last[:]); stone.Last < top {
-			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", stone.Last, top)
+		if top := slices.Max(last[:]); tombstone.Last < top {
+			t.Errorf("tombstone: got the end at %d, want at least %d, which was acknowledged", tombstone.Last, top)
 		}
-		isErased(t, b, id, stone.Last)
+		isErased(t, b, id, tombstone.Last)
 	}
 	if got := streams(t, b); len(got) != 0 {
 		t.Errorf("streams: got %v, want none", got)

@@ -12,28 +12,29 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Errors of the bus itself; those of histories are in package events.
+// Errors of the bus. Errors of histories are in package events.
 var (
 	// ErrNotFound is a key, blob, message or consumer that does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrFull is a new session, or one that was cold, for whose stream there is no room.
+	// ErrFull is a new or a cold session for whose stream the account has no capacity.
 	ErrFull = errors.New("no room for another hot session")
-	// ErrStale is a row that somebody wrote a newer version of.
+	// ErrStale is a row or entry of which another process wrote a newer version.
 	ErrStale = errors.New("a newer version was written")
-	// ErrNobody is a request that nobody took: it was not done.
+	// ErrNobody is a request that no node accepted: it was not done.
 	ErrNobody = errors.New("nobody answers")
-	// ErrInbox is a user that may not subscribe to [Config.Inbox]: no answer would reach it.
+	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
 
-// errHasStream is a session that has a stream already, sealed or of another name.
+// errHasStream is a session that already has a stream, sealed or of another name.
 var errHasStream = errors.New("the session has a stream already")
 
-// isUnknown reports whether nobody knows what became of a request.
+// isUnknown reports whether the outcome of a request is unknown.
 func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
-// isUnheard reports whether nobody listened to a message. Of a request to a server that is
-// [events.ErrOutcomeUnknown], as one that has no answer yet does not listen; of one to a worker it is the answer.
+// isUnheard reports whether a message had no responder. For a request to a server the outcome is
+// [events.ErrOutcomeUnknown], as a server without a leader does not respond. For a request to a worker the worker is
+// gone.
 func isUnheard(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
@@ -43,7 +44,7 @@ func isNoAsset(err error) bool {
 	return errors.Is(err, jetstream.ErrStreamNotFound) || errors.Is(err, jetstream.ErrBucketNotFound)
 }
 
-// isMissing reports whether a message was not there, or not any more.
+// isMissing reports whether a message does not exist.
 func isMissing(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeMessageNotFound || api.ErrorCode == codeSequenceGone || api.ErrorCode == codeDeleteFailed)
@@ -52,7 +53,7 @@ func isMissing(err error) bool {
 // isForbidden reports whether the server refused a subject to the user.
 func isForbidden(err error) bool { return errors.Is(err, nats.ErrPermissionViolation) }
 
-// isOffline reports whether a stream exists on servers only that are away.
+// isOffline reports whether a stream exists only on servers that are away.
 func isOffline(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == codeOffline
@@ -70,15 +71,16 @@ const (
 	codeStorageFull  jetstream.ErrorCode = 10047
 	codeMaxStreams   jetstream.ErrorCode = 10027
 	codeOffline      jetstream.ErrorCode = 10118
-	// These two also come while a stream of that name is being removed.
+	// Also returned while a stream of that name is being removed.
 	codeStoreFailed    jetstream.ErrorCode = 10049
 	codeUpdateFailed   jetstream.ErrorCode = 10069
 	codeClusterNoPeers jetstream.ErrorCode = 10005
-	// codeInProcess is a second try of a publish that the replicas have not agreed on yet.
+	// codeInProcess is a repeated publish on which the replicas have not agreed yet.
 	codeInProcess jetstream.ErrorCode = 10158
 )
 
-// isAnswer tells an answer, an error too, from silence and from the word of a server that lost the others.
+// isAnswer reports whether an error, or nil, is an answer of the servers. A timeout is none, and neither is the error
+// of a server that has lost the others.
 func isAnswer(err error) bool {
 	var api *jetstream.APIError
 	if errors.As(err, &api) {
@@ -87,8 +89,8 @@ func isAnswer(err error) bool {
 	return !isUnknown(mapError(err))
 }
 
-// mapError gives every error of the client and the server its meaning for us. This file is the only place
-// that looks at them. What [Bus.within], and all that is built on it, returns is mapped.
+// mapError maps every error of the client and the server. No other file looks at their codes. [Bus.onceWithin], and
+// everything built on it, returns mapped errors.
 func mapError(err error) error {
 	if err == nil {
 		return nil

@@ -21,7 +21,7 @@ func TestMapError(t *testing.T) {
 		events.ErrMoved, events.ErrSealed, events.ErrNoSession, events.ErrTooLarge, events.ErrOutcomeUnknown, ErrNotFound, ErrFull,
 	}
 	for _, tc := range []struct {
-		err, want error // want nil: none of ours
+		err, want error // want nil: no error of this package
 	}{
 		{code(10071), events.ErrMoved},
 		{code(10164), events.ErrMoved},
@@ -66,7 +66,7 @@ func TestMapError(t *testing.T) {
 			t.Errorf("%v: got %v, want its cause kept", tc.err, got)
 		}
 		for _, sentinel := range all {
-			if errors.Is(got, sentinel) != (sentinel == tc.want) { //nolint:errorlint // the table's own values
+			if errors.Is(got, sentinel) != (sentinel == tc.want) { //nolint:errorlint // compares the table's own values
 				t.Errorf("%v: is %v: got %v", tc.err, sentinel, errors.Is(got, sentinel))
 			}
 		}

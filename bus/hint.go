@@ -7,64 +7,67 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// hints are the streams in which sessions that were archived go on, as they were found last. The entry of such a
-// session has up to half a MiB of its history in it, which a look at the end has no use for.
+// streamHints remembers, of sessions that were archived, the stream in which each continues. A lookup of the end then
+// needs no read of the archive entry, which has up to half a MiB of history. The state of the stream shows whether a
+// hint is old:
 //
-// A hint may be old, and then it says so itself. The name of a stream is never used for another one. A stream
-// that goes on after an archive is bound before it takes appends, and sealed and deleted before the next one is
-// made: one that is bound, not sealed, and has commits has the end of its session. Any other sends the look to the
-// entry; also one that was made again too late, which takes no appends ([Bus.remake]).
-type hints struct {
-	mu sync.Mutex
-	of map[events.SessionID]hint
+//  1. The name of a stream is never used again.
+//  2. A stream that continues a session is bound before it takes appends, and sealed and deleted before the next
+//     one is made.
+//  3. So a bound stream that is not sealed and has commits holds the end of its session. For any other the bus
+//     reads the entry.
+//  4. A stream that was made again too late is not bound, and takes no appends ([Bus.recreateStream]).
+type streamHints struct {
+	mu        sync.Mutex
+	bySession map[events.SessionID]streamHint
 }
 
-type hint struct {
+type streamHint struct {
 	stream string
 	first  events.Seq // of the stream
 }
 
-// maxHints bounds what is remembered: beyond it any other is forgotten.
+// maxHints bounds the hints; above it an arbitrary one is dropped.
 const maxHints = 4096
 
-func (h *hints) get(session events.SessionID) (hint, bool) {
+func (h *streamHints) get(session events.SessionID) (streamHint, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	found, ok := h.of[session]
+	found, ok := h.bySession[session]
 	return found, ok
 }
 
-func (h *hints) put(session events.SessionID, found hint) {
+func (h *streamHints) put(session events.SessionID, found streamHint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of == nil {
-		h.of = make(map[events.SessionID]hint)
+	if h.bySession == nil {
+		h.bySession = make(map[events.SessionID]streamHint)
 	}
-	for other := range h.of {
-		if len(h.of) < maxHints {
+	for other := range h.bySession {
+		if len(h.bySession) < maxHints {
 			break
 		}
-		delete(h.of, other)
+		delete(h.bySession, other)
 	}
-	h.of[session] = found
+	h.bySession[session] = found
 }
 
-// drop forgets a hint that is old, unless another look has found a newer one.
-func (h *hints) drop(session events.SessionID, old hint) {
+// drop removes an old hint, unless another lookup has replaced it.
+func (h *streamHints) drop(session events.SessionID, old streamHint) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.of[session] == old {
-		delete(h.of, session)
+	if h.bySession[session] == old {
+		delete(h.bySession, session)
 	}
 }
 
-// locateFrom is [Bus.locate] for a reader of what is from a sequence on, and of the end. Of what was archived
-// before that the place may have nothing.
-func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from events.Seq) (place, error) {
+// locateFrom is [Bus.locate] for a reader of the commits from a sequence on, and of the end. The location may omit
+// the archive of earlier commits.
+func (b *Bus) locateFrom(ctx context.Context, session events.SessionID, from events.Seq) (location, error) {
 	if h, ok := b.hints.get(session); ok && h.first <= from {
 		end, err := b.streamEnd(ctx, h.stream)
 		if err == nil && !end.sealed && !end.opening && end.last >= h.first {
-			return place{stream: h.stream, first: h.first, last: end.last}, nil
+			return location{stream: h.stream, first: h.first, last: end.last}, nil
 		}
 		b.hints.drop(session, h)
 	}

@@ -14,27 +14,20 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// onceCold makes a session that was archived after three commits, and has five.
-func onceCold(t *testing.T, b *bus.Bus, id events.SessionID) []string {
+// reopened makes a session that was archived after three commits, and has five.
+func reopened(t *testing.T, b *bus.Bus, id events.SessionID) []string {
 	t.Helper()
-	want := say(t, b, id, nil, 3)
-	mustGoColdAs(t, b, id, 3)
-	return say(t, b, id, want, 5)
+	want := appendUpTo(t, b, id, nil, 3)
+	mustMakeCold(t, b, id, 3)
+	return appendUpTo(t, b, id, want, 5)
 }
 
-func mustGoColdAs(t *testing.T, b *bus.Bus, id events.SessionID, last int) {
+// wantEnd requires that a bus finds the end of a session, and its commits from any sequence on.
+func wantEnd(t *testing.T, b *bus.Bus, id events.SessionID, want []string, when string) {
 	t.Helper()
-	if err := goCold(t.Context(), b, id, events.Seq(last)); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// endsAt wants that a bus finds the end of a session, and what comes from any sequence on.
-func endsAt(t *testing.T, b *bus.Bus, id events.SessionID, want []string, when string) {
-	t.Helper()
-	for from := range len(want) + 2 { // the last look first: it leaves the hint as it is
+	for from := range len(want) + 2 { // from the end on first, which leaves the hint as it is
 		from = len(want) + 1 - from
-		if got := said(t, b, id, events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), len(want)):]) {
+		if got := history(t, b, id, events.Seq(from)); !slices.Equal(got, want[min(max(from-1, 0), len(want)):]) {
 			t.Errorf("%s, from %d: got %v, want the rest of %v", when, from, got, want)
 		}
 	}
@@ -43,15 +36,15 @@ func endsAt(t *testing.T, b *bus.Bus, id events.SessionID, want []string, when s
 	}
 }
 
-// TestOldHints has others archive a session, bring it back, and die at each request of that. A bus that knew the
-// session before finds the end at every step.
+// TestOldHints has another process archive a session and make it hot again, and die at each request. A bus with a
+// hint of the session finds the end at every step.
 func TestOldHints(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	for name, work := range map[string]func(ctx context.Context, victim *bus.Bus, id events.SessionID) error{
 		"archive": func(ctx context.Context, victim *bus.Bus, id events.SessionID) error {
-			return goCold(ctx, victim, id, 5)
+			return makeCold(ctx, victim, id, 5)
 		},
 		"append": func(ctx context.Context, victim *bus.Bus, id events.SessionID) error {
 			return appendCold(ctx, victim, id)
@@ -62,22 +55,22 @@ func TestOldHints(t *testing.T) {
 				t.Parallel()
 				for k := 1; ; k++ {
 					id := events.SessionID(fmt.Sprintf("%s-%t-%d", name, late, k))
-					want := onceCold(t, b, id)
+					want := reopened(t, b, id)
 					knows := bustest.Open(t, server)
-					endsAt(t, knows, id, want, "hot again")
+					wantEnd(t, knows, id, want, "hot again")
 					done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return work(ctx, victim, id) })
 					last, err := b.Log().Last(t.Context(), id)
 					if err != nil {
 						t.Fatal(err)
 					}
-					if last == 6 { // what the victim appended
+					if last == 6 { // the victim's append was stored
 						want = append(want, fmt.Sprintf("6:%s", commit(id, 6).ID))
 					}
-					endsAt(t, knows, id, want, fmt.Sprintf("killed at request %d", k))
-					want = say(t, b, id, want, 8)
-					endsAt(t, knows, id, want, "later")
-					mustGoColdAs(t, b, id, 8)
-					endsAt(t, knows, id, want, "cold")
+					wantEnd(t, knows, id, want, fmt.Sprintf("killed at request %d", k))
+					want = appendUpTo(t, b, id, want, 8)
+					wantEnd(t, knows, id, want, "later")
+					mustMakeCold(t, b, id, 8)
+					wantEnd(t, knows, id, want, "cold")
 					knows.Close()
 					if done {
 						return
@@ -90,45 +83,46 @@ func TestOldHints(t *testing.T) {
 
 // appendCold archives a session, and appends to it.
 func appendCold(ctx context.Context, b *bus.Bus, id events.SessionID) error {
-	err := goCold(ctx, b, id, 5)
+	err := makeCold(ctx, b, id, 5)
 	if err == nil {
 		_, err = b.Log().Append(ctx, commit(id, 6), 5)
 	}
 	return err
 }
 
-// TestHintOfStreamMadeAgain has a stream that a hint names come back, empty, by one who slept, after the session went on in another.
+// TestHintOfStreamMadeAgain has a paused process make a stream again that a hint names, empty, after the session
+// continued in another.
 func TestHintOfStreamMadeAgain(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b, knows := bustest.Open(t, server), bustest.Open(t, server)
-	want := say(t, b, "s", nil, 3)
-	mustGoColdAs(t, b, "s", 3)
-	name, err := b.HalfOpen(t.Context(), "s")
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	name, err := b.PausedOpening(t.Context(), "s")
 	if err == nil {
 		err = name()
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = say(t, b, "s", want, 5)
-	endsAt(t, knows, "s", want, "in the stream")
-	mustGoColdAs(t, b, "s", 5)
-	want = say(t, b, "s", want, 7)
-	if _, err := b.HalfOpen(t.Context(), "s"); err != nil {
+	want = appendUpTo(t, b, "s", want, 5)
+	wantEnd(t, knows, "s", want, "in the stream")
+	mustMakeCold(t, b, "s", 5)
+	want = appendUpTo(t, b, "s", want, 7)
+	if _, err := b.PausedOpening(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	endsAt(t, knows, "s", want, "in another stream")
+	wantEnd(t, knows, "s", want, "in another stream")
 }
 
-// TestHintOfErased finds a session erased of which it has a hint.
+// TestHintOfErased finds that a session with a hint is erased.
 func TestHintOfErased(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b, knows := bustest.Open(t, server), bustest.Open(t, server)
-	want := onceCold(t, b, "s")
-	endsAt(t, knows, "s", want, "hot again")
-	if _, err := b.Bury(t.Context(), "s", nil, bus.Tombstone{At: 1}); err != nil {
+	want := reopened(t, b, "s")
+	wantEnd(t, knows, "s", want, "hot again")
+	if _, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := knows.Log().Last(t.Context(), "s"); !errors.As(err, new(*events.ErasedError)) {
@@ -136,20 +130,20 @@ func TestHintOfErased(t *testing.T) {
 	}
 }
 
-// largeOnceCold makes a session whose entry among the archives has some hundred KiB.
-func largeOnceCold(tb testing.TB, b *bus.Bus) (last events.Seq) {
+// largeReopened makes a session with an archive entry of some hundred KiB.
+func largeReopened(tb testing.TB, b *bus.Bus) (last events.Seq) {
 	tb.Helper()
 	const n = 40
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same text each time
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same text in each run
 	for i := range n + 1 {
 		c := commit("s", i+1)
-		text := make([]byte, 12<<10) // which does not compress away
+		text := make([]byte, 12<<10) // incompressible
 		for j := range text {
 			text[j] = byte(' ' + random.IntN(90))
 		}
 		c.Events = []events.Event{events.Of("", &events.SessionClosed{Reason: string(text)})}
 		if i == n {
-			if err := goCold(tb.Context(), b, "s", n); err != nil {
+			if err := makeCold(tb.Context(), b, "s", n); err != nil {
 				tb.Fatal(err)
 			}
 		}
@@ -160,11 +154,12 @@ func largeOnceCold(tb testing.TB, b *bus.Bus) (last events.Seq) {
 	return n + 1
 }
 
-// TestEndIsCheap looks at the end of a session that was cold: after the first look nothing of its archive comes to the bus.
+// TestEndIsCheap reads the end of a session that was cold: after the first read the bus receives nothing of its
+// archive.
 func TestEndIsCheap(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	last := largeOnceCold(t, b)
+	last := largeReopened(t, b)
 	look := func() uint64 {
 		before := b.Conn().Stats().InBytes
 		if got, err := b.Log().Last(t.Context(), "s"); err != nil || got != last {
@@ -181,11 +176,11 @@ func TestEndIsCheap(t *testing.T) {
 	}
 }
 
-// BenchmarkEnd looks at the end of a session that was never cold, and of one that was.
+// BenchmarkEnd reads the end of a session that was never cold, and of one that was.
 func BenchmarkEnd(b *testing.B) {
 	on := bustest.Start(b)
-	largeOnceCold(b, on)
-	large(b, on, "never", 10, 100)
+	largeReopened(b, on)
+	appendLarge(b, on, "never", 10, 100)
 	for _, id := range []events.SessionID{"never", "s"} {
 		b.Run(string(id), func(b *testing.B) {
 			b.ReportAllocs()

@@ -10,54 +10,54 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// The count of streams is asked for again after so many were made, or after so long.
+// The bus counts the streams again after it has created this many, or after this time.
 const (
-	hotCountMade = 64
-	hotCountFor  = 10 * time.Second
-	// hotCountWait bounds the question. Who may not ask gets no answer.
-	hotCountWait = time.Second
+	countAfterCreated = 64
+	countFor          = 10 * time.Second
+	// countWait bounds the request. A user without the right to count gets no answer.
+	countWait = time.Second
 )
 
-// hotCount is how many streams there are, as the server said last.
-type hotCount struct {
+// streamCount is the number of the account's streams at the server's last answer.
+type streamCount struct {
 	mu      sync.Mutex
 	streams int
-	made    int // here, since
+	created int // created by this bus since then
 	at      time.Time
 }
 
 // MaxHot is the limit of hot sessions; negative for none.
 func (b *Bus) MaxHot() int { return b.cfg.MaxHot }
 
-// roomForHot refuses one more stream where there are limit. While the server
-// does not say how many there are, it is the server that refuses.
-func (b *Bus) roomForHot(ctx context.Context, limit int) error {
+// reserveStream counts one more stream, and refuses it with [ErrFull] at the limit. Where the server does not answer
+// with its count, the server's own limit applies.
+func (b *Bus) reserveStream(ctx context.Context, limit int) error {
 	if limit < 0 {
 		return nil
 	}
 	c := &b.hot
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if full := c.streams+c.made >= limit; c.made >= hotCountMade || time.Since(c.at) > hotCountFor || full && time.Since(c.at) > hotCountWait {
-		once, cancel := context.WithTimeout(ctx, hotCountWait)
+	if full := c.streams+c.created >= limit; c.created >= countAfterCreated || time.Since(c.at) > countFor || full && time.Since(c.at) > countWait {
+		once, cancel := context.WithTimeout(ctx, countWait)
 		info, err := b.js.AccountInfo(once)
 		cancel()
 		if err == nil {
 			c.streams = info.Streams
 		}
-		c.made, c.at = 0, time.Now()
+		c.created, c.at = 0, time.Now()
 	}
-	if c.streams+c.made >= limit {
+	if c.streams+c.created >= limit {
 		return fmt.Errorf("%w: the account has %d streams, the limit is %d; archive sessions sooner, raise the limit, or use another account for new ones",
-			ErrFull, c.streams+c.made, limit)
+			ErrFull, c.streams+c.created, limit)
 	}
-	c.made++
+	c.created++
 	return nil
 }
 
-// roomForNew refuses a new session where there is no room. One that exists has its stream.
-func (b *Bus) roomForNew(ctx context.Context, session events.SessionID) error {
-	full := b.roomForHot(ctx, b.cfg.MaxHot)
+// reserveNew reserves the stream of a new session. A session that exists already has one.
+func (b *Bus) reserveNew(ctx context.Context, session events.SessionID) error {
+	full := b.reserveStream(ctx, b.cfg.MaxHot)
 	if full == nil {
 		return nil
 	}
@@ -68,7 +68,7 @@ func (b *Bus) roomForNew(ctx context.Context, session events.SessionID) error {
 	return err
 }
 
-// roomForCold is roomForNew for a session that was cold.
-func (b *Bus) roomForCold(ctx context.Context) error {
-	return b.roomForHot(ctx, b.cfg.MaxHot+b.cfg.MaxHot/8)
+// reserveReopen reserves the stream of a cold session, above the limit of new ones.
+func (b *Bus) reserveReopen(ctx context.Context) error {
+	return b.reserveStream(ctx, b.cfg.MaxHot+b.cfg.MaxHot/8)
 }

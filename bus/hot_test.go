@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestHotLimit refuses new sessions where there is no room. Those that are hot
-// work on, a cold one comes back, and when one went cold there is room again.
+// TestHotLimit refuses new sessions at the limit. Hot sessions take appends, a cold one becomes hot, and a session
+// that becomes cold makes space for a new one.
 func TestHotLimit(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -32,14 +32,14 @@ func TestHotLimit(t *testing.T) {
 	opened := 0
 	var err error
 	for err == nil && opened < limit {
-		if err = open(t, b, events.SessionID(fmt.Sprintf("s%d", opened))); err == nil {
+		if err = createSession(t, b, events.SessionID(fmt.Sprintf("s%d", opened))); err == nil {
 			opened++
 		}
 	}
 	if !errors.Is(err, bus.ErrFull) || opened < 4 {
 		t.Fatalf("opened %d sessions, then got %v, want %v", opened, err, bus.ErrFull)
 	}
-	if err := open(t, limited(limit), "other"); !errors.Is(err, bus.ErrFull) {
+	if err := createSession(t, limited(limit), "other"); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("on another bus: got %v, want %v", err, bus.ErrFull)
 	}
 	if _, err := b.Log().Append(t.Context(), commit("s0", 2), 1); err != nil {
@@ -56,7 +56,7 @@ func TestHotLimit(t *testing.T) {
 	}
 	archive("s1", 1)
 	fresh := limited(limit)
-	if err := open(t, fresh, "s9"); err != nil {
+	if err := createSession(t, fresh, "s9"); err != nil {
 		t.Errorf("open where one went cold: got %v", err)
 	}
 	if _, err := fresh.Log().Append(t.Context(), commit("s1", 2), 1); err != nil {
@@ -69,19 +69,19 @@ func TestHotLimit(t *testing.T) {
 	if _, err := limited(1).Log().Append(t.Context(), commit("s1", 4), 3); !errors.Is(err, bus.ErrFull) {
 		t.Errorf("append to a cold session where there is no room at all: got %v, want %v", err, bus.ErrFull)
 	}
-	if err := open(t, limited(-1), "free"); err != nil {
+	if err := createSession(t, limited(-1), "free"); err != nil {
 		t.Errorf("without a limit: got %v", err)
 	}
 }
 
-// open appends a session's first commit.
-func open(t *testing.T, b *bus.Bus, id events.SessionID) error {
+// createSession appends a session's first commit.
+func createSession(t *testing.T, b *bus.Bus, id events.SessionID) error {
 	t.Helper()
 	_, err := b.Log().Append(t.Context(), commit(id, 1), 0)
 	return err
 }
 
-// TestNow asks for a server's time: its clock is this machine's.
+// TestNow compares a server's clock with this machine's.
 func TestNow(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -13,12 +13,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// listWait bounds the wait for one page. While streams are deleted the server
-// (2.15.2) now and then does not answer, and in a cluster it waits 4 s for
-// streams without a leader.
+// listWait bounds the wait for one page. While streams are deleted the server (2.15.2) sometimes does not answer, and
+// in a cluster it waits 4 s for streams without a leader.
 const listWait = 30 * time.Second
 
-// page is one answer of the server's.
+// page is one page of the server's list of streams.
 type page[T any] struct {
 	Total   int                 `json:"total"`
 	Limit   int                 `json:"limit"`
@@ -26,9 +25,8 @@ type page[T any] struct {
 	Error   *jetstream.APIError `json:"error"`
 }
 
-// listStreams pages through the streams of a subject. The client library's lister
-// counts what it got: it never ends where a stream has no leader just now, which
-// the server leaves out.
+// listStreams yields the streams of a subject, page by page. The client library's lister counts the streams that it
+// received. The server omits streams without a leader, so that lister would never end.
 func listStreams[T any](ctx context.Context, b *Bus, api, subject string) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for offset, total := 0, 1; offset < total; {
@@ -49,14 +47,14 @@ func listStreams[T any](ctx context.Context, b *Bus, api, subject string) iter.S
 }
 
 func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset int) (p page[T], err error) {
-	ask, err := json.Marshal(map[string]any{"offset": offset, "subject": subject})
+	request, err := json.Marshal(map[string]any{"offset": offset, "subject": subject})
 	if err != nil {
 		return p, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, listWait)
 	defer cancel()
 	err = b.retry(ctx, "list streams of "+subject, func(ctx context.Context) error {
-		msg, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: api, Data: ask})
+		msg, err := b.nc.RequestMsgWithContext(ctx, &nats.Msg{Subject: api, Data: request})
 		if err != nil {
 			return err
 		}
@@ -76,7 +74,7 @@ func listPage[T any](ctx context.Context, b *Bus, api, subject string, offset in
 func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		cold := make(map[events.SessionID]bool)
-		for id, err := range b.cold(ctx) { // first: what goes cold meanwhile is listed hot
+		for id, err := range b.archivedSessions(ctx) { // first: a session that becomes cold meanwhile is in the second list
 			if cold[id] = true; !yield(id, err) || err != nil {
 				return
 			}
@@ -93,37 +91,37 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	}
 }
 
-// Stored is when the servers took a session's last commit, by their clock; of a
-// cold session, when it was archived. Errors: [events.ErrNoSession].
-func (b *Bus) Stored(ctx context.Context, session events.SessionID) (time.Time, error) {
+// StoredAt is when the servers stored a session's last commit, by their clock; for a cold session, when it was
+// archived. Errors: [events.ErrNoSession].
+func (b *Bus) StoredAt(ctx context.Context, session events.SessionID) (time.Time, error) {
 	p, err := b.locate(ctx, session)
 	if err != nil || p.stream == "" {
-		return p.cold.Put, err
+		return p.entry.PutAt, err
 	}
 	info, err := b.streamInfo(ctx, p.stream)
 	if err != nil {
 		return time.Time{}, err
 	}
-	return movedAt(info), nil
+	return changedAt(info), nil
 }
 
-// movedAt is when a stream took its last message, or was made.
-func movedAt(info *jetstream.StreamInfo) time.Time {
+// changedAt is when a stream stored its last message, or was made.
+func changedAt(info *jetstream.StreamInfo) time.Time {
 	if info.State.LastTime.Before(info.Created) {
 		return info.Created
 	}
 	return info.State.LastTime
 }
 
-// HotSession is a session that has a live stream.
+// HotSession is a session that has a stream.
 type HotSession struct {
-	ID     events.SessionID
-	Last   events.Seq
-	Moved  time.Time // of the last commit, or of the stream, by the server's clock
-	Sealed bool      // somebody began to archive it
+	ID        events.SessionID
+	Last      events.Seq
+	ChangedAt time.Time // of the last commit, or of the empty stream, by the server's clock
+	Sealed    bool      // an archiver has sealed it
 }
 
-// Hot lists every hot session, in no order, but those that no server answers for just now.
+// Hot lists every hot session, in no order, except those whose stream has no leader now.
 func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
 	return func(yield func(HotSession, error) bool) {
 		for info, err := range listStreams[jetstream.StreamInfo](ctx, b, apiStreamList, b.names.sessions()) {
@@ -132,7 +130,7 @@ func (b *Bus) Hot(ctx context.Context) iter.Seq2[HotSession, error] {
 				return
 			}
 			id, ok := b.names.sessionOf(info.Config.Name)
-			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), Moved: movedAt(&info), Sealed: info.Config.Sealed}
+			hot := HotSession{ID: id, Last: events.Seq(info.State.LastSeq), ChangedAt: changedAt(&info), Sealed: info.Config.Sealed}
 			if ok && !yield(hot, nil) {
 				return
 			}

@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestListPages lists more sessions than the server puts on one page.
+// TestListPages lists more sessions than one page of the server has.
 func TestListPages(t *testing.T) {
 	t.Parallel()
 	const sessions = 300
 	b := bustest.Start(t)
 	for i := range sessions {
-		say(t, b, events.SessionID(fmt.Sprintf("s%d", i)), nil, 1)
+		appendUpTo(t, b, events.SessionID(fmt.Sprintf("s%d", i)), nil, 1)
 	}
 	all, hot := make(map[events.SessionID]int), make(map[events.SessionID]int)
 	for id, err := range b.Sessions(t.Context()) {
@@ -35,7 +35,7 @@ func TestListPages(t *testing.T) {
 	}
 }
 
-// TestListWithoutLeaders lists streams of which some have no leader: it ends, with the others.
+// TestListWithoutLeaders lists streams of which some have no leader: the list ends, with the others.
 func TestListWithoutLeaders(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)

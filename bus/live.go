@@ -16,28 +16,28 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Live is a subscription to a session's commits and deltas as they happen,
-// in one order, with no consumer on the server.
+// Live is a subscription to a session's commits and deltas as they happen, in one order, without a consumer on the
+// server.
 type Live struct {
-	// C delivers; [ParseLive] reads. When it is full, messages are lost: the
-	// gap in the sequences tells, and [Live.Dropped]. It is never closed.
+	// C delivers messages for [ParseLive]. Messages that arrive while C is full are lost: a gap in the sequences and
+	// [Live.Dropped] show it. C is never closed.
 	C <-chan *nats.Msg
-	// Back tells that the connection came back, or is closed for good. What was sent before may be lost.
-	Back <-chan nats.Status
-	nc   *nats.Conn
-	back chan nats.Status
-	subs []*nats.Subscription
+	// Status delivers CONNECTED after a reconnect, and CLOSED. Messages sent before it may be lost.
+	Status   <-chan nats.Status
+	nc       *nats.Conn
+	listener chan nats.Status
+	subs     []*nats.Subscription
 }
 
-// Live subscribes. What is requested or published on this bus after it
-// returns is seen, as the server takes one connection's messages in order.
+// Live subscribes to a session. It receives everything that is requested or published on this bus after it returns,
+// as the server handles one connection's messages in order.
 func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
 	c := make(chan *nats.Msg, buffer)
 	back := b.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-	l := &Live{C: c, Back: back, nc: b.nc, back: back}
+	l := &Live{C: c, Status: back, nc: b.nc, listener: back}
 	for _, subject := range []string{b.names.liveAll(session), b.names.deltaSession(session)} {
 		sub, err := b.nc.ChanSubscribe(subject, c)
 		if err != nil {
@@ -49,9 +49,9 @@ func (b *Bus) Live(session events.SessionID, buffer int) (*Live, error) {
 	return l, nil
 }
 
-// Hear calls deliver with each of a session's commits as they happen, from one
-// goroutine, until stop. As with [Bus.Live], gaps in the sequences tell of losses.
-func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop func(), err error) {
+// OnCommit calls deliver with each of a session's commits as they happen, from one goroutine, until stop. As with
+// [Bus.Live], a gap in the sequences shows a loss.
+func (b *Bus) OnCommit(session events.SessionID, deliver func(LiveMessage)) (stop func(), err error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, err
 	}
@@ -60,13 +60,13 @@ func (b *Bus) Hear(session events.SessionID, deliver func(LiveMessage)) (stop fu
 
 // Close ends the subscription.
 func (l *Live) Close() {
-	l.nc.RemoveStatusListener(l.back)
+	l.nc.RemoveStatusListener(l.listener)
 	for _, sub := range l.subs {
 		_ = sub.Unsubscribe()
 	}
 }
 
-// Dropped is how many messages found C full since the subscription began.
+// Dropped is how many messages were lost because C was full.
 func (l *Live) Dropped() int {
 	sum := 0
 	for _, sub := range l.subs {
@@ -76,21 +76,21 @@ func (l *Live) Dropped() int {
 	return sum
 }
 
-// LiveMessage is one thing seen of a session: a commit, or a delta.
+// LiveMessage is one received commit or delta.
 type LiveMessage struct {
-	Seq  events.Seq // of a commit, 0 for deltas
-	Data []byte     // encoded commit or delta
-	Ends bool       // the commit ends a turn, or asks one to stop
-	Work bool       // the commit is about background tasks
+	Seq        events.Seq // of a commit, 0 for deltas
+	Data       []byte     // encoded commit or delta
+	EndsTurn   bool       // the commit ends a turn, or cancels one
+	AboutTasks bool       // the commit is about background tasks
 }
 
 func containsAny(kinds string, of ...events.Kind) bool {
 	return slices.ContainsFunc(of, func(k events.Kind) bool { return strings.Contains(kinds, string(k)) })
 }
 
-// ParseLive reads a message of [Live.C]. A commit says which stream it is of, and
-// is taken from a session's only: another client of the account can have the
-// server answer a request of its own to the subject, with what it stored as a blob.
+// ParseLive reads a message of [Live.C]. A commit names its stream, and is accepted only from a stream of the
+// session: another client of the account can make the server answer a request to this subject with a message of
+// another stream.
 func ParseLive(m *nats.Msg) LiveMessage {
 	seq, err := strconv.ParseUint(m.Header.Get(headerSeq), 10, 64)
 	if err != nil || !ofSession(m.Header.Get(jetstream.StreamHeader), m.Subject) {
@@ -99,25 +99,24 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
 		Seq: events.Seq(seq), Data: m.Data,
-		Ends: containsAny(kinds, events.KindTurnCompleted, events.KindTurnDiverted, events.KindTurnCancelRequested),
-		Work: strings.Contains(kinds, "task."),
+		EndsTurn:   containsAny(kinds, events.KindTurnCompleted, events.KindTurnDiverted, events.KindTurnCancelRequested),
+		AboutTasks: strings.Contains(kinds, "task."),
 	}
 }
 
-// PublishDelta sends a piece of streamed output. It is never truth: no answer is waited for.
+// PublishDelta publishes a piece of streamed output, without waiting for an ack. Deltas are not part of the history.
 func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []byte) error {
 	return mapError(b.nc.Publish(b.names.delta(session, turn), data))
 }
 
-// StoredDelta is a delta with its place in the delta stream, which all sessions share.
+// StoredDelta is a delta with its sequence in the delta stream, which all sessions share.
 type StoredDelta struct {
 	Seq  uint64
 	Data []byte
 }
 
-// Deltas reads what is still kept of a turn's deltas, in order, from sequence
-// from of the delta stream on (0 means all). It may miss the newest, which a
-// subscription made before sees. The error is terminal.
+// Deltas reads the stored deltas of a turn, in order, from a sequence of the delta stream on (0 means all). It may
+// miss the newest; a subscription made before the call receives these. The error is terminal.
 func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.TurnID, from uint64) iter.Seq2[StoredDelta, error] {
 	return func(yield func(StoredDelta, error) bool) {
 		if err := errors.Join(events.CheckToken("session", session), events.CheckToken("turn", turn)); err != nil {
@@ -136,26 +135,25 @@ func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.
 	}
 }
 
-// MarkDirty tells projectors that a session moved. It is a hint: no answer is waited for.
+// MarkDirty tells the projectors that a session has new commits. It is a hint, and waits for no ack.
 func (b *Bus) MarkDirty(session events.SessionID) error {
 	return mapError(b.nc.Publish(b.names.dirty(session), nil))
 }
 
-// Moved is a subscription to the commits of every session, of which only the
-// session counts.
-type Moved struct {
-	sub  *nats.Subscription
-	lost int
-	back chan nats.Status
-	nc   *nats.Conn
+// CommitWatch is a subscription to the commits of every session, without their content.
+type CommitWatch struct {
+	sub      *nats.Subscription
+	lost     int
+	listener chan nats.Status
+	nc       *nats.Conn
 }
 
-// Moved calls deliver with the session and the sequence of each commit as it happens,
-// and whether the commit is about background tasks, from one goroutine, until Close.
-func (b *Bus) Moved(deliver func(id events.SessionID, seq events.Seq, background bool)) (*Moved, error) {
-	m := &Moved{nc: b.nc, back: b.nc.StatusChanged(nats.CONNECTED)}
+// WatchCommits calls deliver with the session and the sequence of each commit as it happens, and whether the commit
+// is about background tasks. It calls from one goroutine, until Close.
+func (b *Bus) WatchCommits(deliver func(id events.SessionID, seq events.Seq, background bool)) (*CommitWatch, error) {
+	m := &CommitWatch{nc: b.nc, listener: b.nc.StatusChanged(nats.CONNECTED)}
 	var err error
-	m.sub, err = b.nc.Subscribe(b.names.liveEvery(), func(msg *nats.Msg) {
+	m.sub, err = b.nc.Subscribe(b.names.liveEverySession(), func(msg *nats.Msg) {
 		id, background := b.names.parseLive(msg.Subject)
 		seq, _ := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
 		deliver(id, events.Seq(seq), background)
@@ -166,15 +164,15 @@ func (b *Bus) Moved(deliver func(id events.SessionID, seq events.Seq, background
 	return m, nil
 }
 
-// Lost reports whether messages may have been lost since the last call: the
-// buffer was full, or the connection was made again.
-func (m *Moved) Lost() bool {
+// Lost reports whether messages may have been lost since the last call: the buffer was full, or the client
+// reconnected.
+func (m *CommitWatch) Lost() bool {
 	n, _ := m.sub.Dropped() // an ended subscription drops nothing
 	lost := n != m.lost
 	m.lost = n
 	for {
 		select {
-		case <-m.back:
+		case <-m.listener:
 			lost = true
 			continue
 		default:
@@ -184,37 +182,37 @@ func (m *Moved) Lost() bool {
 }
 
 // Close ends the subscription.
-func (m *Moved) Close() {
-	m.nc.RemoveStatusListener(m.back)
+func (m *CommitWatch) Close() {
+	m.nc.RemoveStatusListener(m.listener)
 	_ = m.sub.Unsubscribe()
 }
 
-// Dirty is a projector's view of the sessions that moved.
+// Dirty is a projector's consumer of dirty marks.
 type Dirty struct {
 	b        *Bus
 	consumer *consumer
 }
 
-// DirtyMark says that a session moved. It must be acked, or given back, or it comes again.
+// DirtyMark is a session that has new commits. It is redelivered until it is acked.
 type DirtyMark struct {
 	Session events.SessionID
 	msg     jetstream.Msg
 }
 
-// Ack forgets the mark.
+// Ack removes the mark.
 func (m *DirtyMark) Ack() error { return mapError(m.msg.Ack()) }
 
-// GiveBack has it delivered after delay.
-func (m *DirtyMark) GiveBack(delay time.Duration) error { return mapError(m.msg.NakWithDelay(delay)) }
+// Nak has the mark redelivered after delay.
+func (m *DirtyMark) Nak(delay time.Duration) error { return mapError(m.msg.NakWithDelay(delay)) }
 
-// Dirty joins the projectors.
+// Dirty joins the projectors' consumer.
 func (b *Bus) Dirty(ctx context.Context) (*Dirty, error) {
-	c, err := b.join(ctx, b.dirtyConfig(), jetstream.ConsumerConfig{Durable: "projector", AckWait: 10 * time.Second})
+	c, err := b.joinConsumer(ctx, b.dirtyConfig(), jetstream.ConsumerConfig{Durable: "projector", AckWait: 10 * time.Second})
 	return &Dirty{b, c}, err
 }
 
-// Fetch hands up to n marks to take. A stream that was deleted is made again:
-// the projectors' own sweep finds what its marks were about.
+// Fetch calls take with up to n marks. A deleted stream is created again: the projectors' own sweep finds the
+// sessions whose marks were lost.
 func (d *Dirty) Fetch(ctx context.Context, n int, wait time.Duration, take func(*DirtyMark)) error {
 	_, err := d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		if session, ok := d.b.names.parseDirty(msg.Subject()); ok {

@@ -12,10 +12,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// heard waits for the next message of a subscription.
-func heard(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
+// nextLive waits for the next message of a subscription.
+func nextLive(t *testing.T, c <-chan *nats.Msg) bus.LiveMessage {
 	t.Helper()
-	return bus.ParseLive(delivered(t, c))
+	return bus.ParseLive(awaitValue(t, c))
 }
 
 func TestLive(t *testing.T) {
@@ -34,22 +34,22 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want := events.Seq(1); want <= 3; want++ {
-		m := heard(t, live.C)
+		m := nextLive(t, live.C)
 		c, err := events.Decode(m.Data)
-		if err != nil || m.Seq != want || m.Ends != (want == 3) || c.ID != commit("s", int(want)).ID {
-			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.Ends, err, want)
+		if err != nil || m.Seq != want || m.EndsTurn != (want == 3) || c.ID != commit("s", int(want)).ID {
+			t.Errorf("got sequence %d, ends %v, %v, want %d", m.Seq, m.EndsTurn, err, want)
 		}
 	}
 	if err := b.PublishDelta("s", "t1", []byte("piece")); err != nil {
 		t.Fatal(err)
 	}
-	if m := heard(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.Ends {
+	if m := nextLive(t, live.C); m.Seq != 0 || string(m.Data) != "piece" || m.EndsTurn {
 		t.Errorf("delta: got %+v, want piece", m)
 	}
 }
 
-// delivered waits for what comes.
-func delivered[T any](t *testing.T, from <-chan T) (got T) {
+// awaitValue waits for the next value.
+func awaitValue[T any](t *testing.T, from <-chan T) (got T) {
 	t.Helper()
 	select {
 	case got = <-from:
@@ -59,11 +59,11 @@ func delivered[T any](t *testing.T, from <-chan T) (got T) {
 	return got
 }
 
-func TestHear(t *testing.T) {
+func TestOnCommit(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	got := make(chan bus.LiveMessage, 4)
-	stop, err := b.Hear("s", func(m bus.LiveMessage) { got <- m })
+	stop, err := b.OnCommit("s", func(m bus.LiveMessage) { got <- m })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestHear(t *testing.T) {
 	}
 	grow(t, b.Log(), "s", 2)
 	for want := events.Seq(1); want <= 2; want++ {
-		if m := delivered(t, got); m.Seq != want {
+		if m := awaitValue(t, got); m.Seq != want {
 			t.Errorf("got sequence %d, want %d", m.Seq, want)
 		}
 	}
@@ -85,12 +85,12 @@ func TestLiveRefuses(t *testing.T) {
 	if _, err := b.Live("a.*", 1); !errors.Is(err, events.ErrInvalidID) {
 		t.Errorf("live: got %v, want %v", err, events.ErrInvalidID)
 	}
-	if _, err := b.Hear(">", nil); !errors.Is(err, events.ErrInvalidID) {
+	if _, err := b.OnCommit(">", nil); !errors.Is(err, events.ErrInvalidID) {
 		t.Errorf("hear: got %v, want %v", err, events.ErrInvalidID)
 	}
 }
 
-// TestDirty makes one of a hundred marks, and another of a mark that came while it was worked on.
+// TestDirty merges a hundred marks into one. A mark that arrives while the first is handled is delivered too.
 func TestDirty(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -104,7 +104,7 @@ func TestDirty(t *testing.T) {
 		}
 	}
 	js := jetStream(t, b)
-	if _, err := js.Publish(t.Context(), "lash.dirty.s", nil); err != nil { // answered when those before it are in
+	if _, err := js.Publish(t.Context(), "lash.dirty.s", nil); err != nil { // acked after the earlier ones are stored
 		t.Fatal(err)
 	}
 	stream, err := js.Stream(t.Context(), "lash-dirty")
@@ -133,7 +133,7 @@ func TestDirty(t *testing.T) {
 	if err := first.Ack(); err != nil {
 		t.Fatal(err)
 	}
-	if err := second.GiveBack(0); err != nil {
+	if err := second.Nak(0); err != nil {
 		t.Fatal(err)
 	}
 	if third := take(); third.Session != "s" {

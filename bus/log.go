@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Headers of a commit, so that any NATS tool can read a stream.
+// Headers of a commit, for other NATS tools.
 const (
 	headerKinds  = "Lash-Kinds"
 	headerFormat = "Lash-Format"
@@ -26,7 +26,7 @@ const (
 // Log is every session's history, one stream each. It implements [events.Log].
 type Log struct{ b *Bus }
 
-// Log is the histories on this bus.
+// Log is the log of this bus.
 func (b *Bus) Log() Log { return Log{b} }
 
 // Append implements [events.Log]. At 0 it creates the session's stream.
@@ -36,38 +36,43 @@ func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (event
 		return 0, err
 	}
 	if at > 0 {
-		return l.settle(ctx, c, data, at)
+		return l.appendAt(ctx, c, data, at)
 	}
 	err = l.create(ctx, c.Session)
 	if errors.As(err, new(*events.ConflictError)) {
-		if err = l.begins(ctx, c, err); err == nil {
+		if err = l.startsWith(ctx, c, err); err == nil {
 			return 1, nil
 		}
 	}
 	if err != nil {
 		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
 	}
-	return l.first(ctx, c, data)
+	return l.appendFirst(ctx, c, data)
 }
 
-// first appends the first commit. The stream that took it may be the empty one
-// of a dead creator, where this one was suspended since it looked, and the session was
-// created and archived meanwhile: then the commit is taken back with its stream.
-func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.Seq, error) {
-	seq, err := l.settle(ctx, c, data, 0)
+// appendFirst publishes the first commit. Race that it decides after the publish:
+//
+//  1. Creator A finds no session, and pauses.
+//  2. The session is created and archived. Creator B makes the first stream again, empty, and dies.
+//  3. A publishes: the stream of B takes the commit.
+//
+// The entry shows that the session exists elsewhere. A then removes the stream with its commit, and returns a
+// conflict.
+func (l Log) appendFirst(ctx context.Context, c *events.Commit, data []byte) (events.Seq, error) {
+	seq, err := l.appendAt(ctx, c, data, 0)
 	conflicts := errors.As(err, new(*events.ConflictError))
 	if err != nil && !conflicts {
 		return 0, err
 	}
-	row, rowErr := l.b.archived(ctx, c.Session)
+	row, rowErr := l.b.readEntry(ctx, c.Session)
 	if conflicts {
 		if rowErr != nil || row.Revision == 0 {
 			return 0, errors.Join(err, rowErr)
 		}
-		if rowErr = l.b.clear(ctx, c.Session, row); rowErr != nil { // the stream that refused it is not the session's
+		if rowErr = l.b.removeArchivedStreams(ctx, c.Session, row); rowErr != nil { // the stream that refused it is not the session's
 			return 0, errors.Join(err, rowErr)
 		}
-		if err = l.begins(ctx, c, err); err != nil {
+		if err = l.startsWith(ctx, c, err); err != nil {
 			return 0, err
 		}
 		return 1, nil
@@ -78,11 +83,11 @@ func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.S
 		return seq, nil
 	}
 	if err == nil {
-		err = l.firstOf(ctx, c, place{cold: row}, &events.ConflictError{Session: c.Session, Last: row.Last})
+		err = l.startsWithAt(ctx, c, location{entry: row}, &events.ConflictError{Session: c.Session, Last: row.Last})
 	}
 	switch {
-	case err == nil && row.Stream == plain: // it may be the session's own, of which an archiver is about to dispose
-		err = l.b.clear(ctx, c.Session, row)
+	case err == nil && row.Stream == plain: // this may be the session's own stream, which an archiver is about to delete
+		err = l.b.removeArchivedStreams(ctx, c.Session, row)
 	case err == nil, errors.As(err, new(*events.ConflictError)):
 		err = errors.Join(err, l.b.deleteStream(ctx, plain))
 	}
@@ -92,8 +97,8 @@ func (l Log) first(ctx context.Context, c *events.Commit, data []byte) (events.S
 	return seq, nil
 }
 
-// settle appends a commit to a session that is there.
-func (l Log) settle(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
+// appendAt appends a commit to a session that has a stream or an entry.
+func (l Log) appendAt(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
 	seq, err := events.Settle(ctx, events.Publication{
 		Commit:  c,
 		At:      at,
@@ -101,7 +106,7 @@ func (l Log) settle(ctx context.Context, c *events.Commit, data []byte, at event
 		Read: func(ctx context.Context, from events.Seq) iter.Seq2[events.Entry, error] {
 			return l.read(ctx, c.Session, from)
 		},
-		Last: func(ctx context.Context) (events.Seq, error) { return l.lastRefused(ctx, c.Session) },
+		Last: func(ctx context.Context) (events.Seq, error) { return l.lastAfterRefusal(ctx, c.Session) },
 		Wait: pause,
 	})
 	if err != nil {
@@ -113,24 +118,24 @@ func (l Log) settle(ctx context.Context, c *events.Commit, data []byte, at event
 	return seq, nil
 }
 
-// create makes the stream of a session that does not exist. One that was
-// archived exists, and one that is hot answers the append itself.
+// create makes the stream of a session that does not exist. An archived session exists; the stream of a hot one
+// accepts or refuses the append itself.
 func (l Log) create(ctx context.Context, session events.SessionID) error {
 	plain := l.b.names.firstStream(session)
-	for made := false; ; made = true { // the second look finds what was archived before the stream was made
-		row, err := l.b.archived(ctx, session)
+	for made := false; ; made = true { // the second check finds a session that was archived before the stream was made
+		row, err := l.b.readEntry(ctx, session)
 		switch {
 		case err != nil:
 			return err
 		case row.Revision != 0:
 			if made {
-				err = l.b.clear(ctx, session, row)
+				err = l.b.removeArchivedStreams(ctx, session, row)
 			}
-			return errors.Join(l.refuse(ctx, session, row), err)
+			return errors.Join(l.createArchived(ctx, session, row), err)
 		case made:
 			return nil
 		}
-		if err = l.b.roomForNew(ctx, session); err == nil {
+		if err = l.b.reserveNew(ctx, session); err == nil {
 			err = l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
 		}
 		if err != nil {
@@ -139,18 +144,19 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 	}
 }
 
-// begins is nil where a history begins with a commit, as it does where its creation is repeated, and else otherwise.
-func (l Log) begins(ctx context.Context, c *events.Commit, otherwise error) error {
+// startsWith is nil if the session's history starts with this commit, as for a repeated creation, and else
+// `otherwise`.
+func (l Log) startsWith(ctx context.Context, c *events.Commit, otherwise error) error {
 	p, err := l.b.locate(ctx, c.Session)
 	if err != nil {
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	}
-	return l.firstOf(ctx, c, p, otherwise)
+	return l.startsWithAt(ctx, c, p, otherwise)
 }
 
-// firstOf is [Log.begins] of a history that stands at a place.
-func (l Log) firstOf(ctx context.Context, c *events.Commit, p place, otherwise error) error {
-	for entry, err := range l.readHere(ctx, c.Session, p, 1, 1) {
+// startsWithAt is [Log.startsWith] for a located history.
+func (l Log) startsWithAt(ctx context.Context, c *events.Commit, p location, otherwise error) error {
+	for entry, err := range l.readAt(ctx, c.Session, p, 1, 1) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 		}
@@ -162,27 +168,27 @@ func (l Log) firstOf(ctx context.Context, c *events.Commit, p place, otherwise e
 	return otherwise
 }
 
-// refuse is what becomes of the creation of a session that is, or was, among the archives.
-// A first commit must reach no other stream than the session's: any empty stream accepts it.
-func (l Log) refuse(ctx context.Context, session events.SessionID, row archived) error {
+// createArchived decides the creation of a session that has an entry. nil means that the session has no commit yet
+// and takes the first one. A first commit must reach no other stream than the session's: any empty stream accepts it.
+func (l Log) createArchived(ctx context.Context, session events.SessionID, row archiveEntry) error {
 	switch {
 	case !row.Erased.IsZero():
-		return row.Erased.refuse(session)
+		return row.Erased.erasedError(session)
 	case row.Last > 0:
-		last, err := l.last(ctx, session)
+		last, err := l.lastSeq(ctx, session)
 		if err == nil {
 			err = &events.ConflictError{Session: session, Last: max(last, row.Last)}
 		}
 		return err
 	case row.Next == l.b.names.firstStream(session):
-		return nil // it answers
+		return nil // the stream accepts or refuses the commit
 	}
-	for try := 1; ; try++ { // it never had a commit, and its first stream is gone
-		err := l.warm(ctx, session, nil)
+	for try := 1; ; try++ { // the session never had a commit, and its first stream is gone
+		err := l.makeHot(ctx, session, nil)
 		if err == nil {
 			err = pause(ctx, try)
 		}
-		if errors.Is(err, errWarmed) {
+		if errors.Is(err, errMadeHot) {
 			return nil
 		}
 		if err != nil {
@@ -191,13 +197,13 @@ func (l Log) refuse(ctx context.Context, session events.SessionID, row archived)
 	}
 }
 
-// Conflicts is how many appends on this bus found that their session had moved.
+// Conflicts counts the appends on this bus that met a newer commit.
 func (b *Bus) Conflicts() int64 { return b.conflicts.Load() }
 
-// errWarmed is a publish that met a cold session, which is hot now.
-var errWarmed = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
+// errMadeHot is a publish to a cold session, which is hot now.
+var errMadeHot = fmt.Errorf("%w: the session was cold", events.ErrOutcomeUnknown)
 
-// publish tries once, and at once again where the session was cold.
+// publish tries once, and once more where the session was cold.
 func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at events.Seq) (events.Seq, error) {
 	msg := &nats.Msg{Subject: l.b.names.commit(c), Data: data, Header: nats.Header{
 		jetstream.MsgIDHeader:           {string(c.ID)},
@@ -206,7 +212,7 @@ func (l Log) publish(ctx context.Context, c *events.Commit, data []byte, at even
 		headerFormat:                    {strconv.Itoa(events.FormatVersion)},
 	}}
 	seq, err := l.publishOnce(ctx, c.Session, msg)
-	if errors.Is(err, errWarmed) {
+	if errors.Is(err, errMadeHot) {
 		seq, err = l.publishOnce(ctx, c.Session, msg)
 	}
 	return seq, err
@@ -222,16 +228,15 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 	case err == nil:
 		return events.Seq(ack.Sequence), nil
 	case isUnheard(err), errors.Is(err, events.ErrSealed):
-		err = l.warm(ctx, session, err)
+		err = l.makeHot(ctx, session, err)
 	}
 	return 0, err
 }
 
-// warm is for a publish that nobody listened to, or that met a sealed stream:
-// the session does not exist, or is cold, or is being archived, by somebody who
-// may be dead, or its stream has no leader just now. What is archived becomes
-// hot, and the append is to be tried again.
-func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error) error {
+// makeHot handles a publish that met no stream, or a sealed one. The cases: the session does not exist; it is cold;
+// it is being archived, by a process that may be dead; its stream has no leader. makeHot completes the archive and
+// opens the next stream. [errMadeHot]: the append can be tried again.
+func (l Log) makeHot(ctx context.Context, session events.SessionID, otherwise error) error {
 	if errors.Is(otherwise, events.ErrSealed) {
 		otherwise = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
 	}
@@ -248,8 +253,8 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 		}
 	}
 	if err == nil && p.stream == "" {
-		if err = l.b.clear(ctx, session, p.cold); err == nil {
-			err = l.b.reopen(ctx, session, p.cold)
+		if err = l.b.removeArchivedStreams(ctx, session, p.entry); err == nil {
+			err = l.b.reopen(ctx, session, p.entry)
 		}
 		if err == nil {
 			p, err = l.b.locate(ctx, session)
@@ -257,36 +262,41 @@ func (l Log) warm(ctx context.Context, session events.SessionID, otherwise error
 	}
 	switch {
 	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull):
-		return err // nothing was written, nor will be soon
-	case err != nil || p.cold.Next == "":
+		return err // nothing was written, and a retry would not help
+	case err != nil || p.entry.Next == "":
 		return otherwise
-	case l.b.bind(ctx, session, p.cold) != nil:
+	case l.b.bind(ctx, session, p.entry) != nil:
 		return otherwise
 	}
-	return errWarmed
+	return errMadeHot
 }
 
-// lastRefused is [Log.last] for an append that was refused though no commit
-// follows. An empty stream may have refused it: a creator found no session,
-// paused while the session was created, archived and its stream deleted, then
-// made the stream again and died. That stream receives the session's appends; it is removed here.
-func (l Log) lastRefused(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	row, err := l.b.archived(ctx, session)
+// lastAfterRefusal is [Log.Last] for an append that was refused though no commit follows. An empty stream may have
+// refused it:
+//
+//  1. A creator finds no session, and pauses.
+//  2. The session is created and archived, and its stream is deleted.
+//  3. The creator makes the first stream again, and dies. That stream receives the session's appends.
+//
+// lastAfterRefusal removes that stream.
+func (l Log) lastAfterRefusal(ctx context.Context, session events.SessionID) (events.Seq, error) {
+	row, err := l.b.readEntry(ctx, session)
 	if err == nil && row.Revision != 0 && row.Erased.IsZero() {
-		if err = l.b.clear(ctx, session, row); err == nil {
-			err = l.warm(ctx, session, nil)
+		if err = l.b.removeArchivedStreams(ctx, session, row); err == nil {
+			err = l.makeHot(ctx, session, nil)
 		}
-		if errors.Is(err, errWarmed) {
+		if errors.Is(err, errMadeHot) {
 			err = nil
 		}
 	}
 	if err != nil {
 		return 0, err
 	}
-	return l.last(ctx, session)
+	return l.lastSeq(ctx, session)
 }
 
-// kindsOf lists the kinds of a commit's events, each once: a server takes headers of 64 KiB, and a commit has up to thousands of events.
+// kindsOf lists the kinds of a commit's events, each once: a server accepts headers of 64 KiB, and a commit can have
+// thousands of events.
 func kindsOf(c *events.Commit) string {
 	if len(c.Events) == 1 {
 		return string(c.Events[0].Kind)
@@ -302,20 +312,20 @@ func kindsOf(c *events.Commit) string {
 
 // Last implements [events.Log]. The leader answers.
 func (l Log) Last(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	last, err := l.last(ctx, session)
+	last, err := l.lastSeq(ctx, session)
 	if err == nil && last == 0 {
 		err = noHistory(session)
 	}
 	return last, err
 }
 
-// noHistory is a stream whose creator died before the first commit: there is no session.
+// noHistory is [events.ErrNoSession], also for a stream whose creator died before the first commit.
 func noHistory(session events.SessionID) error {
 	return fmt.Errorf("session %s: %w", session, events.ErrNoSession)
 }
 
-// last is [Log.Last], and 0 for a stream without commits.
-func (l Log) last(ctx context.Context, session events.SessionID) (events.Seq, error) {
+// lastSeq is [Log.Last], and 0 for a stream without commits.
+func (l Log) lastSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
 	p, err := l.b.locateFrom(ctx, session, math.MaxUint64)
 	return p.last, err
 }

@@ -64,11 +64,11 @@ func TestFaultyLog(t *testing.T) {
 	}
 }
 
-// TestReadLong passes the length of one batch, on both sides.
+// TestReadLong reads histories around the length of one batch.
 func TestReadLong(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	const n = 1100 // two batches, and some
+	const n = 1100 // more than two batches
 	grow(t, b.Log(), "long", n)
 	for _, from := range []events.Seq{0, 2, 75, 76, 77, 587, 588, 589, 590, 1099, 1100, 1101} {
 		next := max(from, 1)
@@ -87,7 +87,7 @@ func TestReadLong(t *testing.T) {
 	}
 }
 
-// TestReadBig reads a history of more than the bytes of one batch, in which a commit fills one nearly alone.
+// TestReadBig reads a history larger than the bytes of one batch; one commit nearly fills a batch.
 func TestReadBig(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -113,8 +113,8 @@ func TestReadBig(t *testing.T) {
 	}
 }
 
-// TestNext reads single commits, and finds none before the first, after the
-// last, and of a session that does not exist.
+// TestNext reads single commits; there is none before the first, after the last, and of a session that does not
+// exist.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -136,8 +136,8 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// TestReadHole reads a stream that has lost a commit, in the middle or at the
-// end: the error says so, and the reader does not wait for ever.
+// TestReadHole reads a stream that has lost a commit, in the middle or at the end: the reader returns an error and
+// does not wait for ever.
 func TestReadHole(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []uint64{2, 3} {
@@ -151,7 +151,7 @@ func TestReadHole(t *testing.T) {
 				t.Fatal(err)
 			}
 			grow(t, b.Log(), "s", 3)
-			if err := stream.SecureDeleteMsg(t.Context(), lost); err != nil { // stands for a block that a disk lost
+			if err := stream.SecureDeleteMsg(t.Context(), lost); err != nil { // simulates a block that a disk lost
 				t.Fatal(err)
 			}
 			for _, readErr := range b.Log().Read(t.Context(), "s", 1) {
@@ -164,7 +164,7 @@ func TestReadHole(t *testing.T) {
 	}
 }
 
-// TestReadStopsAtOnce leaves both ways of reading in the middle.
+// TestReadStopsAtOnce stops both ways of reading in the middle.
 func TestReadStopsAtOnce(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -183,7 +183,7 @@ func TestReadStopsAtOnce(t *testing.T) {
 	}
 }
 
-// TestEmptyStream is a session whose creator died between its stream and its first commit.
+// TestEmptyStream: a stream whose creator died before its first commit is no session.
 func TestEmptyStream(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -219,7 +219,7 @@ func TestSessionsAreListed(t *testing.T) {
 	for id, n := range want {
 		grow(t, b.Log(), id, int(n))
 	}
-	if err := goCold(t.Context(), b, "a", 1); err != nil {
+	if err := makeCold(t.Context(), b, "a", 1); err != nil {
 		t.Fatal(err)
 	}
 	names := 0
@@ -231,7 +231,7 @@ func TestSessionsAreListed(t *testing.T) {
 	}
 	lasts := 0
 	for hot, err := range b.Hot(t.Context()) {
-		if err != nil || hot.Last != want[hot.ID] || hot.Sealed || hot.Moved.IsZero() {
+		if err != nil || hot.Last != want[hot.ID] || hot.Sealed || hot.ChangedAt.IsZero() {
 			t.Errorf("hot session: got %+v, %v, want last %d", hot, err, want[hot.ID])
 		}
 		lasts++

@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestOpenWithoutServer has the server away that holds the only replica of the
-// deltas. Who opens the bus then appends, marks and projects all the same.
+// TestOpenWithoutServer stops the server with the only replica of the deltas. A bus still opens, appends, marks and
+// projects.
 func TestOpenWithoutServer(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)

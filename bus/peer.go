@@ -10,24 +10,23 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Answer answers what other workers ask this one, until stop. Answers come
-// from one goroutine, and go to inboxes only: a question with another reply
-// subject is not looked at.
-func (b *Bus) Answer(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
-	return b.listen(b.names.ask(worker), func(m *nats.Msg) {
+// ServeWorker answers the requests of other workers to this one, from one goroutine, until stop. It answers to
+// inboxes only: a request with another reply subject is ignored.
+func (b *Bus) ServeWorker(worker events.WorkerID, answer func(question []byte) []byte) (stop func(), err error) {
+	return b.listen(b.names.workerRequest(worker), func(m *nats.Msg) {
 		if isInbox(m.Reply) {
 			_ = m.Respond(answer(m.Data))
 		}
 	})
 }
 
-// Ask puts a question to a worker, wherever it is, until ctx ends. A worker
-// that does not listen is [ErrNotFound], at once: its process is gone.
-func (b *Bus) Ask(ctx context.Context, worker events.WorkerID, question []byte) ([]byte, error) {
+// RequestWorker sends a request to a worker on any node, until ctx ends. [ErrNotFound]: the worker does not listen,
+// as its process is gone; this is known at once.
+func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, question []byte) ([]byte, error) {
 	if err := events.CheckToken("worker", worker); err != nil {
 		return nil, err
 	}
-	m, err := b.nc.RequestWithContext(ctx, b.names.ask(worker), question)
+	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), question)
 	if isUnheard(err) {
 		return nil, fmt.Errorf("ask worker %s: %w", worker, ErrNotFound)
 	}
@@ -37,8 +36,8 @@ func (b *Bus) Ask(ctx context.Context, worker events.WorkerID, question []byte) 
 	return m.Data, nil
 }
 
-// Notify tells a worker that a session it runs has moved. It is a hint: a
-// worker that misses it finds out at its next append or look.
+// Notify tells a worker that a session it runs has new commits. It is a hint: a worker that misses it finds the
+// commits at its next append or read.
 func (b *Bus) Notify(worker events.WorkerID, session events.SessionID) error {
 	if err := events.CheckToken("worker", worker); err != nil {
 		return err
@@ -46,37 +45,36 @@ func (b *Bus) Notify(worker events.WorkerID, session events.SessionID) error {
 	return mapError(b.nc.Publish(b.names.notify(worker), []byte(session)))
 }
 
-// Notified delivers the sessions that [Bus.Notify] names to one worker.
+// Notified delivers the sessions of [Bus.Notify] for one worker.
 func (b *Bus) Notified(worker events.WorkerID, deliver func(events.SessionID)) (stop func(), err error) {
 	return b.listen(b.names.notify(worker), func(m *nats.Msg) {
 		switch {
 		case m.Reply == "":
 			deliver(events.SessionID(m.Data))
 		case isInbox(m.Reply):
-			_ = m.Respond(nil) // of Gone
+			_ = m.Respond(nil) // of WorkerGone
 		}
 	})
 }
 
-// goneWait is how long [Bus.Gone] waits for an answer.
+// goneWait bounds [Bus.WorkerGone].
 const goneWait = 100 * time.Millisecond
 
-// Gone reports whether a worker listens no more, which the servers know at
-// once: its process ended, or lost its connection just now. A worker that is
-// slow or frozen is not gone.
-func (b *Bus) Gone(ctx context.Context, worker events.WorkerID) bool {
+// WorkerGone reports whether a worker's subscription is gone: its process ended, or lost its connection. The servers
+// know this at once. A slow or frozen worker is not gone.
+func (b *Bus) WorkerGone(ctx context.Context, worker events.WorkerID) bool {
 	once, cancel := context.WithTimeout(ctx, goneWait)
 	defer cancel()
 	_, err := b.nc.RequestWithContext(once, b.names.notify(worker), nil)
 	return isUnheard(err)
 }
 
-// Announce says that a worker is there.
+// Announce publishes that a worker is alive.
 func (b *Bus) Announce(worker events.WorkerID) error {
 	return mapError(b.nc.Publish(b.names.alive(), []byte(worker)))
 }
 
-// Announced delivers what workers say with [Bus.Announce], from one goroutine.
+// Announced delivers the workers of [Bus.Announce], from one goroutine.
 func (b *Bus) Announced(deliver func(events.WorkerID)) (stop func(), err error) {
 	return b.listen(b.names.alive(), func(m *nats.Msg) {
 		if worker := events.WorkerID(m.Data); events.CheckToken("worker", worker) == nil {

@@ -13,38 +13,38 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// listening returns when the server knows of the bus' subscriptions.
-func listening(t *testing.T, b *bus.Bus) {
+// awaitSubscriptions returns when the server has the bus's subscriptions.
+func awaitSubscriptions(t *testing.T, b *bus.Bus) {
 	t.Helper()
 	if err := b.Conn().Flush(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func TestAskIsAnsweredByOneWorker(t *testing.T) {
+func TestRequestWorker(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	for _, id := range []events.WorkerID{"w1", "w2"} {
-		stop, err := b.Answer(id, func(question []byte) []byte { return append([]byte(string(id)+" "), question...) })
+		stop, err := b.ServeWorker(id, func(question []byte) []byte { return append([]byte(string(id)+" "), question...) })
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer stop()
 	}
-	listening(t, b)
+	awaitSubscriptions(t, b)
 	for _, id := range []events.WorkerID{"w1", "w2"} {
-		if got, err := other.Ask(t.Context(), id, []byte("why")); err != nil || string(got) != string(id)+" why" {
+		if got, err := other.RequestWorker(t.Context(), id, []byte("why")); err != nil || string(got) != string(id)+" why" {
 			t.Errorf("%s: got %q, %v", id, got, err)
 		}
 	}
 	began := time.Now()
-	if _, err := other.Ask(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNotFound) || time.Since(began) > 5*time.Second {
+	if _, err := other.RequestWorker(t.Context(), "w3", nil); !errors.Is(err, bus.ErrNotFound) || time.Since(began) > 5*time.Second {
 		t.Errorf("no listener: got %v after %v, want %v at once", err, time.Since(began), bus.ErrNotFound)
 	}
 	for _, id := range []events.WorkerID{"", "*", "w1.x"} {
-		if _, err := other.Ask(t.Context(), id, nil); !errors.Is(err, events.ErrInvalidID) {
-			t.Errorf("ask %q: got %v, want %v", id, err, events.ErrInvalidID)
+		if _, err := other.RequestWorker(t.Context(), id, nil); !errors.Is(err, events.ErrInvalidID) {
+			t.Errorf("request %q: got %v, want %v", id, err, events.ErrInvalidID)
 		}
 		if err := other.Notify(id, "s"); !errors.Is(err, events.ErrInvalidID) {
 			t.Errorf("notify %q: got %v, want %v", id, err, events.ErrInvalidID)
@@ -52,13 +52,13 @@ func TestAskIsAnsweredByOneWorker(t *testing.T) {
 	}
 }
 
-// TestAskOfSlowWorker ends with its ctx.
-func TestAskOfSlowWorker(t *testing.T) {
+// TestRequestSlowWorker: a request ends with its ctx.
+func TestRequestSlowWorker(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, other := bustest.Open(t, s), bustest.Open(t, s)
 	released := make(chan struct{})
-	stop, err := b.Answer("w1", func([]byte) []byte {
+	stop, err := b.ServeWorker("w1", func([]byte) []byte {
 		<-released
 		return nil
 	})
@@ -67,10 +67,10 @@ func TestAskOfSlowWorker(t *testing.T) {
 	}
 	defer stop()
 	defer close(released)
-	listening(t, b)
+	awaitSubscriptions(t, b)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := other.Ask(ctx, "w1", nil); !errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, bus.ErrNotFound) {
+	if _, err := other.RequestWorker(ctx, "w1", nil); !errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
 }
@@ -85,7 +85,7 @@ func TestNotified(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	listening(t, b)
+	awaitSubscriptions(t, b)
 	for _, notice := range []struct {
 		worker  events.WorkerID
 		session events.SessionID
@@ -95,41 +95,41 @@ func TestNotified(t *testing.T) {
 		}
 	}
 	for _, want := range []events.SessionID{"s1", "s2"} {
-		if id := delivered(t, got); id != want {
+		if id := awaitValue(t, got); id != want {
 			t.Errorf("got %s, want %s", id, want)
 		}
 	}
 }
 
-// TestGone tells a worker that has ended from one that says nothing.
-func TestGone(t *testing.T) {
+// TestWorkerGone distinguishes a worker that has ended from one that does not respond.
+func TestWorkerGone(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
 	b, frozen, other := bustest.Open(t, s), bustest.Open(t, s), bustest.Open(t, s)
 	if _, err := b.Notified("w1", func(events.SessionID) {}); err != nil {
 		t.Fatal(err)
 	}
-	held, released := make(chan struct{}), make(chan struct{})
+	blocked, released := make(chan struct{}), make(chan struct{})
 	if _, err := frozen.Notified("w2", func(events.SessionID) {
-		close(held)
+		close(blocked)
 		<-released
 	}); err != nil {
 		t.Fatal(err)
 	}
 	defer close(released)
-	listening(t, b)
-	listening(t, frozen)
+	awaitSubscriptions(t, b)
+	awaitSubscriptions(t, frozen)
 	if err := other.Notify("w2", "s"); err != nil {
 		t.Fatal(err)
 	}
-	delivered(t, held)
+	awaitValue(t, blocked)
 	for worker, want := range map[events.WorkerID]bool{"w1": false, "w2": false, "w3": true} {
-		if got := other.Gone(t.Context(), worker); got != want {
+		if got := other.WorkerGone(t.Context(), worker); got != want {
 			t.Errorf("%s: got gone %v, want %v", worker, got, want)
 		}
 	}
 	b.Close()
-	for !other.Gone(t.Context(), "w1") && t.Context().Err() == nil { // until the server has seen the end of the connection
+	for !other.WorkerGone(t.Context(), "w1") && t.Context().Err() == nil { // until the server has seen the end of the connection
 	}
 }
 
@@ -143,13 +143,13 @@ func TestAnnounced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	listening(t, b)
+	awaitSubscriptions(t, b)
 	for _, id := range []events.WorkerID{"w1", "", "a.b", "w 3", "w2"} {
 		if err := other.Announce(id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if list := []events.WorkerID{delivered(t, got), delivered(t, got)}; !slices.Equal(list, []events.WorkerID{"w1", "w2"}) {
+	if list := []events.WorkerID{awaitValue(t, got), awaitValue(t, got)}; !slices.Equal(list, []events.WorkerID{"w1", "w2"}) {
 		t.Errorf("got %v, want what are ids of workers", list)
 	}
 }

@@ -1,8 +1,10 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -10,93 +12,173 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Headers of a request whose answer is followed while it is made. The client chooses a token, which no other client
-// can guess, and repeats it as long as it listens.
+// Headers of a request whose client follows the answer in pieces. The client chooses a token that no other client can
+// guess, and repeats it while it listens.
 const (
-	headerStream = "Lash-Stream" // of a request, and of what its client says later: the token
-	headerEnd    = "Lash-End"    // of the latter: the client listens no more
+	// StreamHeader is of a request, and of the client's later messages: the token.
+	StreamHeader = "Lash-Stream"
+
+	headerEnd    = "Lash-End"    // of a later message: the client stops listening
 	headerPiece  = "Lash-Piece"  // of a piece of the answer: its number, from 0
 )
 
-// opListening is where such clients say that they listen. Each node takes what all of them say: a queue group
-// would give it to a node that does not work on the request.
+// opListening is the operation to which such clients publish that they listen. Each node subscribes to all of it: a
+// queue group could deliver it to a node that does not work on the request.
 const opListening = "listening"
 
-// listeningWithin is longer than a connection takes to be made again.
+// listeningWithin is longer than a reconnect takes.
 const listeningWithin = 10 * time.Second
 
-// errNotListening is the cause of the end of a request whose client went away.
+// errNotListening is the cause with which the request of a lost client is cancelled.
 var errNotListening = errors.New("the client listens no more")
 
-// listeners are the clients that follow an answer which this service makes, by their tokens.
+// listeners are the clients that follow the answers of this service.
 type listeners struct {
 	within time.Duration
-	stop   func() // takes no more of what clients say
+	sub    *nats.Subscription // to [opListening]; nil before start
+	lost   func() int         // number of messages that the subscription dropped
 
-	mu   sync.Mutex
-	open map[string]*listener
+	mu    sync.Mutex
+	open  map[listenerKey]*listener
+	ended map[string][]string // by user, the tokens that ended last and are not open: their requests may still come
 }
 
-// maxToken bounds a token, in bytes.
-const maxToken = 64
+// listenerKey names a request by its user and token, so that no user can end the request of another.
+type listenerKey struct{ user, token string }
+
+const (
+	maxToken      = 64   // bytes of a token
+	maxEnded      = 64   // tokens in ended of one user
+	maxEndedUsers = 4096 // in ended
+)
 
 type listener struct {
 	expiry *time.Timer
 	cancel context.CancelCauseFunc
+	lost   int // when its client was heard last
 }
 
-// add has ctx end when the client of a token listens no more, until forget. ok is false where the request has no token, or one
-// that cannot be told from another's: it is answered without pieces.
-func (l *listeners) add(ctx context.Context, token string) (_ context.Context, forget func(), ok bool) {
+func newListeners(within time.Duration) listeners {
+	return listeners{
+		within: cmp.Or(within, listeningWithin), lost: func() int { return 0 },
+		open: make(map[listenerKey]*listener), ended: make(map[string][]string),
+	}
+}
+
+// start subscribes to the messages of clients, until stop.
+func (l *listeners) start(b *Bus) error {
+	sub, err := b.nc.Subscribe(b.names.operation(opListening), l.heard)
+	if err != nil {
+		return mapError(err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if token == "" || len(token) > maxToken || l.open[token] != nil {
+	l.sub = sub
+	l.lost = func() int {
+		n, _ := sub.Dropped() // an error: the subscription has ended, and with it the service
+		return n
+	}
+	return nil
+}
+
+func (l *listeners) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.sub != nil {
+		_ = l.sub.Unsubscribe()
+	}
+}
+
+// add starts to watch the client of a request: ctx ends when the client stops to listen, until forget. It ends at once if
+// the client has stopped already. ok is false for a request without a token, or with one that is too long or in use: it is
+// answered without pieces.
+func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if key.token == "" || len(key.token) > maxToken || l.open[key] != nil {
 		return ctx, func() {}, false
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	l.open[token] = &listener{time.AfterFunc(l.within, func() { cancel(errNotListening) }), cancel}
+	one := &listener{cancel: cancel, lost: l.lost()}
+	one.expiry = time.AfterFunc(l.within, func() { l.expired(one) })
+	l.open[key] = one
+	if slices.Contains(l.ended[key.user], key.token) {
+		cancel(errNotListening)
+	}
 	return ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.open[token].expiry.Stop()
-		delete(l.open, token)
+		one.expiry.Stop()
+		delete(l.open, key)
 		cancel(nil)
 	}, true
 }
 
-// heard takes a client's word that it listens, or listens no more. Those of requests at other nodes mean nothing here.
-func (l *listeners) heard(m *nats.Msg) {
+// expired ends the request of a client that was silent for too long. If the subscription dropped messages since the client's
+// last one, as in a flood, the client's own may be among them: expired waits once more.
+func (l *listeners) expired(one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch one := l.open[m.Header.Get(headerStream)]; {
-	case one == nil:
-	case m.Header.Get(headerEnd) != "":
-		one.cancel(errNotListening)
-	case one.expiry.Stop():
+	if lost := l.lost(); lost != one.lost {
+		one.lost = lost
 		one.expiry.Reset(l.within)
+		return
+	}
+	one.cancel(errNotListening)
+}
+
+// heard handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
+func (l *listeners) heard(m *nats.Msg) {
+	key := listenerKey{userOf(m.Header.Get(headerCaller)), m.Header.Get(StreamHeader)}
+	ends := m.Header.Get(headerEnd) != ""
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch one := l.open[key]; {
+	case one != nil && ends:
+		one.cancel(errNotListening)
+	case one != nil:
+		if one.expiry.Stop() {
+			one.lost = l.lost()
+			one.expiry.Reset(l.within)
+		}
+	case ends && key.token != "" && len(key.token) <= maxToken:
+		l.end(key)
 	}
 }
 
-// pieces sends pieces of an answer to who asked for it.
+// end stores the token of a request that this service has not started yet, because earlier requests wait for capacity.
+func (l *listeners) end(key listenerKey) {
+	list := append(l.ended[key.user], key.token)
+	if len(list) > maxEnded {
+		list = slices.Delete(list, 0, len(list)-maxEnded)
+	}
+	if len(list) == 1 && len(l.ended) >= maxEndedUsers {
+		clear(l.ended)
+	}
+	l.ended[key.user] = list
+}
+
+// pieces sends the pieces of an answer to the client's inbox.
 func (s *Service) pieces(reply string) func([]byte) {
 	n := 0
 	return func(data []byte) {
-		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number tells of a loss
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
 		n++
 	}
 }
 
-// PieceFunc gets a piece of an answer. n counts those of one request from 0: where one is missing, it was lost.
+// PieceFunc receives a piece of an answer. n counts the pieces of one request from 0; a missing n was lost.
 type PieceFunc func(n int, data []byte)
 
-// listening tells nodes that a client follows the answer to a request, until stop, which tells them that it does no more.
+// listening publishes every second that a client follows the answer to a request. stop publishes that it does no
+// more.
 func (b *Bus) listening(token string) (stop func()) {
 	say := func(more ...string) {
-		h := nats.Header{headerStream: {token}}
+		h := nats.Header{StreamHeader: {token}}
 		if len(more) > 0 {
 			h[headerEnd] = more
 		}
-		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node's patience is many of them
+		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node waits for many of these
 	}
 	done := make(chan struct{})
 	var beside sync.WaitGroup

@@ -17,28 +17,28 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// follows offers "do" to clients that take pieces, and may say nothing for so long.
-func follows(t *testing.T, on *bus.Bus, listening time.Duration, do bus.AnswerFunc) {
+// servePieces offers "do" to clients that take pieces and may be silent for a time.
+func servePieces(t *testing.T, on *bus.Bus, listening time.Duration, do bus.AnswerFunc) {
 	t.Helper()
 	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.AnswerFunc{"do": do}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
+		now, cancel := context.WithCancel(context.Background()) // the test's own context has ended
 		cancel()
 		_ = s.Stop(now)
 	})
 }
 
-// TestPieces gets every piece of an answer, in order, and then the answer, also where that takes longer than the
-// client may say nothing. A client that does not ask for pieces gets none.
+// TestPieces receives every piece of an answer, in order, and then the answer, also when that takes longer than a
+// client may be silent. A client that does not request pieces gets none.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	const many = 1000
 	server := bustest.Server(t, busembed.Config{})
-	work := make(chan (<-chan struct{}), 1) // what the request works for
-	follows(t, bustest.Open(t, server), 5*time.Second, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+	work := make(chan (<-chan struct{}), 1) // the ctx of the request
+	servePieces(t, bustest.Open(t, server), 5*time.Second, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
 		if r.Piece == nil {
 			return []byte("no pieces"), ""
 		}
@@ -52,12 +52,12 @@ func TestPieces(t *testing.T) {
 			return []byte(context.Cause(ctx).Error()), ""
 		}
 	})
-	asking := bustest.Open(t, server)
-	got, err := asking.Request(t.Context(), "do", nil, 10*time.Second, nil)
+	client := bustest.Open(t, server)
+	got, err := client.Request(t.Context(), "do", nil, 10*time.Second, nil)
 	if err != nil || string(got) != "no pieces" {
 		t.Errorf("got %q and %v, want no pieces", got, err)
 	}
-	said, err := asking.Conn().SubscribeSync("lash.api.listening")
+	listening, err := client.Conn().SubscribeSync("lash.api.listening")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,15 +66,15 @@ func TestPieces(t *testing.T) {
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		defer close(enough)
-		for range 8 { // a word each second, and so beyond the node's patience
-			if _, err := said.NextMsg(20 * time.Second); err != nil {
+		for range 8 { // one message a second, for longer than the node waits
+			if _, err := listening.NextMsg(20 * time.Second); err != nil {
 				t.Errorf("got %v, want the word that the client listens", err)
 				return
 			}
 		}
 	})
 	next := 0
-	got, err = asking.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
+	got, err = client.Request(t.Context(), "do", nil, 10*time.Second, func(n int, data []byte) {
 		if n != next || string(data) != strconv.Itoa(n) {
 			t.Errorf("got piece %d, %s, want %d", n, data, next)
 		}
@@ -86,12 +86,12 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestPiecesEnd has clients go away in every way: what they asked for is cancelled.
+// TestPiecesEnd loses clients in every way: their requests are cancelled.
 func TestPiecesEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		listening time.Duration
-		ask       func(t *testing.T, on *bus.Bus)
+		request   func(t *testing.T, on *bus.Bus)
 	}{
 		"gives_up": {time.Hour, func(t *testing.T, on *bus.Bus) {
 			t.Helper()
@@ -112,14 +112,14 @@ func TestPiecesEnd(t *testing.T) {
 			t.Parallel()
 			server := bustest.Server(t, busembed.Config{})
 			ended := make(chan error, 1)
-			follows(t, bustest.Open(t, server), test.listening, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+			servePieces(t, bustest.Open(t, server), test.listening, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
 				r.Piece([]byte("one"))
 				<-ctx.Done()
 				ended <- context.Cause(ctx)
 				return nil, ""
 			})
-			asking := bustest.Open(t, server)
-			test.ask(t, asking)
+			client := bustest.Open(t, server)
+			test.request(t, client)
 			select {
 			case err := <-ended:
 				if err == nil || errors.Is(err, context.Canceled) {
@@ -132,13 +132,13 @@ func TestPiecesEnd(t *testing.T) {
 	}
 }
 
-// TestPiecesOfStrangers has requests say tokens that are in use, or too long: they are answered without pieces, and
-// the end of one leaves the others' requests alone.
-func TestPiecesOfStrangers(t *testing.T) {
+// TestPiecesWithTakenToken sends requests with tokens that are in use, or too long: they are answered without pieces,
+// and their end does not cancel the others.
+func TestPiecesWithTakenToken(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	began, finish := make(chan struct{}), make(chan struct{})
-	follows(t, on, time.Hour, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+	servePieces(t, on, time.Hour, func(ctx context.Context, r bus.Incoming) ([]byte, string) {
 		if r.Piece == nil {
 			return []byte("no pieces"), ""
 		}
@@ -150,7 +150,7 @@ func TestPiecesOfStrangers(t *testing.T) {
 			return []byte("cut"), ""
 		}
 	})
-	ask := func(token string) *nats.Subscription {
+	request := func(token string) *nats.Subscription {
 		inbox := on.Conn().NewRespInbox()
 		sub, err := on.Conn().SubscribeSync(inbox)
 		if err == nil {
@@ -172,10 +172,10 @@ func TestPiecesOfStrangers(t *testing.T) {
 			}
 		}
 	}
-	first := ask("x")
+	first := request("x")
 	<-began
 	for _, token := range []string{"x", strings.Repeat("x", 65)} {
-		if got := answer(ask(token)); got != "no pieces" {
+		if got := answer(request(token)); got != "no pieces" {
 			t.Errorf("token of %d bytes: got %q, want no pieces", len(token), got)
 		}
 	}
@@ -185,5 +185,53 @@ func TestPiecesOfStrangers(t *testing.T) {
 	close(finish)
 	if got := answer(first); got != "done" {
 		t.Errorf("got %q, want done", got)
+	}
+}
+
+// TestEndWhileItWaits has clients go away while their requests wait for room: the one that is next, and the one behind it.
+// Neither is done when there is room, and what comes then is.
+func TestEndWhileItWaits(t *testing.T) {
+	t.Parallel()
+	on := bustest.Start(t)
+	began, finish, heard := make(chan string, 8), make(chan struct{}), make(chan struct{})
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Listening: time.Hour, Long: []string{"other"}, Operations: map[string]bus.AnswerFunc{
+		"other": func(ctx context.Context, r bus.Incoming) ([]byte, string) {
+			r.Piece(nil)
+			<-ctx.Done()
+			close(heard)
+			return nil, ""
+		},
+		"do": func(_ context.Context, r bus.Incoming) ([]byte, string) {
+			began <- string(r.Data)
+			<-finish
+			return nil, ""
+		},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Stop(t.Context()) }()
+	say := func(subject, body string, h nats.Header) {
+		if err := on.Conn().PublishMsg(&nats.Msg{Subject: subject, Reply: on.Conn().NewRespInbox(), Header: h, Data: []byte(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("lash.api.do", "first", nil)
+	if got := <-began; got != "first" {
+		t.Fatalf("got %s, want first", got)
+	}
+	for _, token := range []string{"next", "behind"} {
+		say("lash.api.do", token, nats.Header{"Lash-Stream": {token}})
+	}
+	for _, token := range []string{"next", "behind"} {
+		say("lash.api.listening", "", nats.Header{"Lash-Stream": {token}, "Lash-End": {"1"}})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, _ = on.Request(ctx, "other", nil, time.Minute, func(int, []byte) { cancel() })
+	<-heard // the service takes the words of clients in order
+	say("lash.api.do", "last", nil)
+	close(finish)
+	if got := <-began; got != "last" {
+		t.Errorf("got %s, want last", got)
 	}
 }

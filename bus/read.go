@@ -18,15 +18,15 @@ func (l Log) Read(ctx context.Context, session events.SessionID, from events.Seq
 	return l.readFrom(ctx, session, from, true)
 }
 
-// read is [Log.Read], and nothing for a stream without commits.
+// read is [Log.Read] that yields nothing for a stream without commits.
 func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq) iter.Seq2[events.Entry, error] {
 	return l.readFrom(ctx, session, from, false)
 }
 
-func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, begun bool) iter.Seq2[events.Entry, error] {
+func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
 		p, err := l.b.locateFrom(ctx, session, max(from, 1))
-		if err == nil && p.last == 0 && begun {
+		if err == nil && p.last == 0 && mustExist {
 			err = noHistory(session)
 		}
 		if err != nil {
@@ -35,7 +35,7 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 		}
 		next, last := max(from, 1), p.last
 		for next <= last {
-			err := l.readPlace(ctx, session, p, &next, last, yield)
+			err := l.readLocation(ctx, session, p, &next, last, yield)
 			switch {
 			case errors.Is(err, errEnough):
 				return
@@ -50,23 +50,23 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 	}
 }
 
-// errEnough is a reader that wants no more.
+// errEnough is a reader that stopped.
 var errEnough = errors.New("enough was read")
 
-// readHere yields the commits from a sequence to last, as far as this place has them.
-func (l Log) readHere(ctx context.Context, session events.SessionID, p place, from, last events.Seq) iter.Seq2[events.Entry, error] {
+// readAt yields the commits of a location from a sequence to last.
+func (l Log) readAt(ctx context.Context, session events.SessionID, p location, from, last events.Seq) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		if err := l.readPlace(ctx, session, p, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
+		if err := l.readLocation(ctx, session, p, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
 			yield(events.Entry{}, err)
 		}
 	}
 }
 
-// readPlace yields the commits from *next to last, which it moves on, as far as this place has them.
-func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, next *events.Seq, last events.Seq,
+// readLocation yields the commits of a location from *next to last, and advances *next.
+func (l Log) readLocation(ctx context.Context, session events.SessionID, p location, next *events.Seq, last events.Seq,
 	yield func(events.Entry, error) bool,
 ) error {
-	give := func(entry events.Entry, err error) error {
+	deliver := func(entry events.Entry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -79,12 +79,12 @@ func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, n
 		}
 		return nil
 	}
-	for _, r := range p.cold.Runs {
+	for _, r := range p.entry.Runs {
 		if r.Last < *next || r.First > last {
 			continue
 		}
 		for entry, err := range l.b.readRun(ctx, session, r, *next) {
-			if err := give(entry, err); err != nil {
+			if err := deliver(entry, err); err != nil {
 				return err
 			}
 			if *next > last {
@@ -100,15 +100,15 @@ func (l Log) readPlace(ctx context.Context, session events.SessionID, p place, n
 		if err == nil {
 			entry.Commit, err = events.Decode(raw.data)
 		}
-		if err := give(entry, err); err != nil {
+		if err := deliver(entry, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// missingTries is how often a commit is asked for that the leader has counted
-// and no replica has, within some seconds. Its history has lost it then.
+// missingTries is how often a reader requests a commit that the leader has counted and that no replica has, within
+// some seconds. Then the history has lost it.
 const missingTries = 20
 
 type rawEntry struct {
@@ -116,11 +116,11 @@ type rawEntry struct {
 	data []byte
 }
 
-// readDirect asks for batches until it has last. A replica that is behind answers short: ask again.
+// readDirect requests batches until it has last. A short batch is from a replica that is behind: it requests again.
 func (l Log) readDirect(ctx context.Context, stream string, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		r := &batchReader{b: l.b, stream: stream, much: last-from >= bulkCommits}
-		defer r.drop()
+		r := &batchReader{b: l.b, stream: stream, large: last-from >= bulkCommits}
+		defer r.cancel()
 		for try := 1; from <= last; try++ {
 			if try > missingTries {
 				yield(rawEntry{}, fmt.Errorf("%w: sequence %d is missing", events.ErrMalformed, from))
@@ -150,7 +150,7 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 			}
 			err := pause(ctx, try)
 			if err == nil {
-				_, err = l.b.streamEnd(ctx, stream) // which may have been archived
+				_, err = l.b.streamEnd(ctx, stream) // the stream may have been archived
 			}
 			if err != nil && !isUnknown(err) {
 				yield(rawEntry{}, err)
@@ -160,35 +160,34 @@ func (l Log) readDirect(ctx context.Context, stream string, from, last events.Se
 	}
 }
 
-// batchReader reads a history batch by batch. The next batch is on its way while
-// one is yielded.
+// batchReader reads a history batch by batch. The next batch is requested while one is yielded.
 type batchReader struct {
-	b      *Bus
-	stream string
-	much   bool
-	link   link               // that sub is of
-	sub    *nats.Subscription // hears the answers
-	asked  events.Seq         // where the batch begins that is on its way; 0: none is
-	broken bool               // a batch did not come whole: what comes of the next ones counts by itself
+	b         *Bus
+	stream    string
+	large     bool
+	link      link               // of sub
+	sub       *nats.Subscription // receives the answers
+	requested events.Seq         // first sequence of the requested batch; 0: none
+	broken    bool               // a batch was incomplete: later ones carry a sequence in each message
 }
 
-// drop forgets what is on its way.
-func (r *batchReader) drop() {
+// cancel drops the requested batch.
+func (r *batchReader) cancel() {
 	if r.sub != nil {
 		_ = r.sub.Unsubscribe()
 	}
-	r.sub, r.asked = nil, 0
+	r.sub, r.requested = nil, 0
 }
 
 // batch yields commits from a sequence to last, as many as one batch has.
 func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq2[rawEntry, error] {
 	return func(yield func(rawEntry, error) bool) {
-		if from == last { // most tails: without the subscription that a batch takes
-			yield(Log{r.b}.one(ctx, r.stream, from))
+		if from == last { // most tails are one commit, and need no subscription
+			yield(Log{r.b}.readOne(ctx, r.stream, from))
 			return
 		}
 		if r.broken {
-			r.b.numbered(ctx, r.b.linkOf(r.much), r.stream, from, last, yield)
+			r.b.batchWithHeaders(ctx, r.b.linkOf(r.large), r.stream, from, last, yield)
 			return
 		}
 		list, whole, err := r.fetch(ctx, from, last)
@@ -197,12 +196,12 @@ func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq
 			yield(rawEntry{}, err)
 		case !whole:
 			r.broken = true
-			r.drop()
-			r.b.numbered(ctx, r.b.linkOf(r.much), r.stream, from, last, yield)
+			r.cancel()
+			r.b.batchWithHeaders(ctx, r.b.linkOf(r.large), r.stream, from, last, yield)
 		default:
 			next := from + events.Seq(len(list))
 			if next < last {
-				r.ask(next, last) // what fails is seen when it is fetched
+				r.request(next, last) // an error shows when it is fetched
 			}
 			for i, data := range list {
 				if !yield(rawEntry{from + events.Seq(i), data}, nil) {
@@ -213,37 +212,36 @@ func (r *batchReader) batch(ctx context.Context, from, last events.Seq) iter.Seq
 	}
 }
 
-func (r *batchReader) ask(from, last events.Seq) {
-	if r.asked == from {
+func (r *batchReader) request(from, last events.Seq) {
+	if r.requested == from {
 		return
 	}
-	if r.asked != 0 {
-		r.drop()
+	if r.requested != 0 {
+		r.cancel()
 	}
 	if r.sub == nil {
-		r.link = r.b.linkOf(r.much)
+		r.link = r.b.linkOf(r.large)
 		sub, err := r.link.nc.SubscribeSync(r.link.nc.NewRespInbox())
 		if err != nil {
 			return
 		}
 		r.sub = sub
 	}
-	r.asked = from
+	r.requested = from
 	_ = r.link.nc.PublishRequest(apiDirectGet+r.stream, r.sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`,
 		from, min(last-from+1, batchMessages), r.b.mostBytes(r.link)))
 }
 
-// fetch is the batch from a sequence on. The messages come without headers,
-// which cost the server more than the messages: the end of the batch says which
-// was its last. Where that is another than it should be, whole is false.
+// fetch is the batch from a sequence on. The messages have no headers, which cost the server more than the messages.
+// The end of the batch names its last sequence; whole is false where that is not the expected one.
 func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list [][]byte, whole bool, err error) {
-	r.ask(from, last)
+	r.request(from, last)
 	sub := r.sub
 	if sub == nil {
 		return nil, false, mapError(nats.ErrConnectionClosed)
 	}
-	r.asked = 0
-	err = r.b.over(ctx, r.link, r.b.cfg.Timeout, func(ctx context.Context) error {
+	r.requested = 0
+	err = r.b.onceOver(ctx, r.link, r.b.cfg.Timeout, func(ctx context.Context) error {
 		for {
 			msg, err := sub.NextMsgWithContext(ctx)
 			switch {
@@ -263,13 +261,13 @@ func (r *batchReader) fetch(ctx context.Context, from, last events.Seq) (list []
 	})
 	if err != nil {
 		r.broken = r.broken || len(list) > 0
-		r.drop()
+		r.cancel()
 	}
 	return list, whole && len(list) > 0, err
 }
 
-// numbered yields one batch whose messages each say their sequence.
-func (b *Bus) numbered(ctx context.Context, l link, stream string, from, last events.Seq, yield func(rawEntry, error) bool) {
+// batchWithHeaders yields one batch whose messages each have a sequence.
+func (b *Bus) batchWithHeaders(ctx context.Context, l link, stream string, from, last events.Seq, yield func(rawEntry, error) bool) {
 	for msg, err := range b.batchOf(ctx, l, stream, "", uint64(from), int(min(last-from+1, batchMessages))) {
 		if err != nil {
 			yield(rawEntry{}, err)
@@ -281,8 +279,8 @@ func (b *Bus) numbered(ctx context.Context, l link, stream string, from, last ev
 	}
 }
 
-// one is the commit at a sequence, or [ErrNotFound] where the replica that answers does not have it.
-func (l Log) one(ctx context.Context, stream string, seq events.Seq) (rawEntry, error) {
+// readOne is the commit at a sequence. Errors: [ErrNotFound] where the answering replica does not have it.
+func (l Log) readOne(ctx context.Context, stream string, seq events.Seq) (rawEntry, error) {
 	var data []byte
 	err := l.b.once(ctx, func(ctx context.Context) error {
 		msg, err := l.b.nc.RequestWithContext(ctx, apiDirectGet+stream, fmt.Appendf(nil, `{"seq":%d}`, seq))
@@ -298,10 +296,11 @@ func (l Log) one(ctx context.Context, stream string, seq events.Seq) (rawEntry, 
 	return rawEntry{seq, data}, err
 }
 
-// Next is the commit at a sequence of a session that was never archived, by one request to any replica. That it is
-// [ErrNotFound] does not say that the session ends there: what a replica that is behind lacks, [Log.Read] finds.
+// Next is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
+// does not mean that the session ends there: a replica that is behind may have answered. [Log.Read] finds such a
+// commit.
 func (l Log) Next(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
-	raw, err := l.one(ctx, l.b.names.firstStream(session), seq)
+	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// find looks up the shared assets that readers use.
-func (b *Bus) find(ctx context.Context) error {
+// findAssets looks up the shared assets that readers use.
+func (b *Bus) findAssets(ctx context.Context) error {
 	b.reader = true
 	if err := b.findBuckets(ctx); err != nil {
 		return err
 	}
 	err := b.lookup(ctx, b.names.archiveStream(), b.findArchives)
-	if errors.Is(err, ErrNotFound) { // a store of before there were archives has none
+	if errors.Is(err, ErrNotFound) { // a store that is older than the archives has none
 		return nil
 	}
 	return err
@@ -55,9 +55,9 @@ func (b *Bus) findArchives(ctx context.Context) error {
 	return err
 }
 
-// lookup asks until it is answered: while a cluster elects its leader the server has no answer yet.
-func (b *Bus) lookup(ctx context.Context, name string, ask func(context.Context) error) error {
-	err := b.retry(ctx, "find "+name, ask)
+// lookup repeats a request until it is answered: while a cluster elects its leader the server has no answer.
+func (b *Bus) lookup(ctx context.Context, name string, find func(context.Context) error) error {
+	err := b.retry(ctx, "find "+name, find)
 	if isNoAsset(err) {
 		return fmt.Errorf("find %s: %w", name, ErrNotFound)
 	}

@@ -16,24 +16,24 @@ func (b *Bus) timeout(ctx context.Context) (context.Context, context.CancelFunc)
 	return context.WithTimeout(ctx, b.cfg.Timeout)
 }
 
-// once runs one request, for [Config.Timeout] at most: the request or its reply
-// may be lost, and ctx end much later. Its error is mapped.
+// once runs one request, for [Config.Timeout] at most: the request or its answer may be lost, and ctx may end much
+// later. Its error is mapped.
 func (b *Bus) once(ctx context.Context, request func(context.Context) error) error {
-	return b.within(ctx, b.cfg.Timeout, request)
+	return b.onceWithin(ctx, b.cfg.Timeout, request)
 }
 
-// within is once with another limit.
-func (b *Bus) within(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
-	return b.over(ctx, b.first(), limit, request)
+// onceWithin is once with another limit.
+func (b *Bus) onceWithin(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
+	return b.onceOver(ctx, b.primary(), limit, request)
 }
 
-// over is within for a request over a connection. That the second one says nothing, its pings find out.
-func (b *Bus) over(ctx context.Context, l link, limit time.Duration, request func(context.Context) error) error {
+// onceOver is onceWithin for a request over a connection. Pings detect a second connection that is lost.
+func (b *Bus) onceOver(ctx context.Context, l link, limit time.Duration, request func(context.Context) error) error {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := request(bounded)
 	if ctx.Err() == nil && l.nc == b.nc {
-		b.heard(err)
+		b.recordOutcome(err)
 	}
 	return mapError(err)
 }
@@ -46,7 +46,7 @@ func (b *Bus) retry(ctx context.Context, what string, request func(context.Conte
 // retryWithin is retry with another limit of each try.
 func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string, request func(context.Context) error) error {
 	for try := 1; ; try++ {
-		err := b.within(ctx, b.waiting.limit(limit, try), request)
+		err := b.onceWithin(ctx, b.waiting.limit(limit, try), request)
 		if err == nil {
 			return nil
 		}
@@ -56,7 +56,7 @@ func (b *Bus) retryWithin(ctx context.Context, limit time.Duration, what string,
 		if !isUnknown(err) || pause(ctx, try) != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
-		b.waiting.say(fmt.Errorf("%s: %w", what, err))
+		b.waiting.report(fmt.Errorf("%s: %w", what, err))
 	}
 }
 
@@ -69,7 +69,7 @@ func (b *Bus) listen(subject string, deliver nats.MsgHandler) (stop func(), err 
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// pause waits before try n of something that is worth another try.
+// pause waits before try n, up to half a second.
 func pause(ctx context.Context, n int) error {
 	if !Sleep(ctx, min(time.Millisecond<<min(n, 10), 500*time.Millisecond)) {
 		return context.Cause(ctx)
@@ -88,21 +88,21 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	return ctx.Err() == nil
 }
 
-// silentRequests is how many make a silence at least.
-const silentRequests = 3
+// minUnanswered is the number of unanswered requests before a reconnect.
+const minUnanswered = 3
 
-// silence is how long no request was answered, though the connection is sound:
-// its server may be cut off from the others.
-type silence struct {
+// unansweredRequests counts the requests in a row without an answer on a connection that is up: its server may be cut
+// off from the others.
+type unansweredRequests struct {
 	mu          sync.Mutex
-	first, last time.Time // of the requests in a row that were not answered
-	n           int       // so many
+	first, last time.Time // of these requests
+	n           int       // their number
 }
 
-// heard takes down how a request ended. After two or three timeouts' time of
-// silence, not all clients at once, the connection is made again, to another server where there is one.
-func (b *Bus) heard(err error) {
-	s := &b.silence
+// recordOutcome counts an answered or unanswered request. After two to three timeouts without an answer the client
+// reconnects, to another server where there is one. The time is random, so that clients do not reconnect at once.
+func (b *Bus) recordOutcome(err error) {
+	s := &b.unanswered
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if isAnswer(err) {
@@ -111,11 +111,11 @@ func (b *Bus) heard(err error) {
 	}
 	now := time.Now()
 	if s.n == 0 || now.Sub(s.last) > 3*b.cfg.Timeout || b.nc.Status() != nats.CONNECTED {
-		s.n, s.first = 0, now // one now and then is no silence
+		s.n, s.first = 0, now // single timeouts do not count
 	}
 	s.n, s.last = s.n+1, now
 	patience := 2*b.cfg.Timeout + rand.N(b.cfg.Timeout)
-	if s.n >= silentRequests && now.Sub(s.first) > patience {
+	if s.n >= minUnanswered && now.Sub(s.first) > patience {
 		s.n = 0
 		b.log.Warn("the server answers nothing: connecting to another one", zap.String("server", b.nc.ConnectedServerName()), zap.Error(err))
 		_ = b.nc.ForceReconnect() // fails only where the connection is closed for good

@@ -19,17 +19,16 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// lossy dials connections on which requests get lost: what is asked goes to
-// somebody who says nothing.
+// lossy dials connections that lose requests: these go to a subscriber that does not respond.
 type lossy struct {
 	dials  atomic.Int64
-	spare  atomic.Int64 // so many requests are not lost
-	lose   atomic.Int64 // but so many after them
-	broken atomic.Int64 // connections that lose every one, from the first on
+	pass   atomic.Int64 // requests to deliver first
+	lose   atomic.Int64 // requests to lose after them
+	broken atomic.Int64 // the first connections, so many, lose all requests
 }
 
-// Of the subjects of requests, and of those that stand for them on such a connection.
-var asked, unheard = [][]byte{[]byte("$JS.API."), []byte("$KV."), []byte("lash.s.")}, [][]byte{[]byte("$XX.API."), []byte("$XX."), []byte("$XX.ss.")}
+// requestSubjects are parts of the subjects of requests; lostSubjects are their replacements on such a connection.
+var requestSubjects, lostSubjects = [][]byte{[]byte("$JS.API."), []byte("$KV."), []byte("lash.s.")}, [][]byte{[]byte("$XX.API."), []byte("$XX."), []byte("$XX.ss.")}
 
 func (l *lossy) Dial(network, address string) (net.Conn, error) {
 	c, err := net.Dial(network, address)
@@ -44,10 +43,10 @@ type lossyConn struct {
 
 func (c *lossyConn) Write(p []byte) (int, error) {
 	q := p
-	asks := slices.ContainsFunc(asked, func(s []byte) bool { return bytes.Contains(p, s) })
-	if asks && (c.n <= c.l.broken.Load() || c.l.spare.Add(-1) < 0 && c.l.lose.Add(-1) >= 0) {
-		for i := range asked {
-			q = bytes.ReplaceAll(q, asked[i], unheard[i])
+	isRequest := slices.ContainsFunc(requestSubjects, func(s []byte) bool { return bytes.Contains(p, s) })
+	if isRequest && (c.n <= c.l.broken.Load() || c.l.pass.Add(-1) < 0 && c.l.lose.Add(-1) >= 0) {
+		for i := range requestSubjects {
+			q = bytes.ReplaceAll(q, requestSubjects[i], lostSubjects[i])
 		}
 	}
 	if _, err := c.Conn.Write(q); err != nil {
@@ -56,7 +55,7 @@ func (c *lossyConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// openLossy opens a bus that gives a request little time, and has somebody who says nothing.
+// openLossy opens a bus with a short limit of requests.
 func openLossy(t *testing.T) (*bus.Bus, *lossy) {
 	t.Helper()
 	server := bustest.Server(t, busembed.Config{Listen: true})
@@ -78,32 +77,10 @@ func openLossy(t *testing.T) (*bus.Bus, *lossy) {
 	return b, l
 }
 
-// TestRequestLost loses a request of each kind while whoever asks has all the
-// time in the world: it is asked again.
-func TestRequestLost(t *testing.T) {
-	t.Parallel()
-	b, lossy := openLossy(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	const id = events.SessionID("s")
-	last := 0
-	grow := func(ctx context.Context) error {
-		_, err := b.Log().Append(ctx, commit(id, last+1), events.Seq(last))
-		last++
-		return err
-	}
-	if err := grow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
-		t.Fatal(err)
-	}
-	body := bytes.Repeat([]byte("body"), 1<<16)
-	ref, err := b.PutBlob(t.Context(), body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, ask := range map[string]func(ctx context.Context) error{
+// repeatedRequests are the requests that the bus repeats until they are answered.
+func repeatedRequests(t *testing.T, b *bus.Bus, id events.SessionID, ref events.BlobRef, body []byte) map[string]func(ctx context.Context) error {
+	t.Helper()
+	return map[string]func(ctx context.Context) error{
 		"row": func(ctx context.Context) error {
 			row, err := b.Snapshots().Get(ctx, id)
 			if err == nil && string(row.Value) != "row" {
@@ -138,18 +115,46 @@ func TestRequestLost(t *testing.T) {
 			}
 			return errors.New("no key")
 		},
-		"append": grow,
-	} {
+	}
+}
+
+// TestRequestLost loses one request of each kind, with no end of ctx: the request is repeated.
+func TestRequestLost(t *testing.T) {
+	t.Parallel()
+	b, lossy := openLossy(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const id = events.SessionID("s")
+	last := 0
+	grow := func(ctx context.Context) error {
+		_, err := b.Log().Append(ctx, commit(id, last+1), events.Seq(last))
+		last++
+		return err
+	}
+	if err := grow(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Snapshots().Put(t.Context(), id, []byte("row"), 0); err != nil {
+		t.Fatal(err)
+	}
+	body := bytes.Repeat([]byte("body"), 1<<16)
+	ref, err := b.PutBlob(t.Context(), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := repeatedRequests(t, b, id, ref, body)
+	requests["append"] = grow
+	for name, request := range requests {
 		lossy.lose.Store(1)
-		if err := ask(ctx); err != nil {
+		if err := request(ctx); err != nil {
 			t.Errorf("%s: got %v", name, err)
 		}
 		if left := lossy.lose.Load(); left >= 1 {
 			t.Errorf("%s: no request was lost", name)
 		}
 	}
-	// These are not tried again by themselves, but end.
-	for name, ask := range map[string]func(ctx context.Context) error{
+	// These are not repeated, but end.
+	for name, request := range map[string]func(ctx context.Context) error{
 		"end": func(ctx context.Context) error {
 			_, err := b.Log().Last(ctx, id)
 			return err
@@ -160,17 +165,16 @@ func TestRequestLost(t *testing.T) {
 		},
 	} {
 		lossy.lose.Store(1)
-		if err := ask(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
+		if err := request(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
 			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
 		}
 	}
 	if ctx.Err() != nil {
-		t.Error("a request took all the time in the world")
+		t.Error("a request waited for the end of its ctx")
 	}
 }
 
-// TestRequestUnanswered asks until ctx ends where nobody answers any more: the
-// error is one of ours at each door, whatever the client calls it.
+// TestRequestUnanswered sends requests until ctx ends, with no answer: each method returns a mapped error.
 func TestRequestUnanswered(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
@@ -185,7 +189,7 @@ func TestRequestUnanswered(t *testing.T) {
 	lossy.lose.Store(1 << 30)
 	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
 	defer cancel()
-	for name, ask := range map[string]func() error{
+	for name, request := range map[string]func() error{
 		"put blob": func() error {
 			_, err := b.PutBlob(ctx, []byte("other"))
 			return err
@@ -196,13 +200,13 @@ func TestRequestUnanswered(t *testing.T) {
 		"join timers":     func() error { _, err := b.Due(ctx); return err },
 		"join projectors": func() error { _, err := b.Dirty(ctx); return err },
 	} {
-		if err := ask(); !errors.Is(err, events.ErrOutcomeUnknown) {
+		if err := request(); !errors.Is(err, events.ErrOutcomeUnknown) {
 			t.Errorf("%s: got %v, want %v", name, err, events.ErrOutcomeUnknown)
 		}
 	}
 }
 
-// TestPullLost loses a pull: it does not wait to its end for what cannot come.
+// TestPullLost loses a pull: the fetch ends before its time.
 func TestPullLost(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
@@ -216,8 +220,8 @@ func TestPullLost(t *testing.T) {
 	}
 }
 
-// TestServerSilent asks a server that answers nothing, though the connection
-// to it is sound. After a while the next one is asked.
+// TestServerSilent has a server that answers no request on a connection that is up: after a while the bus uses the
+// next server.
 func TestServerSilent(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
@@ -234,17 +238,17 @@ func TestServerSilent(t *testing.T) {
 	}
 }
 
-// TestReadCut loses the request that begins a long reading, and cuts the
-// connection in the middle of one: the reading goes on where it was.
+// TestReadCut loses the first request of a long read, and cuts the connection in the middle of one: the read
+// continues where it was.
 func TestReadCut(t *testing.T) {
 	t.Parallel()
 	b, lossy := openLossy(t)
-	const id, n = events.SessionID("s"), 600 // more than are read without a consumer
+	const id, n = events.SessionID("s"), 600 // more than one batch
 	grow(t, b.Log(), id, n)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for name, at := range map[string]events.Seq{"lost": 0, "cut": n / 2} {
-		if lossy.spare.Store(1); at == 0 { // where the history ends is asked before
+		if lossy.pass.Store(1); at == 0 { // the end of the history is requested first
 			lossy.lose.Store(1)
 		}
 		want := events.Seq(1)
@@ -266,8 +270,8 @@ func TestReadCut(t *testing.T) {
 	}
 }
 
-// TestBlobWithoutPieces has a blob's description outlive its pieces, as where
-// who stored it died between the two. Reading it is an error, soon, and storing it mends it.
+// TestBlobWithoutPieces has the description of a blob without its pieces. Reading it fails soon, and storing it again
+// repairs it.
 func TestBlobWithoutPieces(t *testing.T) {
 	t.Parallel()
 	b, _ := openLossy(t)

@@ -11,29 +11,29 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Rows is a table of projected state, one row a session. Rows are written by
-// projectors only and can be made again from the histories.
+// Rows is a table of projected state, one row per session. Projectors write the rows; all can be made again from the
+// histories.
 type Rows struct {
 	b  *Bus
 	kv jetstream.KeyValue
 }
 
-// Directory holds what is listed of every session.
+// Directory has what is listed of every session.
 func (b *Bus) Directory() Rows { return Rows{b, b.directory} }
 
-// Catalogs holds the projected tool catalogues.
+// Catalogs has the projected tool catalogues.
 func (b *Bus) Catalogs() Rows { return Rows{b, b.catalogs} }
 
-// Snapshots holds the heads of snapshots.
+// Snapshots has the heads of snapshots.
 func (b *Bus) Snapshots() Rows { return Rows{b, b.snapshots} }
 
-// Row is a value with the revision that a replacement must name.
+// Row is a value with its revision, which a replacement names.
 type Row struct {
 	Value    []byte
 	Revision uint64 // 0: there is no row
 }
 
-// Get reads a row. A session without one gives the zero row and no error.
+// Get reads a row. A session without one has the zero row and no error.
 func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return Row{}, err
@@ -52,7 +52,8 @@ func (r Rows) Get(ctx context.Context, session events.SessionID) (Row, error) {
 	return Row{Value: entry.Value(), Revision: entry.Revision()}, nil
 }
 
-// Put replaces the row that has the given revision, 0 for none. [ErrStale]: somebody was first.
+// Put replaces the row of a revision, 0 for none, and returns the new revision. [ErrStale]: the row has another
+// revision.
 func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, revision uint64) (uint64, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
@@ -86,18 +87,18 @@ func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	}
 }
 
-// Changed reads the rows that were written after a revision, 0 for all, in the
-// order in which they were. Of a row that was written twice it has the newer value only.
+// Changed reads the rows that were written after a revision, 0 for all, in the order of the writes. A row that was
+// written twice appears once, with the newer value.
 func (r Rows) Changed(ctx context.Context, after uint64) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		stream := r.b.names.rowStream(r.kv.Bucket())
-		// Of every subject: with a filter the server counts all that match for each batch.
+		// No filter on the subject: with one the server counts all matches for each batch.
 		for msg, err := range r.b.messages(ctx, false, stream, ">", after+1, 0) {
 			switch {
 			case err != nil:
 				yield(Row{}, fmt.Errorf("read %s: %w", r.kv.Bucket(), err))
 				return
-			case msg.Header.Get("KV-Operation") != "": // it was deleted
+			case msg.Header.Get("KV-Operation") != "": // a deletion
 			case !yield(Row{Value: msg.Data, Revision: msg.Sequence}, nil):
 				return
 			}

@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,67 +19,74 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 )
 
-// Headers of what is no answer to a request.
+// Headers of messages that are not the answer.
 const (
-	headerWorking = "Lash-Working" // somebody is at it: the answer is still to come
-	headerGone    = "Lash-Gone"    // who got it takes no more: it was not done
+	headerWorking = "Lash-Working" // a node works on the request: the answer follows
+	headerGone    = "Lash-Gone"    // the node has stopped: the request was not done
 )
 
-// headerCaller says who sent a request from another account, in the server's words.
+// headerCaller names the sender of a request from another account. The server writes it.
 const headerCaller = "Nats-Request-Info"
 
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
 
-// Incoming is a request as a service gets it.
+// Incoming is a request as a service receives it.
 type Incoming struct {
-	// From is the user who sent it, as the server authenticated it. Empty where it
-	// comes from the nodes' own account, whose users may write histories themselves.
+	// From is the user who sent it, as the server authenticated it. It is empty for a request from the nodes' own
+	// account, whose users may write histories themselves.
 	From string
 	Data []byte
-	// Piece sends the client a piece of the answer before the whole. It waits for
-	// nothing, and is not for use by several goroutines at once. Nil: the client does not want pieces.
+	// Piece sends the client a piece of the answer before the answer. It does not block, and is for one goroutine at
+	// a time. nil: the client does not request pieces.
 	Piece func(data []byte)
+	// Stream is whether the client says that it takes pieces, also where it gets none, as its token is no good.
+	Stream bool
 }
 
-// AnswerFunc answers one request. code is that of the error which the answer
-// holds, for the statistics; empty for none. ctx is under the span that the
-// request names. Where the client wants pieces, it ends soon after that went away.
+// AnswerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
+// ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
 type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
-// callerOf is the user who sent a request from another account. The server puts
-// its name in place of what a client may have written. It refuses a client's own
-// request with a reply subject that begins as these do.
+// callerOf is the user who sent a request from another account. The server replaces this header where a client sets
+// it. It refuses a client's own request with a reply subject that starts like these.
 func callerOf(reply, info string) (string, error) {
 	if !strings.HasPrefix(reply, crossed) {
 		return "", nil
 	}
+	user := userOf(info)
+	if user == "" {
+		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
+	}
+	return user, nil
+}
+
+// userOf is the user that the server names in a message from another account; empty where it names none.
+func userOf(info string) string {
 	var from struct {
 		User string `json:"user"`
 	}
-	if err := json.Unmarshal([]byte(info), &from); err != nil || from.User == "" {
-		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
-	}
-	return from.User, nil
+	_ = json.Unmarshal([]byte(info), &from) // what is no JSON names none
+	return from.User
 }
 
 // ServiceConfig of a service.
 type ServiceConfig struct {
 	Version     string                // of the program, as in semantic versioning
-	Metadata    map[string]string     // of this instance, for those who discover it
+	Metadata    map[string]string     // of this instance, for discovery
 	Operations  map[string]AnswerFunc // by name
-	Concurrency int                   // requests worked on at once
-	Listening   time.Duration         // how long a client that takes pieces may say nothing before its request is cancelled. Defaults to 10 s
-	Long        []string              // operations that may take as long as a model does: as many at once besides, which keep no other waiting
+	Concurrency int                   // requests handled at once
+	Listening   time.Duration         // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
+	Long        []string              // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
 }
 
-// Service answers requests, each once among all that offer it. Discovery and
-// statistics are those of every NATS service: $SRV.PING, INFO and STATS.
+// Service answers requests, each at one node of all that offer it. Discovery and statistics are those of every NATS
+// service: $SRV.PING, INFO and STATS.
 type Service struct {
 	b     *Bus
 	micro micro.Service
-	room  chan struct{}   // holds one for each request that is worked on
-	long  chan struct{}   // likewise, of those that may take long
+	room  chan struct{}   // one element for each request in work
+	long  chan struct{}   // likewise, for the long operations
 	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
 	end   context.CancelFunc
 
@@ -92,19 +98,19 @@ type Service struct {
 	stats   map[string]*OperationStats
 }
 
-// OperationStats is the data that an endpoint's statistics have beside those of every service.
+// OperationStats is the additional data in an endpoint's statistics.
 type OperationStats struct {
 	Answered  int64            `json:"answered"`
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
-	Refused   int64            `json:"refused"`          // requests without an inbox to answer to, or of nobody, which were not looked at
+	Refused   int64            `json:"refused"`          // requests without an inbox, or without a sender, which were not handled
 	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
 }
 
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: listeners{within: cmp.Or(cfg.Listening, listeningWithin), stop: func() {}, open: make(map[string]*listener)}}
+	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -127,19 +133,20 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
 	}
-	if s.listeners.stop, err = b.listen(b.names.operation(opListening), s.listeners.heard); err != nil {
+	if err := s.listeners.start(b); err != nil {
 		return nil, errors.Join(fmt.Errorf("serve: %w", err), s.Stop(ctx))
 	}
 	once, cancel := b.timeout(ctx)
 	defer cancel()
-	_ = b.nc.FlushWithContext(once) // so that requests come from now on; where it fails, they do when the server is back
+	_ = b.nc.FlushWithContext(once) // so that requests arrive from now on; if it fails, they do once the server is back
 	return s, nil
 }
 
-// take works on a request beside the others. It waits for room, and what comes
-// meanwhile waits with it, or goes to somebody else when its sender loses patience.
+// take handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
+// their clients may give up and ask another node.
 func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
-	reply, in, token := req.Reply(), Incoming{Data: req.Data()}, req.Headers().Get(headerStream)
+	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
+	in := Incoming{Data: req.Data(), Stream: token != ""}
 	under := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
 	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
@@ -147,34 +154,56 @@ func (s *Service) take(op string, room chan struct{}, req micro.Request, answer 
 		s.refuse(op)
 		return
 	}
-	room <- struct{}{} // given back also by requests that are cut off
+	ctx, forget, ok := s.listeners.add(under, listenerKey{in.From, token})
+	if ok {
+		in.Piece = s.pieces(reply)
+	}
+	if !enter(ctx, room) {
+		forget()
+		return
+	}
 	if !s.begin(op) {
 		<-room
+		forget()
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
 		return
 	}
 	go func() { // Stop waits for it
 		defer s.work.Done()
-		defer func() { <-room }()
-		s.run(op, reply, func() ([]byte, string) {
-			ctx, forget, ok := s.listeners.add(under, token)
-			defer forget()
-			if ok {
-				in.Piece = s.pieces(reply)
-			}
-			return answer(ctx, in)
-		})
+		defer func() { <-room }() // given back also by requests that are cut off
+		defer forget()
+		s.run(op, reply, func() ([]byte, string) { return answer(ctx, in) })
 	}()
 }
 
-// refuse counts a request whose reply subject is no inbox, or that does not say which user sent it.
+// enter waits for capacity. It returns false if the client of the request stops to listen before.
+func enter(ctx context.Context, room chan struct{}) bool {
+	left := make(chan struct{})
+	defer context.AfterFunc(ctx, func() {
+		if errors.Is(context.Cause(ctx), errNotListening) {
+			close(left)
+		}
+	})()
+	select {
+	case <-left:
+		return false
+	case room <- struct{}{}:
+	}
+	if errors.Is(context.Cause(ctx), errNotListening) {
+		<-room
+		return false
+	}
+	return true
+}
+
+// refuse counts a request whose reply subject is no inbox, or that does not name its sender.
 func (s *Service) refuse(op string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats[op].Refused++
 }
 
-// begin counts a request in, unless the service has stopped.
+// begin counts a started request, unless the service has stopped.
 func (s *Service) begin(op string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -196,7 +225,7 @@ func (s *Service) run(op, reply string, answer func() (data []byte, code string)
 	beside.Wait()
 	s.count(op, code, time.Since(start))
 	if s.ctx.Err() == nil {
-		_ = s.b.nc.Publish(reply, data) // who does not get it asks again
+		_ = s.b.nc.Publish(reply, data) // a client that misses it asks again
 	}
 }
 
@@ -212,7 +241,7 @@ func (s *Service) count(op, code string, took time.Duration) {
 	}
 }
 
-// sayWorking tells who asked to be patient, until done.
+// sayWorking tells the client every second that its request is in work, until done.
 func (s *Service) sayWorking(reply string, done <-chan struct{}) {
 	every := time.NewTicker(workingEvery)
 	defer every.Stop()
@@ -238,12 +267,12 @@ func (s *Service) endpointStats(e *micro.Endpoint) any {
 	return st
 }
 
-// Stop takes no more requests and waits for those at hand. When ctx ends
-// before they do, they are cut off, and not answered.
+// Stop accepts no more requests and waits for those in work. When ctx ends first, these are cancelled and not
+// answered.
 func (s *Service) Stop(ctx context.Context) error {
 	err := s.micro.Stop()
 	once, cancel := s.b.timeout(ctx)
-	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; where it does, that is answered as gone
+	_ = s.b.nc.FlushWithContext(once) // so that the server sends no more; a later request is answered with Lash-Gone
 	cancel()
 	s.mu.Lock()
 	s.stopped = true
@@ -256,7 +285,7 @@ func (s *Service) Stop(ctx context.Context) error {
 	return mapError(err)
 }
 
-// traceHeaders name the span that the context is under; they are empty where there is none.
+// traceHeaders name the span of the context; they are empty without one.
 func traceHeaders(ctx context.Context) nats.Header {
 	h, t := make(nats.Header), tracing.Of(ctx)
 	if !t.IsZero() {
@@ -268,10 +297,10 @@ func traceHeaders(ctx context.Context) nats.Header {
 	return h
 }
 
-// Request asks once for an operation of the service, and waits as long as
-// whoever has it goes on saying that it works: at most silence without a word.
-// Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where nobody knows.
-// piece, which may be nil, gets pieces of the answer, in order, and the request is cancelled when this returns before the answer is there.
+// Request sends one request for an operation, and waits while the node that handles it says that it works: at most
+// `silence` without a message. Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where the
+// outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
+// Request returns before the answer.
 func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
 	if int64(len(request)) > b.nc.MaxPayload() {
 		return nil, &events.FieldError{
@@ -287,7 +316,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 	m := &nats.Msg{Subject: b.names.operation(op), Reply: inbox, Header: traceHeaders(ctx), Data: request}
 	if piece != nil {
 		token := rand.Text()
-		m.Header[headerStream] = []string{token}
+		m.Header[StreamHeader] = []string{token}
 		defer b.listening(token)()
 	}
 	if err := b.nc.PublishMsg(m); err != nil {
@@ -300,7 +329,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		switch {
 		case isUnheard(err):
 			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
-		case errors.Is(err, nats.ErrSlowConsumer): // pieces were dropped that piece did not take in time
+		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":

@@ -25,7 +25,7 @@ func serve(t *testing.T, on *bus.Bus, do bus.AnswerFunc) *bus.Service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
+		now, cancel := context.WithCancel(context.Background()) // the test's own context has ended
 		cancel()
 		_ = s.Stop(now)
 	})
@@ -61,7 +61,7 @@ func TestServiceAnswersOnce(t *testing.T) {
 	}
 }
 
-func TestServiceNobody(t *testing.T) {
+func TestServiceWithoutResponder(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	_, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil)
@@ -74,7 +74,8 @@ func TestServiceNobody(t *testing.T) {
 	}
 }
 
-// TestServicePatience asks somebody who takes longer than the patience of who asks, and says so.
+// TestServicePatience sends a request that takes longer than the client's limit of silence; the node says that it
+// works.
 func TestServicePatience(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -97,7 +98,7 @@ func TestServicePatience(t *testing.T) {
 			t.Errorf("got %q and %v, want done", got, err)
 		}
 	})
-	for range 6 { // a word each second, and so beyond its patience
+	for range 6 { // one message a second, for longer than the client's limit
 		m, err := working.NextMsg(20 * time.Second)
 		if err != nil || m.Header.Get("Lash-Working") == "" {
 			t.Fatalf("got %v and %v, want the word that it is worked on", m, err)
@@ -110,7 +111,7 @@ func TestServicePatience(t *testing.T) {
 	}
 }
 
-// TestServiceStops lets a request at hand end, and takes no other.
+// TestServiceStops: Stop lets a started request end, and accepts no other.
 func TestServiceStops(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -138,7 +139,7 @@ func TestServiceStops(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	for stopped := false; !stopped; { // the server hears of the stop at some time
+	for stopped := false; !stopped; { // until the server has handled the stop
 		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second, nil)
 		if stopped = errors.Is(err, bus.ErrNobody); err != nil && !stopped {
 			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNobody)
@@ -149,7 +150,7 @@ func TestServiceStops(t *testing.T) {
 	working.Wait()
 }
 
-// TestServiceCutOff stops hard: what is at hand ends, and is not answered.
+// TestServiceCutOff: at the end of Stop's ctx started requests are cancelled, and not answered.
 func TestServiceCutOff(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -174,7 +175,8 @@ func TestServiceCutOff(t *testing.T) {
 	working.Wait()
 }
 
-// TestServiceAnswersInboxesOnly asks for answers at subjects where nodes may publish, and who asks may not.
+// TestServiceAnswersInboxesOnly requests answers at subjects where nodes have the right to publish, and the client
+// does not.
 func TestServiceAnswersInboxesOnly(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
@@ -183,7 +185,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 		looked <- struct{}{}
 		return nil, ""
 	})
-	stopAnswer, err := on.Answer("w1", func([]byte) []byte {
+	stopAnswer, err := on.ServeWorker("w1", func([]byte) []byte {
 		looked <- struct{}{}
 		return nil
 	})
@@ -206,14 +208,14 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 			}
 		}
 	}
-	// Each subscription takes its messages in order: what is asked properly comes last.
+	// A subscription delivers in order, so the valid request is answered last.
 	if _, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := on.Ask(t.Context(), "w1", nil); err != nil {
+	if _, err := on.RequestWorker(t.Context(), "w1", nil); err != nil {
 		t.Fatal(err)
 	}
-	if on.Gone(t.Context(), "w1") {
+	if on.WorkerGone(t.Context(), "w1") {
 		t.Error("got a worker that listens gone")
 	}
 	if len(looked) != 2 {
@@ -224,7 +226,7 @@ func TestServiceAnswersInboxesOnly(t *testing.T) {
 	}
 }
 
-// TestInboxIsOne refuses a configuration whose answers nobody would give.
+// TestInboxIsOne refuses a configured inbox to which nodes would not answer.
 func TestInboxIsOne(t *testing.T) {
 	t.Parallel()
 	for _, inbox := range []string{"mine", "_INBOXES", "_INBOX2.me", "$JS.API"} {

@@ -10,25 +10,25 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Stats is how the shared assets stand.
+// Stats is the state of the shared assets.
 type Stats struct {
 	Queue    map[Class]QueueStats
-	Dirty    uint64 // sessions that moved and are not projected yet
-	Archived uint64 // sessions of which something is archived
+	Dirty    uint64 // sessions with commits that are not projected yet
+	Archived uint64 // archive entries
 	Dead     int    // dead letters
-	Streams  int    // of the account: the hot sessions, and ten shared ones
-	Bytes    uint64 // the account's, on disk
+	Streams  int    // of the account: the hot sessions, and ten shared streams
+	Bytes    uint64 // of the account, on disk
 }
 
-// QueueStats is how a class of the queue stands.
+// QueueStats is the state of one class of the queue.
 type QueueStats struct {
-	Waiting   uint64 // wakes that no worker has
-	Held      int    // that a worker has
-	Delivered uint64 // deliveries so far, second ones too
-	Again     int    // held ones that are not delivered for the first time
+	Waiting     uint64 // wakes that are not delivered
+	AckPending  int    // wakes that are delivered and not acked
+	Delivered   uint64 // deliveries so far, redeliveries included
+	Redelivered int    // of AckPending: delivered more than once
 }
 
-// Stats asks the servers how the shared assets stand.
+// Stats requests the state of the shared assets from the servers.
 func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	ctx, cancel := b.timeout(ctx)
 	defer cancel()
@@ -53,20 +53,20 @@ func (b *Bus) Stats(ctx context.Context) (Stats, error) {
 	for _, class := range []Class{ClassTurn, ClassTool, ClassTask} {
 		c, err := b.js.Consumer(ctx, b.names.workStream(), string(class))
 		if err = mapError(err); errors.Is(err, ErrNotFound) {
-			continue // nobody has joined yet
+			continue // no worker has joined yet
 		}
 		if err != nil {
 			return s, fmt.Errorf("queue info: %w", err)
 		}
 		info := c.CachedInfo()
 		s.Queue[class] = QueueStats{
-			Waiting: info.NumPending, Held: info.NumAckPending, Delivered: info.Delivered.Consumer, Again: info.NumRedelivered,
+			Waiting: info.NumPending, AckPending: info.NumAckPending, Delivered: info.Delivered.Consumer, Redelivered: info.NumRedelivered,
 		}
 	}
 	return s, nil
 }
 
-// Ready is nil where the servers answer: who asks is connected, the queue has a leader, and no shared stream is gone.
+// Ready is nil if the bus is connected, the work queue has a leader, and no shared stream is missing.
 func (b *Bus) Ready(ctx context.Context) error {
 	if !b.nc.IsConnected() {
 		return fmt.Errorf("not connected to the servers, %s: %w", b.nc.Status(), events.ErrOutcomeUnknown)
@@ -74,14 +74,14 @@ func (b *Bus) Ready(ctx context.Context) error {
 	if _, err := b.streamInfo(ctx, b.names.workStream()); err != nil {
 		return fmt.Errorf("work queue: %w", err)
 	}
-	missing, err := b.Missing(ctx)
+	missing, err := b.MissingStreams(ctx)
 	if err == nil && len(missing) > 0 {
 		err = fmt.Errorf("%w: %s: nodes make all of them again but the archives", ErrNotFound, strings.Join(missing, ", "))
 	}
 	return err
 }
 
-// Reconnects is how often the connection came back.
+// Reconnects counts the reconnects of the primary connection.
 func (b *Bus) Reconnects() uint64 { return b.nc.Stats().Reconnects }
 
 // Now is the time by a server's clock.

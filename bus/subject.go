@@ -7,11 +7,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// names builds and parses every subject, stream and bucket. Nothing else in
-// the project writes one. Ids were checked before they come here.
+// names builds and parses the name of every subject, stream and bucket. No other code does. Ids are checked before
+// they get here.
 type names struct{ prefix string }
 
-// Subjects of the server's: they list streams page by page, and give one message of a stream.
+// Subjects of the server's API: they list streams page by page, and return one message of a stream.
 const (
 	apiStreamNames = "$JS.API.STREAM.NAMES"
 	apiStreamList  = "$JS.API.STREAM.LIST"
@@ -25,19 +25,19 @@ type Class string
 const (
 	ClassTurn Class = "turn" // of sessions that owe work on their turns
 	ClassTask Class = "task" // of background tasks
-	ClassTool Class = "tool" // of tool calls that another node than the turn's runs
+	ClassTool Class = "tool" // of tool calls that run on another node than the turn
 )
 
-// firstStream is the stream that a session begins in.
+// firstStream is the first stream of a session.
 func (n names) firstStream(id events.SessionID) string { return n.prefix + "-s-" + string(id) }
 
-// nextStream is a stream in which a session goes on after its archive. Each has
-// a name of its own, so that whoever comes late never hits another.
+// nextStream is a stream in which a session continues after its archive. Its name is unique, so a late delete hits no
+// other stream.
 func (n names) nextStream(id events.SessionID, nonce string) string {
 	return n.firstStream(id) + "@" + nonce
 }
 
-// opening is the subject of such a stream until it takes the session's.
+// opening is the subject of such a stream until it is bound to the session's subjects.
 func (n names) opening(id events.SessionID, nonce string) string {
 	return n.prefix + ".opening." + string(id) + "." + nonce
 }
@@ -60,7 +60,7 @@ func (n names) archiveAll() string    { return n.prefix + ".archive.*" }
 
 func (n names) archive(id events.SessionID) string { return n.prefix + ".archive." + string(id) }
 
-// erased marks a session of which nothing is left but its entry among the archives.
+// erased marks a session that has only its tombstone left.
 func (n names) erased(id events.SessionID) string { return n.prefix + ".erased." + string(id) }
 func (n names) erasedAll() string                 { return n.prefix + ".erased.*" }
 
@@ -74,7 +74,7 @@ func (n names) archivedSession(subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".archive."))
 }
 
-// sessions is every commit of every session.
+// sessions matches every commit of every session.
 func (n names) sessions() string { return n.prefix + ".s.>" }
 
 func (n names) sessionAll(id events.SessionID) string { return n.prefix + ".s." + string(id) + ".>" }
@@ -83,8 +83,8 @@ func (n names) commit(c *events.Commit) string {
 	return n.prefix + ".s." + string(c.Session) + "." + c.Events[0].Kind.Family()
 }
 
-// liveEvery is every commit of every session as it happens.
-func (n names) liveEvery() string { return n.prefix + ".live.*.>" }
+// liveEverySession matches every live commit of every session.
+func (n names) liveEverySession() string { return n.prefix + ".live.*.>" }
 
 // parseLive is the session of a live subject, and whether its commit is about background tasks.
 func (n names) parseLive(subject string) (id events.SessionID, background bool) {
@@ -92,7 +92,7 @@ func (n names) parseLive(subject string) (id events.SessionID, background bool) 
 	return events.SessionID(session), family == "task" || family == "monitor"
 }
 
-// ofSession reports whether a stream is that of a live subject's session.
+// ofSession reports whether a stream is one of the session of a live subject.
 func ofSession(stream, subject string) bool {
 	prefix, rest, _ := strings.Cut(subject, ".live.")
 	session, _, _ := strings.Cut(rest, ".")
@@ -102,11 +102,11 @@ func ofSession(stream, subject string) bool {
 
 func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
 
-func (n names) ways() string                   { return n.prefix + ".way.*" }
-func (n names) way(id events.SessionID) string { return n.prefix + ".way." + string(id) }
+func (n names) priorityAll() string                 { return n.prefix + ".way.*" }
+func (n names) priority(id events.SessionID) string { return n.prefix + ".way." + string(id) }
 
-// parseWay is the inverse of way.
-func (n names) parseWay(subject string) events.SessionID {
+// parsePriority is the inverse of priority.
+func (n names) parsePriority(subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".way."))
 }
 
@@ -151,7 +151,7 @@ func (n names) timerAll() string    { return n.prefix + ".timer.>" }
 func (n names) timersAt() string    { return n.prefix + ".timer.at.>" }
 func (n names) timersDue() string   { return n.prefix + ".timer.due.>" }
 
-// timerAt is where a session's timer waits; timerDue is where its message goes when it is time.
+// timerAt is where a session's timer waits; timerDue is where the server publishes it at its time.
 func (n names) timerAt(session events.SessionID) string {
 	return n.prefix + ".timer.at." + string(session)
 }
@@ -196,39 +196,40 @@ func (n names) deltaSession(session events.SessionID) string {
 	return n.prefix + ".delta." + string(session) + ".*"
 }
 
-// notify tells one worker that a session it runs has moved.
+// notify is where a worker receives the sessions that have new commits.
 func (n names) notify(worker events.WorkerID) string { return n.prefix + ".notify." + string(worker) }
 
-// ask puts a question to one worker.
-func (n names) ask(worker events.WorkerID) string { return n.prefix + ".ask." + string(worker) }
+// workerRequest is where one worker receives requests.
+func (n names) workerRequest(worker events.WorkerID) string {
+	return n.prefix + ".ask." + string(worker)
+}
 
-// workOf are the wakes of a session's tasks.
-func (n names) workOf(id events.SessionID) string {
+// taskWakes matches the wakes of a session's tasks.
+func (n names) taskWakes(id events.SessionID) string {
 	return n.prefix + ".work.*." + string(id) + ".>"
 }
 
-// operation is where requests for an operation of the session service go.
+// operation is where nodes receive requests for an operation of the session service.
 func (n names) operation(op string) string { return n.prefix + ".api." + op }
 
-// inboxes is what the subjects of replies begin with.
+// inboxes is the first token of reply subjects.
 const inboxes = "_INBOX"
 
-// isInbox reports whether a subject is one of replies. Who asks chooses it, and
-// may not be allowed to publish there; who answers may, and to more than
-// replies: a request for the server, with this for a subject, would be granted.
+// isInbox reports whether a subject is a reply subject. The requester chooses the reply subject, and may not have the
+// right to publish to it. A node that answers has more rights: an answer to a subject of the server's API would be
+// executed.
 func isInbox(subject string) bool { return strings.HasPrefix(subject, inboxes+".") }
 
-// crossed begins the subject that the server puts in the place of an inbox where
-// the request came from another account.
+// crossed starts the reply subject that the server writes in place of an inbox for a request from another account.
 const crossed = "_R_."
 
-// isReply reports whether a subject is an inbox, here or in another account.
+// isReply reports whether a subject is an inbox, in this account or another.
 func isReply(subject string) bool { return isInbox(subject) || strings.HasPrefix(subject, crossed) }
 
-// service is the name that nodes offer the session service under.
+// service is the name of the session service.
 func (n names) service() string { return n.prefix + "-api" }
 
-// alive is where workers say that they are there.
+// alive is where workers announce themselves.
 func (n names) alive() string { return n.prefix + ".alive" }
 
 func (n names) directory() string { return n.prefix + "-sessions" }
@@ -236,7 +237,7 @@ func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
 func (n names) blobs() string     { return n.prefix + "-blobs" }
 
-// rowStream holds the rows of a bucket.
+// rowStream is the stream of a bucket's rows.
 func (n names) rowStream(bucket string) string { return "KV_" + bucket }
 func (n names) rows(bucket string) string      { return n.row(bucket, "*") }
 
@@ -249,7 +250,7 @@ func (n names) parseRow(bucket, subject string) events.SessionID {
 	return events.SessionID(strings.TrimPrefix(subject, "$KV."+bucket+"."))
 }
 
-// blobStream holds the blobs: what describes one, and its content in pieces.
+// blobStream is the stream of blobs: their descriptions and pieces.
 func (n names) blobStream() string { return "OBJ_" + n.blobs() }
 
 func (n names) blobMeta(digest string) string {

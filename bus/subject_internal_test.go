@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestNames parses what was built, for every prefix and id that the doors let through.
+// TestNames parses each built name, for every valid prefix and id.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	token := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`)
@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 	})
 }
 
-func TestNamesOfOthers(t *testing.T) {
+func TestParseForeignNames(t *testing.T) {
 	t.Parallel()
 	n := names{"lash"}
 	for _, subject := range []string{"", "lash.work.turn", "lash.work.turn.s1.t1", "lash.work.task.s1", "lash.work.tool.s1", "lash.work.task.s1.k1.x", "other.work.turn.s1", "lash.s.s1.turn"} {
@@ -84,9 +84,9 @@ func TestNamesAreDistinct(t *testing.T) {
 		{n.deltaSession("s1"), "lash.delta.s1.*"},
 		{n.work(WakeKey{Class: ClassTurn, Session: "s1"}), "lash.work.turn.s1"},
 		{n.work(WakeKey{Class: ClassTool, Session: "s1", Task: "k1"}), "lash.work.tool.s1.k1"},
-		{n.workOf("s1"), "lash.work.*.s1.>"},
+		{n.taskWakes("s1"), "lash.work.*.s1.>"},
 		{n.notify("w1"), "lash.notify.w1"},
-		{n.ask("w1"), "lash.ask.w1"},
+		{n.workerRequest("w1"), "lash.ask.w1"},
 		{n.alive(), "lash.alive"},
 		{n.deadAll(), "lash.dead.>"},
 		{n.dead("s1"), "lash.dead.s1"},
@@ -106,7 +106,7 @@ func TestNamesAreDistinct(t *testing.T) {
 	}
 }
 
-// TestParseLiveOfSession takes a commit from the session's own streams only.
+// TestParseLiveOfSession accepts a commit from the session's own streams only.
 func TestParseLiveOfSession(t *testing.T) {
 	t.Parallel()
 	for stream, want := range map[string]events.Seq{
@@ -123,7 +123,7 @@ func TestParseLiveOfAnything(t *testing.T) {
 	t.Parallel()
 	for _, seq := range []string{"", "x", "-1", "1.5", "99999999999999999999"} {
 		m := ParseLive(&nats.Msg{Header: nats.Header{headerSeq: {seq}, headerKinds: {"turn.completed"}}, Data: []byte("d")})
-		if m.Seq != 0 || m.Ends || string(m.Data) != "d" {
+		if m.Seq != 0 || m.EndsTurn || string(m.Data) != "d" {
 			t.Errorf("sequence %q: got %+v, want a delta", seq, m)
 		}
 	}

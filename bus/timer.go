@@ -13,10 +13,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// headerDue says when a timer is due, in ms: the server counts whole seconds.
+// headerDue is when a timer is due, in ms: the server counts whole seconds.
 const headerDue = "Lash-Due"
 
-// timerConfig holds timers where they wait, and where they are delivered.
+// timerConfig is the stream in which timers wait and are delivered.
 func (b *Bus) timerConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.timerStream(), Subjects: []string{b.names.timerAll()},
@@ -26,28 +26,26 @@ func (b *Bus) timerConfig() jetstream.StreamConfig {
 	}
 }
 
-// SetTimer asks for a session to be looked at when its earliest due time has
-// come. A session has one timer: the newest replaces the one before. It is a
-// hint, as a wake is: what is due stands in the history.
+// SetTimer sets the time of a session's earliest due work, without waiting for an ack. A session has one timer: the
+// newest replaces the earlier one. It is a hint, as a wake is: the history says what is due.
 func (b *Bus) SetTimer(session events.SessionID, at events.Millis) error {
-	msg, err := b.timer(session, at)
+	msg, err := b.timerMessage(session, at)
 	if err != nil {
 		return err
 	}
 	return mapError(b.nc.PublishMsg(msg))
 }
 
-// StoreTimer is [Bus.SetTimer] that returns when the timer is stored, after one
-// try: for those that look at the session no more until it comes.
+// StoreTimer is [Bus.SetTimer] that returns when the timer is stored, after one try.
 func (b *Bus) StoreTimer(ctx context.Context, session events.SessionID, at events.Millis) error {
-	msg, err := b.timer(session, at)
+	msg, err := b.timerMessage(session, at)
 	if err != nil {
 		return err
 	}
-	return b.store(ctx, msg)
+	return b.publishAcked(ctx, msg)
 }
 
-func (b *Bus) timer(session events.SessionID, at events.Millis) (*nats.Msg, error) {
+func (b *Bus) timerMessage(session events.SessionID, at events.Millis) (*nats.Msg, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return nil, fmt.Errorf("set timer: %w", err)
 	}
@@ -58,23 +56,23 @@ func (b *Bus) timer(session events.SessionID, at events.Millis) (*nats.Msg, erro
 	return msg, nil
 }
 
-// Timer is the time of the timer that waits for a session; 0 where there is none.
+// Timer is the time of a session's waiting timer; 0 where there is none.
 func (b *Bus) Timer(ctx context.Context, session events.SessionID) (events.Millis, error) {
 	if err := events.CheckToken("session", session); err != nil {
 		return 0, err
 	}
-	msg, err := b.last(ctx, b.names.timerStream(), b.names.timerAt(session))
+	msg, err := b.lastMessage(ctx, b.names.timerStream(), b.names.timerAt(session))
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	at, _ := strconv.ParseInt(msg.Header.Get(headerDue), 10, 64) // what is no timer of ours is none
+	at, _ := strconv.ParseInt(msg.Header.Get(headerDue), 10, 64) // a malformed time counts as none
 	return events.Millis(at), nil
 }
 
-// Timers lists the sessions that have a timer that waits.
+// Timers lists the sessions that have a waiting timer.
 func (b *Bus) Timers(ctx context.Context) (list []events.SessionID, err error) {
 	subjects, err := b.subjects(ctx, b.names.timerStream(), b.names.timersAt())
 	for subject := range subjects {
@@ -85,43 +83,41 @@ func (b *Bus) Timers(ctx context.Context) (list []events.SessionID, err error) {
 	return list, err
 }
 
-// Due is a worker's view of the timers whose time has come.
+// Due is a worker's consumer of due timers.
 type Due struct {
 	b        *Bus
 	consumer *consumer
 }
 
-// Due joins the workers that handle timers.
+// Due joins the workers' consumer of timers.
 func (b *Bus) Due(ctx context.Context) (*Due, error) {
-	c, err := b.join(ctx, b.timerConfig(), jetstream.ConsumerConfig{
+	c, err := b.joinConsumer(ctx, b.timerConfig(), jetstream.ConsumerConfig{
 		Durable: "due", FilterSubject: b.names.timersDue(), AckWait: dueWait,
 	})
 	return &Due{b, c}, err
 }
 
-// dueWait is how long a worker may take over a timer.
+// dueWait is how long a worker may handle a timer.
 const dueWait = 10 * time.Second
 
-// maxEarly is how long a timer is put off at a time. The servers are less than
-// a second early, so that a longer wait is due to a clock that is wrong, and
-// other workers' may be right.
+// maxEarly is the longest delay of one redelivery. The servers are less than a second early, so a longer delay comes
+// from a wrong clock; another worker's clock may be right.
 const maxEarly = time.Second
 
-// Fetch calls ring with the sessions and times of up to n timers, as many as come
-// within wait, and then forgets these; where ring fails the timer comes again. A timer that came early, as the server counts
-// whole seconds, is put off to its time. A stream that was deleted is made
-// again: then remade is true, and every timer is lost.
-func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, ring func(events.SessionID, events.Millis) error) (remade bool, err error) {
+// Fetch calls fire with the sessions and times of up to n timers, as many as arrive within wait, and acks those for
+// which fire returns nil. The others are redelivered. A timer that is early, as the server counts whole seconds, is
+// delayed to its time. A deleted stream is created again: then recreated is true, and every timer is lost.
+func (d *Due) Fetch(ctx context.Context, n int, wait time.Duration, fire func(events.SessionID, events.Millis) error) (recreated bool, err error) {
 	return d.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		session, ok := d.b.names.parseTimer(msg.Subject())
 		at, err := strconv.ParseInt(msg.Headers().Get(headerDue), 10, 64)
 		early := time.Until(events.Millis(at).Time())
 		switch {
 		case !ok || err != nil:
-			_ = msg.Term() // no subject of a timer
+			_ = msg.Term() // not a timer
 		case early > 0:
 			_ = msg.NakWithDelay(min(early, maxEarly))
-		case ring(session, events.Millis(at)) != nil:
+		case fire(session, events.Millis(at)) != nil:
 			_ = msg.NakWithDelay(maxEarly)
 		default:
 			_ = msg.Ack()

@@ -21,12 +21,12 @@ func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 	return d
 }
 
-// due is the session of the next timer.
-func due(t *testing.T, d *bus.Due) (session events.SessionID) {
+// nextDue is the session of the next timer.
+func nextDue(t *testing.T, d *bus.Due) (session events.SessionID) {
 	t.Helper()
-	for session == "" && t.Context().Err() == nil { // one that came early comes again
-		if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); remade || err != nil {
-			t.Fatalf("fetch: got remade %v, %v", remade, err)
+	for session == "" && t.Context().Err() == nil { // an early timer is redelivered
+		if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); recreated || err != nil {
+			t.Fatalf("fetch: got recreated %v, %v", recreated, err)
 		}
 	}
 	return session
@@ -39,7 +39,7 @@ func setTimer(t *testing.T, b *bus.Bus, session events.SessionID, at events.Mill
 	}
 }
 
-// awaitTimers waits until these sessions have a timer that waits, and no others.
+// awaitTimers waits until exactly these sessions have a waiting timer.
 func awaitTimers(t *testing.T, b *bus.Bus, want ...events.SessionID) {
 	t.Helper()
 	for {
@@ -57,7 +57,7 @@ func awaitTimers(t *testing.T, b *bus.Bus, want ...events.SessionID) {
 // inMillis is a time from now.
 func inMillis(ms events.Millis) events.Millis { return events.MillisOf(time.Now()) + ms }
 
-// TestTimerComesOnTime sets timers with times of all kinds: none comes before its time.
+// TestTimerComesOnTime sets timers at all kinds of times: none is delivered before its time.
 func TestTimerComesOnTime(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -69,7 +69,7 @@ func TestTimerComesOnTime(t *testing.T) {
 	setTimer(t, b, "far", inMillis(1e9))
 	var order []events.SessionID
 	for range at {
-		session := due(t, d)
+		session := nextDue(t, d)
 		if early := time.Until(at[session].Time()); early > 0 {
 			t.Errorf("%s came %v early", session, early)
 		}
@@ -92,7 +92,7 @@ func TestTimerReplacesTheOneBefore(t *testing.T) {
 	setTimer(t, b, "later", inMillis(2500))
 	last := inMillis(2500)
 	for _, want := range []events.SessionID{"earlier", "later"} {
-		if got := due(t, d); got != want {
+		if got := nextDue(t, d); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestTimerReplacesTheOneBefore(t *testing.T) {
 	awaitTimers(t, b)
 }
 
-// TestTimerOfDeadWorker loses the connection of the worker that rings: another rings again.
+// TestTimerOfDeadWorker loses the connection of the worker that handles a timer: another worker gets it.
 func TestTimerOfDeadWorker(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{})
@@ -114,18 +114,18 @@ func TestTimerOfDeadWorker(t *testing.T) {
 		first.Close()
 		return nil
 	})
-	if got := due(t, joinTimers(t, second)); rang != "s" || got != "s" {
+	if got := nextDue(t, joinTimers(t, second)); rang != "s" || got != "s" {
 		t.Errorf("got %q, and then %q, want s twice", rang, got)
 	}
 }
 
-// TestTimerRingsAgain delivers a timer again where what it rang could not be told.
-func TestTimerRingsAgain(t *testing.T) {
+// TestTimerFiresAgain redelivers a timer whose handler failed.
+func TestTimerFiresAgain(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	d := joinTimers(t, b)
 	setTimer(t, b, "s", 1)
-	failed := errors.New("nobody was told")
+	failed := errors.New("the handler failed")
 	for rang := 0; rang < 2; {
 		_, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error {
 			if rang++; rang == 1 {
@@ -139,7 +139,7 @@ func TestTimerRingsAgain(t *testing.T) {
 	}
 }
 
-// TestTimerStreamDeleted makes the stream again, and says so: every timer is lost.
+// TestTimerStreamDeleted: Fetch creates the stream again and reports it; every timer is lost.
 func TestTimerStreamDeleted(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -149,12 +149,12 @@ func TestTimerStreamDeleted(t *testing.T) {
 	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-timers"); err != nil {
 		t.Fatal(err)
 	}
-	if remade, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !remade || err != nil {
-		t.Errorf("got remade %v, %v", remade, err)
+	if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error { return nil }); !recreated || err != nil {
+		t.Errorf("got recreated %v, %v", recreated, err)
 	}
 	awaitTimers(t, b)
 	setTimer(t, b, "s", 1)
-	if got := due(t, d); got != "s" {
+	if got := nextDue(t, d); got != "s" {
 		t.Errorf("got %s, want s", got)
 	}
 }
@@ -170,7 +170,7 @@ func TestTimerAfterRestart(t *testing.T) {
 	awaitTimers(t, b, "s")
 	b.Close()
 	server.Stop()
-	got := due(t, joinTimers(t, bustest.Open(t, bustest.Server(t, cfg))))
+	got := nextDue(t, joinTimers(t, bustest.Open(t, bustest.Server(t, cfg))))
 	if early := time.Until(at.Time()); got != "s" || early > 0 {
 		t.Errorf("got %s %v early, want s", got, early)
 	}
@@ -197,7 +197,7 @@ func TestTimerOfDeadLeader(t *testing.T) {
 	if !stopped {
 		t.Fatalf("no server is called %s", leader)
 	}
-	if got := due(t, joinTimers(t, b)); got != "s" {
+	if got := nextDue(t, joinTimers(t, b)); got != "s" {
 		t.Errorf("got %s, want s", got)
 	}
 }

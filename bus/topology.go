@@ -11,17 +11,17 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// maxMessage bounds a message of any stream, header and payload.
+// maxMessage bounds a message of any stream, header and payload, in bytes.
 const maxMessage = 1 << 20
 
-// AckWait is how long a worker may be silent before its wake goes to another.
+// AckWait is how long a worker may be silent before its wake is redelivered.
 const AckWait = 2 * time.Second
 
 func (b *Bus) ensure(ctx context.Context) error {
-	if err := b.keepReplicas(ctx); err != nil {
+	if err := b.readReplicas(ctx); err != nil {
 		return err
 	}
-	if err := b.make(ctx, b.assets()); err != nil {
+	if err := b.createAssets(ctx, b.assets()); err != nil {
 		return err
 	}
 	if err := b.findBuckets(ctx); err != nil {
@@ -30,14 +30,14 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.lookup(ctx, b.names.archiveStream(), b.findArchives); err != nil {
 		return err
 	}
-	return b.hearWays()
+	return b.subscribePriorities()
 }
 
-// keepReplicas has the bus make what it makes with the replicas that shared streams have, where those are
-// more than the configuration says: one node that is told less would take them from all others.
-func (b *Bus) keepReplicas(ctx context.Context) error {
+// readReplicas raises the bus's replicas to those of the shared streams: a node that is configured with fewer would
+// lower them for all others.
+func (b *Bus) readReplicas(ctx context.Context) error {
 	for _, name := range b.assets() {
-		if name == b.names.deltaStream() { // has one, and does not answer while its server is away
+		if name == b.names.deltaStream() { // has one replica, and does not answer while its server is away
 			continue
 		}
 		err := b.retry(ctx, "look for "+name, func(ctx context.Context) error {
@@ -47,16 +47,15 @@ func (b *Bus) keepReplicas(ctx context.Context) error {
 			}
 			return err
 		})
-		if err != nil && !isMissingAsset(err) && !isOffline(err) { // offline: what makes the stream decides
+		if err != nil && !isMissingAsset(err) && !isOffline(err) { // if it is offline, createAssets decides
 			return err
 		}
 	}
 	return nil
 }
 
-// make makes sure of shared streams and buckets, by their names. It changes no
-// handle: the bus may be in use.
-func (b *Bus) make(ctx context.Context, names []string) error {
+// createAssets creates or updates shared streams and buckets, by name. It changes no handle: the bus may be in use.
+func (b *Bus) createAssets(ctx context.Context, names []string) error {
 	n := b.names
 	makers := map[string]func(context.Context) error{
 		n.deltaStream(): b.ensureDeltas, n.blobStream(): b.ensureBlobs,
@@ -75,7 +74,7 @@ func (b *Bus) make(ctx context.Context, names []string) error {
 	return nil
 }
 
-// ensureStream creates what is missing. While a cluster elects its leader the server has no answer yet.
+// ensureStream creates or updates a stream. While a cluster elects its leader the server has no answer.
 func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) error {
 	return b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
 		_, err := b.js.CreateOrUpdateStream(ctx, cfg)
@@ -83,8 +82,8 @@ func (b *Bus) ensureStream(ctx context.Context, cfg jetstream.StreamConfig) erro
 	})
 }
 
-// ensureDeltas makes the stream of deltas. Where the server is away that has its
-// only replica, the stream exists, and nothing is kept in it until that is back.
+// ensureDeltas creates the stream of deltas. If the server with its only replica is away, the stream exists, and
+// stores nothing until that server is back.
 func (b *Bus) ensureDeltas(ctx context.Context) error {
 	err := b.ensureStream(ctx, b.deltaConfig())
 	if isOffline(err) {
@@ -94,8 +93,8 @@ func (b *Bus) ensureDeltas(ctx context.Context) error {
 	return err
 }
 
-// makeStream creates a session's stream, unless the session has one already,
-// this one with other settings or another one.
+// makeStream creates a session's stream, unless the session already has one, of these or other settings or of another
+// name.
 func (b *Bus) makeStream(ctx context.Context, cfg jetstream.StreamConfig) error {
 	err := b.retry(ctx, "create stream "+cfg.Name, func(ctx context.Context) error {
 		_, err := b.js.CreateStream(ctx, cfg)
@@ -126,7 +125,7 @@ func (b *Bus) ensureBlobs(ctx context.Context) error {
 	})
 }
 
-// subjects lists the subjects of a stream's messages that match, with how many messages each has.
+// subjects lists the subjects of a stream's messages that match, with the number of messages of each.
 func (b *Bus) subjects(ctx context.Context, stream, filter string) (list map[string]uint64, err error) {
 	err = b.retry(ctx, "list "+filter, func(ctx context.Context) error {
 		s, err := b.js.Stream(ctx, stream)
@@ -142,7 +141,7 @@ func (b *Bus) subjects(ctx context.Context, stream, filter string) (list map[str
 	return list, err
 }
 
-// sessionConfig is one hot session's stream: its history, the only truth.
+// sessionConfig is one hot session's stream.
 func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name:        name,
@@ -158,8 +157,8 @@ func (b *Bus) sessionConfig(id events.SessionID, name string) jetstream.StreamCo
 	}
 }
 
-// workConfig holds one wake of each session and task: a new one replaces the
-// one that is there, is never refused, and no ack of the earlier one touches it.
+// workConfig is the work queue, with one wake of each session and task. A new wake replaces the earlier one and is
+// never refused. An ack of the earlier one has no effect on it.
 func (b *Bus) workConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.workStream(), Subjects: []string{b.names.workAll()},
@@ -168,8 +167,8 @@ func (b *Bus) workConfig() jetstream.StreamConfig {
 	}
 }
 
-// archiveConfig holds what is archived, an entry a session, and what was erased. Leaders answer: a
-// replica that is behind would show an older place.
+// archiveConfig is the stream of archive entries, one per session, and of erased marks. Leaders answer: a replica
+// that is behind would return an older entry.
 func (b *Bus) archiveConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.archiveStream(), Subjects: []string{b.names.archiveAll(), b.names.erasedAll()},
@@ -177,8 +176,8 @@ func (b *Bus) archiveConfig() jetstream.StreamConfig {
 	}
 }
 
-// dirtyConfig coalesces: the newest mark of a session replaces the one before.
-// It is a hint that a sweep repairs, so it must not cost a disk write.
+// dirtyConfig keeps the newest mark of each session. A mark is a hint that a sweep repairs, so it must not cost a
+// disk write.
 func (b *Bus) dirtyConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.dirtyStream(), Subjects: []string{b.names.dirtyAll()},
@@ -187,8 +186,8 @@ func (b *Bus) dirtyConfig() jetstream.StreamConfig {
 	}
 }
 
-// deltaConfig has one replica: every piece of streamed output goes through it.
-// While its server is away, who joins late sees less of a reply that is running.
+// deltaConfig has one replica, as it takes every piece of streamed output. While its server is away, a client that
+// joins late sees less of a running reply.
 func (b *Bus) deltaConfig() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: b.names.deltaStream(), Subjects: []string{b.names.deltaAll()},

@@ -89,21 +89,21 @@ func TestSharedStreams(t *testing.T) {
 	}
 }
 
-// TestReplicasAreKept opens buses that are told different numbers: the largest
-// of them counts, for shared streams and for those of sessions.
+// TestReplicasAreKept opens buses with different numbers of replicas: the largest applies, to shared streams and to
+// those of sessions.
 func TestReplicasAreKept(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
 	most := 0
-	for i, told := range []int{1, 3, 1} {
-		most = max(most, told)
-		b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: told})
+	for i, configured := range []int{1, 3, 1} {
+		most = max(most, configured)
+		b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: configured})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(b.Close)
 		if b.Replicas() != most {
-			t.Errorf("told %d: got %d replicas, want %d", told, b.Replicas(), most)
+			t.Errorf("configured %d: got %d replicas, want %d", configured, b.Replicas(), most)
 		}
 		session := events.SessionID(fmt.Sprintf("s%d", i))
 		grow(t, b.Log(), session, 1)
@@ -115,7 +115,7 @@ func TestReplicasAreKept(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			if got := stream.CachedInfo().Config.Replicas; got != most {
-				t.Errorf("told %d: %s has %d replicas, want %d", told, name, got, most)
+				t.Errorf("configured %d: %s has %d replicas, want %d", configured, name, got, most)
 			}
 		}
 	}

@@ -10,18 +10,17 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// openTry bounds the first try of a request while a bus is opened, and twice as
-// much each next one: servers that elect their leaders do not answer at all, and
-// asking again is what gets the answer.
+// openTry bounds the first try of a request while a bus opens; each next try gets twice as much. Servers that elect
+// their leaders drop requests, so only a new request is answered.
 const openTry = time.Second
 
-// waitEvery is how often is said what is waited for.
+// waitEvery is the interval of calls of [Config.Waiting].
 const waitEvery = time.Second
 
-// waiting says what the opening of a bus waits for. nil says nothing.
+// waiting reports what the opening of a bus waits for. nil reports nothing.
 type waiting struct {
-	cfg  Config
-	said time.Time
+	cfg      Config
+	reported time.Time
 }
 
 // limit is how long a try of a request may take; tries count from 1.
@@ -32,27 +31,27 @@ func (w *waiting) limit(most time.Duration, try int) time.Duration {
 	return min(most, openTry<<min(try-1, 10))
 }
 
-// say is called with what did not work, again and again.
-func (w *waiting) say(err error) {
-	if w == nil || time.Since(w.said) < waitEvery {
+// report reports an error, at most once per [waitEvery].
+func (w *waiting) report(err error) {
+	if w == nil || time.Since(w.reported) < waitEvery {
 		return
 	}
-	w.said = time.Now()
+	w.reported = time.Now()
 	w.cfg.Waiting(err.Error())
 }
 
-// connect waits for servers where the configuration says so. Those that refuse are not waited for.
+// connect waits for servers where the configuration says so. It does not wait for servers that refuse the connection.
 func (w *waiting) connect(ctx context.Context) (link, error) {
 	for try := 1; ; try++ {
 		l, err := w.cfg.connect()
 		if err == nil || !w.cfg.Wait || !isAway(err) || pause(ctx, try) != nil {
 			return l, err
 		}
-		w.say(err)
+		w.report(err)
 	}
 }
 
-// isAway reports whether no server listens, as far as one can tell from here. One that ends the TLS handshake does.
+// isAway reports whether no server listens. A server that ends the TLS handshake listens.
 func isAway(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
 		return false
@@ -60,22 +59,22 @@ func isAway(err error) bool {
 	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.As(err, new(*net.OpError))
 }
 
-// checkInbox asks the server whether the user may hear what it is answered. One that may not would wait for ever.
+// checkInbox checks that the user may subscribe to its inbox. Without that right every request would wait for ever.
 func (l link) checkInbox(cfg Config) error {
 	sub, err := l.nc.SubscribeSync(l.nc.NewInbox())
 	if err != nil {
 		return mapError(err)
 	}
-	defer sub.Unsubscribe()            //nolint:errcheck // the connection is gone then
-	_ = l.nc.FlushTimeout(cfg.Timeout) // a refusal comes before the end of it; a server that is silent is waited for later
+	defer sub.Unsubscribe()            //nolint:errcheck // only a lost connection fails
+	_ = l.nc.FlushTimeout(cfg.Timeout) // a refusal arrives before the flush ends; later requests wait for a silent server
 	if err := l.nc.LastError(); isForbidden(err) {
 		return fmt.Errorf("%w: %w", ErrInbox, err)
 	}
 	return nil
 }
 
-// refused is the subject that the server refused to the user since the bus connected, while it is being opened: waiting helps
-// nothing. Later a refusal may be of anything.
+// refused is the error of a subject that the server refused to the user while the bus opens: waiting does not help.
+// Later an error may come from any request.
 func (b *Bus) refused() error {
 	if err := b.nc.LastError(); b.waiting != nil && isForbidden(err) {
 		return err
@@ -83,13 +82,13 @@ func (b *Bus) refused() error {
 	return nil
 }
 
-// forAssets looks again for assets that are not there yet, where the configuration says so.
+// forAssets repeats the lookup of assets that do not exist yet, where the configuration says so.
 func (w *waiting) forAssets(ctx context.Context, look func() error) error {
 	for try := 1; ; try++ {
 		err := look()
 		if !w.cfg.Wait || !errors.Is(err, ErrNotFound) || pause(ctx, try) != nil {
 			return err
 		}
-		w.say(fmt.Errorf("wait for the first node: %w", err))
+		w.report(fmt.Errorf("wait for the first node: %w", err))
 	}
 }

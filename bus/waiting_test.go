@@ -15,25 +15,25 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// words are what is said while somebody waits.
-type words struct {
+// waitMessages are the messages of [bus.Config.Waiting].
+type waitMessages struct {
 	mu   sync.Mutex
 	list []string
 	at   []time.Time
 	more chan struct{}
 }
 
-func newWords() *words { return &words{more: make(chan struct{}, 1024)} }
+func newWaitMessages() *waitMessages { return &waitMessages{more: make(chan struct{}, 1024)} }
 
-func (w *words) say(what string) {
+func (w *waitMessages) add(what string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.list, w.at = append(w.list, what), append(w.at, time.Now())
 	w.more <- struct{}{}
 }
 
-// TestOpenWaits opens a bus before its servers are there, and a reader before
-// the first node: both wait, say for what, and go on by themselves.
+// TestOpenWaits opens a bus before its servers run, and a reader before the first node: both wait, report what for,
+// and open.
 func TestOpenWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
@@ -41,9 +41,9 @@ func TestOpenWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := fmt.Sprintf("nats://me:secret@127.0.0.1:%d", ports[0])
-	said, opened := newWords(), make(chan error, 2)
+	messages, opened := newWaitMessages(), make(chan error, 2)
 	open := func(as func(context.Context, bus.Config) (*bus.Bus, error)) {
-		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: said.say})
+		b, err := as(t.Context(), bus.Config{URL: url, Wait: true, Waiting: messages.add})
 		if err == nil {
 			b.Close()
 		}
@@ -51,14 +51,14 @@ func TestOpenWaits(t *testing.T) {
 	}
 	go open(bus.OpenReader)
 	for range 2 {
-		<-said.more
+		<-messages.more
 	}
 	s := bustest.Server(t, busembed.Config{Listen: true, Port: ports[0]})
 	for waits := false; !waits; {
-		<-said.more
-		said.mu.Lock()
-		waits = strings.HasPrefix(said.list[len(said.list)-1], "wait for the first node: ")
-		said.mu.Unlock()
+		<-messages.more
+		messages.mu.Lock()
+		waits = strings.HasPrefix(messages.list[len(messages.list)-1], "wait for the first node: ")
+		messages.mu.Unlock()
 	}
 	select {
 	case err := <-opened:
@@ -71,15 +71,15 @@ func TestOpenWaits(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	said.mu.Lock()
-	list, at := slices.Clone(said.list), slices.Clone(said.at)
-	said.mu.Unlock()
+	messages.mu.Lock()
+	list, at := slices.Clone(messages.list), slices.Clone(messages.at)
+	messages.mu.Unlock()
 	for i, what := range list {
 		if strings.Contains(what, "secret") || !strings.HasPrefix(what, "connect to nats://") && !strings.HasPrefix(what, "wait for the first node: ") {
-			t.Errorf("said %q, want what is waited for, and no password", what)
+			t.Errorf("got %q, want what it waits for, and no password", what)
 		}
 		if i > 0 && at[i].Sub(at[i-1]) < 900*time.Millisecond {
-			t.Errorf("said %q %s after the words before", what, at[i].Sub(at[i-1]))
+			t.Errorf("got %q %s after the message before", what, at[i].Sub(at[i-1]))
 		}
 	}
 	s.Stop()
@@ -88,24 +88,24 @@ func TestOpenWaits(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		<-said.more
+		<-messages.more
 		cancel()
 	}()
-	if _, err := bus.Open(ctx, bus.Config{URL: url, Wait: true, Waiting: said.say}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := bus.Open(ctx, bus.Config{URL: url, Wait: true, Waiting: messages.add}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("given up: got %v, want what was waited for", err)
 	}
 }
 
-// TestOpenFreshCluster opens a bus while the cluster elects its first leader:
-// no request is waited for longer than the election takes.
+// TestOpenFreshCluster opens a bus while the cluster elects its first leader: no request takes longer than the
+// election.
 func TestOpenFreshCluster(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
-	said := newWords()
-	b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: 3, Waiting: said.say})
+	messages := newWaitMessages()
+	b, err := bus.Open(t.Context(), bus.Config{URL: c.URL, Replicas: 3, Waiting: messages.add})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Close()
-	t.Logf("said %q", said.list)
+	t.Logf("waited for %q", messages.list)
 }

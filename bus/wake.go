@@ -14,8 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// WakeKey names what owes work: a session, or one of its tasks. The queue
-// holds at most one wake of each.
+// WakeKey names what owes work: a session, or one of its tasks. The queue has at most one wake of each key.
 type WakeKey struct {
 	Class   Class
 	Session events.SessionID
@@ -30,11 +29,11 @@ func (k WakeKey) check() error {
 	return err
 }
 
-// WakeHint is what travels with a wake beside its key. All of it may be wrong.
+// WakeHint is the metadata of a wake. All of it may be wrong.
 type WakeHint struct {
-	Worker events.WorkerID // that has the session's state, or runs it; empty where none is known
-	Repair bool            // the wake follows a death or a loss: an earlier delivery may have killed its worker
-	Due    events.Millis   // a server's clock has passed this time; 0: no timer came
+	Worker events.WorkerID // that has the session's state, or runs it; empty: unknown
+	Repair bool            // the wake follows a loss or a worker's death: an earlier delivery may have killed its worker
+	Due    events.Millis   // the due time of the timer that caused the wake; 0: none
 }
 
 // Headers of a wake.
@@ -43,28 +42,27 @@ const (
 	headerRepair = "Lash-Repair"
 )
 
-// PublishWake says that a session, or a task, owes work. It replaces the wake
-// that is in the queue, also one that a worker holds, and waits for no answer:
-// the sweep repairs a wake that is lost.
+// PublishWake publishes that a session, or a task, owes work. It replaces the queued wake of the key, also a
+// delivered one, and waits for no ack: the sweep repairs a lost wake.
 func (b *Bus) PublishWake(key WakeKey, hint WakeHint) error {
-	msg, err := b.wake(key, hint)
+	msg, err := b.wakeMessage(key, hint)
 	if err != nil {
 		return err
 	}
 	return mapError(b.nc.PublishMsg(msg))
 }
 
-// StoreWake is [Bus.PublishWake] that returns when the queue has the wake, after
-// one try: for those that forget then what they wake the session for.
+// StoreWake is [Bus.PublishWake] that returns when the queue has the wake, after one try. It is for callers that keep
+// no other record of the work.
 func (b *Bus) StoreWake(ctx context.Context, key WakeKey, hint WakeHint) error {
-	msg, err := b.wake(key, hint)
+	msg, err := b.wakeMessage(key, hint)
 	if err != nil {
 		return err
 	}
-	return b.store(ctx, msg)
+	return b.publishAcked(ctx, msg)
 }
 
-func (b *Bus) wake(key WakeKey, hint WakeHint) (*nats.Msg, error) {
+func (b *Bus) wakeMessage(key WakeKey, hint WakeHint) (*nats.Msg, error) {
 	if err := key.check(); err != nil {
 		return nil, fmt.Errorf("wake: %w", err)
 	}
@@ -95,12 +93,12 @@ func readHint(header nats.Header) WakeHint {
 	}
 }
 
-// Wakes lists what has a wake in the queue, whether a worker holds it or not.
-// A queue that does not exist is made again, and is empty.
+// Wakes lists the keys that have a wake in the queue, delivered or not. A queue that does not exist is created, and
+// is empty.
 func (b *Bus) Wakes(ctx context.Context) (map[WakeKey]bool, error) {
 	subjects, err := b.subjects(ctx, b.names.workStream(), b.names.workAll())
 	if isNoAsset(err) {
-		if !Sleep(ctx, remakeWait) {
+		if !Sleep(ctx, recreateWait) {
 			return nil, context.Cause(ctx)
 		}
 		subjects, err = nil, b.ensureStream(ctx, b.workConfig())
@@ -114,67 +112,68 @@ func (b *Bus) Wakes(ctx context.Context) (map[WakeKey]bool, error) {
 	return list, err
 }
 
-// Waits reports whether the queue has a wake, whether a worker holds it or not.
-func (b *Bus) Waits(ctx context.Context, key WakeKey) (bool, error) {
+// HasWake reports whether the queue has a wake of a key, delivered or not.
+func (b *Bus) HasWake(ctx context.Context, key WakeKey) (bool, error) {
 	if err := key.check(); err != nil {
 		return false, err
 	}
-	_, err := b.last(ctx, b.names.workStream(), b.names.work(key))
+	_, err := b.lastMessage(ctx, b.names.workStream(), b.names.work(key))
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// Wake is a delivered wake in a worker's hands: while the worker says that it
-// makes progress, no other worker gets it, unless a new wake replaces it.
+// Wake is a delivered wake. While the worker confirms progress, no other worker gets the wake, unless a new wake
+// replaces it.
 type Wake struct {
 	WakeKey
 	WakeHint
-	Deliveries int // 1 the first time; more when an earlier worker fell silent or gave it back
-	reply      string
-	b          *Bus
+	Deliveries   int // 1 the first time; more after a redelivery
+	replySubject string
+	b            *Bus
 }
 
-// Ack removes the wake from the queue. One that was replaced is gone already:
-// the ack of it does not touch the new one.
-func (w *Wake) Ack() error { return w.say("+ACK") }
+// Ack removes the wake from the queue. The ack of a replaced wake has no effect on the new one.
+func (w *Wake) Ack() error { return w.reply("+ACK") }
 
-// Progress is the sign of life: the queue waits another [AckWait].
-func (w *Wake) Progress() error { return w.say("+WPI") }
+// Progress restarts [AckWait] of the wake.
+func (w *Wake) Progress() error { return w.reply("+WPI") }
 
-// GiveBack returns the wake to the queue, to be delivered after delay.
-func (w *Wake) GiveBack(delay time.Duration) error {
+// Nak returns the wake to the queue, for redelivery after delay.
+func (w *Wake) Nak(delay time.Duration) error {
 	if delay <= 0 {
-		return w.say("-NAK")
+		return w.reply("-NAK")
 	}
-	return w.say(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
+	return w.reply(fmt.Sprintf(`-NAK {"delay": %d}`, delay.Nanoseconds()))
 }
 
-func (w *Wake) say(what string) error { return mapError(w.b.nc.Publish(w.reply, []byte(what))) }
+func (w *Wake) reply(what string) error {
+	return mapError(w.b.nc.Publish(w.replySubject, []byte(what)))
+}
 
-// Hold is [Wake.Progress] that waits until the queue has it: for [AckWait] from
-// when Hold was called no other worker gets the wake, unless a new one replaces it.
-func (w *Wake) Hold(ctx context.Context) error {
+// Extend is [Wake.Progress] that waits for the queue's confirmation: for [AckWait] from the call of Extend no other
+// worker gets the wake, unless a new one replaces it.
+func (w *Wake) Extend(ctx context.Context) error {
 	once, cancel := context.WithTimeout(ctx, AckWait)
 	defer cancel()
-	_, err := w.b.nc.RequestWithContext(once, w.reply, []byte("+WPI"))
+	_, err := w.b.nc.RequestWithContext(once, w.replySubject, []byte("+WPI"))
 	return mapError(err)
 }
 
-// Handle names the delivery, so that another worker can hold it: see [Bus.Adopt].
-func (w *Wake) Handle() string { return w.reply }
+// Handle names the delivery, for [Bus.Adopt] in another worker.
+func (w *Wake) Handle() string { return w.replySubject }
 
-// Adopt is a wake that another worker got and hands over. The server takes the
-// signs of life of any connection that names the delivery.
+// Adopt is a wake that was delivered to another worker, which hands it over. The server accepts progress and acks of
+// a delivery from any connection. Errors: [events.ErrInvalid] for a handle that names no delivery of this class.
 func (b *Bus) Adopt(key WakeKey, handle string) (*Wake, error) {
 	if !strings.HasPrefix(handle, "$JS.ACK.") || !strings.Contains(handle, "."+b.names.workStream()+"."+string(key.Class)+".") {
 		return nil, fmt.Errorf("adopt wake of %s: %w", key.Session, &events.FieldError{Field: "handle", Reason: "names no delivery of the queue", Err: events.ErrInvalid})
 	}
-	return &Wake{WakeKey: key, Deliveries: 1, reply: handle, b: b}, nil
+	return &Wake{WakeKey: key, Deliveries: 1, replySubject: handle, b: b}, nil
 }
 
-// Queue is a worker's view of one class of wakes.
+// Queue is a worker's consumer of one class of wakes.
 type Queue struct {
 	b        *Bus
 	consumer *consumer
@@ -182,26 +181,25 @@ type Queue struct {
 
 // Queue joins the workers of a class.
 func (b *Bus) Queue(ctx context.Context, class Class) (*Queue, error) {
-	c, err := b.join(ctx, b.workConfig(), jetstream.ConsumerConfig{
+	c, err := b.joinConsumer(ctx, b.workConfig(), jetstream.ConsumerConfig{
 		Durable: string(class), FilterSubject: b.names.workClass(class), AckWait: AckWait,
 	})
 	return &Queue{b, c}, err
 }
 
-// Fetch takes up to n wakes, as many as come within wait, and hands each to
-// take as it arrives. A queue that was deleted is made again: then remade is
-// true, and every wake is lost.
-func (q *Queue) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Wake)) (remade bool, err error) {
+// Fetch calls take with up to n wakes, as many as arrive within wait. A deleted queue is created again: then recreated
+// is true, and every wake is lost.
+func (q *Queue) Fetch(ctx context.Context, n int, wait time.Duration, take func(*Wake)) (recreated bool, err error) {
 	return q.consumer.fetch(ctx, n, wait, func(msg jetstream.Msg) {
 		key, ok := q.b.names.parseWork(msg.Subject())
 		meta, err := msg.Metadata()
 		if !ok || err != nil {
-			_ = msg.Term() // no subject of a wake
+			_ = msg.Term() // not a wake
 			return
 		}
 		take(&Wake{
 			WakeKey: key, WakeHint: readHint(msg.Headers()),
-			Deliveries: int(meta.NumDelivered), reply: msg.Reply(), b: q.b, //nolint:gosec // a count of deliveries
+			Deliveries: int(meta.NumDelivered), replySubject: msg.Reply(), b: q.b, //nolint:gosec // a count of deliveries
 		})
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// fetchWait bounds a fetch that must bring something.
+// fetchWait bounds a fetch of a wake that must arrive.
 const fetchWait = 20 * time.Second
 
 func turnKey(id events.SessionID) bus.WakeKey {
@@ -52,33 +52,33 @@ func publish(t *testing.T, b *bus.Bus, key bus.WakeKey, hint bus.WakeHint) {
 	}
 }
 
-// next is the next wake. A pull ends early while the consumer's leader is not there yet.
+// next is the next wake. A pull ends early while the consumer has no leader.
 func next(t *testing.T, q *bus.Queue) *bus.Wake {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; {
-		if w := within(t, q, fetchWait); w != nil {
+	for began := time.Now(); time.Since(began) < waitLimit; {
+		if w := fetchWithin(t, q, fetchWait); w != nil {
 			return w
 		}
 	}
-	t.Fatalf("got no wake in %v, want one", patience)
+	t.Fatalf("got no wake in %v, want one", waitLimit)
 	return nil
 }
 
-// patience is how long a test waits for what comes within milliseconds on a machine that does nothing else.
-const patience = 30 * time.Second
+// waitLimit bounds the wait for an event that takes milliseconds on an idle machine.
+const waitLimit = 30 * time.Second
 
-// within is a wake that comes within a time; nil where none does, also where
-// the server is too slow to say so in that time.
-func within(t *testing.T, q *bus.Queue, wait time.Duration) (w *bus.Wake) {
+// fetchWithin is a wake that arrives within a time; nil where none does, also where the server does not answer in
+// that time.
+func fetchWithin(t *testing.T, q *bus.Queue, wait time.Duration) (w *bus.Wake) {
 	t.Helper()
-	remade, err := q.Fetch(t.Context(), 1, wait, func(got *bus.Wake) { w = got })
-	if remade || err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Fatalf("fetch: got remade %v, %v", remade, err)
+	recreated, err := q.Fetch(t.Context(), 1, wait, func(got *bus.Wake) { w = got })
+	if recreated || err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Fatalf("fetch: got recreated %v, %v", recreated, err)
 	}
 	return w
 }
 
-// confirm acks a wake and waits until the queue says that it has the ack.
+// confirm acks a wake and waits for the queue's confirmation.
 func confirm(t *testing.T, b *bus.Bus, w *bus.Wake) {
 	t.Helper()
 	if _, err := b.Conn().RequestWithContext(t.Context(), w.Handle(), []byte("+ACK")); err != nil {
@@ -94,7 +94,7 @@ func flush(t *testing.T, b *bus.Bus) {
 	}
 }
 
-// awaitWakes waits until the queue holds so many wakes.
+// awaitWakes waits until the queue has n wakes.
 func awaitWakes(t *testing.T, b *bus.Bus, n int) {
 	t.Helper()
 	for began := time.Now(); ; {
@@ -105,15 +105,15 @@ func awaitWakes(t *testing.T, b *bus.Bus, n int) {
 		if len(wakes) == n {
 			return
 		}
-		if time.Since(began) > patience {
-			t.Fatalf("got the wakes %v for %v, want %d", wakes, patience, n)
+		if time.Since(began) > waitLimit {
+			t.Fatalf("got the wakes %v for %v, want %d", wakes, waitLimit, n)
 		}
 	}
 }
 
-// TestStore returns when the queue has the wake, and the store the timer: where
-// there is neither, it says so, and a publish does not.
-func TestStore(t *testing.T) {
+// TestStoreWakeAndTimer: StoreWake and StoreTimer return when the message is stored, and fail where the stream is
+// missing. A publish does not.
+func TestStoreWakeAndTimer(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for range 100 {
@@ -162,7 +162,7 @@ func TestWakeReplacesTheOneBefore(t *testing.T) {
 			t.Errorf("messages: got %d, want the wake and the flush", n)
 		}
 		w := next(t, q)
-		for strings.HasSuffix(t.Name(), "/three") && !w.Repair { // the consumer's server has not heard of the newest yet
+		for strings.HasSuffix(t.Name(), "/three") && !w.Repair { // the consumer's leader may not have the newest yet
 			if err := w.Ack(); err != nil {
 				t.Error(err)
 			}
@@ -178,9 +178,9 @@ func TestWakeReplacesTheOneBefore(t *testing.T) {
 	})
 }
 
-// TestWakeWhileOneIsHeld replaces a wake that a worker holds: the ack of the
-// replaced one, before and after the delivery of the new one, does not touch it.
-func TestWakeWhileOneIsHeld(t *testing.T) {
+// TestWakeReplacesDelivered replaces a delivered wake: the ack of the replaced one, before and after the delivery of
+// the new one, has no effect on the new one.
+func TestWakeReplacesDelivered(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func() *bus.Bus) {
 		b := open()
@@ -198,7 +198,7 @@ func TestWakeWhileOneIsHeld(t *testing.T) {
 		if err := first.Progress(); err != nil {
 			t.Error(err)
 		}
-		if err := second.GiveBack(0); err != nil {
+		if err := second.Nak(0); err != nil {
 			t.Error(err)
 		}
 		if again := next(t, q); again.Worker != "second" || again.Deliveries != 2 {
@@ -225,20 +225,19 @@ func TestWakeAfterAck(t *testing.T) {
 	})
 }
 
-// TestWakeOfSilentWorker is delivered again after AckWait of silence, and not
-// while its worker says that it makes progress.
+// TestWakeOfSilentWorker: a wake is redelivered after AckWait of silence, and not while its worker reports progress.
 func TestWakeOfSilentWorker(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	q := joinQueue(t, b, bus.ClassTurn)
 	for name, sign := range map[string]func(w *bus.Wake) error{
 		"progress": (*bus.Wake).Progress,
-		"hold":     func(w *bus.Wake) error { return w.Hold(t.Context()) },
+		"hold":     func(w *bus.Wake) error { return w.Extend(t.Context()) },
 	} {
 		publish(t, b, turnKey("s"), bus.WakeHint{})
 		w := next(t, q)
 		for range 5 {
-			if again := within(t, q, bus.AckWait/3); again != nil {
+			if again := fetchWithin(t, q, bus.AckWait/3); again != nil {
 				t.Fatalf("%s: got delivery %d of a wake that is held", name, again.Deliveries)
 			}
 			if err := sign(w); err != nil {
@@ -254,7 +253,7 @@ func TestWakeOfSilentWorker(t *testing.T) {
 	}
 }
 
-func TestWakeGivenBack(t *testing.T) {
+func TestNak(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	q := joinQueue(t, b, bus.ClassTurn)
@@ -262,7 +261,7 @@ func TestWakeGivenBack(t *testing.T) {
 	w := next(t, q)
 	for n, delay := range []time.Duration{0, -time.Second, time.Second} {
 		began := time.Now()
-		if err := w.GiveBack(delay); err != nil {
+		if err := w.Nak(delay); err != nil {
 			t.Fatal(err)
 		}
 		w = next(t, q)
@@ -272,26 +271,25 @@ func TestWakeGivenBack(t *testing.T) {
 	}
 }
 
-// TestHoldOfGoneWake asks for a wake that is gone: the queue answers as for any other.
-func TestHoldOfGoneWake(t *testing.T) {
+// TestExtendLostWake extends a wake that is gone: the queue answers as for any other.
+func TestExtendLostWake(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	q := joinQueue(t, b, bus.ClassTurn)
 	publish(t, b, turnKey("s"), bus.WakeHint{})
 	w := next(t, q)
 	confirm(t, b, w)
-	if err := w.Hold(t.Context()); err != nil {
+	if err := w.Extend(t.Context()); err != nil {
 		t.Errorf("hold: got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := w.Hold(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
+	if err := w.Extend(ctx); !errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("hold, cancelled: got %v, want %v", err, events.ErrOutcomeUnknown)
 	}
 }
 
-// TestAdopt hands a wake to another connection, which keeps it alive after the
-// first is gone, and acks it.
+// TestAdopt hands a wake to another connection, which extends it after the first is closed, and acks it.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, open func() *bus.Bus) {
@@ -305,10 +303,10 @@ func TestAdopt(t *testing.T) {
 		first.Close()
 		q := joinQueue(t, third, bus.ClassTurn)
 		for range 6 {
-			if err := adopted.Hold(t.Context()); err != nil {
+			if err := adopted.Extend(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if again := within(t, q, bus.AckWait/3); again != nil {
+			if again := fetchWithin(t, q, bus.AckWait/3); again != nil {
 				t.Fatalf("got delivery %d of a wake that was handed over", again.Deliveries)
 			}
 		}
@@ -352,123 +350,4 @@ func TestPublishWakeRefuses(t *testing.T) {
 			t.Errorf("%+v: got %v, want %v", key, err, events.ErrInvalidID)
 		}
 	}
-}
-
-// TestWakes lists what has a wake, held or not. Of a queue that was deleted it
-// lists nothing, and makes it again.
-func TestWakes(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	q := joinQueue(t, b, bus.ClassTurn)
-	keys := []bus.WakeKey{
-		turnKey("s1"), turnKey("s2"), {Class: bus.ClassTask, Session: "s1", Task: "k"}, {Class: bus.ClassTool, Session: "s1", Task: "k"},
-	}
-	publish(t, b, keys[0], bus.WakeHint{})
-	held := next(t, q)
-	for _, key := range keys[1:] {
-		publish(t, b, key, bus.WakeHint{})
-	}
-	awaitWakes(t, b, len(keys))
-	wakes, err := b.Wakes(t.Context())
-	for _, key := range keys {
-		if err != nil || !wakes[key] {
-			t.Errorf("got %v, %v, want %+v among them", wakes, err, key)
-		}
-	}
-	if err := jetStream(t, b).DeleteStream(t.Context(), "lash-work"); err != nil {
-		t.Fatal(err)
-	}
-	if wakes, err := b.Wakes(t.Context()); err != nil || len(wakes) != 0 {
-		t.Errorf("deleted: got %v, %v, want none", wakes, err)
-	}
-	publish(t, b, held.WakeKey, bus.WakeHint{})
-	awaitWakes(t, b, 1)
-}
-
-// TestFetchMakesQueueAgain deletes the queue, and then its consumer, before and during a fetch.
-func TestFetchMakesQueueAgain(t *testing.T) {
-	t.Parallel()
-	for name, remove := range map[string]func(ctx context.Context, b *bus.Bus) error{
-		"stream": func(ctx context.Context, b *bus.Bus) error { return jetStream(t, b).DeleteStream(ctx, "lash-work") },
-		"consumer": func(ctx context.Context, b *bus.Bus) error {
-			return jetStream(t, b).DeleteConsumer(ctx, "lash-work", string(bus.ClassTurn))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := bustest.Start(t)
-			q := joinQueue(t, b, bus.ClassTurn)
-			if err := remove(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
-			if remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !remade || err != nil {
-				t.Errorf("fetch after: got remade %v, %v", remade, err)
-			}
-			publish(t, b, turnKey("s1"), bus.WakeHint{})
-			confirm(t, b, next(t, q))
-			done := make(chan error, 1)
-			go func() {
-				remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {})
-				if err == nil && !remade {
-					err = errors.New("it did not say so")
-				}
-				done <- err
-			}()
-			for waiting := false; !waiting; { // the server has the pull
-				c, err := jetStream(t, b).Consumer(t.Context(), "lash-work", string(bus.ClassTurn))
-				if err != nil {
-					t.Fatal(err)
-				}
-				waiting = c.CachedInfo().NumWaiting > 0
-			}
-			if err := remove(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
-			if err := delivered(t, done); err != nil {
-				t.Errorf("fetch during: got %v", err)
-			}
-			publish(t, b, turnKey("s2"), bus.WakeHint{})
-			if w := next(t, q); w.Session != "s2" {
-				t.Errorf("got %s, want s2", w.Session)
-			}
-		})
-	}
-}
-
-// TestFetchStops gives back what comes while the worker stops: another worker
-// has it before the one that was taken is redelivered. What is on its way when
-// the worker stops comes later, so several workers stop.
-func TestFetchStops(t *testing.T) {
-	t.Parallel()
-	b := bustest.Start(t)
-	q := joinQueue(t, b, bus.ClassTurn)
-	for range 10 {
-		publish(t, b, turnKey("s1"), bus.WakeHint{})
-		publish(t, b, turnKey("s2"), bus.WakeHint{})
-		if gaveBack(t, q) {
-			return
-		}
-		confirm(t, b, next(t, q))
-	}
-	t.Error("got none of 10 wakes back before those that were taken")
-}
-
-// gaveBack has a worker stop with the first of two wakes, and reports whether
-// the second is the next that comes, which it acks with the first.
-func gaveBack(t *testing.T, q *bus.Queue) bool {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var taken []*bus.Wake
-	_, err := q.Fetch(ctx, 2, fetchWait, func(w *bus.Wake) {
-		taken = append(taken, w)
-		cancel()
-	})
-	if !errors.Is(err, context.Canceled) || len(taken) != 1 {
-		t.Fatalf("took %v, %v, want one and %v", taken, err, context.Canceled)
-	}
-	w := next(t, q)
-	if err := errors.Join(taken[0].Ack(), w.Ack()); err != nil {
-		t.Error(err)
-	}
-	return w.Session != taken[0].Session
 }

@@ -15,8 +15,8 @@ var (
 	addedFailed     = []events.FailedTry{{Error: "rate_limit", Code: "slow_down", Status: 429, Message: "later", Wait: 2000}}
 )
 
-// addedPayloads are events with the fields that kinds got after their golden
-// file was written, which stays as it is. Each addition has a file of its own.
+// addedPayloads are events with fields that their kinds got after the golden file was written. The golden file stays
+// unchanged; each addition has its own file.
 var addedPayloads = map[string][]events.Payload{
 	"generation": {
 		&events.SessionConfigured{Config: events.Config{Model: "claude", Instructions: "Be brief.", Sampling: addedSampling}},
@@ -64,12 +64,12 @@ func TestAddedGolden(t *testing.T) {
 			for _, p := range payloads {
 				want.Events = append(want.Events, events.Of("t1", p))
 			}
-			holdsGolden(t, filepath.Join("testdata", "golden", "added", name+".hex"), want)
+			checkGolden(t, filepath.Join("testdata", "golden", "added", name+".hex"), want)
 		})
 	}
 }
 
-// markAdded notes the fields that additions set.
+// markAdded marks the fields that additions set.
 func markAdded(set map[string]bool) {
 	for _, payloads := range addedPayloads {
 		for _, p := range payloads {

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// appendValue writes v, a value or a pointer to one.
+// appendValue appends the encoding of v, which is a value or a pointer to one.
 func appendValue(b []byte, v any) ([]byte, error) {
 	if v == nil {
 		return append(b, 0xc0), nil
@@ -27,7 +27,7 @@ func appendValue(b []byte, v any) ([]byte, error) {
 	return l.appendPointer(b, reflect.ValueOf(v).UnsafePointer()), nil
 }
 
-// append writes the value at an address, which holds one of the layout's type.
+// append appends the encoding of the value at an address. The value has the layout's type.
 func (l *layout) append(b []byte, at unsafe.Pointer) []byte {
 	switch l.kind {
 	case reflect.String:
@@ -71,7 +71,7 @@ func (l *layout) appendPointer(b []byte, to unsafe.Pointer) []byte {
 }
 
 func (l *layout) appendSlice(b []byte, at unsafe.Pointer) []byte {
-	s := *(*[]byte)(at) // slices of all types hold address and length alike; nothing is read as a byte
+	s := *(*[]byte)(at) // all slice types have the same header; no element is read as a byte
 	if s == nil {
 		return append(b, 0xc0)
 	}
@@ -83,7 +83,7 @@ func (l *layout) appendSlice(b []byte, at unsafe.Pointer) []byte {
 	return b
 }
 
-// appendTexts writes the keys in order, so that equal maps give equal bytes.
+// appendTexts writes the keys in sorted order, so that equal maps have equal bytes.
 func appendTexts(b []byte, m map[string]string) []byte {
 	if m == nil {
 		return append(b, 0xc0)
@@ -98,8 +98,8 @@ func appendTexts(b []byte, m map[string]string) []byte {
 	return b
 }
 
-// appendStruct writes a map of the fields that are not left out. Most fields
-// are texts and numbers, and most of those are left out: the loop handles them without a call.
+// appendStruct writes a map of the fields that are present. Most fields are optional texts and numbers without a
+// value, so the loop handles these without a function call.
 func (l *layout) appendStruct(b []byte, at unsafe.Pointer) []byte {
 	head, n := len(b), 0
 	b = append(b, emptyMap)
@@ -135,7 +135,7 @@ func (l *layout) appendStruct(b []byte, at unsafe.Pointer) []byte {
 	return countMap(b, head, n)
 }
 
-// countMap writes how many pairs follow a head of one byte, which becomes longer where they are many.
+// countMap sets the number of pairs in a map head of one byte, and makes the head longer for 16 or more pairs.
 func countMap(b []byte, head, n int) []byte {
 	if n < 16 {
 		b[head] |= byte(n)
@@ -147,7 +147,7 @@ func countMap(b []byte, head, n int) []byte {
 	return b
 }
 
-// emptyMap is a map's head where it has no pairs, and the first byte of that of up to 15.
+// emptyMap is the head of an empty map. Its low bits take the number of pairs up to 15.
 const emptyMap = 0x80
 
 // The functions below append one value in its shortest form, see FORMAT.md.
@@ -166,7 +166,7 @@ func appendText(b []byte, s string) []byte {
 	return append(b, s...)
 }
 
-// appendBytes writes nil as nil and an empty slice as no bytes.
+// appendBytes encodes nil as nil, and an empty slice as zero bytes.
 func appendBytes(b, data []byte) []byte {
 	switch n := len(data); {
 	case data == nil:
@@ -226,8 +226,8 @@ func appendArrayHead(b []byte, n int) []byte { return appendCount(b, n, 0x90, 0x
 
 func appendMapHead(b []byte, n int) []byte { return appendCount(b, n, emptyMap, 0xde) }
 
-// appendCount writes how many elements or pairs follow: up to 15 as part of fixed, and else behind
-// wide for 16 bits and behind the code after it for 32.
+// appendCount appends the number of elements or pairs: up to 15 in the low bits of fixed, up to 65 535 after wide,
+// and otherwise after wide+1 as 32 bits.
 func appendCount(b []byte, n int, fixed, wide byte) []byte {
 	switch {
 	case n < 16:

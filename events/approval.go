@@ -5,51 +5,52 @@ import (
 	"fmt"
 )
 
-// ToolApprovalAsked parks a call until somebody answers.
+// ToolApprovalAsked suspends a call until an answer arrives.
 type ToolApprovalAsked struct {
-	Effect   EffectID `msgpack:"e"` // the call, unique in the session
+	Effect   EffectID `msgpack:"e"` // of the call, unique in the session
 	Tool     string   `msgpack:"n"`
-	Args     []byte   `msgpack:"a,omitempty"` // that it would run with, JSON
-	Blob     BlobRef  `msgpack:"b,omitempty"` // instead of Args when above the inline cap
-	Plugin   string   `msgpack:"p"`           // who asks
+	Args     []byte   `msgpack:"a,omitempty"` // the call's arguments, JSON
+	Blob     BlobRef  `msgpack:"b,omitempty"` // replaces Args above the inline limit
+	Plugin   string   `msgpack:"p"`           // plugin that requests the approval
 	Question string   `msgpack:"q"`
-	Until    Millis   `msgpack:"u,omitempty"` // when it is refused for want of an answer; 0: never
+	Until    Millis   `msgpack:"u,omitempty"` // time after which a missing answer is a refusal; 0 means no limit
 }
 
 // Validate implements [Payload].
 func (p *ToolApprovalAsked) Validate() error { return checkID("effect", string(p.Effect), true) }
 
-// ToolApprovalGiven answers. The first answer counts.
+// ToolApprovalGiven is the answer to an approval request. The first answer wins.
 type ToolApprovalGiven struct {
 	Effect  EffectID `msgpack:"e"`
-	Granted bool     `msgpack:"g,omitempty"` // false: the call must not run
+	Granted bool     `msgpack:"g,omitempty"` // false means that the call must not run
 	By      string   `msgpack:"b,omitempty"`
 	Reason  string   `msgpack:"r,omitempty"`
 }
 
-// IsZero reports whether it answers nothing.
+// IsZero reports whether there is no answer.
 func (p ToolApprovalGiven) IsZero() bool { return p.Effect == "" }
 
 // Validate implements [Payload].
 func (p *ToolApprovalGiven) Validate() error { return checkID("effect", string(p.Effect), true) }
 
-// ToolPended says that calls wait for somebody outside, who has their keys.
+// ToolPended records that calls wait for results from outside, which arrive under their keys.
 type ToolPended struct {
 	Iteration int64   `msgpack:"n"`
-	Calls     []int64 `msgpack:"c"` // positions among the reply's tool calls, ascending
+	Calls     []int64 `msgpack:"c"` // indices among the reply's tool calls, ascending
 }
 
 // Validate implements [Payload].
 func (p *ToolPended) Validate() error { return validateCalls(p.Iteration, p.Calls) }
 
-// ToolResolved is what a pending call came to. The first of a call counts, also when it comes before the call is pending.
+// ToolResolved is the result of a pending call. The first one of a call wins, even if it arrives before the call is
+// pending.
 type ToolResolved struct {
 	Effect EffectID   `msgpack:"e"`
 	Result ToolResult `msgpack:"r"`
 	By     string     `msgpack:"b,omitempty"`
 }
 
-// IsZero reports whether it resolves nothing.
+// IsZero reports whether there is no result.
 func (p ToolResolved) IsZero() bool { return p.Effect == "" }
 
 // Validate implements [Payload].
@@ -60,13 +61,13 @@ func (p *ToolResolved) Validate() error {
 	return p.Result.validate()
 }
 
-// ToolResultScheduled gives a pending call its result at a time, unless it has
-// one by then. The first one of a call counts.
+// ToolResultScheduled sets a time at which a pending call gets this result, if it has none by then.
+// The first one of a call wins.
 type ToolResultScheduled struct {
 	Effect EffectID   `msgpack:"e"`
-	At     Millis     `msgpack:"t"` // UTC; above 0
+	At     Millis     `msgpack:"t"` // UTC, above 0
 	Result ToolResult `msgpack:"r"`
-	By     string     `msgpack:"b,omitempty"` // who scheduled it
+	By     string     `msgpack:"b,omitempty"` // caller that scheduled it
 }
 
 // Validate implements [Payload].
@@ -74,10 +75,10 @@ func (p *ToolResultScheduled) Validate() error {
 	return errors.Join(checkID("effect", string(p.Effect), true), validateTime("at", p.At), p.Result.validate())
 }
 
-// ToolNestedCalled is recorded before a call starts that must not run twice
-// and that another call makes, as a protocol's code does.
+// ToolNestedCalled is recorded before the start of a non-idempotent call that another call makes, for example a
+// protocol's code.
 type ToolNestedCalled struct {
-	Effect EffectID `msgpack:"e"` // the outer call's, a slash and its number among the calls that it makes
+	Effect EffectID `msgpack:"e"` // the outer call's effect, a slash and the index among the calls that it makes
 	Tool   string   `msgpack:"n"`
 	Digest string   `msgpack:"d"` // hex sha256 of the arguments
 }
@@ -85,12 +86,12 @@ type ToolNestedCalled struct {
 // Validate implements [Payload].
 func (p *ToolNestedCalled) Validate() error { return checkID("effect", string(p.Effect), true) }
 
-// ToolNestedReturned is what such a call came to. Made again, it gets this answer.
+// ToolNestedReturned is the result of a nested call. A repetition of the call gets this result.
 type ToolNestedReturned struct {
 	Effect EffectID   `msgpack:"e"`
 	Tool   string     `msgpack:"n"`
 	Args   []byte     `msgpack:"a,omitempty"` // JSON
-	Blob   BlobRef    `msgpack:"b,omitempty"` // instead of Args when above the inline cap
+	Blob   BlobRef    `msgpack:"b,omitempty"` // replaces Args above the inline limit
 	Digest string     `msgpack:"d"`
 	Result ToolResult `msgpack:"r"`
 }

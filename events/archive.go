@@ -12,8 +12,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The archive file: one session's history, or a run of it, in one file that
-// verifies itself. FORMAT.md has the byte table.
+// The archive file is one session's history, or a part of it, in one file with checksums. FORMAT.md has the byte
+// table.
 //
 //	magic "LASHARC1" | frame | frame | ... | end frame
 //	frame: type byte, length uint32 big-endian, body
@@ -25,14 +25,14 @@ const (
 	frameBlob    = 'b' // zstd of a blob's body
 	frameEnd     = 'e' // archiveEnd, msgpack
 
-	// maxFrameBytes bounds a frame as stored and as decompressed.
+	// maxFrameBytes limits a frame, both stored and decompressed.
 	maxFrameBytes = 64 << 20
-	// flushBytes is how much of commits gathers before a frame is written.
+	// flushBytes is the size of buffered commits that makes a frame.
 	flushBytes = 256 << 10
 )
 
-// MaxBlobBytes bounds one body kept outside the log. A body that does not
-// compress grows by about 24 bytes a MiB, and must still fit a frame.
+// MaxBlobBytes limits one body outside the log. A body that does not compress grows by about 24 bytes per MiB and
+// must still fit a frame.
 const MaxBlobBytes = maxFrameBytes - 64<<10
 
 type archiveHeader struct {
@@ -48,7 +48,7 @@ type archiveEnd struct {
 	Digest  string `msgpack:"d"` // hex sha256 of every byte before this frame
 }
 
-// ArchiveWriter writes an archive: commits in order and blobs, then Close.
+// ArchiveWriter writes an archive: commits in order, blobs, then Close.
 type ArchiveWriter struct {
 	w       io.Writer
 	sum     hash.Hash
@@ -60,7 +60,7 @@ type ArchiveWriter struct {
 	closed  bool
 }
 
-// NewArchiveWriter starts an archive of session whose first commit will have sequence first.
+// NewArchiveWriter starts an archive of session. The first commit has sequence first.
 func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter, error) {
 	if err := CheckToken("session", session); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func NewArchiveWriter(w io.Writer, session SessionID, first Seq) (*ArchiveWriter
 	return a, a.err
 }
 
-// Commit adds the next commit, with the bytes that it has in its log where
-// the entry has them. Its sequence must be one more than the one before.
+// Commit adds the next commit. It writes the stored encoding if the entry has it. The sequence must follow the
+// previous one.
 func (a *ArchiveWriter) Commit(e Entry) error {
 	seq, data := e.Seq, e.Data
 	switch {
@@ -129,7 +129,7 @@ func (a *ArchiveWriter) Blob(body []byte) error {
 	return a.err
 }
 
-// Close writes the end. It does not close the underlying writer. A second call does nothing.
+// Close writes the end frame. It does not close the underlying writer. A second call does nothing.
 func (a *ArchiveWriter) Close() error {
 	if a.closed {
 		return a.err
@@ -168,7 +168,7 @@ func (a *ArchiveWriter) write(b []byte) {
 	}
 }
 
-// Archive is an archive file read and verified whole.
+// Archive is a completely read and verified archive file.
 type Archive struct {
 	Session SessionID
 	First   Seq
@@ -176,9 +176,8 @@ type Archive struct {
 	Blobs   map[string][]byte // by hex digest
 }
 
-// ReadArchive reads r to its end and checks order, counts, digests and every
-// commit. limit bounds the content, in bytes: a file may hold a thousand times
-// its size, and all of it is kept in memory. Errors wrap [ErrMalformed],
+// ReadArchive reads r to its end and checks order, counts, digests and every commit. limit bounds the decompressed
+// content in bytes, which stays in memory and may be a thousand times the file's size. Errors wrap [ErrMalformed],
 // [ErrFutureVersion], [ErrTooLarge] or those of [Decode].
 func ReadArchive(r io.Reader, limit int64) (*Archive, error) {
 	unzip, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxFrameBytes))
@@ -321,7 +320,7 @@ func (a *archiveReader) commit(seq Seq, data []byte) error {
 	if seq != last+1 || c.Session != a.out.Session {
 		return fmt.Errorf("%w: commit of session %s out of place, want sequence %d", ErrMalformed, c.Session, last+1)
 	}
-	a.hist.add(c.ID, data) // an id may stand twice: add counts the first one
+	a.hist.add(c.ID, data) // an id may occur twice: the first commit is found by it
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// writeArchive archives commits of session s1 from sequence first on, and blobs among them.
+// writeArchive writes an archive with commits of session s1 from sequence first on, and blobs between them.
 func writeArchive(tb testing.TB, first events.Seq, commits []*events.Commit, blobs ...[]byte) []byte {
 	tb.Helper()
 	var file bytes.Buffer
@@ -41,7 +41,7 @@ func writeArchive(tb testing.TB, first events.Seq, commits []*events.Commit, blo
 	return file.Bytes()
 }
 
-// contents is everything an archive says.
+// contents is the content of an archive.
 type contents struct {
 	session events.SessionID
 	first   events.Seq
@@ -94,13 +94,13 @@ func TestArchiveRoundTrip(t *testing.T) {
 			t.Errorf("blob %s: got %q, want %q", digest, got.blobs[digest], body)
 		}
 	}
-	got.blobs = want.blobs // empty bodies differ in being nil
+	got.blobs = want.blobs // empty bodies differ: nil or empty
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
 
-// Many commits stand in several frames; a commit id may stand twice.
+// TestArchiveLarge covers commits in several frames and repeated commit ids.
 func TestArchiveLarge(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 1))
@@ -122,7 +122,7 @@ func TestArchiveLarge(t *testing.T) {
 	}
 }
 
-// What does not compress must fit a frame too.
+// Data that does not compress must fit a frame too.
 func TestArchiveLargestBlob(t *testing.T) {
 	t.Parallel()
 	body := make([]byte, events.MaxBlobBytes)
@@ -220,7 +220,7 @@ func TestArchiveWriterRefuses(t *testing.T) {
 	if err := w.Blob(make([]byte, events.MaxBlobBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("blob: got %v, want %v", err, events.ErrTooLarge)
 	}
-	// What was refused left no trace.
+	// Refused commits and blobs leave no trace.
 	if err := w.Commit(events.Entry{Seq: 3, Commit: commitOf("c1")}); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestArchiveWriterRefuses(t *testing.T) {
 
 var errFull = errors.New("disk full")
 
-// fullAfter fails once n bytes were written.
+// fullAfter fails after n written bytes.
 type fullAfter struct{ n int }
 
 func (w *fullAfter) Write(b []byte) (int, error) {
@@ -329,7 +329,7 @@ func FuzzReadArchive(f *testing.F) {
 	})
 }
 
-// An older node that archives a newer history must not lose what it does not know.
+// A node of an older version archives a newer history without loss of unknown fields.
 func TestArchiveKeepsUnknownFields(t *testing.T) {
 	t.Parallel()
 	c := commitOf("c1")
@@ -337,7 +337,7 @@ func TestArchiveKeepsUnknownFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// One more field at the end of the commit's map, of a name that this version does not have.
+	// One more field at the end of the commit's map, with a tag that this version does not know.
 	newer := append([]byte{data[0] + 1}, data[1:]...)
 	newer = append(newer, 0xa1, 'z', 0xa3, 'n', 'e', 'w')
 	if _, err := events.Decode(newer); err != nil {

@@ -2,11 +2,11 @@ package events
 
 import "fmt"
 
-// BodyStored says that a body was stored outside the log for this session, so
-// that its messages may refer to it. It changes nothing of the conversation.
+// BodyStored records that a body was stored outside the log for this session, so that messages may refer to it.
+// It does not change the conversation.
 type BodyStored struct {
 	Blob BlobRef `msgpack:"b"`
-	By   string  `msgpack:"w,omitempty"` // who stored it
+	By   string  `msgpack:"w,omitempty"` // caller that stored it
 }
 
 // Kind implements [Payload].
@@ -23,10 +23,10 @@ func (p *BodyStored) Validate() error {
 	return checkID("by", p.By, false)
 }
 
-// digestDigits is the length of a digest: SHA-256 in hexadecimal digits.
+// digestDigits is the length of a digest: a SHA-256 in hex digits.
 const digestDigits = 64
 
-// CheckDigest refuses what is no digest of a body. The error is an [*FieldError] that is [ErrInvalid].
+// CheckDigest refuses a malformed digest. The error is a [*FieldError] that is [ErrInvalid].
 func CheckDigest(field, digest string) error {
 	hex := len(digest) == digestDigits
 	for i := 0; hex && i < len(digest); i++ {

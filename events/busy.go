@@ -2,21 +2,20 @@ package events
 
 import "fmt"
 
-// WhenBusy says what becomes of a turn that is asked for while another one
-// runs, or waits. Where the session is idle it says nothing: the turn starts.
+// WhenBusy is the policy for a turn that is requested while another one runs or waits. In an idle session it has no
+// effect.
 type WhenBusy string
 
-// The policies.
+// Policies.
 const (
-	BusyEnqueue   WhenBusy = ""          // it waits, in the order in which turns were asked for
-	BusyInject    WhenBusy = "inject"    // the running turn takes its message in; one that ends before it could leaves it a turn that waits
-	BusyReject    WhenBusy = "reject"    // it is refused, and does not run
-	BusyInterrupt WhenBusy = "interrupt" // the running turn is cancelled, and it goes before those that wait
-	BusyBranch    WhenBusy = "branch"    // it goes on in a session of its own: this one as it was before the running turn
+	BusyEnqueue   WhenBusy = ""          // the turn waits, in the order of requests
+	BusyInject    WhenBusy = "inject"    // the running turn takes the message; if it ends before that, the turn waits
+	BusyReject    WhenBusy = "reject"    // the turn is refused and does not run
+	BusyInterrupt WhenBusy = "interrupt" // the running turn is cancelled, and this turn runs before those that wait
+	BusyBranch    WhenBusy = "branch"    // the turn runs in a session of its own, which starts as this one was before the running turn
 )
 
-// Check refuses what is no policy, and one that would lose part of an input:
-// only a message can be injected. Errors: [ErrInvalid].
+// Check refuses an unknown policy, and inject for an input that is more than a message. Errors: [ErrInvalid].
 func (b WhenBusy) Check(in TurnInput) error {
 	switch b {
 	case BusyEnqueue, BusyReject, BusyInterrupt, BusyBranch:
@@ -30,13 +29,13 @@ func (b WhenBusy) Check(in TurnInput) error {
 	return invalid("busy", fmt.Sprintf("unknown %q", b))
 }
 
-// TurnDiverted ends a turn that did not start, as another one was in its way.
+// TurnDiverted ends a turn that did not start because of another turn.
 type TurnDiverted struct {
 	End     TurnEnd        `msgpack:"e"`           // injected, rejected or branched
-	By      TurnID         `msgpack:"b"`           // that was in its way; of injected: that took its message in
-	Session SessionID      `msgpack:"s,omitempty"` // of branched: where it goes on, under the same id
-	Message MessageID      `msgpack:"m,omitempty"` // of injected: id of the message, where the default is taken
-	At      CheckpointKind `msgpack:"a,omitempty"` // of injected: where
+	By      TurnID         `msgpack:"b"`           // the other turn; for injected: the turn that took the message
+	Session SessionID      `msgpack:"s,omitempty"` // for branched: session in which the turn runs, under the same id
+	Message MessageID      `msgpack:"m,omitempty"` // for injected: id of the message; empty takes the default
+	At      CheckpointKind `msgpack:"a,omitempty"` // for injected: point of the turn
 }
 
 // Validate implements [Payload].

@@ -2,8 +2,7 @@ package events
 
 import "unicode/utf8"
 
-// Clip gives a text of at most limit bytes: text itself, or its beginning up to
-// the end of a character, and mark. Of UTF-8 it gives UTF-8.
+// Clip shortens text to at most limit bytes and ends a shortened text with mark. It does not cut UTF-8 characters.
 func Clip(text string, limit int, mark string) string {
 	if len(text) <= limit {
 		return text

@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Encode writes c in the commit format of FORMAT.md. It validates first:
-// what is encoded can be decoded. Errors wrap [ErrInvalid], [ErrInvalidID] or [ErrTooLarge].
+// Encode encodes c in the commit format of FORMAT.md. It validates first, so that every encoded commit can be
+// decoded. Errors wrap [ErrInvalid], [ErrInvalidID] or [ErrTooLarge].
 func Encode(c *Commit) ([]byte, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("encode commit: %w", err)
@@ -24,10 +24,9 @@ func Encode(c *Commit) ([]byte, error) {
 	return bytes.Clone(w.b), nil
 }
 
-// EncodePayload writes a payload, or any other value of a type of the format, or a
-// pointer to one. Equal values give equal bytes, so a digest of them identifies
-// the value. A type that is not part of the format is [ErrInvalid], whatever the
-// value holds.
+// EncodePayload encodes a payload, another value whose type is part of the format, or a pointer to one. Equal values
+// have equal bytes, so a digest identifies the value. A type outside of the format is [ErrInvalid], whatever its
+// value.
 func EncodePayload(v any) ([]byte, error) {
 	w := newWriter()
 	defer w.release()
@@ -41,7 +40,7 @@ func tooLarge(field string, size, limit int) error {
 	return &FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, limit), Err: ErrTooLarge}
 }
 
-// writer collects what is encoded. The first error sticks.
+// writer collects encoded bytes. It keeps the first error.
 type writer struct {
 	b   []byte
 	err error
@@ -62,7 +61,7 @@ func (w *writer) release() {
 	}
 }
 
-func (w *writer) note(err error) {
+func (w *writer) setErr(err error) {
 	if w.err == nil {
 		w.err = err
 	}
@@ -124,13 +123,13 @@ func (w *writer) event(e *Event) {
 		w.b = append(w.b, e.Raw...)
 	}
 	if size := len(w.b) - start; size > MaxEventBytes {
-		w.note(tooLarge(string(e.Kind), size, MaxEventBytes))
+		w.setErr(tooLarge(string(e.Kind), size, MaxEventBytes))
 	}
 }
 
-// value writes v, a value or a pointer to one.
+// value appends v, a value or a pointer to one.
 func (w *writer) value(v any) {
 	var err error
 	w.b, err = appendValue(w.b, v)
-	w.note(err)
+	w.setErr(err)
 }

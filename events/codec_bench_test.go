@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// BenchmarkCodec works on a commit of two events of usual size.
+// BenchmarkCodec uses a commit of two events of typical size.
 func BenchmarkCodec(b *testing.B) {
 	c := commitOf("01JAAAAAAAAAAAAAAAAAAAAAAA",
 		events.Of("t1", &events.ModelReplied{
@@ -45,7 +45,7 @@ func BenchmarkCodec(b *testing.B) {
 	})
 }
 
-// BenchmarkEncodeTurn works on the commits that most turns consist of.
+// BenchmarkEncodeTurn uses the commits that most turns consist of.
 func BenchmarkEncodeTurn(b *testing.B) {
 	c := commitOf("01JAAAAAAAAAAAAAAAAAAAAAAA",
 		events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}),

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 )
 
-// generator is the kind's, which must be there.
+// generator returns the generator of a kind, which must exist.
 func generator(t *testing.T, kind events.Kind) *rapid.Generator[events.Payload] {
 	t.Helper()
 	g := eventstest.Payload(kind)
@@ -59,7 +59,7 @@ func roundTrip(t *rapid.T, c *events.Commit) {
 	}
 }
 
-// A field that no generator ever sets would make the round trip prove less than it says.
+// A field that no generator sets would weaken the round trip.
 func TestGeneratorsSetEveryField(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {
@@ -116,7 +116,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		once, err := events.Encode(c)
 		if errors.Is(err, events.ErrTooLarge) && len(data) > events.MaxEventBytes/2 {
-			return // fields that were left out are written, so near the limit it may grow beyond it
+			return // a re-encoding writes omitted fields, so near the limit it may exceed the limit
 		}
 		if err != nil {
 			t.Fatalf("accepted but not encoded: %v", err)
@@ -169,7 +169,7 @@ func TestEncodeRefuses(t *testing.T) {
 			c.Events[0].Payload, c.Events[0].Raw = nil, []byte{0x80}
 		}, events.ErrInvalid, "event.payload", "missing"},
 		{"kind_of_another", func(c *events.Commit) { c.Events[0].Kind = events.KindTurnStarted }, events.ErrInvalid, "event.kind", "session.closed"},
-		{"payload_of_no_kind", func(c *events.Commit) { c.Events[0] = events.Of("", stranger{}) }, events.ErrInvalid, "event.kind", "payload's"},
+		{"payload_of_no_kind", func(c *events.Commit) { c.Events[0] = events.Of("", unknownPayload{}) }, events.ErrInvalid, "event.kind", "payload's"},
 		{"version", func(c *events.Commit) { c.Events[0].V = 2 }, events.ErrInvalid, "event.version", "2"},
 		{"unknown_no_family", func(c *events.Commit) { c.Events[0] = eventstest.Unknown("", "later", []byte{0x80}) }, events.ErrInvalid, "event.kind", "family"},
 		{"unknown_bad_family", func(c *events.Commit) { c.Events[0] = eventstest.Unknown("", "a b.c", []byte{0x80}) }, events.ErrInvalid, "event.kind", "family"},
@@ -195,12 +195,12 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// stranger could be a payload, and is of no kind.
-type stranger struct{}
+// unknownPayload implements Payload without being of a kind.
+type unknownPayload struct{}
 
-func (stranger) Validate() error { return nil }
+func (unknownPayload) Validate() error { return nil }
 
-// wantField wants an error of that sentinel which names the field and the limit.
+// wantField checks an error's sentinel, and that it names the field and the limit.
 func wantField(t *testing.T, err, want error, field, reason string) {
 	t.Helper()
 	if !errors.Is(err, want) {

@@ -7,42 +7,39 @@ import (
 	"unsafe"
 )
 
-// shareBytes is up to which size a commit's strings share the memory of one
-// copy of it. Above, each has its own, so that a short string that is kept
-// does not keep a large commit.
+// shareBytes is the size of a commit up to which its strings share one copy of it. In larger commits each string has
+// its own copy, so that one short string does not keep the whole commit in memory.
 const shareBytes = 4 << 10
 
-// maxNesting is how deep values of a type that contains itself may nest. All others
-// nest as deep as their types.
+// maxNesting limits the nesting of recursive types. Other types nest as deep as they are declared.
 const maxNesting = 128
 
-// cursor reads msgpack from memory. A length is checked against the bytes left
-// before anything is allocated for it, values that nobody wants are skipped
-// without recursion, and the first error sticks: after it every read gives zero.
+// cursor reads msgpack from memory. It checks a length against the remaining bytes before it allocates. It skips
+// unwanted values without recursion. The first error is kept, and every later read returns zero.
 type cursor struct {
 	data  string
 	at    int
 	share bool // strings share the memory of data
-	depth int  // of values of types that contain themselves
+	depth int  // nesting of recursive types
 	err   error
 }
 
-// newCursor reads data in place: what is decoded may share its memory, which saves a copy of every commit.
+// newCursor reads data in place: decoded values may share its memory, which saves a copy of every commit.
 func newCursor(data []byte) cursor {
 	return cursor{data: unsafe.String(unsafe.SliceData(data), len(data)), share: len(data) <= shareBytes}
 }
 
 func (c *cursor) left() int { return len(c.data) - c.at }
 
-// form is what sort of value a msgpack head announces.
+// form is the type of value that a msgpack head announces.
 type form byte
 
 const (
 	formBad form = iota
 	formNil
 	formBool
-	formInt  // negative ones only
-	formUint // integers that are not negative
+	formInt  // negative integers only
+	formUint // integers from 0
 	formFloat
 	formString
 	formBytes
@@ -62,7 +59,7 @@ func (c *cursor) fail(format string, args ...any) {
 	c.at = len(c.data)
 }
 
-func (c *cursor) take(n uint64) string {
+func (c *cursor) bytes(n uint64) string {
 	if n > uint64(c.left()) {
 		c.fail("ends too early")
 		return ""
@@ -73,7 +70,7 @@ func (c *cursor) take(n uint64) string {
 
 // uint reads a big-endian number of 1, 2, 4 or 8 bytes.
 func (c *cursor) uint(size uint64) uint64 {
-	b := c.take(size)
+	b := c.bytes(size)
 	n := uint64(0)
 	for i := range len(b) {
 		n = n<<8 | uint64(b[i])
@@ -81,8 +78,8 @@ func (c *cursor) uint(size uint64) uint64 {
 	return n
 }
 
-// head reads a value's first bytes. n is the value of nil, bools and numbers as
-// bits, and else how many bytes, elements or pairs follow: so many that they can be there.
+// head reads the head of a value. For nil, bools and numbers, n has the bits of the value. For other forms it is the
+// number of bytes, elements or pairs that follow, checked against the remaining bytes.
 func (c *cursor) head() (f form, n uint64) {
 	if c.left() == 0 {
 		c.fail("ends too early")
@@ -132,7 +129,7 @@ func (c *cursor) longHead(b byte) (form, uint64) {
 	return formBad, 0
 }
 
-// signed extends a number of so many bits to 64.
+// signed extends a number of the given width to 64 bits.
 func signed(n uint64, bits int) (form, uint64) {
 	wide := int64(n<<(64-bits)) >> (64 - bits)
 	if wide < 0 {
@@ -142,7 +139,7 @@ func signed(n uint64, bits int) (form, uint64) {
 }
 
 func (c *cursor) sized(f form, n uint64) (form, uint64) {
-	need := n // an element has a byte at least
+	need := n // an element has at least one byte
 	if f == formMap {
 		need = 2 * n
 	}
@@ -153,13 +150,13 @@ func (c *cursor) sized(f form, n uint64) (form, uint64) {
 	return f, n
 }
 
-// want reads a head of the wanted form. Nil stands for the zero value of every form.
+// want reads a head of the wanted form. Nil means the zero value of every form.
 func (c *cursor) want(f form) uint64 {
 	n, _ := c.wantOrNil(f)
 	return n
 }
 
-// wantOrNil tells nil, and an error, from a zero that was written.
+// wantOrNil distinguishes nil, and an error, from an encoded zero.
 func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
 	got, n := c.head()
 	if got == f {
@@ -171,7 +168,7 @@ func (c *cursor) wantOrNil(f form) (n uint64, isNil bool) {
 	return 0, true
 }
 
-// text shares the memory of data.
+// text returns a string that shares the memory of data.
 func (c *cursor) text() string {
 	if c.at < len(c.data) {
 		// Tags and most strings are short: below 32 bytes the head is one byte.
@@ -180,7 +177,7 @@ func (c *cursor) text() string {
 			return c.data[c.at-n : c.at]
 		}
 	}
-	return c.take(c.want(formString))
+	return c.bytes(c.want(formString))
 }
 
 func (c *cursor) str() string {
@@ -203,13 +200,13 @@ func (c *cursor) int() int64 {
 	}
 }
 
-// raw reads one whole value, whatever it is. It shares the memory of data.
+// raw returns the encoding of one whole value of any form. It shares the memory of data.
 func (c *cursor) raw() string {
 	start := c.at
 	for left := uint64(1); left > 0 && c.err == nil; left-- {
 		switch f, n := c.head(); f {
 		case formString, formBytes:
-			c.take(n)
+			c.bytes(n)
 		case formArray:
 			left += n
 		case formMap:

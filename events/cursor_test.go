@@ -11,8 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// everything has a field of each type that the format allows, and of those
-// that cost nothing more to read.
+// everything has a field of each type that the format allows.
 type everything struct {
 	Text     string            `msgpack:"t"`
 	Short    string            `msgpack:"s,omitempty"`
@@ -32,7 +31,7 @@ type everything struct {
 	Embedded
 }
 
-// Embedded is a struct whose fields stand among those of another.
+// Embedded is a struct whose fields are encoded with those of another.
 type Embedded struct {
 	First  string `msgpack:"e1,omitempty"`
 	Second int64  `msgpack:"e2"`
@@ -58,7 +57,7 @@ func drawEverything(t *rapid.T, depth int) everything {
 	return e
 }
 
-// What is written is read as it was.
+// Decoding returns the encoded value.
 func TestReaderAgreesWithWriter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -81,7 +80,7 @@ func TestReaderAgreesWithWriter(t *testing.T) {
 	})
 }
 
-// Writers in other languages may choose wider forms than need be.
+// Encoders in other languages may use wider forms than necessary.
 func TestWideForms(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 40)
@@ -165,7 +164,7 @@ func TestUnsupportedType(t *testing.T) {
 	}
 }
 
-// TestNestingIsBounded reads a type that contains itself, which alone nests as deep as the data says.
+// TestNestingIsBounded decodes a recursive type. Only such types nest as deep as the input.
 func TestNestingIsBounded(t *testing.T) {
 	t.Parallel()
 	for depth, fits := range map[int]bool{1: true, maxNesting - 1: true, maxNesting: false, 100_000: false, 10_000_000: false} {

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// Decode reads a commit. The commit may share memory with data, which must not change any more. Unknown kinds are kept as they are; unknown fields
-// are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
-// [ErrInvalid] or [ErrInvalidID]. It never panics, and what it allocates is in
-// proportion to what it is given, whatever lengths that claims.
+// Decode decodes a commit. The commit may share memory with data, which must not change afterwards. Unknown kinds
+// stay encoded; unknown fields are ignored. Errors wrap [ErrMalformed], [ErrTooLarge], [ErrFutureVersion],
+// [ErrInvalid] or [ErrInvalidID]. It never panics, and its allocations are proportional to the size of data, whatever
+// lengths data claims.
 func Decode(data []byte) (*Commit, error) {
 	if len(data) > MaxCommitBytes {
 		return nil, fmt.Errorf("decode commit: %w", tooLarge("commit", len(data), MaxCommitBytes))
@@ -25,8 +25,8 @@ func Decode(data []byte) (*Commit, error) {
 	return c, nil
 }
 
-// DecodePayload reads what [EncodePayload] wrote into v, a pointer. What v
-// points to should be zero: fields that are not in data are left as they are.
+// DecodePayload decodes the output of [EncodePayload] into v, a pointer. Fields without a value in data stay
+// unchanged, so v should point to a zero value.
 func DecodePayload(data []byte, v any) error {
 	r := newCursor(data)
 	r.value(v)
@@ -36,7 +36,7 @@ func DecodePayload(data []byte, v any) error {
 	return nil
 }
 
-// value reads into what v points to.
+// value decodes into the target of v.
 func (c *cursor) value(v any) {
 	target := reflect.ValueOf(v).Elem()
 	fillerOf(target.Type())(c, target)
@@ -49,7 +49,7 @@ func (c *cursor) end() error {
 	return c.err
 }
 
-// stop ends reading with an error that is not the syntax's.
+// stop ends decoding with an error other than a syntax error.
 func (c *cursor) stop(err error) {
 	if c.err == nil {
 		c.err = err
@@ -141,7 +141,7 @@ func (c *cursor) event(e *Event) {
 	}
 }
 
-// payload reads the body. The kind and version stand before it, so that it is decoded in place.
+// payload decodes the body. Kind and version precede it, so that it is decoded in place.
 func (c *cursor) payload(e *Event) {
 	if e.Kind == "" || e.V < 1 {
 		c.fail("kind and version must stand before the payload")
@@ -164,7 +164,7 @@ func (c *cursor) payload(e *Event) {
 	}
 }
 
-// measure refuses a payload above the limit before anything is allocated for it.
+// measure refuses a payload above the limit before an allocation for it.
 func (c *cursor) measure(kind Kind) {
 	start := c.at
 	if size := len(c.raw()); size > MaxEventBytes {
@@ -185,7 +185,7 @@ func (c *cursor) oldPayload(e *Event, info kindInfo) {
 	}
 }
 
-// upcast lifts a payload of version from step by step to version to.
+// upcast converts a payload of version from, step by step, to version to.
 func upcast(body []byte, from, to int64, steps map[int64]upcaster) ([]byte, error) {
 	for v := from; v < to; v++ {
 		step, ok := steps[v]

@@ -2,12 +2,12 @@ package events
 
 import "fmt"
 
-// MaxJSONDepth is how deep JSON from anywhere may nest: arrays and objects within each
-// other. What reads a schema, for one, reads the whole again at each level.
+// MaxJSONDepth limits the nesting of arrays and objects in JSON input. Schema code reads the whole input again at
+// each level.
 const MaxJSONDepth = 128
 
-// CheckJSON refuses JSON of a field that nests deeper than [MaxJSONDepth], before anything reads
-// it. It does not say that it is JSON. The error is a [*FieldError] that is [ErrTooLarge].
+// CheckJSON refuses JSON that nests deeper than [MaxJSONDepth] before it is parsed. It does not check that data is
+// JSON. The error is a [*FieldError] that is [ErrTooLarge].
 func CheckJSON(field string, data []byte) error {
 	depth, text := 0, false
 	for i := 0; i < len(data); i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// depthOf counts what a decoder of JSON opens.
+// depthOf is the nesting that encoding/json sees.
 func depthOf(data []byte) (deepest int) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	for depth := 0; ; {
@@ -39,7 +39,7 @@ func TestCheckJSON(t *testing.T) {
 	}
 }
 
-// FuzzCheckJSON counts as a decoder does, of what is JSON.
+// FuzzCheckJSON compares with encoding/json on valid JSON.
 func FuzzCheckJSON(f *testing.F) {
 	f.Add([]byte(`{"a":["\"["]}`))
 	f.Add([]byte(strings.Repeat("[", 129) + strings.Repeat("]", 129)))

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 )
 
-// The payloads of every kind have a layout, and are written as the msgpack library writes them.
+// The payload type of every kind has a layout and is encoded as by the msgpack library.
 func TestPayloadEncoding(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {
@@ -31,7 +31,7 @@ func TestEncoding(t *testing.T) {
 		events.Seq(0), []events.InputID(nil), []events.NewNode(nil), time.Duration(0), (*events.Message)(nil))
 }
 
-// TestCommitEncoding compares whole commits, valid ones.
+// TestCommitEncoding compares whole valid commits.
 func TestCommitEncoding(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -46,7 +46,7 @@ func TestCommitEncoding(t *testing.T) {
 	})
 }
 
-// referenceCommit is c as the msgpack library writes it.
+// referenceCommit encodes c with the msgpack library.
 func referenceCommit(t *rapid.T, c *events.Commit) []byte {
 	type event struct {
 		Kind    events.Kind        `msgpack:"k"`
@@ -83,7 +83,7 @@ func referenceCommit(t *rapid.T, c *events.Commit) []byte {
 	return data
 }
 
-// Around these lengths the length itself needs one more byte, or two.
+// Around these lengths the encoded length needs one or two more bytes.
 func TestEncodingOfLengths(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{15, 16, 31, 32, 1<<8 - 1, 1 << 8, 1<<16 - 1, 1 << 16} {
@@ -104,7 +104,7 @@ func TestEncodingOfLengths(t *testing.T) {
 	}
 }
 
-// wide has more fields than the shortest head of a map counts.
+// wide has more fields than the shortest map head can count.
 type wide struct {
 	A string `msgpack:"a"`
 	B string `msgpack:"b,omitempty"`
@@ -124,14 +124,14 @@ type wide struct {
 	P string `msgpack:"p,omitempty"`
 }
 
-// odd has an IsZero that differs from being zero both ways.
+// odd has an IsZero that disagrees with being zero in both directions.
 type odd struct {
 	N int64 `msgpack:"n,omitempty"`
 }
 
 func (o odd) IsZero() bool { return o.N == 7 }
 
-// inner and outer have no IsZero: they are left out where all that they hold is left out.
+// inner and outer have no IsZero: they are omitted if all their fields are.
 type (
 	inner struct {
 		Odd   odd    `msgpack:"o,omitempty"`
@@ -164,12 +164,12 @@ func TestEncodingLeavesOut(t *testing.T) {
 	}
 }
 
-// absentText is a text that says itself whether it is left out.
+// absentText is a text type with IsZero.
 type absentText string
 
 func (a absentText) IsZero() bool { return a == "none" }
 
-// A type that is not part of the format is refused whatever its value, and named.
+// A type outside of the format is refused by name, whatever its value.
 func TestEncodingRefuses(t *testing.T) {
 	t.Parallel()
 	for name, v := range map[string]any{
@@ -199,7 +199,7 @@ func TestEncodingRefuses(t *testing.T) {
 			V absentText `msgpack:"v,omitempty"`
 		}{},
 	} {
-		for range 2 { // the second time is no different
+		for range 2 { // the second call gets the same error
 			if data, err := events.EncodePayload(v); !errors.Is(err, events.ErrInvalid) || !strings.Contains(err.Error(), "not part of this format") {
 				t.Errorf("%s: got %x and %v, want %v", name, data, err, events.ErrInvalid)
 			}

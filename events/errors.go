@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Errors that callers branch on.
+// Errors that callers distinguish.
 var (
 	// ErrInvalidID is an identifier that cannot be a subject token.
 	ErrInvalidID = errors.New("invalid id")
-	// ErrMalformed is input that is not what the format says: garbage, truncated, trailing bytes.
+	// ErrMalformed is input that violates the format: garbage, truncated, or with trailing bytes.
 	ErrMalformed = errors.New("malformed")
 	// ErrTooLarge is input above a limit of the format.
 	ErrTooLarge = errors.New("too large")
-	// ErrFutureVersion is a payload or format version newer than this program reads.
+	// ErrFutureVersion is a payload or a format of a newer version than this program reads.
 	ErrFutureVersion = errors.New("written by a newer version")
-	// ErrInvalid is a payload that decodes but breaks a rule of its kind.
+	// ErrInvalid is a payload that decodes but violates a rule of its kind.
 	ErrInvalid = errors.New("invalid")
-	// ErrNoSession is a session whose history does not exist.
+	// ErrNoSession is a session without a history.
 	ErrNoSession = errors.New("no such session")
-	// ErrSealed is an append to a history that accepts no more.
+	// ErrSealed is an append to a sealed history.
 	ErrSealed = errors.New("session is sealed")
-	// ErrOutcomeUnknown is an append that may or may not have landed, where reading back was impossible too.
+	// ErrOutcomeUnknown is an append whose outcome is unknown, because reading back failed too.
 	ErrOutcomeUnknown = errors.New("outcome unknown")
 )
 
-// FieldError names the field at fault and the limit it broke. It wraps one of the sentinels.
+// FieldError names the invalid field and the violated limit. It wraps one of the sentinel errors.
 type FieldError struct {
 	Field  string
 	Reason string
@@ -36,8 +36,7 @@ type FieldError struct {
 func (e *FieldError) Error() string { return fmt.Sprintf("%s: %s", e.Field, e.Reason) }
 func (e *FieldError) Unwrap() error { return e.Err }
 
-// ErasedError is a session that was erased: what it held is gone, and its id
-// stays taken. It wraps [ErrNoSession].
+// ErasedError is a session that was erased. Its content is deleted, and its id stays in use. It wraps [ErrNoSession].
 type ErasedError struct {
 	Session SessionID
 	At      Millis
@@ -49,12 +48,12 @@ func (e *ErasedError) Error() string {
 }
 func (e *ErasedError) Unwrap() error { return ErrNoSession }
 
-// ConflictError is an append whose expected sequence is no longer the last one.
-// Nothing was written. Refold from Expected+1 and decide again.
+// ConflictError is an append whose expected sequence is not the last one. The log is unchanged.
+// The caller folds from Expected+1 on and decides again.
 type ConflictError struct {
 	Session  SessionID
 	Expected Seq
-	Last     Seq // the last sequence seen when reading back; 0 when unknown
+	Last     Seq // last sequence at the time of reading back; 0 if unknown
 }
 
 func (e *ConflictError) Error() string {

@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// Limits of the format. Every door checks them and names the one broken.
+// Limits of the format. Every API checks them, and its error names the limit.
 const (
-	// MaxCommitBytes bounds an encoded commit, so that it fits a 1 MiB message with its headers.
+	// MaxCommitBytes limits an encoded commit, so that it fits a 1 MiB message with headers.
 	MaxCommitBytes = 960 << 10
-	// MaxEventBytes bounds one encoded payload. Larger bodies go to blobs, see [BlobRef].
+	// MaxEventBytes limits one encoded payload. Larger bodies are stored as blobs, see [BlobRef].
 	MaxEventBytes = 256 << 10
-	// MaxEvents bounds the events of one commit.
+	// MaxEvents limits the events of one commit.
 	MaxEvents = 8192
-	// MaxIDBytes bounds identifiers that stay inside payloads.
+	// MaxIDBytes limits identifiers that occur in payloads only.
 	MaxIDBytes = 256
 )
 
-// FormatVersion is the version of the commit's own layout, also in the header Lash-Format.
+// FormatVersion is the version of the commit layout, also in the header Lash-Format.
 const FormatVersion = 1
 
-// Kind names what happened: "family.past_tense". Never renamed, never reused.
+// Kind names an event type: "family.past_tense". A kind is never renamed and never reused.
 type Kind string
 
 // Family is the part before the dot.
@@ -34,7 +34,7 @@ func (k Kind) Family() string {
 	return string(k)
 }
 
-// wellFormed reports whether both halves are there: the family becomes a subject token.
+// wellFormed reports whether k has a family and a name. The family becomes a subject token.
 func (k Kind) wellFormed() bool {
 	family, name, ok := strings.Cut(string(k), ".")
 	return ok && len(k) <= MaxTokenBytes && isWord(family) && isWord(name)
@@ -49,16 +49,16 @@ func isWord(s string) bool {
 	return s != ""
 }
 
-// Payload is the typed body of an event: a pointer to a type of one of the [Kinds].
+// Payload is the typed body of an event: a pointer to the struct of one of the [Kinds].
 type Payload interface {
-	// Validate reports the first rule of the kind that the payload breaks, as a [*FieldError].
+	// Validate returns the first violated rule of the kind as a [*FieldError].
 	Validate() error
 }
 
-// ActorKind says what sort of party acted.
+// ActorKind is the role of an actor.
 type ActorKind string
 
-// The actors.
+// Kinds of actors.
 const (
 	ActorNode   ActorKind = "node"
 	ActorClient ActorKind = "client"
@@ -66,7 +66,7 @@ const (
 	ActorSystem ActorKind = "system"
 )
 
-// Actor is who appended a commit.
+// Actor identifies the party that appended a commit.
 type Actor struct {
 	Kind ActorKind
 	ID   string // may be empty
@@ -83,30 +83,30 @@ func (a Actor) String() string {
 type Event struct {
 	Kind    Kind
 	V       int64   // payload version, from 1
-	Turn    TurnID  // empty outside turns
-	Payload Payload // nil exactly when the kind is unknown to this program
-	Raw     []byte  // the payload as it came, of unknown kinds only
+	Turn    TurnID  // empty for events outside of turns
+	Payload Payload // nil exactly if this program does not know the kind
+	Raw     []byte  // encoded payload, of unknown kinds only
 }
 
-// Of wraps a payload in its event.
+// Of makes the event of a payload.
 func Of(turn TurnID, p Payload) Event {
 	kind := KindOf(p)
 	return Event{Kind: kind, V: Version(kind), Turn: turn, Payload: p}
 }
 
-// Commit is what one append carries: events that land together or not at all.
+// Commit is the content of one append: its events become part of the history all or none.
 type Commit struct {
 	ID      CommitID
 	Session SessionID
 	At      Millis
 	Actor   Actor
-	Cause   string // the command, commit or event that led here; may be empty
-	Key     string // idempotency key of the request that led here; may be empty
-	Digest  string // of that request, with its caller, operation and target; empty exactly where Key is
+	Cause   string // id of the command, commit or event that caused this one; may be empty
+	Key     string // idempotency key of the causing request; may be empty
+	Digest  string // digest of that request with caller, operation and target; empty exactly if Key is
 	Events  []Event
 }
 
-// EventID is the id of the event at position i.
+// EventID is the id of the event at index i.
 func (c *Commit) EventID(i int) EventID {
 	return EventID(string(c.ID) + "." + strconv.Itoa(i))
 }
@@ -168,7 +168,7 @@ func (e *Event) validate() error {
 	return e.Payload.Validate()
 }
 
-// validateRaw checks an event whose kind this program does not know, so that it can be written again.
+// validateRaw checks an event of unknown kind, so that it can be encoded again.
 func (e *Event) validateRaw() error {
 	switch {
 	case Version(e.Kind) != 0 || len(e.Raw) == 0:
@@ -190,7 +190,7 @@ func invalid(field, reason string) error {
 	return &FieldError{Field: field, Reason: reason, Err: ErrInvalid}
 }
 
-// isVisible reports whether a header carries s unchanged.
+// isVisible reports whether a header can carry s unchanged.
 func isVisible(s string) bool {
 	for i := range len(s) {
 		if s[i] <= ' ' || s[i] > '~' {

@@ -1,4 +1,4 @@
 package events
 
-// Encoded has the types of this package that are encoded and not exported.
+// Encoded lists unexported types of this package that are encoded.
 func Encoded() []any { return []any{archiveHeader{}, archiveEnd{}, everything{}} }

@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// MaxFallbacks is how many models a configuration names for the case that the ones before fail.
+// MaxFallbacks limits the fallback models of a configuration.
 const MaxFallbacks = 8
 
-// Fallback is a model that a turn goes on with where those before it fail.
+// Fallback is a model to call after failures of the models before it.
 type Fallback struct {
-	Provider string `msgpack:"p,omitempty"` // provider id; empty: the configuration's
+	Provider string `msgpack:"p,omitempty"` // provider id; empty takes the configuration's
 	Model    string `msgpack:"m"`
 }
 
-// FallbackTo is the fallback that a turn goes on with, from a failed call to the turn's end.
+// FallbackTo is the fallback model of a turn, from a failed call to the turn's end.
 type FallbackTo struct {
-	Place    int64  `msgpack:"n"`           // in the list of the configuration, from 1; above the place of the failed one
-	Provider string `msgpack:"p,omitempty"` // provider id; empty: the node's default
+	Place    int64  `msgpack:"n"`           // index in the configuration's list, from 1; above that of the failed model
+	Provider string `msgpack:"p,omitempty"` // provider id; empty takes the node's default
 	Model    string `msgpack:"m"`
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether there is no fallback.
 func (f FallbackTo) IsZero() bool { return f == FallbackTo{} }
 
-// Over is a configuration with the fallback in the place of its model.
+// Over returns the configuration with the fallback as its model.
 func (f FallbackTo) Over(c Config) Config {
 	if !f.IsZero() {
 		c.Provider, c.Model = f.Provider, f.Model
@@ -39,7 +39,7 @@ func (f FallbackTo) validate() error {
 	return nil
 }
 
-// FallbackAfter is the fallback behind that of a place, 0 for the first one; zero where there is none.
+// FallbackAfter is the fallback after that with index place; 0 means the first. Without one it is zero.
 func (c *Config) FallbackAfter(place int64) FallbackTo {
 	if place >= int64(len(c.Fallbacks)) {
 		return FallbackTo{}

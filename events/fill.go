@@ -8,11 +8,10 @@ import (
 	"sync"
 )
 
-// filler decodes one value of the type it was made for. It is the counterpart
-// of layout: same tags, same types.
+// filler decodes one value of a fixed type. It is the counterpart of layout, with the same tags and types.
 type filler func(c *cursor, v reflect.Value)
 
-// fillers caches the filler of each type. Types are few and never change.
+// fillers caches the filler of each type. The number of types is small and fixed.
 //
 //nolint:gochecknoglobals // a cache has to be shared to be one
 var fillers sync.Map // reflect.Type to filler
@@ -26,7 +25,7 @@ func fillerOf(t reflect.Type) filler {
 	return f
 }
 
-// structs holds the struct types met while a filler is made, so that a type may contain itself.
+// structs are the struct types met during the construction of a filler. They make recursive types possible.
 type structs map[reflect.Type]*fields
 
 func (s structs) filler(t reflect.Type) filler {
@@ -59,7 +58,7 @@ func (s structs) filler(t reflect.Type) filler {
 	return func(c *cursor, _ reflect.Value) { c.fail("type %s is not part of this format", t) }
 }
 
-// isTexts reports whether t is a map of texts by text, the only maps of the format.
+// isTexts reports whether t is a map from text to text, the only map type of the format.
 func isTexts(t reflect.Type) bool {
 	return t.Key() == reflect.TypeFor[string]() && t.Elem() == reflect.TypeFor[string]()
 }
@@ -81,7 +80,7 @@ func fillBytes(c *cursor, v reflect.Value) {
 		v.SetZero()
 		return
 	}
-	v.SetBytes(append(make([]byte, 0, n), c.take(n)...))
+	v.SetBytes(append(make([]byte, 0, n), c.bytes(n)...))
 }
 
 func (s structs) slice(t reflect.Type) filler {
@@ -126,11 +125,11 @@ func (s structs) pointer(t reflect.Type) filler {
 	}
 }
 
-// fields is how a struct decodes: by tag, whatever the order, unknown tags skipped.
+// fields decodes a struct by tags, in any order. Unknown tags are skipped.
 type fields struct {
 	list  []field
 	made  bool
-	nests bool // contains itself: how deep is up to what is decoded
+	nests bool // a recursive type: the input determines the depth
 }
 
 type field struct {
@@ -158,7 +157,7 @@ func (s structs) structure(t reflect.Type) *fields {
 	return fs
 }
 
-// collect adds the fields of t, which stands at an index of the struct that fs is of.
+// collect adds the fields of t, which is embedded in the struct of fs at an index.
 func (s structs) collect(fs *fields, t reflect.Type, at []int) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -168,7 +167,7 @@ func (s structs) collect(fs *fields, t reflect.Type, at []int) {
 		case tag == "-" || !f.IsExported():
 			continue
 		case tag == "" && f.Anonymous && f.Type.Kind() == reflect.Struct:
-			s.collect(fs, f.Type, index) // an embedded struct's fields are written among the others
+			s.collect(fs, f.Type, index) // fields of an embedded struct are encoded with the others
 			continue
 		case tag == "":
 			tag = f.Name
@@ -185,7 +184,7 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 		}
 		defer func() { c.depth-- }()
 	}
-	next := 0 // writers keep the order of the fields, so the next one is the likely one
+	next := 0 // encoders write the fields in order, so the next field is the likely one
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
 		tag := c.text()
 		at := fs.find(tag, next)
@@ -199,7 +198,7 @@ func (fs *fields) fill(c *cursor, v reflect.Value) {
 	}
 }
 
-// find looks for tag in the list, from next on and then from the start. -1: not there.
+// find searches for tag in the list, starting at next. It returns -1 for an unknown tag.
 func (fs *fields) find(tag string, next int) int {
 	for i := next; i < len(fs.list); i++ {
 		if tag == fs.list[i].tag {

@@ -2,14 +2,14 @@ package events
 
 import "fmt"
 
-// MaxFormBytes is how large the JSON schema of a turn's answer may be.
+// MaxFormBytes limits the JSON schema of a turn's answer.
 const MaxFormBytes = 32 << 10
 
 // OutputForm is the form of a turn's answer. The zero value is text.
 type OutputForm struct {
 	Name   string `msgpack:"n,omitempty"` // of the schema: 1 to 64 letters, digits, "_" and "-"
-	Schema []byte `msgpack:"s,omitempty"` // JSON schema, an object, of the JSON that the answer is
-	Strict bool   `msgpack:"b,omitempty"` // the schema binds the provider, where it knows schemas that do not
+	Schema []byte `msgpack:"s,omitempty"` // JSON schema, an object, that the answer matches
+	Strict bool   `msgpack:"b,omitempty"` // makes the provider enforce the schema, where enforcement is optional
 }
 
 // IsZero reports whether the answer is text.

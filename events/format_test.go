@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 )
 
-// sections cuts FORMAT.md into its third-level sections, by title.
+// sections splits FORMAT.md into its third-level sections, by title.
 func sections(t *testing.T) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile("FORMAT.md")
@@ -31,7 +31,7 @@ func sections(t *testing.T) map[string]string {
 	return list
 }
 
-// Every kind has all that a kind must have. What is missing is named.
+// Every kind is complete. The test names missing parts.
 func TestKindsAreComplete(t *testing.T) {
 	t.Parallel()
 	format := sections(t)
@@ -77,7 +77,7 @@ func TestOldVersionsAreDescribed(t *testing.T) {
 	}
 }
 
-// wantRows wants a row for each field of s in the section, and no more, with tag, name and type.
+// wantRows checks that the section has exactly one row for each field of s, with tag, name and type.
 func wantRows(t *testing.T, title, body string, s reflect.Type) {
 	t.Helper()
 	for i := range s.NumField() {
@@ -97,7 +97,7 @@ func wantRows(t *testing.T, title, body string, s reflect.Type) {
 	}
 }
 
-// titleOf is the section of a struct: its name, and of a payload its kind and version.
+// titleOf is the title of a struct's section: its name, or kind and version of a payload.
 func titleOf(t reflect.Type) string {
 	if p, ok := reflect.New(t).Interface().(events.Payload); ok && events.KindOf(p) != "" {
 		return fmt.Sprintf("%s v%d", events.KindOf(p), events.Version(events.KindOf(p)))
@@ -105,10 +105,10 @@ func titleOf(t reflect.Type) string {
 	return t.Name()
 }
 
-// anchor makes a title the address of its section.
+// anchor converts a title to the link of its section.
 var anchor = strings.NewReplacer(".", "", " ", "-")
 
-// wireType is how FORMAT.md writes a type.
+// wireType is the name of a type in FORMAT.md.
 func wireType(t reflect.Type) string {
 	name := ""
 	if t.PkgPath() != "" {
@@ -136,7 +136,7 @@ func wireType(t reflect.Type) string {
 	}
 }
 
-// Payloads hold only types that every language and version reads alike.
+// Payloads contain only types that every language and version decodes alike.
 func TestFieldTypes(t *testing.T) {
 	t.Parallel()
 	for kind, payloads := range goldenPayloads {

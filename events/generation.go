@@ -8,35 +8,35 @@ import (
 	"strconv"
 )
 
-// Limits of what a configuration and a turn say about replies.
+// Limits of generation settings.
 const (
-	MaxInstructionsBytes = 64 << 10 // of a session's system prompt
-	MaxStops             = 16       // texts that end a reply
-	MaxStopBytes         = 256      // of each
+	MaxInstructionsBytes = 64 << 10 // system prompt of a session
+	MaxStops             = 16       // stop texts
+	MaxStopBytes         = 256      // of one stop text
 )
 
-// Number is a number as JSON writes it. Empty is no number, which is not 0.
+// Number is a JSON number. Empty means not set, which differs from 0.
 type Number string
 
-// Sampling says how a model chooses what it writes. What is empty is left to the provider.
+// Sampling controls a model's sampling. The provider's default applies to empty fields.
 type Sampling struct {
 	Temperature Number   `msgpack:"t,omitempty"` // 0 to 2
 	TopP        Number   `msgpack:"p,omitempty"` // 0 to 1
-	Seed        Number   `msgpack:"s,omitempty"` // a whole number of 64 bits
-	Stop        []string `msgpack:"q,omitempty"` // texts that end a reply, which does not have them
+	Seed        Number   `msgpack:"s,omitempty"` // an integer of 64 bits
+	Stop        []string `msgpack:"q,omitempty"` // a reply ends before the first of these texts
 }
 
-// IsZero reports whether everything is left to the provider.
+// IsZero reports whether no field is set.
 func (s Sampling) IsZero() bool {
 	return s.Temperature == "" && s.TopP == "" && s.Seed == "" && len(s.Stop) == 0
 }
 
-// Equal reports whether s and o say the same.
+// Equal reports whether s and o are equal.
 func (s Sampling) Equal(o Sampling) bool {
 	return s.Temperature == o.Temperature && s.TopP == o.TopP && s.Seed == o.Seed && slices.Equal(s.Stop, o.Stop)
 }
 
-// Over is o with what s says in its place.
+// Over returns o with the fields that s sets.
 func (s Sampling) Over(o Sampling) Sampling {
 	o.Temperature, o.TopP, o.Seed = cmp.Or(s.Temperature, o.Temperature), cmp.Or(s.TopP, o.TopP), cmp.Or(s.Seed, o.Seed)
 	if len(s.Stop) > 0 {
@@ -45,7 +45,7 @@ func (s Sampling) Over(o Sampling) Sampling {
 	return o
 }
 
-// Validate refuses what no provider could be sent. The error is a [*FieldError] of a field below the one that is given.
+// Validate refuses values that no provider accepts. The error is a [*FieldError] for a field below the named one.
 func (s Sampling) Validate(field string) error {
 	for _, n := range []struct {
 		name  string
@@ -76,23 +76,23 @@ func (s Sampling) Validate(field string) error {
 	return nil
 }
 
-// maxNumberBytes of a number: more than any that a program writes has.
+// maxNumberBytes limits the length of a number. Programs write shorter ones.
 const maxNumberBytes = 32
 
-// Generation is what one turn says about its replies. What is empty is left to the session's configuration.
+// Generation has the settings of one turn for its replies. The session's configuration applies to empty fields.
 type Generation struct {
-	Effort          string   `msgpack:"e,omitempty"` // reasoning effort as the provider spells it
-	MaxOutputTokens int64    `msgpack:"o,omitempty"` // a reply
+	Effort          string   `msgpack:"e,omitempty"` // reasoning effort in the provider's spelling
+	MaxOutputTokens int64    `msgpack:"o,omitempty"` // of one reply
 	Sampling        Sampling `msgpack:"s,omitempty"`
 }
 
-// IsZero reports whether everything is left to the configuration.
+// IsZero reports whether no field is set.
 func (g Generation) IsZero() bool {
 	return g.Effort == "" && g.MaxOutputTokens == 0 && g.Sampling.IsZero()
 }
 
-// Over is a configuration with what g says in its place. A limit of output
-// stays the smaller one: a turn may ask for less than the session allows, not for more.
+// Over returns the configuration with the fields that g sets. The smaller output limit applies: a turn cannot exceed
+// the session's limit.
 func (g Generation) Over(c Config) Config {
 	c.Effort = cmp.Or(g.Effort, c.Effort)
 	if g.MaxOutputTokens != 0 && (c.MaxOutputTokens == 0 || g.MaxOutputTokens < c.MaxOutputTokens) {
@@ -112,12 +112,12 @@ func (g Generation) validate(field string) error {
 	return g.Sampling.Validate(field)
 }
 
-// Equal reports whether c and o are the same configuration.
+// Equal reports whether c and o are equal.
 func (c Config) Equal(o Config) bool {
 	return c.Provider == o.Provider && c.Model == o.Model && c.Effort == o.Effort && c.MaxOutputTokens == o.MaxOutputTokens &&
 		c.ContextWindow == o.ContextWindow && c.MaxIterations == o.MaxIterations && c.Protocol == o.Protocol && c.RetainMillis == o.RetainMillis &&
 		c.Instructions == o.Instructions && c.Sampling.Equal(o.Sampling) && slices.Equal(c.Layers, o.Layers) && slices.Equal(c.Fallbacks, o.Fallbacks)
 }
 
-// IsZero reports whether nothing is configured.
+// IsZero reports whether c is the zero value.
 func (c Config) IsZero() bool { return c.Equal(Config{}) }

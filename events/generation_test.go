@@ -6,7 +6,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestGenerationOver has a turn ask for less and for more output than its session allows.
+// TestGenerationOver: a turn requests less and more output than its session allows.
 func TestGenerationOver(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ session, turn, want int64 }{{0, 0, 0}, {500, 0, 500}, {0, 700, 700}, {500, 200, 200}, {500, 200_000, 500}} {

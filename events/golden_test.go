@@ -33,7 +33,7 @@ func readGolden(t *testing.T, path string) []byte {
 	return data
 }
 
-// lines breaks hex into lines of 32 bytes, so that a difference can be read.
+// lines splits hex into lines of 32 bytes, for readable diffs.
 func lines(data []byte) []byte {
 	var out bytes.Buffer
 	for len(data) > 0 {
@@ -53,12 +53,12 @@ func TestGolden(t *testing.T) {
 				t.Fatalf("%s has no literal in literals_test.go", kind)
 			}
 			want := goldenCommit(kind)
-			holdsGolden(t, goldenPath(kind, events.Version(kind)), want)
+			checkGolden(t, goldenPath(kind, events.Version(kind)), want)
 		})
 	}
 }
 
-// Golden files of old versions stay for ever and decode for ever.
+// Golden files of old versions stay and decode forever.
 func TestGoldenFilesDecode(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join("testdata", "golden", "*.hex"))
@@ -100,7 +100,7 @@ func TestGoldenSetsEveryField(t *testing.T) {
 	}
 }
 
-// markSet notes the fields, as Type.Field, that are not zero somewhere in v.
+// markSet marks the fields, as Type.Field, that are not zero in v.
 func markSet(set map[string]bool, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -118,7 +118,7 @@ func markSet(set map[string]bool, v reflect.Value) {
 	}
 }
 
-// structsOf lists the struct types in a payload, itself first.
+// structsOf lists the struct types in a payload, starting with its own.
 func structsOf(p events.Payload) []reflect.Type {
 	var list []reflect.Type
 	seen := make(map[reflect.Type]bool)
@@ -143,8 +143,8 @@ func structsOf(p events.Payload) []reflect.Type {
 	return list
 }
 
-// holdsGolden holds a commit against the bytes of a golden file, both ways. With -update it writes the file.
-func holdsGolden(t *testing.T, path string, want *events.Commit) {
+// checkGolden compares a commit with the bytes of a golden file in both directions. With -update it writes the file.
+func checkGolden(t *testing.T, path string, want *events.Commit) {
 	t.Helper()
 	data, err := events.Encode(want)
 	if err != nil {

@@ -5,22 +5,21 @@ import (
 	"slices"
 )
 
-// SessionRight is what a session's owner may grant to another caller.
+// SessionRight is a right in a session that its owner may grant to another caller.
 type SessionRight string
 
-// The rights that can be granted. Others belong to the owner, and to callers that reach every session.
+// Rights that can be granted. Other rights belong to the owner, and to callers with access to all sessions.
 const (
-	GrantRead    SessionRight = "read"    // look and watch
+	GrantRead    SessionRight = "read"    // read and watch
 	GrantWrite   SessionRight = "write"   // run turns, change the conversation
-	GrantApprove SessionRight = "approve" // let calls run that wait, give their results
+	GrantApprove SessionRight = "approve" // answer approval requests, resolve pending calls
 )
 
-// SessionGranted says what a caller may do in a session that is not its own.
-// It replaces what was granted to that caller before.
+// SessionGranted sets the rights of a caller in the session. It replaces earlier grants to that caller.
 type SessionGranted struct {
 	To     string         `msgpack:"t"`
-	Rights []SessionRight `msgpack:"r,omitempty"` // none: what was granted before is taken back
-	By     string         `msgpack:"b,omitempty"` // who granted it
+	Rights []SessionRight `msgpack:"r,omitempty"` // empty revokes earlier grants
+	By     string         `msgpack:"b,omitempty"` // caller that granted them
 }
 
 // Validate implements [Payload].

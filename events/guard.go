@@ -2,6 +2,6 @@
 
 package events
 
-// checksExpected is what keeps two deciders apart in a [MemLog]. The tag
-// unguarded takes it away: the simulation must notice.
+// checksExpected makes [MemLog] refuse an append with a wrong expected sequence. The build tag unguarded turns the
+// check off: then the simulation must fail.
 const checksExpected = true

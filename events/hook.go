@@ -2,18 +2,17 @@ package events
 
 import "fmt"
 
-// HookPoint is a point of a turn at which the session's plugins are asked.
+// HookPoint is a point of a turn at which plugins' hooks run.
 type HookPoint string
 
-// The points whose hooks a turn owes (host specification 4.2). What runs at
-// each is one effect: its decisions are recorded together, and never asked for again.
+// Hook points. All hooks at one point are one effect: their decisions are recorded together and never made again.
 const (
 	PointBeforeTurn HookPoint = "before_turn"      // context transforms, before_turn hooks, prompt contributors
-	PointBeforeTool HookPoint = "before_tool_call" // for every call of a reply
-	PointAfterTool  HookPoint = "after_tool_call"  // part of the call itself: owed by nobody else
+	PointBeforeTool HookPoint = "before_tool_call" // once per call of a reply
+	PointAfterTool  HookPoint = "after_tool_call"  // part of the call's own effect
 	PointCheckpoint HookPoint = "checkpoint"
 	PointAfterTurn  HookPoint = "after_turn"
-	PointReply      HookPoint = "reply" // stream and response hooks: part of the model call
+	PointReply      HookPoint = "reply" // stream and response hooks, part of the model call's effect
 )
 
 func (p HookPoint) validate(field string) error {
@@ -24,10 +23,10 @@ func (p HookPoint) validate(field string) error {
 	return invalid(field, fmt.Sprintf("unknown %q", p))
 }
 
-// DirectiveKind names what a hook asked for (host specification 4.3).
+// DirectiveKind names a hook's directive.
 type DirectiveKind string
 
-// The directives.
+// Kinds of directives.
 const (
 	DirectiveAbort        DirectiveKind = "abort_turn"
 	DirectiveEnqueue      DirectiveKind = "enqueue_messages"
@@ -39,28 +38,28 @@ const (
 	DirectiveAskApproval  DirectiveKind = "ask_approval"
 )
 
-// Decision is one directive as it was carried out.
+// Decision is one executed directive.
 type Decision struct {
 	Plugin   string        `msgpack:"p"`
 	Kind     DirectiveKind `msgpack:"k"`
-	Code     string        `msgpack:"c,omitempty"` // of aborts
-	Message  string        `msgpack:"m,omitempty"` // of aborts and questions
-	Session  SessionID     `msgpack:"s,omitempty"` // that was created
-	Name     string        `msgpack:"n,omitempty"` // of a trace
-	Body     []byte        `msgpack:"b,omitempty"` // JSON: arguments, events, a trace's payload
-	Count    int64         `msgpack:"x,omitempty"` // messages enqueued; they stand in the graph.appended beside
-	Call     int64         `msgpack:"l,omitempty"` // of tool hooks: position among the reply's tool calls
-	Messages []Message     `msgpack:"g,omitempty"` // of after_tool_call: enqueued for the next checkpoint
+	Code     string        `msgpack:"c,omitempty"` // of an abort
+	Message  string        `msgpack:"m,omitempty"` // of an abort or an approval request
+	Session  SessionID     `msgpack:"s,omitempty"` // id of the created session
+	Name     string        `msgpack:"n,omitempty"` // of a trace event
+	Body     []byte        `msgpack:"b,omitempty"` // JSON: arguments, events or a trace payload
+	Count    int64         `msgpack:"x,omitempty"` // number of enqueued messages, which are in the graph.appended of the same commit
+	Call     int64         `msgpack:"l,omitempty"` // of tool hooks: index among the reply's tool calls
+	Messages []Message     `msgpack:"g,omitempty"` // of after_tool_call: messages for the next checkpoint
 }
 
-// HookRan records what the hooks of one point decided.
+// HookRan records the decisions of the hooks at one point.
 type HookRan struct {
 	Point     HookPoint      `msgpack:"p"`
-	At        CheckpointKind `msgpack:"a,omitempty"` // of checkpoints, and of the end
+	At        CheckpointKind `msgpack:"a,omitempty"` // of checkpoints and the end
 	Iteration int64          `msgpack:"n,omitempty"`
-	Decisions []Decision     `msgpack:"d,omitempty"` // in the order in which they were carried out
-	Failed    string         `msgpack:"f,omitempty"` // plugin whose hook failed; what was collected before it is not applied
-	Issue     Issue          `msgpack:"i,omitempty"` // how
+	Decisions []Decision     `msgpack:"d,omitempty"` // in the order of execution
+	Failed    string         `msgpack:"f,omitempty"` // plugin whose hook failed; no directive of this point was executed
+	Issue     Issue          `msgpack:"i,omitempty"` // the error of Failed
 }
 
 // Validate implements [Payload].
@@ -85,7 +84,7 @@ func (p *HookRan) Validate() error {
 	return p.validateAt()
 }
 
-// validateAt checks that a checkpoint is named exactly where there is one.
+// validateAt checks that At is set for checkpoints and for the end only.
 func (p *HookRan) validateAt() error {
 	fits := p.At == ""
 	switch p.Point {
@@ -101,10 +100,10 @@ func (p *HookRan) validateAt() error {
 	return nil
 }
 
-// Slot is a place of the prompt's template, which plugins contribute to (host specification 4.4).
+// Slot is a section of the prompt's template to which plugins contribute.
 type Slot string
 
-// The slots, in the order of the template.
+// Slots, in the order of the template.
 const (
 	SlotIntro               Slot = "intro"
 	SlotExecution           Slot = "execution"
@@ -119,28 +118,27 @@ type Contribution struct {
 	Slot     Slot     `msgpack:"s"`
 	Title    string   `msgpack:"t,omitempty"`
 	Priority int64    `msgpack:"r,omitempty"` // lower ones come first
-	Tools    []string `msgpack:"g,omitempty"` // shown only where one of these is offered; empty: always
-	Minimum  Override `msgpack:"m,omitempty"` // how far it must be offered; "off" and empty: it exists
+	Tools    []string `msgpack:"g,omitempty"` // shown only if one of these tools is available; empty means always
+	Minimum  Override `msgpack:"m,omitempty"` // required availability of such a tool; "off" and empty require its existence only
 	Content  string   `msgpack:"c"`
 }
 
-// ViewItem is a piece of what a turn shows of the conversation instead of all
-// of it: a run of its messages, or one message in place of others.
+// ViewItem is a piece of the messages that a turn shows to the model: a range of the frame's messages, or a message
+// that replaces others.
 type ViewItem struct {
 	From    MessageID `msgpack:"f,omitempty"`
 	To      MessageID `msgpack:"t,omitempty"` // inclusive
-	Message Message   `msgpack:"m,omitempty"` // instead of a run
+	Message Message   `msgpack:"m,omitempty"` // excludes From and To
 }
 
-// TurnPrepared is the prompt of a turn as its plugins shaped it. Without one
-// its messages are the frame's, and what plugins contribute is what it was in
-// the turn before. The graph is untouched.
+// TurnPrepared is the prompt of a turn after its plugins' changes. Without this event the turn shows the frame's
+// messages and the contributions of the turn before. The graph stays unchanged.
 type TurnPrepared struct {
 	Viewed        bool           `msgpack:"w,omitempty"` // View replaces the messages up to Upto
 	Upto          NodeID         `msgpack:"u,omitempty"`
 	View          []ViewItem     `msgpack:"v,omitempty"`
 	Kept          bool           `msgpack:"k,omitempty"` // the contributions are those of the turn before
-	Contributions []Contribution `msgpack:"c,omitempty"` // sorted by slot's name, then priority
+	Contributions []Contribution `msgpack:"c,omitempty"` // sorted by slot name, then by priority
 }
 
 // Validate implements [Payload].
@@ -192,10 +190,10 @@ func (v *ViewItem) validate(field string) error {
 	return nil
 }
 
-// TurnCheckpointed says that the turn has come to a point at which hooks are owed before it goes on.
+// TurnCheckpointed records that the turn reached a point at which hooks must run before it continues.
 type TurnCheckpointed struct {
 	At     CheckpointKind `msgpack:"a"`
-	Ending TurnCompleted  `msgpack:"e,omitempty"` // at the last one: how the turn ends once its hooks have run
+	Ending TurnCompleted  `msgpack:"e,omitempty"` // at the end: how the turn ends after its hooks
 }
 
 // Validate implements [Payload].

@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// Identifiers that become subject tokens: 1 to 64 of A-Z a-z 0-9 _ and -.
-// Anything else is refused at the door with [ErrInvalidID], never escaped.
+// Identifiers that become subject tokens: 1 to 64 characters of A-Z a-z 0-9 _ -. Other characters are refused with
+// [ErrInvalidID], never escaped.
 type (
-	// SessionID names a session for ever, across clusters.
+	// SessionID names a session permanently, across clusters.
 	SessionID string
-	// TurnID names a turn inside its session. It is the idempotency key of the command that asks for the turn.
+	// TurnID names a turn in its session. It is the idempotency key of the request for the turn.
 	TurnID string
-	// InputID names an injected input inside its session.
+	// InputID names an injected input in its session.
 	InputID string
 	// WorkerID names one run of one worker process.
 	WorkerID string
-	// TaskID names a background task inside its session. At most [MaxTaskID] bytes, so that a job's subject can hold it.
+	// TaskID names a background task in its session. At most [MaxTaskID] bytes, so that a subject of its job fits.
 	TaskID string
-	// MonitorID names a monitor inside its session. At most [MaxMonitorID] bytes; see [TaskOf].
+	// MonitorID names a monitor in its session. At most [MaxMonitorID] bytes; see [TaskOf].
 	MonitorID string
 )
 
-// Identifiers that stay inside payloads: any non-empty text up to 256 bytes.
+// Identifiers that occur in payloads only: any text of 1 to 256 bytes.
 type (
 	// CommitID is a ULID, unique in the session; it is the message's Nats-Msg-Id.
 	CommitID string
-	// EventID is the commit's id, a dot and the event's position in it: "01J...ZX.0".
+	// EventID is the commit's id, a dot and the event's index in the commit: "01J...ZX.0".
 	EventID string
 	// NodeID names a node of the session graph.
 	NodeID string
 	// FrameID names an agent frame.
 	FrameID string
-	// MessageID names a message; it doubles as the node's id when that is free.
+	// MessageID names a message. A node for the message uses it as its id if that is free.
 	MessageID string
-	// CallID is the identifier a model gave to a tool call. Models reuse them: never a key by itself.
+	// CallID is a model's id of a tool call. Models reuse ids, so it is no key by itself.
 	CallID string
-	// EffectID names one external action owed by the state: "<turn>/<iteration>/model" or "<turn>/<iteration>/<call index>".
+	// EffectID names one external action of a turn: "<turn>/<iteration>/model" or "<turn>/<iteration>/<call index>".
 	EffectID string
 )
 
@@ -48,23 +48,23 @@ type Millis int64
 // Time converts m to a [time.Time] in UTC.
 func (m Millis) Time() time.Time { return time.UnixMilli(int64(m)).UTC() }
 
-// MillisOf converts t.
+// MillisOf converts a [time.Time].
 func MillisOf(t time.Time) Millis { return Millis(t.UnixMilli()) }
 
-// Seq is a position in a session's stream. The first commit has 1; 0 is "before everything".
+// Seq is a sequence in a session's stream. The first commit has 1; 0 is before all commits.
 type Seq uint64
 
-// DerivedID is the prefix and 32 hex digits, half the sha256 of the names joined by "/": the
-// same id for whoever derives it. With a prefix of at most 32 characters it may become a subject token.
+// DerivedID is the prefix followed by 32 hex digits, half of the sha256 of the names joined by "/". Every process
+// derives the same id from the same names. With a prefix of at most 32 characters the id can become a subject token.
 func DerivedID(prefix string, names ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(names, "/")))
 	return prefix + hex.EncodeToString(sum[:16])
 }
 
-// MaxTokenBytes bounds identifiers that become subject tokens.
+// MaxTokenBytes limits identifiers that become subject tokens.
 const MaxTokenBytes = 64
 
-// CheckToken reports whether id may become a subject token. The error wraps [ErrInvalidID] and names field.
+// CheckToken refuses an id that cannot become a subject token. The error names the field and wraps [ErrInvalidID].
 func CheckToken[T ~string](field string, id T) error {
 	if isToken(string(id)) {
 		return nil

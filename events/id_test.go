@@ -70,7 +70,7 @@ func TestDerivedID(t *testing.T) {
 	for _, c := range []struct {
 		prefix string
 		names  []string
-		want   string // the prefix and the first half of: printf %s NAMES | sha256sum
+		want   string // prefix and first half of: printf %s NAMES | sha256sum
 	}{
 		{"", []string{""}, "e3b0c44298fc1c149afbf4c8996fb924"},
 		{"wake-", []string{"7"}, "wake-7902699be42c8a8e46fbbb4501726517"},

@@ -5,21 +5,21 @@ import "fmt"
 // Boundary is the earliest point of a turn at which an injected input may enter.
 type Boundary string
 
-// The boundaries. The zero value is the earlier one; it is admitted at both.
+// Boundaries. The zero value is the earlier one and admits both points.
 const (
 	BoundaryAfterWork        Boundary = ""
 	BoundaryBeforeCompletion Boundary = "before_completion"
 )
 
-// CheckpointKind names where inputs were accepted.
+// CheckpointKind names a point of a turn.
 type CheckpointKind string
 
-// The points: the turn's own start, and the two checkpoints (host specification 3.10).
+// Points of a turn: its start, the two checkpoints, and its end.
 const (
 	AtStart            CheckpointKind = "start"
 	AtAfterWork        CheckpointKind = "after_work"
 	AtBeforeCompletion CheckpointKind = "before_completion"
-	AtEnd              CheckpointKind = "end" // all but the after_turn hooks is done; no inputs enter here
+	AtEnd              CheckpointKind = "end" // only after_turn hooks remain; no input enters here
 )
 
 // InputInjected queues a message for the next checkpoint or turn.
@@ -28,7 +28,7 @@ type InputInjected struct {
 	Role     Role     `msgpack:"r"` // user or system
 	Parts    []Part   `msgpack:"p"`
 	Boundary Boundary `msgpack:"b,omitempty"`
-	Caller   string   `msgpack:"c,omitempty"` // that injected it, as its door authenticated it
+	Caller   string   `msgpack:"c,omitempty"` // authenticated caller that injected it
 }
 
 // Validate implements [Payload].
@@ -50,7 +50,7 @@ func (p *InputInjected) Validate() error {
 	return validateParts(p.Parts)
 }
 
-// InputAccepted moves pending inputs into the conversation, in the order in which they were injected.
+// InputAccepted moves pending inputs into the conversation, in the order of their injection.
 type InputAccepted struct {
 	Inputs []InputID      `msgpack:"i"`
 	At     CheckpointKind `msgpack:"a"`
@@ -78,7 +78,7 @@ func validateInputs(inputs []InputID) error {
 	return nil
 }
 
-// InputCancelled takes pending inputs back.
+// InputCancelled removes pending inputs.
 type InputCancelled struct {
 	Inputs []InputID `msgpack:"i"`
 }

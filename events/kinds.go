@@ -12,85 +12,85 @@ type kindInfo struct {
 	new func() Payload
 }
 
-func row[T any, P interface {
+func kindRow[T any, P interface {
 	*T
 	Payload
 }](v int64) kindInfo {
 	return kindInfo{v: v, new: func() Payload { return P(new(T)) }}
 }
 
-// kinds is every kind this program knows. One line a kind.
+// kinds has one line for every kind that this program knows.
 //
 //nolint:gochecknoglobals // read-only table
 var kinds = map[Kind]kindInfo{
-	KindSessionOpened:          row[SessionOpened](1),
-	KindSessionConfigured:      row[SessionConfigured](1),
-	KindSessionClosed:          row[SessionClosed](1),
-	KindSessionGranted:         row[SessionGranted](1),
-	KindSessionOverlaid:        row[SessionOverlaid](1),
-	KindSessionExtended:        row[SessionExtended](1),
-	KindSessionExtensionsSet:   row[SessionExtensionsSet](1),
-	KindBodyStored:             row[BodyStored](1),
-	KindGraphAppended:          row[GraphAppended](1),
-	KindGraphBranched:          row[GraphBranched](1),
-	KindFrameOpened:            row[FrameOpened](1),
-	KindTurnRequested:          row[TurnRequested](1),
-	KindTurnScheduled:          row[TurnScheduled](1),
-	KindTurnStarted:            row[TurnStarted](1),
-	KindTurnReleased:           row[TurnReleased](1),
-	KindTurnAnnounced:          row[TurnAnnounced](1),
-	KindTurnTold:               row[TurnTold](1),
-	KindTurnCancelRequested:    row[TurnCancelRequested](1),
-	KindTurnCompleted:          row[TurnCompleted](1),
-	KindTurnDiverted:           row[TurnDiverted](1),
-	KindModelReplied:           row[ModelReplied](1),
-	KindModelFailed:            row[ModelFailed](1),
-	KindModelInterrupted:       row[ModelInterrupted](1),
-	KindToolStateApplied:       row[ToolStateApplied](1),
-	KindToolSourcesApplied:     row[ToolSourcesApplied](1),
-	KindToolCalled:             row[ToolCalled](1),
-	KindToolReturned:           row[ToolReturned](1),
-	KindToolLost:               row[ToolLost](1),
-	KindInputInjected:          row[InputInjected](1),
-	KindInputAccepted:          row[InputAccepted](1),
-	KindInputCancelled:         row[InputCancelled](1),
-	KindSessionFirstInputTaken: row[SessionFirstInputTaken](1),
-	KindFrameConfigured:        row[FrameConfigured](1),
-	KindFrameStateSaved:        row[FrameStateSaved](1),
-	KindTurnPrepared:           row[TurnPrepared](1),
-	KindTurnCheckpointed:       row[TurnCheckpointed](1),
-	KindModelCompleted:         row[ModelCompleted](1),
-	KindHookRan:                row[HookRan](1),
-	KindPluginStateSaved:       row[PluginStateSaved](1),
-	KindToolApprovalAsked:      row[ToolApprovalAsked](1),
-	KindToolApprovalGiven:      row[ToolApprovalGiven](1),
-	KindToolPended:             row[ToolPended](1),
-	KindToolResolved:           row[ToolResolved](1),
-	KindToolResultScheduled:    row[ToolResultScheduled](1),
-	KindToolNestedCalled:       row[ToolNestedCalled](1),
-	KindToolNestedReturned:     row[ToolNestedReturned](1),
-	KindUsageCharged:           row[UsageCharged](1),
-	KindTaskRegistered:         row[TaskRegistered](1),
-	KindTaskStarted:            row[TaskStarted](1),
-	KindTaskStateChanged:       row[TaskStateChanged](1),
-	KindTaskProgressed:         row[TaskProgressed](1),
-	KindTaskCancelRequested:    row[TaskCancelRequested](1),
-	KindTaskHidden:             row[TaskHidden](1),
-	KindTaskPassedOn:           row[TaskPassedOn](1),
-	KindTaskEnded:              row[TaskEnded](1),
-	KindTaskRemoved:            row[TaskRemoved](1),
-	KindTaskTransferred:        row[TaskTransferred](1),
-	KindTaskLeaving:            row[TaskLeaving](1),
-	KindTaskStayed:             row[TaskStayed](1),
-	KindMonitorRegistered:      row[MonitorRegistered](1),
-	KindMonitorArmed:           row[MonitorArmed](1),
-	KindMonitorStarted:         row[MonitorStarted](1),
-	KindMonitorReported:        row[MonitorReported](1),
-	KindMonitorEnded:           row[MonitorEnded](1),
-	KindMonitorUpdatesTaken:    row[MonitorUpdatesTaken](1),
+	KindSessionOpened:          kindRow[SessionOpened](1),
+	KindSessionConfigured:      kindRow[SessionConfigured](1),
+	KindSessionClosed:          kindRow[SessionClosed](1),
+	KindSessionGranted:         kindRow[SessionGranted](1),
+	KindSessionOverlaid:        kindRow[SessionOverlaid](1),
+	KindSessionExtended:        kindRow[SessionExtended](1),
+	KindSessionExtensionsSet:   kindRow[SessionExtensionsSet](1),
+	KindBodyStored:             kindRow[BodyStored](1),
+	KindGraphAppended:          kindRow[GraphAppended](1),
+	KindGraphBranched:          kindRow[GraphBranched](1),
+	KindFrameOpened:            kindRow[FrameOpened](1),
+	KindTurnRequested:          kindRow[TurnRequested](1),
+	KindTurnScheduled:          kindRow[TurnScheduled](1),
+	KindTurnStarted:            kindRow[TurnStarted](1),
+	KindTurnReleased:           kindRow[TurnReleased](1),
+	KindTurnAnnounced:          kindRow[TurnAnnounced](1),
+	KindTurnTold:               kindRow[TurnTold](1),
+	KindTurnCancelRequested:    kindRow[TurnCancelRequested](1),
+	KindTurnCompleted:          kindRow[TurnCompleted](1),
+	KindTurnDiverted:           kindRow[TurnDiverted](1),
+	KindModelReplied:           kindRow[ModelReplied](1),
+	KindModelFailed:            kindRow[ModelFailed](1),
+	KindModelInterrupted:       kindRow[ModelInterrupted](1),
+	KindToolStateApplied:       kindRow[ToolStateApplied](1),
+	KindToolSourcesApplied:     kindRow[ToolSourcesApplied](1),
+	KindToolCalled:             kindRow[ToolCalled](1),
+	KindToolReturned:           kindRow[ToolReturned](1),
+	KindToolLost:               kindRow[ToolLost](1),
+	KindInputInjected:          kindRow[InputInjected](1),
+	KindInputAccepted:          kindRow[InputAccepted](1),
+	KindInputCancelled:         kindRow[InputCancelled](1),
+	KindSessionFirstInputTaken: kindRow[SessionFirstInputTaken](1),
+	KindFrameConfigured:        kindRow[FrameConfigured](1),
+	KindFrameStateSaved:        kindRow[FrameStateSaved](1),
+	KindTurnPrepared:           kindRow[TurnPrepared](1),
+	KindTurnCheckpointed:       kindRow[TurnCheckpointed](1),
+	KindModelCompleted:         kindRow[ModelCompleted](1),
+	KindHookRan:                kindRow[HookRan](1),
+	KindPluginStateSaved:       kindRow[PluginStateSaved](1),
+	KindToolApprovalAsked:      kindRow[ToolApprovalAsked](1),
+	KindToolApprovalGiven:      kindRow[ToolApprovalGiven](1),
+	KindToolPended:             kindRow[ToolPended](1),
+	KindToolResolved:           kindRow[ToolResolved](1),
+	KindToolResultScheduled:    kindRow[ToolResultScheduled](1),
+	KindToolNestedCalled:       kindRow[ToolNestedCalled](1),
+	KindToolNestedReturned:     kindRow[ToolNestedReturned](1),
+	KindUsageCharged:           kindRow[UsageCharged](1),
+	KindTaskRegistered:         kindRow[TaskRegistered](1),
+	KindTaskStarted:            kindRow[TaskStarted](1),
+	KindTaskStateChanged:       kindRow[TaskStateChanged](1),
+	KindTaskProgressed:         kindRow[TaskProgressed](1),
+	KindTaskCancelRequested:    kindRow[TaskCancelRequested](1),
+	KindTaskHidden:             kindRow[TaskHidden](1),
+	KindTaskPassedOn:           kindRow[TaskPassedOn](1),
+	KindTaskEnded:              kindRow[TaskEnded](1),
+	KindTaskRemoved:            kindRow[TaskRemoved](1),
+	KindTaskTransferred:        kindRow[TaskTransferred](1),
+	KindTaskLeaving:            kindRow[TaskLeaving](1),
+	KindTaskStayed:             kindRow[TaskStayed](1),
+	KindMonitorRegistered:      kindRow[MonitorRegistered](1),
+	KindMonitorArmed:           kindRow[MonitorArmed](1),
+	KindMonitorStarted:         kindRow[MonitorStarted](1),
+	KindMonitorReported:        kindRow[MonitorReported](1),
+	KindMonitorEnded:           kindRow[MonitorEnded](1),
+	KindMonitorUpdatesTaken:    kindRow[MonitorUpdatesTaken](1),
 }
 
-// kindOf is the kinds by the types of their payloads.
+// kindOf has the kinds by payload type.
 //
 //nolint:gochecknoglobals // read-only table
 var kindOf = func() map[reflect.Type]Kind {
@@ -101,7 +101,7 @@ var kindOf = func() map[reflect.Type]Kind {
 	return byType
 }()
 
-// The kinds.
+// Kinds of events.
 const (
 	KindSessionOpened          Kind = "session.opened"
 	KindSessionConfigured      Kind = "session.configured"
@@ -170,21 +170,21 @@ const (
 	KindMonitorUpdatesTaken    Kind = "monitor.updates_taken"
 )
 
-// Kinds lists every known kind, sorted.
+// Kinds lists all known kinds, sorted.
 func Kinds() []Kind {
 	return slices.Sorted(maps.Keys(kinds))
 }
 
-// KindOf is the kind of a payload, empty when p is of no kind's type.
+// KindOf is the kind of a payload. For other types it is empty.
 func KindOf(p Payload) Kind { return kindOf[reflect.TypeOf(p)] }
 
-// Version is the current payload version of kind, 0 when the kind is unknown.
+// Version is the current payload version of a kind. For an unknown kind it is 0.
 func Version(kind Kind) int64 { return kinds[kind].v }
 
-// upcaster turns an encoded payload of version v into one of version v+1.
+// upcaster converts an encoded payload of version v to version v+1.
 type upcaster func([]byte) ([]byte, error)
 
-// upcasters holds the step from each old version, by kind. Every kind is at its first version today.
+// upcasters has the step from each old version, by kind. All kinds have their first version today.
 //
 //nolint:gochecknoglobals // read-only table
 var upcasters = map[Kind]map[int64]upcaster{}

@@ -6,32 +6,32 @@ import (
 	"strings"
 )
 
-// Limits of the layers of a configuration, and of a turn.
+// Limits of the layers of a configuration or a turn.
 const (
 	MaxLayers      = 32
-	MaxLayersBytes = 32 << 10 // of all their titles and contents
+	MaxLayersBytes = 32 << 10 // titles and contents together
 )
 
 // LayerOp is what a layer does to its slot.
 type LayerOp string
 
-// The operations.
+// Operations.
 const (
-	LayerAdd     LayerOp = "add"     // behind what is in the slot
-	LayerReplace LayerOp = "replace" // in place of what is in the slot
-	LayerClear   LayerOp = "clear"   // nothing is in the slot
+	LayerAdd     LayerOp = "add"     // appends to the slot
+	LayerReplace LayerOp = "replace" // replaces the slot's content
+	LayerClear   LayerOp = "clear"   // empties the slot
 )
 
-// PromptLayer changes one slot of the prompt's template. Those of a session's
-// configuration come after what plugins contribute, those of a turn after these, each in order.
+// PromptLayer changes one slot of the prompt's template. Layers apply in order: first contributions of plugins, then
+// the configuration's layers, then the turn's layers.
 type PromptLayer struct {
 	Slot    Slot    `msgpack:"s"`
 	Op      LayerOp `msgpack:"o"`
-	Title   string  `msgpack:"t,omitempty"` // heading over the content; empty: none
+	Title   string  `msgpack:"t,omitempty"` // heading of the content; empty means none
 	Content string  `msgpack:"c,omitempty"` // of add and replace
 }
 
-// check refuses a slot that the template does not have. The error is a [*FieldError] of the field.
+// check refuses an unknown slot. The error is a [*FieldError] of the field.
 func (s Slot) check(field string) error {
 	switch s {
 	case SlotIntro, SlotExecution, SlotGuidance, SlotProjectInstructions, SlotRuntimeContext, SlotEnvironment:
@@ -70,7 +70,7 @@ func validateLayers(field string, list []PromptLayer) error {
 	return nil
 }
 
-// Over is a configuration with what a turn says in its place.
+// Over returns the configuration with the fields that the turn's input sets.
 func (in *TurnInput) Over(c Config) Config {
 	c = in.Generation.Over(c)
 	c.Layers = slices.Concat(c.Layers, in.Layers)

@@ -11,23 +11,22 @@ import (
 	"unsafe"
 )
 
-// layout is how the values of one type lie in memory and what is written of
-// them. It is the counterpart of filler: same tags, same types. It is made
-// once for a type and never changes. Values are read through their addresses,
-// without reflection: a layout's offsets are those of the type it was made for.
+// layout describes the memory of a type's values and their encoding. It is the counterpart of filler, with the same
+// tags and types. It is built once per type. Values are read through their addresses, without reflection: the offsets
+// are those of the type.
 type layout struct {
 	kind   reflect.Kind
-	size   uintptr       // of slices: bytes from one element to the next
-	elem   *layout       // of slices and pointers; nil: a slice of bytes
-	fields []layoutField // of structs, in the order of their declaration
+	size   uintptr       // of slices: distance of elements in bytes
+	elem   *layout       // of slices and pointers; nil for a slice of bytes
+	fields []layoutField // of structs, in the order of declaration
 }
 
-// layouts caches the layout of each type. Types are few and never change.
+// layouts caches the layout of each type. The number of types is small and fixed.
 //
 //nolint:gochecknoglobals // a cache has to be shared to be one
 var layouts sync.Map // reflect.Type to *layout
 
-// layoutOf errs with [ErrInvalid] where a type in t is not part of the format.
+// layoutOf fails with [ErrInvalid] if a type in t is not part of the format.
 func layoutOf(t reflect.Type) (*layout, error) {
 	if l, ok := layouts.Load(t); ok {
 		return l.(*layout), nil
@@ -40,20 +39,18 @@ func layoutOf(t reflect.Type) (*layout, error) {
 	return l, nil
 }
 
-// layoutField is a field of a struct that is written.
+// layoutField is an encoded field of a struct.
 type layoutField struct {
 	*layout
 	key      string // its tag, encoded
 	offset   uintptr
-	optional bool       // left out where it is empty
-	vanishes bool       // optional, and a struct without IsZero: left out where all of its own fields are
-	zero     *zeroCheck // of optional structs and pointers whose type has IsZero
+	optional bool      // omitted if empty
+	vanishes bool      // optional, and a struct without IsZero: omitted if all its own fields are
+	zeroTest *zeroTest // of optional structs and pointers whose type has IsZero
 }
 
-// absent reports whether an optional field is left out: where its IsZero says
-// so or, where its type has none, it is zero or has no elements. A struct
-// without IsZero is left out where nothing of it is written, which shows only
-// when it is written.
+// absent reports whether an optional field is omitted: if IsZero is true, or, without IsZero, if it is zero or has no
+// elements. A struct without IsZero is omitted if all its fields are, which shows only after encoding.
 func (f *layoutField) absent(at unsafe.Pointer) bool {
 	switch f.kind {
 	case reflect.String:
@@ -67,10 +64,10 @@ func (f *layoutField) absent(at unsafe.Pointer) bool {
 	case reflect.Map:
 		return len(*(*map[string]string)(at)) == 0
 	case reflect.Struct:
-		return f.zero != nil && f.zero.of(at)
+		return f.zeroTest != nil && f.zeroTest.isZero(at)
 	case reflect.Pointer:
 		to := *(*unsafe.Pointer)(at)
-		return to == nil || f.zero != nil && f.zero.of(to)
+		return to == nil || f.zeroTest != nil && f.zeroTest.isZero(to)
 	case reflect.Float64:
 		return *(*float64)(at) == 0
 	default: // int
@@ -78,38 +75,38 @@ func (f *layoutField) absent(at unsafe.Pointer) bool {
 	}
 }
 
-// zeroer is a type that decides itself which of its values an optional field leaves out.
+// zeroer decides which values an optional field omits.
 type zeroer interface{ IsZero() bool }
 
-// zeroCheck calls a struct's IsZero.
-type zeroCheck struct {
+// zeroTest calls a struct's IsZero.
+type zeroTest struct {
 	t      reflect.Type
-	memory string // of the zero value, where IsZero is true of it: equal memory is the same value. Empty: IsZero is false of it
+	memory string // memory of the zero value if its IsZero is true: equal memory is the same value. Otherwise empty
 }
 
-// newZeroCheck is for a struct or a pointer to one, and errs with [ErrInvalid] for other types.
-func newZeroCheck(t reflect.Type) (*zeroCheck, error) {
+// newZeroTest accepts a struct or a pointer to one. Other types fail with [ErrInvalid].
+func newZeroTest(t reflect.Type) (*zeroTest, error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if t.Kind() != reflect.Struct {
 		return nil, fmt.Errorf("%w: IsZero of %s, which is no struct, is not part of this format", ErrInvalid, t)
 	}
-	z := &zeroCheck{t: t}
+	z := &zeroTest{t: t}
 	if reflect.New(t).Interface().(zeroer).IsZero() {
 		z.memory = strings.Repeat("\x00", int(t.Size()))
 	}
 	return z, nil
 }
 
-func (z *zeroCheck) of(at unsafe.Pointer) bool {
+func (z *zeroTest) isZero(at unsafe.Pointer) bool {
 	if z.memory != "" && unsafe.String((*byte)(at), len(z.memory)) == z.memory {
 		return true
 	}
 	return reflect.NewAt(z.t, at).Interface().(zeroer).IsZero()
 }
 
-// layoutTypes holds the struct types met while a layout is made, so that a type may contain itself.
+// layoutTypes are the struct types met during the construction of a layout. They make recursive types possible.
 type layoutTypes map[reflect.Type]*layout
 
 func (s layoutTypes) layout(t reflect.Type) (*layout, error) {
@@ -145,7 +142,7 @@ func (s layoutTypes) structure(t reflect.Type) (*layout, error) {
 	return l, s.collect(l, t, 0)
 }
 
-// collect adds the fields of t, which stands at an offset in the struct that l is of.
+// collect adds the fields of t, which is embedded in the struct of l at an offset.
 func (s layoutTypes) collect(l *layout, t reflect.Type, at uintptr) error {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -158,7 +155,7 @@ func (s layoutTypes) collect(l *layout, t reflect.Type, at uintptr) error {
 		case !f.Anonymous:
 			err = s.add(l, f, cmp.Or(tag, f.Name), at+f.Offset, option != "")
 		case tag == "" && option == "" && f.IsExported() && f.Type.Kind() == reflect.Struct && !encodesItself(f.Type):
-			err = s.collect(l, f.Type, at+f.Offset) // an embedded struct's fields are written among the others
+			err = s.collect(l, f.Type, at+f.Offset) // fields of an embedded struct are encoded with the others
 		default:
 			err = unsupported(f.Type)
 		}
@@ -179,17 +176,16 @@ func (s layoutTypes) add(l *layout, f reflect.StructField, tag string, at uintpt
 		return fmt.Errorf("%w: a second field %q is not part of this format", ErrInvalid, tag)
 	}
 	if optional && f.Type.Implements(reflect.TypeFor[zeroer]()) {
-		if field.zero, err = newZeroCheck(f.Type); err != nil {
+		if field.zeroTest, err = newZeroTest(f.Type); err != nil {
 			return err
 		}
 	}
-	field.vanishes = optional && field.zero == nil && of.kind == reflect.Struct
+	field.vanishes = optional && field.zeroTest == nil && of.kind == reflect.Struct
 	l.fields = append(l.fields, field)
 	return nil
 }
 
-// encodesItself reports whether t encodes its values itself, as [time.Time]
-// does: its fields are not what is to be written.
+// encodesItself reports whether t has its own encoding, as [time.Time] has. Then its fields are not its value.
 func encodesItself(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	return p.Implements(reflect.TypeFor[encoding.TextMarshaler]()) || p.Implements(reflect.TypeFor[encoding.BinaryMarshaler]())

@@ -6,8 +6,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Values with every field set, for the golden files. A field that no literal
-// of its kind sets fails TestGoldenSetsEveryField by name.
+// Values for the golden files, with every field set. TestGoldenSetsEveryField names fields that no literal sets.
 var (
 	goldenBlob   = events.BlobRef{Digest: "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", Size: 70000}
 	goldenConfig = events.Config{
@@ -47,8 +46,7 @@ var (
 	goldenSwitched = events.TurnCompleted{End: events.EndSwitched, Switch: goldenSwitch}
 )
 
-// goldenPayloads are the events of each kind's golden commit. Where fields
-// exclude each other, a kind has several.
+// goldenPayloads are the events of each kind's golden commit. A kind with exclusive fields has several.
 var goldenPayloads = map[events.Kind][]events.Payload{
 	events.KindSessionOpened: {&events.SessionOpened{
 		Config: goldenConfig, Parent: "p1", Forked: events.ForkedFrom{Session: "s0", Leaf: "n9", Seq: 12},

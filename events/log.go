@@ -5,32 +5,31 @@ import (
 	"iter"
 )
 
-// Log is every session's history.
+// Log stores the histories of all sessions.
 //
-// Append and Read may be called from many goroutines. What Append returned is
-// durable as the profile of the log promises; see package bus. The caller
-// keeps ownership of the commit it appends and gets its own copy of what it reads.
+// Append and Read are safe for concurrent use. A commit that Append returned is durable as the log's profile
+// promises, see package bus. The caller owns the commit that it appends and gets its own copy of commits that it
+// reads.
 type Log interface {
-	// Append adds c to the history of c.Session as sequence at+1, which it
-	// returns: at is the sequence whose state c was decided on. Where the
-	// history does not end at at, the append is a *[ConflictError] and nothing
-	// was written. At 0 it creates the history. A commit that is there already,
-	// because an earlier try was written and its reply was lost, is found by its
-	// id and counts as appended now. Other errors: [ErrNoSession], [ErrSealed],
-	// those of [Encode], and [ErrOutcomeUnknown] where ctx ended before the
-	// outcome could be read back.
+	// Append adds c to the history of c.Session with sequence at+1, and returns that sequence. at is the last
+	// sequence of the state on which c was decided. At 0 it creates the history.
+	//
+	// If the history does not end at at, the error is a *[ConflictError] and the log is unchanged. If the history
+	// contains a commit with c's id, because an earlier attempt succeeded and its reply was lost, Append returns that
+	// commit's sequence. Other errors: [ErrNoSession], [ErrSealed], those of [Encode], and [ErrOutcomeUnknown] if ctx
+	// ended before the outcome was known.
 	Append(ctx context.Context, c *Commit, at Seq) (Seq, error)
-	// Read yields the commits from sequence from on (0 and 1 mean all), in
-	// order, without holes, up to what was last when it began. The error is
-	// terminal: [ErrNoSession], [ErrMalformed], [ErrFutureVersion] or of transport.
+	// Read yields the commits from sequence from on (0 and 1 mean all), in order and without gaps, up to the last one
+	// at the start of the read. The error is terminal: [ErrNoSession], [ErrMalformed], [ErrFutureVersion] or a
+	// transport error.
 	Read(ctx context.Context, session SessionID, from Seq) iter.Seq2[Entry, error]
-	// Last is the sequence of the newest commit: [ErrNoSession] where there is no history.
+	// Last is the sequence of the newest commit. Without a history the error is [ErrNoSession].
 	Last(ctx context.Context, session SessionID) (Seq, error)
 }
 
-// Entry is a commit in its place.
+// Entry is a commit with its sequence.
 type Entry struct {
 	Seq    Seq
 	Commit *Commit
-	Data   []byte // the commit as it stands in the log, with what this program does not know of it. Not to be changed
+	Data   []byte // the stored encoding, including fields that this program does not know. Read-only
 }

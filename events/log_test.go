@@ -18,7 +18,7 @@ func TestMemLog(t *testing.T) {
 	eventstest.TestLog(t, func(*testing.T) events.Log { return &events.MemLog{} })
 }
 
-// A log that loses, delays and refuses keeps every promise, because of Settle.
+// A log that loses, delays and refuses keeps every promise of [events.Log], because of Settle.
 func TestFaultyLog(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -47,9 +47,9 @@ func commitOf(id events.CommitID, batch ...events.Event) *events.Commit {
 func TestFaultyLogScript(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		fault eventstest.Fault
-		lands bool // by itself
-		later bool // once others publish
+		fault   eventstest.Fault
+		commits bool // committed by its own publish
+		later   bool // committed once others publish
 	}{
 		{eventstest.FaultLostBefore, false, false},
 		{eventstest.FaultLostAfter, true, true},
@@ -58,7 +58,7 @@ func TestFaultyLogScript(t *testing.T) {
 	} {
 		t.Run(tc.fault.String(), func(t *testing.T) {
 			t.Parallel()
-			// The append is hit, and so is the reading back: the outcome stays unknown.
+			// Both the append and the read-back fail: the outcome stays unknown.
 			script := []eventstest.Fault{eventstest.FaultNone, tc.fault, eventstest.FaultCut}
 			inner := &events.MemLog{}
 			log := eventstest.NewFaultyLog(inner, eventstest.FaultOptions{Script: script, GiveUpAfter: 1})
@@ -72,8 +72,8 @@ func TestFaultyLogScript(t *testing.T) {
 			if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) {
 				t.Fatalf("append: got %v, want %v", err, events.ErrOutcomeUnknown)
 			}
-			if got := holds(t, inner, "c2"); got != tc.lands {
-				t.Fatalf("landed: got %v, want %v", got, tc.lands)
+			if got := holds(t, inner, "c2"); got != tc.commits {
+				t.Fatalf("landed: got %v, want %v", got, tc.commits)
 			}
 			mustAppendAtEnd(t, log, commitOf("c3"))
 			if got := holds(t, inner, "c2"); got != tc.later {
@@ -83,7 +83,7 @@ func TestFaultyLogScript(t *testing.T) {
 	}
 }
 
-// mustAppendAtEnd appends c to the end of the history, wherever a delayed commit has moved that.
+// mustAppendAtEnd appends c at the current end of the history, which a delayed commit may have moved.
 func mustAppendAtEnd(t *testing.T, log events.Log, c *events.Commit) {
 	t.Helper()
 	for {

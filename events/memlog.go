@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// MemLog is a [Log] in memory, for tests, simulations and archives read back.
-// Commits go through the codec, as they would on the wire. The zero value is ready.
+// MemLog is a [Log] in memory, for tests, simulations and loaded archives. Commits pass through the codec, as on the
+// wire. The zero value is ready for use.
 type MemLog struct {
 	mu       sync.Mutex
 	sessions map[SessionID]*memSession
@@ -67,7 +67,7 @@ func (s *memSession) appendLocked(c *Commit, data []byte, at Seq) (Seq, error) {
 	return last + 1, nil
 }
 
-// add writes without asking. Of commits with the same id the first one counts.
+// add stores without checks. If two commits have the same id, the first one is found by it.
 func (s *memSession) add(id CommitID, data []byte) {
 	s.raw = append(s.raw, data)
 	if s.ids[id] == 0 {

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Role says who speaks in a message. There is no role of tools: results are user messages with tool_result parts.
+// Role is the author of a message. Tools have no role: their results are user messages with tool_result parts.
 type Role string
 
-// The roles.
+// Roles.
 const (
 	RoleUser      Role = "user"
 	RoleAssistant Role = "assistant"
 	RoleSystem    Role = "system"
 )
 
-// PartKind says what a part of a message holds.
+// PartKind is the type of a message part.
 type PartKind string
 
-// The kinds of parts and the fields of [Part] that each uses.
+// Kinds of parts and the fields of [Part] that each uses.
 const (
 	PartText       PartKind = "text"        // Text
 	PartReasoning  PartKind = "reasoning"   // Text, Meta
@@ -30,24 +30,24 @@ const (
 // Outcome is how a tool call ended.
 type Outcome string
 
-// The outcomes. The zero value is success.
+// Outcomes. The zero value is success.
 const (
 	OutcomeSuccess   Outcome = ""
 	OutcomeFailure   Outcome = "failure"
 	OutcomeCancelled Outcome = "cancelled"
-	OutcomeLost      Outcome = "lost" // a non-idempotent call whose fate is unknown
+	OutcomeLost      Outcome = "lost" // a non-idempotent call with unknown outcome
 )
 
-// BlobRef points at a body kept outside the log, by content. The zero value points nowhere.
+// BlobRef refers to a body outside the log by its content. The zero value refers to none.
 type BlobRef struct {
 	Digest string `msgpack:"d"` // hex sha256 of the body
 	Size   int64  `msgpack:"z"` // bytes
 }
 
-// IsZero reports whether r points nowhere.
+// IsZero reports whether r refers to no body.
 func (r BlobRef) IsZero() bool { return r == BlobRef{} }
 
-// Validate refuses a reference that names no body that can be stored, with [ErrInvalid].
+// Validate refuses a malformed digest and a size out of range, with [ErrInvalid].
 func (r BlobRef) Validate(field string) error {
 	const digits = 64
 	if len(r.Digest) != digits || strings.Trim(r.Digest, "0123456789abcdef") != "" {
@@ -59,29 +59,29 @@ func (r BlobRef) Validate(field string) error {
 	return nil
 }
 
-// Part is one piece of a message. Which fields are set depends on Kind.
+// Part is one piece of a message. Kind determines which fields are set.
 type Part struct {
 	Kind      PartKind `msgpack:"k"`
 	Text      string   `msgpack:"x,omitempty"` // UTF-8
-	Blob      BlobRef  `msgpack:"b,omitempty"` // instead of Text or Args when the body is above the inline cap
-	Call      CallID   `msgpack:"c,omitempty"` // as the model gave it; may repeat, may be empty
+	Blob      BlobRef  `msgpack:"b,omitempty"` // replaces Text or Args above the inline limit
+	Call      CallID   `msgpack:"c,omitempty"` // from the model's reply; may repeat, may be empty
 	Tool      string   `msgpack:"n,omitempty"`
-	Args      []byte   `msgpack:"a,omitempty"` // JSON as the model gave it, not necessarily valid
+	Args      []byte   `msgpack:"a,omitempty"` // JSON from the model's reply, not necessarily valid
 	Outcome   Outcome  `msgpack:"o,omitempty"`
 	MediaType string   `msgpack:"m,omitempty"`
-	Meta      []byte   `msgpack:"r,omitempty"` // provider's own JSON, handed back to the same provider (signatures)
+	Meta      []byte   `msgpack:"r,omitempty"` // JSON of the provider, sent back to the same provider (signatures)
 }
 
-// Message is one utterance: what a host shows and a model reads.
+// Message is one message of the conversation.
 type Message struct {
 	ID     MessageID  `msgpack:"i,omitempty"`
 	Role   Role       `msgpack:"r"`
 	Parts  []Part     `msgpack:"p"`
 	Origin string     `msgpack:"o,omitempty"` // plugin that wrote it; empty for hosts and models
-	Stop   StopReason `msgpack:"s,omitempty"` // of assistant messages, where the reply did not end by itself
+	Stop   StopReason `msgpack:"s,omitempty"` // of assistant messages with an abnormal stop
 }
 
-// Text joins the text parts, without separators.
+// Text joins the text parts without separators.
 func (m Message) Text() string {
 	text := ""
 	for _, p := range m.Parts {
@@ -95,7 +95,7 @@ func (m Message) Text() string {
 // StopReason is why a model stopped.
 type StopReason string
 
-// The stop reasons (host specification, section 9).
+// Stop reasons.
 const (
 	StopEnd             StopReason = "stop"
 	StopToolUse         StopReason = "tool_use"
@@ -116,10 +116,10 @@ type Usage struct {
 	Reasoning  int64 `msgpack:"n,omitempty"`
 }
 
-// Total is every token paid for: input, output, cache reads and cache writes.
+// Total is the number of billed tokens: input, output, cache reads and cache writes.
 func (u Usage) Total() int64 { return u.Input + u.Output + u.CacheRead + u.CacheWrite }
 
-// IsZero reports whether nothing was used.
+// IsZero reports whether all counts are 0.
 func (u Usage) IsZero() bool { return u == Usage{} }
 
 // Add returns the sum of u and v.
@@ -131,7 +131,7 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// Sub returns u without v.
+// Sub returns u minus v.
 func (u Usage) Sub(v Usage) Usage {
 	return Usage{
 		Input: u.Input - v.Input, Output: u.Output - v.Output,

@@ -8,46 +8,46 @@ import (
 	"strings"
 )
 
-// Bounds of what a monitor carries.
+// Limits of a monitor.
 const (
 	MaxMonitorID        = 32        // bytes of a [MonitorID]
-	MaxMonitorSpecBytes = 32 << 10  // of command, directory and environment together
-	MaxMonitorLine      = 64 << 10  // bytes of a line, a mark that it was cut included
-	MaxMonitorBatch     = 192 << 10 // bytes of the lines of one event
+	MaxMonitorSpecBytes = 32 << 10  // command, directory and environment together
+	MaxMonitorLine      = 64 << 10  // bytes of a line, including the mark of a cut
+	MaxMonitorBatch     = 192 << 10 // bytes of all lines of one event
 )
 
-// ArmOn says when a monitor is first armed.
+// ArmOn is the time at which a monitor is first armed.
 type ArmOn string
 
-// The occasions. The zero value is by hand.
+// Values of ArmOn. The zero value is by hand.
 const (
 	ArmManual       ArmOn = ""
 	ArmSessionStart ArmOn = "session_start"
 )
 
-// WakePolicy says what a line on standard output does to the session.
+// WakePolicy is the effect of a line on standard output.
 type WakePolicy string
 
-// The policies. The zero value queues a turn.
+// Policies. The zero value queues a turn.
 const (
 	WakeQueueTurn WakePolicy = ""
 	WakeNotify    WakePolicy = "notify"
 )
 
-// MonitorSpec is what a monitor runs (host specification 8.1).
+// MonitorSpec describes a command that a monitor runs.
 type MonitorSpec struct {
 	ID               MonitorID         `msgpack:"i"`
 	Command          string            `msgpack:"c"` // for bash -lc
 	Cwd              string            `msgpack:"d,omitempty"`
-	Env              map[string]string `msgpack:"e,omitempty"` // added to the node's
+	Env              map[string]string `msgpack:"e,omitempty"` // added to the node's environment
 	Persistent       bool              `msgpack:"p,omitempty"` // no time limit
-	TimeoutMillis    int64             `msgpack:"t,omitempty"` // wall clock; 0 means 300 000
+	TimeoutMillis    int64             `msgpack:"t,omitempty"` // wall clock limit; 0 means 300 000
 	ArmOn            ArmOn             `msgpack:"a,omitempty"`
 	Wake             WakePolicy        `msgpack:"w,omitempty"`
-	RestartOnRestore bool              `msgpack:"r,omitempty"` // another worker runs it again when its own dies
+	RestartOnRestore bool              `msgpack:"r,omitempty"` // after its worker dies, another worker runs it again
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether both are equal.
 func (s MonitorSpec) Equal(o MonitorSpec) bool {
 	return s.ID == o.ID && s.Command == o.Command && s.Cwd == o.Cwd && maps.Equal(s.Env, o.Env) &&
 		s.Persistent == o.Persistent && s.TimeoutMillis == o.TimeoutMillis && s.ArmOn == o.ArmOn &&
@@ -96,15 +96,15 @@ func MonitorOf(id TaskID) (MonitorID, bool) {
 	return MonitorID(m), ok
 }
 
-// WakeInput is the id of the input that a monitor's line of that sequence becomes.
+// WakeInput is the id of the input that a monitor's line with this sequence makes.
 func WakeInput(id MonitorID, sequence int64) InputID {
 	return InputID("monitor-" + string(id) + "-" + strconv.FormatInt(sequence, 10))
 }
 
-// MonitorState is where a monitor is.
+// MonitorState is the state of a monitor.
 type MonitorState string
 
-// The states. The zero value is idle.
+// States of a monitor. The zero value is idle.
 const (
 	MonitorIdle    MonitorState = ""
 	MonitorRunning MonitorState = "running"
@@ -113,7 +113,7 @@ const (
 	MonitorFailed  MonitorState = "failed"
 )
 
-// MonitorRegistered adds a monitor, or replaces what one runs.
+// MonitorRegistered adds a monitor, or replaces its specification.
 type MonitorRegistered struct {
 	Spec MonitorSpec `msgpack:"s"`
 }
@@ -121,7 +121,7 @@ type MonitorRegistered struct {
 // Validate implements [Payload].
 func (p *MonitorRegistered) Validate() error { return p.Spec.Validate() }
 
-// MonitorArmed says that a monitor is to run. Its task is registered in the same commit.
+// MonitorArmed records that a monitor must run. The same commit registers its task.
 type MonitorArmed struct {
 	Monitor MonitorID `msgpack:"m"`
 }
@@ -129,7 +129,7 @@ type MonitorArmed struct {
 // Validate implements [Payload].
 func (p *MonitorArmed) Validate() error { return checkMonitor(p.Monitor) }
 
-// MonitorStarted says that a worker runs the monitor's command. It lands with the task's own start.
+// MonitorStarted records that a worker runs the monitor's command. It is in the commit that starts the task.
 type MonitorStarted struct {
 	Monitor MonitorID `msgpack:"m"`
 	Worker  WorkerID  `msgpack:"w"`
@@ -149,16 +149,16 @@ func (p *MonitorStarted) Validate() error {
 
 // MonitorLine is one line of a monitor's output.
 type MonitorLine struct {
-	Sequence int64   `msgpack:"q"` // in the session, over all monitors, from 1
+	Sequence int64   `msgpack:"q"` // over all monitors of the session, from 1
 	Text     string  `msgpack:"x"`
 	Stderr   bool    `msgpack:"e,omitempty"`
-	Wake     InputID `msgpack:"w,omitempty"` // the input that it became, injected by the same commit
+	Wake     InputID `msgpack:"w,omitempty"` // the input that this line made, in the same commit
 }
 
-// MonitorReported holds the lines that came together.
+// MonitorReported has lines of output that were read together.
 type MonitorReported struct {
 	Monitor MonitorID     `msgpack:"m"`
-	Lines   []MonitorLine `msgpack:"l"` // at least one, by rising sequence
+	Lines   []MonitorLine `msgpack:"l"` // at least one, with rising sequences
 }
 
 // Validate implements [Payload].
@@ -191,12 +191,12 @@ func (p *MonitorReported) Validate() error {
 	return nil
 }
 
-// MonitorEnded says that the monitor does not run any more and is disarmed. It tells as an update, with the next sequence.
+// MonitorEnded records that the monitor no longer runs and is disarmed. It is an update with the next sequence.
 type MonitorEnded struct {
 	Monitor MonitorID    `msgpack:"m"`
-	State   MonitorState `msgpack:"s,omitempty"` // anything but running; idle: its worker is gone
-	Exit    int64        `msgpack:"x,omitempty"` // status of the command; -1 where a signal ended it
-	Error   string       `msgpack:"e,omitempty"` // why, where the command's status does not tell
+	State   MonitorState `msgpack:"s,omitempty"` // any state but running; idle means that its worker died
+	Exit    int64        `msgpack:"x,omitempty"` // exit status; -1 after a signal
+	Error   string       `msgpack:"e,omitempty"` // the reason, if the exit status does not show it
 }
 
 // Validate implements [Payload].
@@ -212,7 +212,7 @@ func (p *MonitorEnded) Validate() error {
 	return checkMonitor(p.Monitor)
 }
 
-// MonitorUpdatesTaken drains the session's monitor updates.
+// MonitorUpdatesTaken removes the session's monitor updates up to a sequence.
 type MonitorUpdatesTaken struct {
 	Upto int64 `msgpack:"u"` // the last sequence taken
 }

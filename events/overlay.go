@@ -1,15 +1,14 @@
 package events
 
-// SessionOverlaid lays tools and contributions over a session's own, in place of
-// what lay over them before. The zero value lifts that. What runs a tool is no
-// part of it: each node finds that for itself.
+// SessionOverlaid sets the overlay of a session: tools and contributions over its own. It replaces an earlier
+// overlay; the zero value removes it. Handlers of the tools are not recorded: each node finds its own.
 type SessionOverlaid struct {
-	Tools         []ToolEntry    `msgpack:"t,omitempty"` // sorted by name; they take the place of the session's own of that name
+	Tools         []ToolEntry    `msgpack:"t,omitempty"` // sorted by name; they replace the session's own tools of the same names
 	Contributions []Contribution `msgpack:"c,omitempty"` // to the prompt of every turn
 	WithoutBase   bool           `msgpack:"w,omitempty"` // the session's own tools are not offered
 }
 
-// IsZero reports whether nothing lies over the session's own tools.
+// IsZero reports whether the overlay is empty.
 func (p SessionOverlaid) IsZero() bool {
 	return len(p.Tools) == 0 && len(p.Contributions) == 0 && !p.WithoutBase
 }
@@ -22,20 +21,20 @@ func (p *SessionOverlaid) Validate() error {
 	return validateContributions(p.Contributions)
 }
 
-// SessionExtended is an object that a host handed to the session's protocol, and that the protocol accepted.
+// SessionExtended is an object that a host sent to the session's protocol and that the protocol accepted.
 type SessionExtended struct {
 	Extension Extension `msgpack:"e"`
-	// Saved says that the plugin of the protocol keeps what it made of the object in its state, which is
-	// recorded beside. Others are handed the object again wherever the session is opened.
+	// Saved means that the protocol's plugin keeps the object in its state, which the same commit records.
+	// Otherwise the protocol gets the object again wherever the session is opened.
 	Saved bool `msgpack:"s,omitempty"`
 }
 
 // Validate implements [Payload].
 func (p *SessionExtended) Validate() error { return checkID("extension.type", p.Extension.Type, true) }
 
-// SessionExtensionsSet puts others in place of all extensions that the session keeps, or none.
+// SessionExtensionsSet replaces all extensions that the session keeps.
 type SessionExtensionsSet struct {
-	Extensions []Extension `msgpack:"e,omitempty"` // that the protocol is handed wherever the session is opened, in order
+	Extensions []Extension `msgpack:"e,omitempty"` // the protocol gets them, in order, wherever the session is opened
 }
 
 // Validate implements [Payload].

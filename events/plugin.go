@@ -6,19 +6,18 @@ import "fmt"
 type Artifact struct {
 	Name string  `msgpack:"n"`
 	Data []byte  `msgpack:"d,omitempty"`
-	Blob BlobRef `msgpack:"b,omitempty"` // instead of Data when above the inline cap
+	Blob BlobRef `msgpack:"b,omitempty"` // replaces Data above the inline limit
 }
 
-// PluginStateSaved is a plugin's state from here on. It counts only where the
-// revision that it was made from is still the session's: of two that changed
-// the same state at once the first wins.
+// PluginStateSaved sets a plugin's state. The fold ignores it unless Base is the current revision.
+// So of two concurrent changes the first one wins.
 type PluginStateSaved struct {
 	Plugin    string     `msgpack:"p"`
 	Version   string     `msgpack:"v"`
-	Base      uint64     `msgpack:"a,omitempty"` // revision that it was made from; 0 also where nothing was ever saved
+	Base      uint64     `msgpack:"a,omitempty"` // revision that the change started from; 0 also without an earlier save
 	Revision  uint64     `msgpack:"r"`
-	State     []byte     `msgpack:"s,omitempty"` // JSON, the plugin's own
-	Blob      BlobRef    `msgpack:"b,omitempty"` // instead of State when above the inline cap
+	State     []byte     `msgpack:"s,omitempty"` // JSON in the plugin's own format
+	Blob      BlobRef    `msgpack:"b,omitempty"` // replaces State above the inline limit
 	Artifacts []Artifact `msgpack:"x,omitempty"`
 }
 
@@ -40,18 +39,17 @@ func (p *PluginStateSaved) Validate() error {
 
 // FrameConfigured sets a protocol's durable turn options.
 type FrameConfigured struct {
-	Options []byte `msgpack:"o"`           // JSON, the protocol's own
-	All     bool   `msgpack:"a,omitempty"` // of every frame, not only of the current one
+	Options []byte `msgpack:"o"`           // JSON in the protocol's own format
+	All     bool   `msgpack:"a,omitempty"` // for every frame, not only the current one
 }
 
 // Validate implements [Payload].
 func (*FrameConfigured) Validate() error { return nil }
 
-// FrameStateSaved is the execution state of the current frame from here on:
-// the values that a protocol's code left behind.
+// FrameStateSaved sets the execution state of the current frame: the values that a protocol's code left.
 type FrameStateSaved struct {
 	State []byte  `msgpack:"s,omitempty"`
-	Blob  BlobRef `msgpack:"b,omitempty"` // instead of State when above the inline cap
+	Blob  BlobRef `msgpack:"b,omitempty"` // replaces State above the inline limit
 }
 
 // Validate implements [Payload].

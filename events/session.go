@@ -5,26 +5,26 @@ import (
 	"fmt"
 )
 
-// Config is what a session runs with. Changes replace it whole.
+// Config is the configuration of a session. A change replaces it as a whole.
 type Config struct {
 	Provider        string `msgpack:"p,omitempty"` // provider id; empty takes the node's default
 	Model           string `msgpack:"m,omitempty"`
-	Effort          string `msgpack:"e,omitempty"` // reasoning effort as the provider spells it
-	MaxOutputTokens int64  `msgpack:"o,omitempty"` // a reply; 0 leaves it to the provider
+	Effort          string `msgpack:"e,omitempty"` // reasoning effort in the provider's spelling
+	MaxOutputTokens int64  `msgpack:"o,omitempty"` // of one reply; 0 leaves it to the provider
 	ContextWindow   int64  `msgpack:"w,omitempty"` // tokens; 0 means unknown
-	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls a turn; 0 means no limit
-	Protocol        string `msgpack:"r,omitempty"` // what a model's reply means; empty is "standard", tool calling
-	RetainMillis    int64  `msgpack:"d,omitempty"` // after the last event the session is erased; 0 leaves it to the node, negative keeps it for ever
+	MaxIterations   int64  `msgpack:"n,omitempty"` // model calls of one turn; 0 means no limit
+	Protocol        string `msgpack:"r,omitempty"` // how replies are read; empty is "standard", tool calling
+	RetainMillis    int64  `msgpack:"d,omitempty"` // time after the last event until the session is erased; 0 leaves it to the node, negative keeps it forever
 
-	Instructions string   `msgpack:"i,omitempty"` // the system prompt, before what plugins contribute; at most [MaxInstructionsBytes]
+	Instructions string   `msgpack:"i,omitempty"` // system prompt, before the contributions of plugins; at most [MaxInstructionsBytes]
 	Sampling     Sampling `msgpack:"s,omitempty"`
 
 	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, in order
 
-	Fallbacks []Fallback `msgpack:"f,omitempty"` // asked in order where a model call fails in a way that another model may not; up to [MaxFallbacks]
+	Fallbacks []Fallback `msgpack:"f,omitempty"` // models to call, in order, after failures that another model may not have; at most [MaxFallbacks]
 }
 
-// ForkedFrom says which history a session began as a copy of.
+// ForkedFrom identifies the history that a session started as a copy of.
 type ForkedFrom struct {
 	Session SessionID `msgpack:"s"`
 	Leaf    NodeID    `msgpack:"l,omitempty"`
@@ -34,48 +34,48 @@ type ForkedFrom struct {
 // IsZero reports whether the session is no fork.
 func (f ForkedFrom) IsZero() bool { return f == ForkedFrom{} }
 
-// SessionOpened is the first event of every history. Expected sequence 0 makes creation a compare-and-set.
+// SessionOpened is the first event of every history. The expected sequence 0 makes creation a compare-and-set.
 type SessionOpened struct {
 	Config  Config            `msgpack:"c"`
 	Parent  SessionID         `msgpack:"p,omitempty"`
 	Forked  ForkedFrom        `msgpack:"f,omitempty"`
 	Labels  map[string]string `msgpack:"l,omitempty"`
-	Commits int64             `msgpack:"n,omitempty"` // how many more commits of initial nodes follow; until then no turn starts
+	Commits int64             `msgpack:"n,omitempty"` // number of further commits with initial nodes; until then no turn starts
 
 	Relation Relation          `msgpack:"r,omitempty"`
-	Options  map[string]string `msgpack:"o,omitempty"` // JSON for plugins, by plugin id
-	First    Message           `msgpack:"t,omitempty"` // input of the first turn, for whoever takes it
+	Options  map[string]string `msgpack:"o,omitempty"` // JSON by plugin id
+	First    Message           `msgpack:"t,omitempty"` // input of the first turn, see [SessionFirstInputTaken]
 	Access   ToolAccess        `msgpack:"a,omitempty"`
 	Subagent Subagent          `msgpack:"g,omitempty"`
-	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Empty is "child"
-	Owner    string            `msgpack:"w,omitempty"` // the caller that made it, or its parent's or source's owner. Empty: only callers that reach every session reach it
+	Usage    string            `msgpack:"u,omitempty"` // source name in the parent's ledger. Empty means "child"
+	Owner    string            `msgpack:"w,omitempty"` // caller that created the session, or the owner of its parent or source. Empty: only callers with access to all sessions
 
-	Base BlobRef `msgpack:"b,omitempty"` // of a copy: what it begins with, see FORMAT.md
+	Base BlobRef `msgpack:"b,omitempty"` // of a copy: its initial content, see FORMAT.md
 }
 
-// Relation is what a session is to its parent.
+// Relation is the relation of a session to its parent.
 type Relation string
 
-// The relations. The zero value is a session without a parent.
+// Relations. The zero value is a session without a parent.
 const (
 	RelationRoot    Relation = ""
 	RelationChild   Relation = "child"
 	RelationHandoff Relation = "handoff"
 )
 
-// ToolAccess restricts the tools of a session (host specification 6.8).
+// ToolAccess restricts the tools of a session.
 type ToolAccess struct {
-	Tools  []string `msgpack:"t,omitempty"` // where not empty, the only ones
-	Hidden []string `msgpack:"h,omitempty"` // beats everything
+	Tools  []string `msgpack:"t,omitempty"` // the only tools; empty means all
+	Hidden []string `msgpack:"h,omitempty"` // hidden tools; takes precedence over Tools and overrides
 }
 
-// IsZero reports whether nothing is restricted.
+// IsZero reports whether there is no restriction.
 func (a ToolAccess) IsZero() bool { return len(a.Tools) == 0 && len(a.Hidden) == 0 }
 
-// Subagent says as what a child session was made (host specification 2.7).
+// Subagent describes a child session that works as a subagent.
 type Subagent struct {
 	Capability string `msgpack:"c"`
-	Depth      int64  `msgpack:"d"` // a root's child has 1
+	Depth      int64  `msgpack:"d"` // 1 for a child of a root session
 	MaxDepth   int64  `msgpack:"m"`
 }
 
@@ -140,7 +140,7 @@ func (c Config) validate() error {
 	return c.Sampling.Validate("config.sampling")
 }
 
-// SessionFirstInputTaken gives the first turn's input to whoever took it: one taker, once.
+// SessionFirstInputTaken records that a caller took the first turn's input. It can be taken once.
 type SessionFirstInputTaken struct {
 	By string `msgpack:"b,omitempty"`
 }
@@ -151,7 +151,7 @@ func (p *SessionFirstInputTaken) Validate() error { return checkID("by", p.By, f
 // SessionConfigured replaces the configuration.
 type SessionConfigured struct {
 	Config Config `msgpack:"c"`
-	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, by earlier versions; see [Commit]
+	Key    string `msgpack:"k,omitempty"` // idempotency key of the request, from earlier versions; see [Commit]
 }
 
 // Validate implements [Payload].
@@ -162,7 +162,7 @@ func (p *SessionConfigured) Validate() error {
 	return p.Config.validate()
 }
 
-// SessionClosed ends a session: it takes no more turns, inputs or nodes.
+// SessionClosed ends a session: it accepts no more turns, inputs or nodes.
 type SessionClosed struct {
 	Reason string `msgpack:"r,omitempty"`
 }
@@ -170,27 +170,27 @@ type SessionClosed struct {
 // Validate implements [Payload].
 func (*SessionClosed) Validate() error { return nil }
 
-// NodeKind says what a graph node holds.
+// NodeKind is the type of a graph node.
 type NodeKind string
 
-// The kinds of nodes and the fields of [NewNode] that each uses.
+// Kinds of nodes and the fields of [NewNode] that each uses.
 const (
 	NodeMessage  NodeKind = "message"  // Message
 	NodePlugin   NodeKind = "plugin"   // Type, Body
 	NodeProtocol NodeKind = "protocol" // Type, Body
 )
 
-// NewNode is a node to be appended below the current leaf.
+// NewNode is a node to append below the current leaf.
 type NewNode struct {
 	ID      NodeID   `msgpack:"i"`
 	Kind    NodeKind `msgpack:"k"`
 	Message Message  `msgpack:"m,omitempty"`
 	Type    string   `msgpack:"t,omitempty"`
 	Body    []byte   `msgpack:"b,omitempty"` // JSON
-	Blob    BlobRef  `msgpack:"r,omitempty"` // instead of Body when above the inline cap
+	Blob    BlobRef  `msgpack:"r,omitempty"` // replaces Body above the inline limit
 }
 
-// IsZero reports whether m says nothing, so that nodes of other kinds leave it out.
+// IsZero reports whether m is empty. Nodes of other kinds leave it out.
 func (m Message) IsZero() bool {
 	return m.ID == "" && m.Role == "" && len(m.Parts) == 0 && m.Origin == "" && m.Stop == ""
 }
@@ -235,7 +235,7 @@ func validateParts(parts []Part) error {
 	return nil
 }
 
-// ValidateNodes checks nodes that stand together, whose ids differ. Errors: [ErrInvalid], [ErrInvalidID].
+// ValidateNodes checks a list of nodes, whose ids must differ. Errors: [ErrInvalid], [ErrInvalidID].
 func ValidateNodes(nodes []NewNode) error {
 	seen := make(map[NodeID]bool, len(nodes))
 	for i := range nodes {
@@ -250,11 +250,11 @@ func ValidateNodes(nodes []NewNode) error {
 	return nil
 }
 
-// GraphAppended adds nodes in order, each the child of the one before, the first below the leaf.
+// GraphAppended adds nodes in order: the first below the leaf, each other below the one before.
 type GraphAppended struct {
 	Nodes  []NewNode `msgpack:"n"`
 	Key    string    `msgpack:"k,omitempty"` // idempotency key of the request
-	Digest string    `msgpack:"d,omitempty"` // of the request that has the key, by earlier versions; see [Commit]
+	Digest string    `msgpack:"d,omitempty"` // digest of the request with this key, from earlier versions; see [Commit]
 }
 
 // Validate implements [Payload].
@@ -268,19 +268,19 @@ func (p *GraphAppended) Validate() error {
 	return ValidateNodes(p.Nodes)
 }
 
-// GraphBranched moves the leaf. Nothing is deleted.
+// GraphBranched moves the leaf. It deletes no nodes.
 type GraphBranched struct {
-	Leaf NodeID `msgpack:"l,omitempty"` // empty: before the first node
+	Leaf NodeID `msgpack:"l,omitempty"` // empty means before the first node
 }
 
 // Validate implements [Payload].
 func (p *GraphBranched) Validate() error { return checkID("leaf", string(p.Leaf), false) }
 
-// FrameOpened supersedes the current frame by a new one: a fresh prompt, the same graph.
+// FrameOpened replaces the current frame by a new one: a new prompt over the same graph.
 type FrameOpened struct {
 	Frame  FrameID   `msgpack:"f"`
 	Reason string    `msgpack:"r"`           // "initial", "continue_as", "compaction" or another
-	Keep   NodeID    `msgpack:"k,omitempty"` // nodes of the active path from here on stay visible, after the new frame's own first nodes
+	Keep   NodeID    `msgpack:"k,omitempty"` // nodes of the active path from this one on stay visible, after the new frame's own first nodes
 	Nodes  []NewNode `msgpack:"n,omitempty"` // the frame's first nodes
 }
 

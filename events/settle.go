@@ -7,29 +7,27 @@ import (
 	"iter"
 )
 
-// ErrMoved is what a publish answers when the store says that its last
-// sequence is not the expected one. It is a hint: [Settle] believes it only
-// after the tail was read.
+// ErrMoved is the error of a publish if the store reports another last sequence than the expected one.
+// The report can be wrong, so [Settle] reads the tail before it believes it.
 var ErrMoved = errors.New("wrong last sequence")
 
-// Publication is one try-able publish of a commit, as stores offer it.
+// Publication describes how to publish a commit, as a store implements it.
 type Publication struct {
 	Commit *Commit
-	At     Seq // where the history has to end
-	// Publish tries once. It answers nil, [ErrMoved], [ErrOutcomeUnknown]
-	// (the reply was lost), or an error after which nothing was written.
+	At     Seq // expected last sequence of the history
+	// Publish makes one attempt. Errors: [ErrMoved], [ErrOutcomeUnknown] (the reply was lost), or an error after
+	// which the store is unchanged.
 	Publish func(context.Context) (Seq, error)
-	// Read reads the tail from a sequence on, as the leader has it.
+	// Read reads the tail from a sequence on, from the stream's leader.
 	Read func(context.Context, Seq) iter.Seq2[Entry, error]
-	// Last is the last sequence, as the leader has it.
+	// Last is the last sequence, from the stream's leader.
 	Last func(context.Context) (Seq, error)
-	// Wait pauses before try n, from 1. It returns ctx's error when that ends first.
+	// Wait pauses before attempt n, from 1. It returns ctx's error if ctx ends first.
 	Wait func(ctx context.Context, n int) error
 }
 
-// Settle publishes until the outcome is known and keeps the promises of
-// [Log.Append]: conflict, duplicate, lost reply and unknown outcome are told
-// apart by reading commit ids back, because a store's answers alone do not.
+// Settle publishes until the outcome is known, and so implements the promises of [Log.Append]. It reads commit ids
+// back from the tail, because a store's replies do not tell conflict, duplicate and lost reply apart.
 func Settle(ctx context.Context, p Publication) (Seq, error) {
 	for try := 1; ; try++ {
 		seq, err := p.Publish(ctx)
@@ -43,25 +41,24 @@ func Settle(ctx context.Context, p Publication) (Seq, error) {
 		if _, conflict := errors.AsType[*ConflictError](backErr); conflict || seq != 0 || errors.Is(err, ErrMoved) && p.gone(backErr) {
 			return seq, backErr
 		}
-		// The tail does not hold it: a spurious refusal, or a publish that never
-		// arrived, or the tail could not be read. The same publish is safe again.
+		// The tail does not contain the commit: the refusal was wrong, the publish never arrived, or the tail was
+		// unreadable. In all three cases the same publish is safe to repeat.
 		if waitErr := p.Wait(ctx, try); waitErr != nil {
 			return 0, fmt.Errorf("append to %s: %w: %w", p.Commit.Session, ErrOutcomeUnknown, errors.Join(waitErr, err, backErr))
 		}
 	}
 }
 
-// gone reports whether there is no history to append to, and will be none by
-// waiting. One that is to begin with this commit may not be there yet.
+// gone reports whether the history does not exist and cannot appear later. A history that this commit creates may
+// still appear.
 func (p Publication) gone(err error) bool {
 	_, erased := errors.AsType[*ErasedError](err)
 	return erased || errors.Is(err, ErrNoSession) && p.At > 0
 }
 
-// readBack looks for the commit in the tail. It returns its sequence, or a
-// [ConflictError] where another commit took its place, or 0 and nil where it is not there.
-// Where the store refused the append and there is no tail, the history may
-// be shorter than the caller believes, and then trying again would never end.
+// readBack searches the tail for the commit. It returns the commit's sequence, a [ConflictError] if another commit
+// has that sequence, or 0 and nil if the tail is empty. If the store refused the append and the tail is empty, the
+// history may be shorter than At. Then a retry would never end, so the last sequence decides.
 func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
 	last := p.At
 	for entry, err := range p.Read(ctx, p.At+1) {
@@ -82,7 +79,7 @@ func (p Publication) readBack(ctx context.Context, refused bool) (Seq, error) {
 	}
 	var err error
 	if conflict.Last, err = p.Last(ctx); err != nil || conflict.Last >= p.At {
-		return 0, err // what came meanwhile may be the commit itself: it is read the next time
+		return 0, err // a commit that arrived meanwhile may be this one: the next attempt reads it
 	}
 	return 0, conflict
 }

@@ -12,17 +12,17 @@ import (
 
 var errRead = errors.New("read failed")
 
-// store answers publishes and reads from a script, one step a try.
+// store replies to publishes and reads from a script, one step per attempt.
 type store struct {
 	steps []settleStep
 	try   int
 }
 
 type settleStep struct {
-	seq     events.Seq // of the publish
-	err     error      // of the publish
-	tail    string     // ids of the commits after the expected one, a letter each
-	readErr error      // after the tail
+	seq     events.Seq // result of the publish
+	err     error      // error of the publish
+	tail    string     // ids of the commits after the expected one, one letter each
+	readErr error      // error after the tail
 	last    events.Seq
 }
 

@@ -2,17 +2,17 @@ package events
 
 import "fmt"
 
-// Bounds of what a task carries.
+// Limits of a task.
 const (
 	MaxTaskID        = 48       // bytes of a [TaskID]
-	MaxTaskArgsBytes = 16 << 10 // of a runner's arguments; larger ones belong in a blob
+	MaxTaskArgsBytes = 16 << 10 // arguments of a runner; larger ones are stored as a blob
 	MaxTaskText      = 4000     // bytes of a summary, a reason or a progress message
 )
 
-// TaskKind says what sort of work a task is (host specification 7.3).
+// TaskKind is the type of a task.
 type TaskKind string
 
-// The kinds of tasks. The zero value is other.
+// Kinds of tasks. The zero value is other.
 const (
 	TaskOther    TaskKind = ""
 	TaskMonitor  TaskKind = "monitor"
@@ -21,10 +21,10 @@ const (
 	TaskTool     TaskKind = "tool"
 )
 
-// TaskState is where a task is in its life.
+// TaskState is the state of a task.
 type TaskState string
 
-// The states. The zero value is pending.
+// States of a task. The zero value is pending.
 const (
 	TaskPending    TaskState = ""
 	TaskRunning    TaskState = "running"
@@ -35,65 +35,65 @@ const (
 	TaskCancelled  TaskState = "cancelled"
 )
 
-// Terminal reports whether nothing changes the state any more.
+// Terminal reports whether the state is final.
 func (s TaskState) Terminal() bool {
 	return s == TaskCompleted || s == TaskFailed || s == TaskCancelled
 }
 
-// CancelPolicy says how a task is stopped.
+// CancelPolicy is how a task stops.
 type CancelPolicy string
 
-// The policies. The zero value is cooperative.
+// Policies. The zero value is cooperative.
 const (
-	// CancelCooperative lets a task that is asked to stop say how it ended. A cancel ends it at once.
+	// CancelCooperative lets a task that is requested to stop report its own end. A cancel ends it at once.
 	CancelCooperative CancelPolicy = ""
-	// CancelAbortLocal ends a task at once that is cancelled or asked to stop.
+	// CancelAbortLocal ends a task at once after a cancel or a stop request.
 	CancelAbortLocal CancelPolicy = "abort_local"
-	// CancelExternal leaves the end of a task that no node runs to the program that runs it: a cancel asks it to stop.
+	// CancelExternal is for a task that a program outside runs: a cancel only requests that it stops.
 	CancelExternal CancelPolicy = "external"
 )
 
-// ClosePolicy says what becomes of a task when its session closes. Monitors and the
-// calls of turns end with their session, whatever theirs is.
+// ClosePolicy decides about a live task of a session that closes. Monitors and calls of turns always end with their
+// session.
 type ClosePolicy string
 
-// The policies. The zero value is keep.
+// Policies. The zero value is keep.
 const (
-	CloseKeep     ClosePolicy = ""         // it goes on to its end
+	CloseKeep     ClosePolicy = ""         // it continues to its end
 	CloseCancel   ClosePolicy = "cancel"   // it is cancelled
-	CloseTransfer ClosePolicy = "transfer" // it becomes the parent session's; cancelled, where there is none that takes it
+	CloseTransfer ClosePolicy = "transfer" // it moves to the parent session; cancelled if no parent accepts it
 )
 
-// RestartPolicy says what becomes of a task whose worker died.
+// RestartPolicy decides about a task whose worker died.
 type RestartPolicy string
 
-// The policies. The zero value ends the task as failed, with the evidence.
+// Policies. The zero value ends the task as failed, with the evidence.
 const (
 	RestartNever  RestartPolicy = ""
 	RestartAlways RestartPolicy = "restart" // another worker runs it again
 )
 
-// TaskRegistered puts a task in the session's registry. It replaces an ended
-// one of the same id, and the copy of one that is being transferred.
+// TaskRegistered adds a task to the session's registry. It replaces an ended task of the same id, and an existing
+// copy of a task in transfer.
 type TaskRegistered struct {
 	Task     TaskID        `msgpack:"t"`
 	Of       TaskKind      `msgpack:"k,omitempty"`
-	Producer string        `msgpack:"p,omitempty"` // who asked for it
-	Child    SessionID     `msgpack:"c,omitempty"` // session that does the work, of subagents
+	Producer string        `msgpack:"p,omitempty"` // caller that requested it
+	Child    SessionID     `msgpack:"c,omitempty"` // of subagents: session that does the work
 	Parent   TaskID        `msgpack:"a,omitempty"`
 	Cancel   CancelPolicy  `msgpack:"x,omitempty"`
 	Close    ClosePolicy   `msgpack:"l,omitempty"`
 	Restart  RestartPolicy `msgpack:"r,omitempty"`
-	Runner   string        `msgpack:"n,omitempty"` // what any worker runs it with; empty: a closure of Worker, or somebody outside
+	Runner   string        `msgpack:"n,omitempty"` // name of the runner for any worker; empty for a function of Worker, or for a program outside
 	Args     []byte        `msgpack:"j,omitempty"` // JSON for the runner
-	Worker   WorkerID      `msgpack:"w,omitempty"` // who runs it from the start
-	State    TaskState     `msgpack:"s,omitempty"` // it begins in
-	From     SessionID     `msgpack:"f,omitempty"` // where it was transferred from
-	Attempt  int64         `msgpack:"e,omitempty"` // of a transferred one
-	Created  Millis        `msgpack:"d,omitempty"` // of a transferred one: when it was first registered
-	Summary  string        `msgpack:"y,omitempty"` // of a transferred one that has ended
+	Worker   WorkerID      `msgpack:"w,omitempty"` // worker that runs it from the start
+	State    TaskState     `msgpack:"s,omitempty"` // initial state
+	From     SessionID     `msgpack:"f,omitempty"` // session of origin, if transferred
+	Attempt  int64         `msgpack:"e,omitempty"` // if transferred
+	Created  Millis        `msgpack:"d,omitempty"` // if transferred: time of the first registration
+	Summary  string        `msgpack:"y,omitempty"` // if transferred after its end
 
-	Trace TraceParent `msgpack:"tp,omitempty"` // the span that it was registered under
+	Trace TraceParent `msgpack:"tp,omitempty"` // client's span of the registration
 }
 
 // Validate implements [Payload].
@@ -159,11 +159,11 @@ func (s TaskState) known() bool {
 	return false
 }
 
-// TaskStarted is a worker's claim of the task's run. There is no other lease.
+// TaskStarted is a worker's claim of a task's run. There is no other lease.
 type TaskStarted struct {
 	Task    TaskID   `msgpack:"t"`
 	Worker  WorkerID `msgpack:"w"`
-	Attempt int64    `msgpack:"a"` // from 1, one more at each takeover
+	Attempt int64    `msgpack:"a"` // from 1, increases with each takeover
 }
 
 // Validate implements [Payload].
@@ -191,7 +191,7 @@ func (p *TaskStateChanged) Validate() error {
 	return checkTask(p.Task)
 }
 
-// TaskProgressed is what a live task has to say.
+// TaskProgressed is a progress message of a live task.
 type TaskProgressed struct {
 	Task    TaskID `msgpack:"t"`
 	Message string `msgpack:"m"`
@@ -205,7 +205,7 @@ func (p *TaskProgressed) Validate() error {
 	return checkText("message", p.Message)
 }
 
-// TaskCancelRequested asks a live task to stop. The first one wins.
+// TaskCancelRequested requests that a live task stops. The first request wins.
 type TaskCancelRequested struct {
 	Task   TaskID `msgpack:"t"`
 	Reason string `msgpack:"r,omitempty"`
@@ -219,8 +219,8 @@ func (p *TaskCancelRequested) Validate() error {
 	return checkText("reason", p.Reason)
 }
 
-// TaskHidden says, in the commit that registers a task, that it is never listed and cannot be cancelled.
-// The session's registry forgets it once it has completed.
+// TaskHidden marks the task that the same commit registers: lists do not show it, and it cannot be cancelled.
+// The registry removes it when it completes.
 type TaskHidden struct {
 	Task  TaskID `msgpack:"t"`
 	Label string `msgpack:"l,omitempty"` // for people
@@ -234,7 +234,7 @@ func (p *TaskHidden) Validate() error {
 	return checkText("label", p.Label)
 }
 
-// TaskPassedOn says that the cancel of a task has reached the session that does its work.
+// TaskPassedOn records that the cancel of a task reached the session that does its work.
 type TaskPassedOn struct {
 	Task TaskID `msgpack:"t"`
 }
@@ -260,7 +260,7 @@ func (p *TaskEnded) Validate() error {
 	return checkText("summary", p.Summary)
 }
 
-// TaskRemoved takes a task out of the registry. It goes on, unheard.
+// TaskRemoved removes a task from the registry. Its work continues, and its later events are ignored.
 type TaskRemoved struct {
 	Task TaskID `msgpack:"t"`
 }
@@ -268,7 +268,7 @@ type TaskRemoved struct {
 // Validate implements [Payload].
 func (p *TaskRemoved) Validate() error { return checkTask(p.Task) }
 
-// TaskTransferred says that tasks go on in another session, which has registered them before.
+// TaskTransferred records that tasks moved to another session, which has registered them.
 type TaskTransferred struct {
 	Tasks []TaskID  `msgpack:"t"`
 	To    SessionID `msgpack:"o"`
@@ -289,8 +289,8 @@ func checkMoved(tasks []TaskID, to SessionID) error {
 	return CheckToken("to", to)
 }
 
-// TaskLeaving says, in the commit that closes a session, that tasks are to become another session's. A live one that is
-// neither transferred nor stayed owes that.
+// TaskLeaving records, in the commit that closes a session, that tasks must move to another session. Each live one
+// must become transferred or stayed.
 type TaskLeaving struct {
 	Tasks []TaskID  `msgpack:"t"`
 	To    SessionID `msgpack:"o"`
@@ -299,7 +299,7 @@ type TaskLeaving struct {
 // Validate implements [Payload].
 func (p *TaskLeaving) Validate() error { return checkMoved(p.Tasks, p.To) }
 
-// TaskStayed says that a task which was to become another session's stays where it is, as that does not take it.
+// TaskStayed records that a task which had to move to another session stays, because that session does not accept it.
 type TaskStayed struct {
 	Task TaskID `msgpack:"t"`
 }

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Effects is what a tool declares that running it does to the world.
+// Effects declares the side effects of a tool.
 type Effects string
 
-// The declarations. The zero value is the careful one.
+// Side effects. The zero value is the most restrictive one.
 const (
 	EffectsNonIdempotent Effects = ""           // runs at most once
 	EffectsIdempotent    Effects = "idempotent" // may run again with the same idempotency key
-	EffectsNone          Effects = "none"       // reads only
+	EffectsNone          Effects = "none"       // read-only
 )
 
-// Repeatable reports whether a call whose result was not recorded may run again.
+// Repeatable reports whether a call without a recorded result may run again.
 func (e Effects) Repeatable() bool { return e == EffectsIdempotent || e == EffectsNone }
 
-// Availability is how far a tool is offered (host specification 6.2), in rising order.
+// Availability is how visible and usable a tool is, in rising order.
 type Availability string
 
-// The levels. The zero value is showcased, the default of a manifest.
+// Levels of availability. The zero value is showcased, the default of a declaration.
 const (
 	AvailOff        Availability = "off"
 	AvailSearchable Availability = "searchable"
@@ -36,26 +36,26 @@ type ToolEntry struct {
 	Description  string       `msgpack:"d,omitempty"`
 	Schema       []byte       `msgpack:"s,omitempty"` // JSON schema of the arguments
 	Effects      Effects      `msgpack:"e,omitempty"`
-	Source       string       `msgpack:"o,omitempty"` // who provides it
-	Availability Availability `msgpack:"a,omitempty"` // as its provider declares it
-	Override     Override     `msgpack:"v,omitempty"` // as a host set it
-	Orphan       bool         `msgpack:"x,omitempty"` // no source offers it now; the override waits for its return
-	Serial       bool         `msgpack:"l,omitempty"` // runs alone, after the others of its reply
+	Source       string       `msgpack:"o,omitempty"` // name of the provider
+	Availability Availability `msgpack:"a,omitempty"` // as the provider declares it
+	Override     Override     `msgpack:"v,omitempty"` // set by a host
+	Orphan       bool         `msgpack:"x,omitempty"` // no source offers it now; Override is kept until a source offers it again
+	Serial       bool         `msgpack:"l,omitempty"` // runs alone, after the other calls of its reply
 
-	Namespace string   `msgpack:"p,omitempty"` // that it is found under, with others
-	Aliases   []string `msgpack:"i,omitempty"` // other words that it is found by; it is called by its name alone
-	Output    []byte   `msgpack:"u,omitempty"` // JSON schema of what it returns, where that is JSON
-	Examples  [][]byte `msgpack:"t,omitempty"` // arguments of calls, JSON each
+	Namespace string   `msgpack:"p,omitempty"` // groups the tool with others in searches
+	Aliases   []string `msgpack:"i,omitempty"` // more words that searches match; calls use Name only
+	Output    []byte   `msgpack:"u,omitempty"` // JSON schema of results that are JSON
+	Examples  [][]byte `msgpack:"t,omitempty"` // example arguments, JSON each
 }
 
-// Limits of what a tool says about itself.
+// Limits of a tool's description.
 const (
 	MaxAliases      = 16
 	MaxExamples     = 8
 	MaxExampleBytes = 4 << 10 // of each
 )
 
-// Override is a host's own choice of availability: empty for none, else one of the levels, "showcased" spelled out.
+// Override is the availability that a host sets. Empty means none; "showcased" is spelled out.
 type Override string
 
 // Overridden is the override that sets a level.
@@ -66,7 +66,7 @@ func Overridden(a Availability) Override {
 	return Override(a)
 }
 
-// Level is the level that an override sets; off where it is empty.
+// Level is the level that an override sets. For an empty override it is off.
 func (o Override) Level() Availability {
 	switch o {
 	case "":
@@ -85,7 +85,7 @@ func (o Override) validate(field string) error {
 	return invalid(field, fmt.Sprintf("unknown %q", o))
 }
 
-// Effective is the level that counts.
+// Effective is the level after override.
 func (t *ToolEntry) Effective() Availability {
 	switch {
 	case t.Orphan:
@@ -96,7 +96,7 @@ func (t *ToolEntry) Effective() Availability {
 	return t.Override.Level()
 }
 
-// Rank orders levels: 0 for off to 3 for showcased.
+// Rank orders levels from 0 for off to 3 for showcased.
 func (a Availability) Rank() int {
 	switch a {
 	case AvailOff:
@@ -113,7 +113,7 @@ func (a Availability) Rank() int {
 // Callable reports whether the model may call the tool.
 func (t *ToolEntry) Callable() bool { return t.Effective().Rank() >= AvailCallable.Rank() }
 
-// SameOffer reports whether two entries are the same but for the overrides that hosts set.
+// SameOffer reports whether two entries are equal except for their overrides.
 func SameOffer(x, y ToolEntry) bool {
 	return x.Name == y.Name && x.Description == y.Description && string(x.Schema) == string(y.Schema) &&
 		x.Effects == y.Effects && x.Source == y.Source && x.Availability == y.Availability && x.Orphan == y.Orphan && x.Serial == y.Serial &&
@@ -123,7 +123,7 @@ func SameOffer(x, y ToolEntry) bool {
 
 // ToolStateApplied replaces the tool catalogue.
 type ToolStateApplied struct {
-	Generation int64       `msgpack:"g"` // one more than before
+	Generation int64       `msgpack:"g"` // previous generation + 1
 	Tools      []ToolEntry `msgpack:"t"` // sorted by name
 }
 
@@ -185,10 +185,10 @@ func validateEffects(e Effects) error {
 	return invalid("effects", fmt.Sprintf("unknown %q", e))
 }
 
-// ToolCalled is recorded before calls start together of which at least one is non-idempotent.
+// ToolCalled is recorded before the start of a group of calls that contains non-idempotent ones.
 type ToolCalled struct {
 	Iteration int64   `msgpack:"n"`
-	Calls     []int64 `msgpack:"c"` // positions of the non-idempotent ones among the reply's tool calls, ascending
+	Calls     []int64 `msgpack:"c"` // indices of the non-idempotent calls among the reply's tool calls, ascending
 }
 
 // Validate implements [Payload].
@@ -209,40 +209,40 @@ func validateCalls(iteration int64, calls []int64) error {
 	return nil
 }
 
-// Control is what a successful result asks of the turn.
+// Control is the effect of a successful result on the turn.
 type Control string
 
-// The controls (host specification 3.4). The zero value lets the turn go on.
+// Values of Control. The zero value lets the turn continue.
 const (
 	ControlNone   Control = ""
 	ControlFinish Control = "finish" // the turn ends with the result's text as its value
 	ControlFail   Control = "fail"   // the turn stops with the result's text as its error
-	ControlSubmit Control = "submit" // as finish, by the code of a protocol: its value is the turn's own
-	ControlSwitch Control = "switch" // the turn ends and a follow-on turn begins in a new frame, see [FrameSwitch]
+	ControlSubmit Control = "submit" // as finish, from a protocol's code
+	ControlSwitch Control = "switch" // the turn ends, and a follow-on turn starts in a new frame, see [FrameSwitch]
 )
 
-// ToolResult is what one call came to.
+// ToolResult is the result of one call.
 type ToolResult struct {
-	Call        int64       `msgpack:"c"` // position among the reply's tool calls
+	Call        int64       `msgpack:"c"` // index among the reply's tool calls
 	Outcome     Outcome     `msgpack:"o,omitempty"`
-	Text        string      `msgpack:"x,omitempty"` // what the model reads
-	Blob        BlobRef     `msgpack:"b,omitempty"` // instead of Text when above the inline cap
-	Class       string      `msgpack:"l,omitempty"` // of failures (host specification 6.6)
-	Code        string      `msgpack:"d,omitempty"` // of failures
-	Attempts    int64       `msgpack:"a,omitempty"` // tries it took; 0 means one
+	Text        string      `msgpack:"x,omitempty"` // text for the model
+	Blob        BlobRef     `msgpack:"b,omitempty"` // replaces Text above the inline limit
+	Class       string      `msgpack:"l,omitempty"` // of a failure: its class, as package plugin lists them
+	Code        string      `msgpack:"d,omitempty"` // of a failure
+	Attempts    int64       `msgpack:"a,omitempty"` // number of attempts; 0 means one
 	Millis      int64       `msgpack:"t,omitempty"` // duration
 	Attachments []Part      `msgpack:"p,omitempty"`
-	Control     Control     `msgpack:"f,omitempty"` // of successful results
-	Switch      FrameSwitch `msgpack:"w,omitempty"` // of ControlSwitch
-	Full        string      `msgpack:"u,omitempty"` // the whole output, where a projector lets the model read another text
-	FullBlob    BlobRef     `msgpack:"v,omitempty"` // instead of Full when above the inline cap
+	Control     Control     `msgpack:"f,omitempty"` // of a success
+	Switch      FrameSwitch `msgpack:"w,omitempty"` // for ControlSwitch
+	Full        string      `msgpack:"u,omitempty"` // the whole output, if a projector gives the model another text
+	FullBlob    BlobRef     `msgpack:"v,omitempty"` // replaces Full above the inline limit
 }
 
-// ToolReturned records the results that finished together, in call order.
+// ToolReturned records the results of calls that finished together, in call order.
 type ToolReturned struct {
 	Iteration int64        `msgpack:"n"`
 	Results   []ToolResult `msgpack:"r"`
-	Message   MessageID    `msgpack:"i,omitempty"` // id of the message of results, where the default is taken
+	Message   MessageID    `msgpack:"i,omitempty"` // id of the message of results; empty takes the default
 }
 
 // Validate implements [Payload].
@@ -265,7 +265,7 @@ func validateOutcome(o Outcome) error {
 	return invalid("outcome", fmt.Sprintf("unknown %q", o))
 }
 
-// ToolLost says that non-idempotent calls were begun and their fate is unknown. They never run again.
+// ToolLost records that non-idempotent calls started and that their outcome is unknown. They never run again.
 type ToolLost struct {
 	Iteration int64     `msgpack:"n"`
 	Calls     []int64   `msgpack:"c"`

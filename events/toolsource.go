@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// MaxToolSources is how many tool sources a session has at most.
+// MaxToolSources limits the number of a session's tool sources.
 const MaxToolSources = 64
 
-// ToolSourcesApplied replaces the tool sources that a session has beside the
-// tools of its plugins. What a source offers is no part of it: plugins of nodes
-// register sources under their names, and [ToolStateApplied] has the tools.
+// ToolSourcesApplied replaces the tool sources of a session. It has their names only: plugins register sources by
+// name, and [ToolStateApplied] has the tools.
 type ToolSourcesApplied struct {
-	Sources []string `msgpack:"s,omitempty"` // names, in the order in which they were added; of two tools of one name that of the first counts
+	Sources []string `msgpack:"s,omitempty"` // names, in the order of addition; if two sources have a tool of the same name, the first wins
 }
 
 // Validate implements [Payload].

@@ -5,17 +5,17 @@ import (
 	"regexp"
 )
 
-// TraceParent is a span outside the history that what is asked for belongs
-// under, in the form of W3C Trace Context. The zero value is none.
+// TraceParent is the span of a client under which a request runs, in the form of W3C Trace Context. The zero value is
+// none.
 type TraceParent struct {
 	Parent string `msgpack:"p" json:"traceparent,omitempty"`          // 55 characters of version 00: 00-<trace>-<span>-<flags>
 	State  string `msgpack:"s,omitempty" json:"tracestate,omitempty"` // at most [MaxTraceState] bytes of printable ASCII
 }
 
-// MaxTraceState is how long [TraceParent].State may be, in bytes.
+// MaxTraceState limits [TraceParent].State, in bytes.
 const MaxTraceState = 512
 
-// IsZero reports whether there is none.
+// IsZero reports whether there is no span.
 func (t TraceParent) IsZero() bool { return t == TraceParent{} }
 
 var (
@@ -24,7 +24,7 @@ var (
 	traceStateForm  = regexp.MustCompile(`^[ -~]*$`)
 )
 
-// Validate refuses what no header of W3C Trace Context holds, with a [*FieldError]. The zero value passes.
+// Validate refuses values that violate W3C Trace Context, with a [*FieldError]. The zero value is valid.
 func (t TraceParent) Validate() error {
 	if t.IsZero() {
 		return nil

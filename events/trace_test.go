@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestTraceParentIsChecked breaks every byte of a traceparent, and holds the tracestate to its length and characters.
+// TestTraceParentIsChecked changes every byte of a traceparent, and checks length and characters of tracestate.
 func TestTraceParentIsChecked(t *testing.T) {
 	t.Parallel()
 	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

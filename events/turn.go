@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// TurnInput is what a turn begins with.
+// TurnInput is the input of a turn.
 type TurnInput struct {
 	Parts     []Part            `msgpack:"p,omitempty"`
-	Continue  bool              `msgpack:"c,omitempty"` // no user message: the model goes on from the leaf
+	Continue  bool              `msgpack:"c,omitempty"` // no user message: the model continues from the leaf
 	Options   []byte            `msgpack:"o,omitempty"` // JSON: the protocol's turn options, for this turn only
 	Extension Extension         `msgpack:"e,omitempty"` // for the protocol
 	Plugins   map[string]string `msgpack:"g,omitempty"` // JSON for plugins, by plugin id
 
-	Generation Generation `msgpack:"n,omitempty"`
-	Output     OutputForm `msgpack:"f,omitempty"` // of its answer
+	Generation Generation `msgpack:"n,omitempty"` // settings for this turn's replies
+	Output     OutputForm `msgpack:"f,omitempty"` // of the turn's answer
 
-	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, over those of the configuration
+	Layers []PromptLayer `msgpack:"l,omitempty"` // of the prompt's template, after those of the configuration
 }
 
 func (in *TurnInput) validate() error {
@@ -27,25 +27,25 @@ func (in *TurnInput) validate() error {
 	return errors.Join(validateParts(in.Parts), in.Generation.validate("input.generation"), in.Output.validate("input.output"), validateLayers("input.layers", in.Layers))
 }
 
-// Extension is a protocol's own addition to a turn or a session.
+// Extension is an object of a protocol's own format, for a turn or a session.
 type Extension struct {
 	Type string `msgpack:"t"`
 	Body []byte `msgpack:"b,omitempty"` // JSON
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether there is no extension.
 func (e Extension) IsZero() bool { return e.Type == "" && len(e.Body) == 0 }
 
-// TurnRequested puts a turn in the session's order.
+// TurnRequested adds a turn to the session's queue.
 type TurnRequested struct {
 	Input    TurnInput `msgpack:"i"`
-	Root     TurnID    `msgpack:"r,omitempty"` // of a follow-on after a frame switch: the turn that a host asked for
-	Switches int64     `msgpack:"s,omitempty"` // likewise: how many switches led here; such a turn goes before all that wait
-	Busy     WhenBusy  `msgpack:"b,omitempty"` // what was asked for in case that another turn runs or waits, as one does; empty: to wait
-	Behind   TurnID    `msgpack:"h,omitempty"` // likewise: that one
-	Callers  []string  `msgpack:"c,omitempty"` // on whose behalf, as doors authenticated them; none: of nobody in particular
+	Root     TurnID    `msgpack:"r,omitempty"` // of a follow-on turn after a frame switch: the turn that a host requested
+	Switches int64     `msgpack:"s,omitempty"` // of a follow-on turn: number of switches since Root; it runs before all waiting turns
+	Busy     WhenBusy  `msgpack:"b,omitempty"` // policy of the request, if another turn runs or waits; empty means to wait
+	Behind   TurnID    `msgpack:"h,omitempty"` // with Busy: that other turn
+	Callers  []string  `msgpack:"c,omitempty"` // authenticated callers on whose behalf the turn runs; empty for none
 
-	Trace TraceParent `msgpack:"t,omitempty"` // the client's span that the turn belongs under
+	Trace TraceParent `msgpack:"t,omitempty"` // the client's span of the request
 }
 
 // Validate implements [Payload].
@@ -83,11 +83,11 @@ func validateCallers(list []string) error {
 
 // TurnStarted is a worker's claim of the turn. There is no other lease.
 type TurnStarted struct {
-	Attempt int64       `msgpack:"a"` // from 1, one more at each takeover
+	Attempt int64       `msgpack:"a"` // from 1, increases with each takeover
 	Worker  WorkerID    `msgpack:"w"`
-	Job     TurnID      `msgpack:"j,omitempty"` // of earlier versions, whose queue held commands: the command that the worker held
-	Message MessageID   `msgpack:"m,omitempty"` // id of the user message, where the default is taken
-	Points  []HookPoint `msgpack:"p,omitempty"` // where the session's plugins want to be asked, as the worker knows them
+	Job     TurnID      `msgpack:"j,omitempty"` // of earlier versions, whose queue had commands: the worker's command
+	Message MessageID   `msgpack:"m,omitempty"` // id of the user message; empty takes the default
+	Points  []HookPoint `msgpack:"p,omitempty"` // points at which the session's plugins have hooks, as this worker knows them
 }
 
 // Validate implements [Payload].
@@ -111,8 +111,8 @@ func (p *TurnStarted) Validate() error {
 	return CheckToken("worker", p.Worker)
 }
 
-// TurnReleased says that a worker that stops has let the turn go. The next
-// attempt follows at once, and this one does not count as a failed one.
+// TurnReleased records that a stopping worker gives the turn up. The next attempt follows at once, and this one does
+// not count as failed.
 type TurnReleased struct {
 	Worker WorkerID `msgpack:"w"`
 }
@@ -120,32 +120,32 @@ type TurnReleased struct {
 // Validate implements [Payload].
 func (p *TurnReleased) Validate() error { return CheckToken("worker", p.Worker) }
 
-// TurnAnnounced says, in the commit that ends a turn, that the session's plugins are to be
-// told of that end. [TurnTold] answers it.
+// TurnAnnounced records, in the commit that ends a turn, that plugins must be notified of this end. [TurnTold]
+// completes it.
 type TurnAnnounced struct {
-	Worker WorkerID `msgpack:"w"` // that is about to tell them
+	Worker WorkerID `msgpack:"w"` // worker that starts the notification
 }
 
 // Validate implements [Payload].
 func (p *TurnAnnounced) Validate() error { return CheckToken("worker", p.Worker) }
 
-// TurnTold says that the session's plugins were told of the turn's end.
+// TurnTold records that the session's plugins were notified of the turn's end.
 type TurnTold struct {
-	Worker WorkerID `msgpack:"w"` // that told them
+	Worker WorkerID `msgpack:"w"` // worker that notified them
 }
 
 // Validate implements [Payload].
 func (p *TurnTold) Validate() error { return CheckToken("worker", p.Worker) }
 
-// TurnScheduled accepts a turn whose request is to be recorded at a time.
+// TurnScheduled accepts a turn that is requested at a later time.
 type TurnScheduled struct {
 	Input TurnInput `msgpack:"i"`
-	At    Millis    `msgpack:"t"`           // UTC; above 0
-	Busy  WhenBusy  `msgpack:"b,omitempty"` // the policy that counts then
+	At    Millis    `msgpack:"t"`           // UTC, above 0
+	Busy  WhenBusy  `msgpack:"b,omitempty"` // policy for the request
 
-	Callers []string `msgpack:"c,omitempty"` // as of the request
+	Callers []string `msgpack:"c,omitempty"` // as in [TurnRequested]
 
-	Trace TraceParent `msgpack:"r,omitempty"` // likewise
+	Trace TraceParent `msgpack:"r,omitempty"` // as in [TurnRequested]
 }
 
 // Validate implements [Payload].
@@ -153,7 +153,7 @@ func (p *TurnScheduled) Validate() error {
 	return errors.Join(validateTime("at", p.At), p.Input.validate(), p.Busy.Check(p.Input), validateCallers(p.Callers), p.Trace.Validate())
 }
 
-// maxYear bounds times that are set: RFC 3339, in which servers are told of them, has no later one.
+// maxYear is the last year of RFC 3339, in which servers receive times.
 const maxYear = 9999
 
 func validateTime(field string, at Millis) error {
@@ -163,7 +163,7 @@ func validateTime(field string, at Millis) error {
 	return nil
 }
 
-// TurnCancelRequested is the evidence of a cancel. The first one wins.
+// TurnCancelRequested records the request to cancel a turn. The first one wins.
 type TurnCancelRequested struct {
 	Request string `msgpack:"r"` // id of the request
 	Origin  string `msgpack:"o,omitempty"`
@@ -176,29 +176,29 @@ func (p *TurnCancelRequested) Validate() error { return checkID("request", p.Req
 // TurnEnd is how a turn ended.
 type TurnEnd string
 
-// The ends (host specification 3.7). Finished ones first, then the stopped ones.
+// Ends of a turn: finished ones first, then stopped ones.
 const (
-	EndFinished      TurnEnd = "finished"        // by the model's answer
-	EndToolValue     TurnEnd = "tool_value"      // by a tool's value, see [ControlFinish]
-	EndSubmitted     TurnEnd = "submitted_value" // by an answer of the form that was asked for, or the value that a protocol's code submitted, see [ControlSubmit]
-	EndSwitched      TurnEnd = "frame_switch"    // a follow-on turn goes on in a new frame
+	EndFinished      TurnEnd = "finished"        // with the model's answer
+	EndToolValue     TurnEnd = "tool_value"      // with a tool's value, see [ControlFinish]
+	EndSubmitted     TurnEnd = "submitted_value" // with an answer of the requested form, or with the value that a protocol's code submitted, see [ControlSubmit]
+	EndSwitched      TurnEnd = "frame_switch"    // a follow-on turn continues in a new frame
 	EndCancelled     TurnEnd = "cancelled"
 	EndIncomplete    TurnEnd = "incomplete"
 	EndInvalidInput  TurnEnd = "invalid_input"
 	EndMaxTurns      TurnEnd = "max_turns"
 	EndProviderError TurnEnd = "provider_error"
 	EndRuntimeError  TurnEnd = "runtime_error"
-	EndToolError     TurnEnd = "tool_error" // by a tool, see [ControlFail]
+	EndToolError     TurnEnd = "tool_error" // with a tool's error, see [ControlFail]
 	EndPluginAbort   TurnEnd = "plugin_abort"
-	EndFailed        TurnEnd = "failed" // the pipeline around the turn failed: nothing that the turn came to counts
+	EndFailed        TurnEnd = "failed" // the pipeline around the turn failed: the turn has no result
 
-	// Of turns that did not start, see [TurnDiverted].
+	// Ends of turns that did not start, see [TurnDiverted].
 	EndRejected TurnEnd = "rejected" // another turn ran
-	EndInjected TurnEnd = "injected" // another turn took its message in
-	EndBranched TurnEnd = "branched" // it goes on in another session
+	EndInjected TurnEnd = "injected" // another turn took the message
+	EndBranched TurnEnd = "branched" // it runs in another session
 )
 
-// Stopped reports whether the turn ended otherwise than by an answer.
+// Stopped reports whether the turn ended without an answer.
 func (e TurnEnd) Stopped() bool {
 	switch e {
 	case EndFinished, EndToolValue, EndSubmitted, EndSwitched:
@@ -209,40 +209,40 @@ func (e TurnEnd) Stopped() bool {
 	return true
 }
 
-// MaxSwitches is how often one turn may go on in another frame (host specification 1.7).
+// MaxSwitches limits how often one turn may continue in another frame.
 const MaxSwitches = 16
 
-// FrameSwitch ends a turn and begins a follow-on in a new frame.
+// FrameSwitch ends a turn and starts a follow-on turn in a new frame.
 type FrameSwitch struct {
 	Frame FrameID   `msgpack:"f"`
-	Task  string    `msgpack:"t"`           // the follow-on's input
+	Task  string    `msgpack:"t"`           // input of the follow-on turn
 	Nodes []NewNode `msgpack:"n,omitempty"` // the frame's first nodes
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether there is no switch.
 func (s FrameSwitch) IsZero() bool { return s.Frame == "" && s.Task == "" && len(s.Nodes) == 0 }
 
-// Issue is an error as a turn records it.
+// Issue is a recorded error of a turn.
 type Issue struct {
 	Kind    string `msgpack:"k"`           // "provider", "input_validation", "runtime"
 	Code    string `msgpack:"c,omitempty"` // machine-readable
 	Message string `msgpack:"m,omitempty"` // at most 4000 characters
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether there is no error.
 func (i Issue) IsZero() bool { return i == Issue{} }
 
-// TurnCompleted ends a turn. It lands in one commit with what made it end.
+// TurnCompleted ends a turn. Its commit also has the event that caused the end.
 type TurnCompleted struct {
 	End    TurnEnd     `msgpack:"e"`
 	Issue  Issue       `msgpack:"i,omitempty"`
-	Tool   string      `msgpack:"t,omitempty"` // of tool_value and tool_error: whose result it was
-	Call   int64       `msgpack:"c,omitempty"` // likewise, its position among the reply's tool calls
-	Notice MessageID   `msgpack:"n,omitempty"` // system message that tells of the turn limit, where one was added
-	Switch FrameSwitch `msgpack:"w,omitempty"` // of frame_switch
+	Tool   string      `msgpack:"t,omitempty"` // of tool_value and tool_error: tool of the result
+	Call   int64       `msgpack:"c,omitempty"` // likewise: index among the reply's tool calls
+	Notice MessageID   `msgpack:"n,omitempty"` // system message about the turn limit, if one was added
+	Switch FrameSwitch `msgpack:"w,omitempty"` // for frame_switch
 }
 
-// IsZero reports whether it says nothing.
+// IsZero reports whether the turn has not ended.
 func (p TurnCompleted) IsZero() bool { return p.End == "" }
 
 // Validate implements [Payload].
@@ -265,16 +265,16 @@ func (p *TurnCompleted) Validate() error {
 	return invalid("end", fmt.Sprintf("unknown %q", p.End))
 }
 
-// PromptRef says which prompt a reply answers, so that the fold can rebuild it.
+// PromptRef identifies the prompt of a reply, so that the fold can rebuild it.
 type PromptRef struct {
 	Digest  string  `msgpack:"d"` // hex sha256, see projector.Prompt
 	Leaf    NodeID  `msgpack:"l,omitempty"`
-	Frame   FrameID `msgpack:"f,omitempty"` // empty: the initial frame
-	Catalog int64   `msgpack:"c,omitempty"` // tool catalogue generation
+	Frame   FrameID `msgpack:"f,omitempty"` // empty for the initial frame
+	Catalog int64   `msgpack:"c,omitempty"` // generation of the tool catalogue
 	Config  Seq     `msgpack:"s,omitempty"` // sequence of the last configuration change
 }
 
-// ModelReplied is a recorded model reply. It is never asked for again.
+// ModelReplied is a recorded model reply. The model call is never repeated.
 type ModelReplied struct {
 	Iteration int64      `msgpack:"n"`
 	Prompt    PromptRef  `msgpack:"p"`
@@ -283,30 +283,30 @@ type ModelReplied struct {
 	Usage     Usage      `msgpack:"u,omitempty"`
 	Provider  string     `msgpack:"v,omitempty"`
 	Model     string     `msgpack:"m,omitempty"`
-	Attempts  int64      `msgpack:"a,omitempty"` // tries it took; 0 means one
+	Attempts  int64      `msgpack:"a,omitempty"` // number of attempts; 0 means one
 	Millis    int64      `msgpack:"t,omitempty"` // duration of the call
-	Detail    string     `msgpack:"d,omitempty"` // the provider's own words on a bad stop
-	Message   MessageID  `msgpack:"i,omitempty"` // id of the message, where the default is taken
-	Shown     []Part     `msgpack:"h,omitempty"` // text that users see in place of what the model said, where a plugin projects that
-	Fault     string     `msgpack:"f,omitempty"` // why the reply is no answer of the form that the turn asks for; at most 4000 characters
+	Detail    string     `msgpack:"d,omitempty"` // the provider's message about an abnormal stop
+	Message   MessageID  `msgpack:"i,omitempty"` // id of the message; empty takes the default
+	Shown     []Part     `msgpack:"h,omitempty"` // text for users in place of the model's, if a plugin projects prose
+	Fault     string     `msgpack:"f,omitempty"` // why the reply does not have the form that the turn requires; at most 4000 characters
 
-	Failed []FailedTry `msgpack:"r,omitempty"` // the tries before the one that brought it, oldest first; of many the last [MaxFailedTries]
-	Spent  Usage       `msgpack:"w,omitempty"` // on all those tries, as far as the provider told
+	Failed []FailedTry `msgpack:"r,omitempty"` // failed attempts before the reply, oldest first; at most the last [MaxFailedTries]
+	Spent  Usage       `msgpack:"w,omitempty"` // usage of the failed attempts, as far as the provider reported it
 }
 
-// Cost is what the reply and the tries before it have used.
+// Cost is the usage of the reply and of the failed attempts.
 func (p *ModelReplied) Cost() Usage { return p.Usage.Add(p.Spent) }
 
-// MaxFailedTries is how many failed tries of a model call are recorded. [ModelReplied.Attempts] counts all.
+// MaxFailedTries limits the recorded failed attempts of a model call. [ModelReplied.Attempts] counts all.
 const MaxFailedTries = 16
 
-// FailedTry is one try of a model call that brought no reply.
+// FailedTry is one attempt of a model call that failed.
 type FailedTry struct {
-	Error   string `msgpack:"k"` // kind of the failure, as package llm names it
+	Error   string `msgpack:"k"` // kind of the failure, as in package llm
 	Code    string `msgpack:"c,omitempty"`
 	Status  int64  `msgpack:"h,omitempty"` // HTTP status
 	Message string `msgpack:"m,omitempty"`
-	Wait    int64  `msgpack:"w,omitempty"` // milliseconds until the next try
+	Wait    int64  `msgpack:"w,omitempty"` // milliseconds until the next attempt
 }
 
 // Validate implements [Payload].
@@ -333,18 +333,17 @@ func (s StopReason) validate(field string) error {
 	return invalid(field, fmt.Sprintf("unknown %q", s))
 }
 
-// ModelInterrupted is what came of a reply that its turn has not: the turn was
-// cancelled while the model spoke, or the call failed. It is evidence, and what
-// it cost counts; neither the conversation nor a prompt has any of it.
+// ModelInterrupted is a partial reply: the turn was cancelled during the model call, or the call failed. Its usage
+// counts. Neither the conversation nor a prompt contains it.
 type ModelInterrupted struct {
 	Iteration int64     `msgpack:"n"`
 	Prompt    PromptRef `msgpack:"p"`
-	Parts     []Part    `msgpack:"x,omitempty"` // text and reasoning of the last attempt, as it was streamed; of very many runs the last are one of each kind
-	Usage     Usage     `msgpack:"u,omitempty"` // of all attempts, as far as the provider told
+	Parts     []Part    `msgpack:"x,omitempty"` // streamed text and reasoning of the last attempt; above the limit, the last parts are one of each kind
+	Usage     Usage     `msgpack:"u,omitempty"` // of all attempts, as far as the provider reported it
 	Provider  string    `msgpack:"v,omitempty"`
 	Model     string    `msgpack:"m,omitempty"`
-	Attempts  int64     `msgpack:"a,omitempty"` // begun; 0 means one
-	Millis    int64     `msgpack:"t,omitempty"` // until it was cut off
+	Attempts  int64     `msgpack:"a,omitempty"` // started attempts; 0 means one
+	Millis    int64     `msgpack:"t,omitempty"` // until the interruption
 }
 
 // Validate implements [Payload].
@@ -360,23 +359,23 @@ func (p *ModelInterrupted) Validate() error {
 	return validateParts(p.Parts)
 }
 
-// ModelFailed is a model call that brought no reply, after all its attempts.
+// ModelFailed is a model call that failed after all its attempts.
 type ModelFailed struct {
 	Iteration int64     `msgpack:"n"`
 	Prompt    PromptRef `msgpack:"p"`
-	Error     string    `msgpack:"k"` // kind of the failure, as package llm names it
+	Error     string    `msgpack:"k"` // kind of the failure, as in package llm
 	Code      string    `msgpack:"c,omitempty"`
 	Status    int64     `msgpack:"h,omitempty"` // HTTP status
 	Message   string    `msgpack:"m,omitempty"`
 	Attempts  int64     `msgpack:"a,omitempty"`
 
 	Provider  string      `msgpack:"v,omitempty"`
-	Model     string      `msgpack:"o,omitempty"` // that was asked for
-	Raw       string      `msgpack:"w,omitempty"` // what the provider sent, without secrets; at most 4000 characters
+	Model     string      `msgpack:"o,omitempty"` // requested model
+	Raw       string      `msgpack:"w,omitempty"` // the provider's response without secrets; at most 4000 characters
 	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
-	Failed    []FailedTry `msgpack:"r,omitempty"` // the tries before the last one, as of [ModelReplied]
+	Failed    []FailedTry `msgpack:"r,omitempty"` // attempts before the last one, as in [ModelReplied]
 
-	Fallback FallbackTo `msgpack:"f,omitempty"` // what is asked next; zero: nothing, the turn ends in this commit
+	Fallback FallbackTo `msgpack:"f,omitempty"` // next model to call; zero means that the turn ends in this commit
 }
 
 // Validate implements [Payload].

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// closedV1 is how session.closed would have looked, had it had a version before this one.
+// closedV1 is an invented older version of session.closed.
 type closedV1 struct {
 	Why string `msgpack:"w"`
 }
@@ -70,7 +70,7 @@ func TestUpcast(t *testing.T) {
 	}
 }
 
-// Every old version of every kind has its step, and no step is left over.
+// Every old version of every kind has an upcaster, and there are no others.
 func TestUpcastersComplete(t *testing.T) {
 	t.Parallel()
 	for kind, info := range kinds {
@@ -103,7 +103,7 @@ func TestKindsAreWellFormed(t *testing.T) {
 	}
 }
 
-// tags counts how often Type.tag stands in t and the structs in it.
+// tags counts how often Type.tag occurs in t and its structs.
 func tags(t reflect.Type, count map[string]int) map[string]int {
 	switch t.Kind() {
 	case reflect.Slice:

@@ -2,13 +2,12 @@ package events
 
 import "fmt"
 
-// ModelCompleted is a direct completion: a model call outside the conversation,
-// asked for by a plugin or a protocol. It is charged once, however often the
-// same key is asked for.
+// ModelCompleted is a direct completion: a model call outside the conversation, from a plugin or a protocol. Its
+// usage counts once, however often a caller repeats the key.
 type ModelCompleted struct {
-	Key      string     `msgpack:"k"` // names the call: asked again in the same turn, this reply is the answer
+	Key      string     `msgpack:"k"` // identifies the call: the same key in the same turn returns this reply
 	Request  string     `msgpack:"q"` // hex sha256 of the request
-	Source   string     `msgpack:"o"` // of usage, in the ledger
+	Source   string     `msgpack:"o"` // source of the usage in the ledger
 	Parts    []Part     `msgpack:"x,omitempty"`
 	Stop     StopReason `msgpack:"s"`
 	Usage    Usage      `msgpack:"u,omitempty"`
@@ -31,18 +30,18 @@ func (p *ModelCompleted) Validate() error {
 	return validateParts(p.Parts)
 }
 
-// UsageEntry sums what one model used.
+// UsageEntry is the total usage of one model.
 type UsageEntry struct {
 	Model string `msgpack:"m,omitempty"`
 	Usage Usage  `msgpack:"u"`
 }
 
-// UsageCharged says what a child session has used in all so far. It replaces
-// what an earlier one said of the same child, so that no retry charges twice.
+// UsageCharged is the total usage of a child session so far. It replaces earlier totals of the same child, so retries
+// do not count twice.
 type UsageCharged struct {
 	Child   SessionID    `msgpack:"c"`
-	Source  string       `msgpack:"o"` // in the ledger
-	At      Seq          `msgpack:"q"` // of the child's history
+	Source  string       `msgpack:"o"` // source name in the ledger
+	At      Seq          `msgpack:"q"` // sequence in the child's history
 	Entries []UsageEntry `msgpack:"e"` // sorted by model
 }
 

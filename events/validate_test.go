@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Rules of single kinds. What breaks one is refused when it is written, and named.
+// Violations of kinds' rules are refused by name when they are encoded.
 func TestValidate(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", events.MaxIDBytes+1)

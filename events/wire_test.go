@@ -14,7 +14,7 @@ import (
 // raw is encoded msgpack.
 type raw string
 
-// value encodes v, unless it is encoded already.
+// value encodes v, unless v is raw.
 func value(v any) raw {
 	if r, ok := v.(raw); ok {
 		return r
@@ -26,7 +26,7 @@ func value(v any) raw {
 	return raw(data)
 }
 
-// object is a map of keys and values in turn, in that order.
+// object is a map of alternating keys and values, in this order.
 func object(pairs ...any) raw {
 	out := raw([]byte{0x80 | byte(len(pairs)/2)})
 	for _, v := range pairs {
@@ -55,7 +55,7 @@ func wireCommit(list ...raw) raw {
 
 func TestUnknownKindsAreKept(t *testing.T) {
 	t.Parallel()
-	// Nothing about it is canonical: wide numbers, a nil, a map with a key twice.
+	// The input is not canonical: wide numbers, a nil, a repeated map key.
 	body := raw("\x83\xa1a\xcf\x00\x00\x00\x00\x00\x00\x00\x01\xa1a\xc0\xa1b\xdc\x00\x01\xcb\x3f\xf0\x00\x00\x00\x00\x00\x00")
 	c, err := events.Decode([]byte(wireCommit(wireEvent("later.happened", 9, body))))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
-// Fields may come in any order, and nil stands for every zero value.
+// Fields may have any order, and nil means every zero value.
 func TestLenient(t *testing.T) {
 	t.Parallel()
 	null := raw("\xc0")
@@ -198,7 +198,7 @@ func TestDecodeTruncated(t *testing.T) {
 	}
 }
 
-// Nesting costs no stack, wherever it stands.
+// Nesting needs no stack at any position.
 func TestDecodeDeep(t *testing.T) {
 	t.Parallel()
 	const depth = 200_000

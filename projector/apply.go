@@ -8,23 +8,22 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ErrOutOfOrder is a commit that does not follow the state's sequence, or belongs to another session.
+// ErrOutOfOrder is a commit of another session, or one that does not follow the state's sequence.
 var ErrOutOfOrder = errors.New("commit out of order")
 
-// Apply folds the next commit. Events that do not fit the state (a second
-// result of a call, an input injected twice) change nothing: the first counts.
-// A first commit that names a base needs that: see [State.Needs]. Errors: [ErrOutOfOrder],
-// and [*MissingBaseError], after which the state is as before.
+// Apply folds the next commit. Events that do not fit the state, for example a second result of a call, change
+// nothing. A first commit may need a base, see [State.NeedsBase]. Errors: [ErrOutOfOrder], and [*MissingBaseError];
+// then the state is unchanged.
 func (s *State) Apply(e events.Entry) error {
 	if s.ahead || e.Seq != s.Seq+1 || e.Commit.Session != s.Session {
 		return fmt.Errorf("apply sequence %d of %s to %s at %d: %w", e.Seq, e.Commit.Session, s.Session, s.Seq, ErrOutOfOrder)
 	}
-	if ref := s.Needs(e.Commit); !ref.IsZero() {
+	if ref := s.NeedsBase(e.Commit); !ref.IsZero() {
 		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.Commit.At
-	s.noteRequest(e.Commit)
+	s.recordRequest(e.Commit)
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
@@ -33,8 +32,8 @@ func (s *State) Apply(e events.Entry) error {
 	return nil
 }
 
-// assert panics on a broken invariant, in builds with the tag of that name. A
-// leaf that names no node is a history's fault, not the fold's, and can be healed.
+// assert panics on a violated invariant in builds with the tag invariants. A leaf without node comes from the
+// history, not from the fold, and can be healed.
 func (s *State) assert() {
 	if !invariants || len(s.Missing()) > 0 {
 		return
@@ -47,7 +46,7 @@ func (s *State) assert() {
 	}
 }
 
-// countOpening counts the commits of a creation that has more than one.
+// countOpening counts the commits of a creation with several commits.
 func (s *State) countOpening() {
 	if s.Opening > 0 && s.Seq > 1 {
 		s.Opening--
@@ -57,11 +56,9 @@ func (s *State) countOpening() {
 	}
 }
 
-// Ahead folds an event of the commit that the caller is about to append at
-// the state's sequence. All events of that commit share one time. The state
-// is then ahead of the log, until [State.Landed]; where the append conflicts
-// it must be dropped for a [State.Clone] made before.
-// The commit is a node's: it has no idempotency key.
+// Ahead folds an event of a commit before the caller appends it. All events of that commit have the same time. Until
+// [State.Committed] the state is ahead of the log. After a conflict the caller drops the state and uses a
+// [State.Clone] from before. The commit comes from a node, so it has no idempotency key.
 func (s *State) Ahead(ev *events.Event, at events.Millis) {
 	if !s.ahead {
 		s.ahead = true
@@ -71,8 +68,8 @@ func (s *State) Ahead(ev *events.Event, at events.Millis) {
 	s.applyEvent(ev, at)
 }
 
-// Landed says that the commit folded ahead is in the log.
-func (s *State) Landed() {
+// Committed ends the ahead state: the log has the commit.
+func (s *State) Committed() {
 	if s.ahead {
 		s.ahead = false
 		s.countOpening()
@@ -103,7 +100,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.SessionExtensionsSet:
 		s.Extensions, s.Replaced = p.Extensions, s.Seq
 	case *events.BodyStored:
-		// for those who look for the body: the fold has none of it
+		// the body itself is not part of the state
 	case *events.GraphAppended:
 		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:
@@ -188,7 +185,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.seal()
 }
 
-// applyBackground is the part of applyEvent about tasks and monitors.
+// applyBackground is the part of applyEvent for tasks and monitors.
 func (s *State) applyBackground(ev *events.Event, at events.Millis) {
 	switch p := ev.Payload.(type) {
 	case *events.TaskRegistered:
@@ -274,7 +271,7 @@ func (s *State) applyInjected(p *events.InputInjected) {
 	s.Inputs = append(s.Inputs, Input{ID: p.Input, Role: p.Role, Parts: p.Parts, Boundary: p.Boundary, Caller: p.Caller})
 }
 
-// InputNode is the id of the node, and of the message, that an input becomes (host specification 3.11).
+// InputNode is the id of the node and of the message that an input makes.
 func InputNode(id events.InputID) events.NodeID { return events.NodeID("m_ingress_" + id) }
 
 func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at events.Millis) {
@@ -293,7 +290,7 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 	}
 }
 
-// joinQueued is for inputs that a turn takes in the commit that starts it.
+// joinQueued adds the caller of an input that a turn takes in the commit that starts it.
 func (s *State) joinQueued(id events.TurnID, caller string) {
 	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && caller != "" {
 		s.Queue = slices.Clone(s.Queue)

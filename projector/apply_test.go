@@ -21,7 +21,7 @@ func working(t *testing.T) *history {
 	return h.add("t1", &events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one"}}})
 }
 
-// TestApplyIgnores folds events that do not fit: only the counters move.
+// TestApplyIgnores folds events that do not fit: only counters change.
 func TestApplyIgnores(t *testing.T) {
 	t.Parallel()
 	finished := func(t *testing.T) *history {
@@ -79,7 +79,7 @@ func TestApplyIgnores(t *testing.T) {
 	}
 }
 
-// TestApplySecondCancel keeps the first evidence.
+// TestApplySecondCancel keeps the first cancel request.
 func TestApplySecondCancel(t *testing.T) {
 	t.Parallel()
 	h := working(t).add("t1", &events.TurnCancelRequested{Request: "r1", Reason: "first"})
@@ -108,7 +108,7 @@ func TestApplySettled(t *testing.T) {
 	}
 }
 
-// TestApplyUnknownKind folds a kind of a later version to nothing.
+// TestApplyUnknownKind: a kind of a later version folds to nothing.
 func TestApplyUnknownKind(t *testing.T) {
 	t.Parallel()
 	h := working(t)
@@ -180,7 +180,7 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// TestTurnRecords tells how turns ended.
+// TestTurnRecords checks how turns ended.
 func TestTurnRecords(t *testing.T) {
 	t.Parallel()
 	h := working(t).add("t2", &events.TurnRequested{}).add("t2", &events.TurnCompleted{End: events.EndCancelled})
@@ -211,7 +211,7 @@ func TestTurnRecords(t *testing.T) {
 	}
 }
 
-// TestCheck finds what is broken.
+// TestCheck finds violated invariants.
 func TestCheck(t *testing.T) {
 	if projector.Invariants {
 		t.Skip("this build does not let broken histories be folded")

@@ -8,45 +8,45 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// BaseVersion is the version of the base format, which FORMAT.md of package
-// events describes: of a base, of its pages and of its segments. Older ones are lifted when they are read.
-const BaseVersion = 1
+// baseVersion is the version of the base format, of its pages and of its segments. FORMAT.md of package events
+// describes it. Older versions are converted when they are read.
+const baseVersion = 1
 
 const (
-	// PageSegments is how many segments a page of a base names.
+	// PageSegments is the number of segments that a page lists.
 	PageSegments = 64
-	// maxBasePages bounds the pages of a base: 8 million nodes and more.
+	// maxBasePages limits the pages of a base. It allows 8 million nodes.
 	maxBasePages = 1 << 12
-	// maxBaseFrames bounds the frames of a base.
+	// maxBaseFrames limits the frames of a base.
 	maxBaseFrames = 1 << 16
 )
 
-// Base is what a session begins with that is a copy of another one's state, as it is stored: a
-// small head, and all but the last nodes in segments, which copies and snapshots of one history share.
+// Base is the stored initial content of a session that starts as a copy: a small head, and segments with all but the
+// last nodes. Copies and snapshots of one history share the segments.
 type Base struct {
 	Version  int64            `msgpack:"v"`
-	Leaf     events.NodeID    `msgpack:"l,omitempty"` // empty: before the first node
+	Leaf     events.NodeID    `msgpack:"l,omitempty"` // empty means before the first node
 	Branched bool             `msgpack:"br,omitempty"`
-	Nodes    int64            `msgpack:"n,omitempty"` // in all
-	Frames   []Frame          `msgpack:"f,omitempty"` // the first is the initial one, which takes the new session's id
+	Nodes    int64            `msgpack:"n,omitempty"` // total number
+	Frames   []Frame          `msgpack:"f,omitempty"` // the first is the initial one, which gets the new session's id
 	Pages    []events.BlobRef `msgpack:"p,omitempty"` // of [PageSegments] segments each
-	Segments []events.BlobRef `msgpack:"s,omitempty"` // that follow those
-	Tail     []Node           `msgpack:"t,omitempty"` // that follow those
+	Segments []events.BlobRef `msgpack:"s,omitempty"` // after those of the pages
+	Tail     []Node           `msgpack:"t,omitempty"` // after those of the segments
 }
 
-// pageData names the segments of a page.
+// pageData lists the segments of a page.
 type pageData struct {
 	Version  int64            `msgpack:"v"`
 	Segments []events.BlobRef `msgpack:"s"`
 }
 
-// segmentData is a segment as it is stored.
+// segmentData is a stored segment.
 type segmentData struct {
 	Version int64  `msgpack:"v"`
 	Nodes   []Node `msgpack:"n"`
 }
 
-// MissingBaseError is a first commit that names a base which the state was not given.
+// MissingBaseError is a first commit with a base that the state does not have.
 type MissingBaseError struct {
 	Session events.SessionID
 	Ref     events.BlobRef
@@ -56,12 +56,12 @@ func (e *MissingBaseError) Error() string {
 	return fmt.Sprintf("session %s began as a copy: its base, blob %s, is needed before anything of it can be read", e.Session, e.Ref.Digest)
 }
 
-// Is makes it [ErrPartial].
+// Is makes the error an [ErrPartial].
 func (e *MissingBaseError) Is(target error) bool { return target == ErrPartial }
 
-// Base encodes what a copy of the state begins with: all of its graph and frames. The pieces that are
-// not stored must be stored before the base is, as with [State.Snapshot].
-func (s *State) Base() (base []byte, fresh []Segment, err error) {
+// EncodeBase encodes the initial content of a copy of the state: its graph and frames. The caller must store the
+// fresh pieces before the base, as with [State.Snapshot].
+func (s *State) EncodeBase() (base []byte, fresh []Segment, err error) {
 	if s.ahead {
 		return nil, nil, fmt.Errorf("base of %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
 	}
@@ -69,7 +69,7 @@ func (s *State) Base() (base []byte, fresh []Segment, err error) {
 		return nil, nil, fmt.Errorf("base of %s: %w", s.Session, err)
 	}
 	b := Base{
-		Version: BaseVersion, Leaf: s.Leaf, Branched: s.Branched, Nodes: s.Nodes, Frames: s.Frames,
+		Version: baseVersion, Leaf: s.Leaf, Branched: s.Branched, Nodes: s.Nodes, Frames: s.Frames,
 		Pages: s.body.pages, Segments: s.body.loose(), Tail: values(s.body.tail),
 	}
 	if err := b.check(); err != nil {
@@ -79,13 +79,13 @@ func (s *State) Base() (base []byte, fresh []Segment, err error) {
 	return base, fresh, err
 }
 
-// upcasters of the base format lift a body from the version that they stand under to the next.
+// upcasters convert a body of the base format from the key's version to the next.
 type upcasters map[int64]func([]byte) ([]byte, error)
 
 //nolint:gochecknoglobals // read-only tables; there is one version yet
 var baseSteps, pageSteps, segmentSteps upcasters
 
-// lift brings a body of the base format to the current version.
+// lift converts a body of the base format to the current version.
 func (steps upcasters) lift(body []byte) ([]byte, error) {
 	var have struct {
 		Version int64 `msgpack:"v"`
@@ -93,10 +93,10 @@ func (steps upcasters) lift(body []byte) ([]byte, error) {
 	if err := events.DecodePayload(body, &have); err != nil {
 		return nil, err
 	}
-	if have.Version > BaseVersion {
-		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, BaseVersion)
+	if have.Version > baseVersion {
+		return nil, fmt.Errorf("%w: base format %d, this program reads up to %d", events.ErrFutureVersion, have.Version, baseVersion)
 	}
-	for v := have.Version; v < BaseVersion; v++ {
+	for v := have.Version; v < baseVersion; v++ {
 		step := steps[v]
 		if step == nil {
 			return nil, fmt.Errorf("%w: base format %d", events.ErrMalformed, have.Version)
@@ -109,7 +109,7 @@ func (steps upcasters) lift(body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// decode reads a body of the base format of any version.
+// decode decodes a body of the base format of any version.
 func (steps upcasters) decode(body []byte, v interface{ check() error }) error {
 	lifted, err := steps.lift(body)
 	if err == nil {
@@ -121,8 +121,8 @@ func (steps upcasters) decode(body []byte, v interface{ check() error }) error {
 	return err
 }
 
-// DecodeBase reads a base. Errors: [events.ErrMalformed], [events.ErrInvalid], [events.ErrFutureVersion].
-func DecodeBase(body []byte) (*Base, error) {
+// decodeBase decodes a base. Errors: [events.ErrMalformed], [events.ErrInvalid], [events.ErrFutureVersion].
+func decodeBase(body []byte) (*Base, error) {
 	b := &Base{}
 	if err := baseSteps.decode(body, b); err != nil {
 		return nil, fmt.Errorf("base: %w", err)
@@ -187,13 +187,13 @@ func checkNodes(field string, nodes []Node) error {
 	return nil
 }
 
-// given is a base that the first commit is about to name.
-type given struct {
+// attachedBase is the base for the first commit.
+type attachedBase struct {
 	ref  events.BlobRef
 	base *Base
 }
 
-// BaseOf is the base that a first commit names; the zero reference where it names none.
+// BaseOf is the base that a first commit names. Without one it is zero.
 func BaseOf(c *events.Commit) events.BlobRef {
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.SessionOpened); ok {
@@ -203,37 +203,37 @@ func BaseOf(c *events.Commit) events.BlobRef {
 	return events.BlobRef{}
 }
 
-// Needs is the base without which the commit cannot be folded; the zero reference where nothing is missing.
-func (s *State) Needs(c *events.Commit) events.BlobRef {
+// NeedsBase is the base that the state needs to fold the commit. It is zero if nothing is missing.
+func (s *State) NeedsBase(c *events.Commit) events.BlobRef {
 	if s.Seq > 0 {
 		return events.BlobRef{}
 	}
 	ref := BaseOf(c)
-	if s.body.given != nil && s.body.given.ref == ref {
+	if s.body.base != nil && s.body.base.ref == ref {
 		return events.BlobRef{}
 	}
 	return ref
 }
 
-// Give hands the state, which is before its first commit, the base that this commit names.
-// Errors: [events.ErrMalformed] where the digest differs, and those of [DecodeBase].
-func (s *State) Give(ref events.BlobRef, body []byte) error {
+// AttachBase adds the base for the first commit to an empty state. Errors: [events.ErrMalformed] for another digest,
+// and those of a malformed base.
+func (s *State) AttachBase(ref events.BlobRef, body []byte) error {
 	if RefOf(body) != ref {
 		return fmt.Errorf("base %s: %w: digest differs", ref.Digest, events.ErrMalformed)
 	}
-	b, err := DecodeBase(body)
+	b, err := decodeBase(body)
 	if err != nil {
 		return err
 	}
-	s.body.given = &given{ref: ref, base: b}
+	s.body.base = &attachedBase{ref: ref, base: b}
 	return nil
 }
 
-// applyBase begins the state with the base that it was given. Without it, which
-// only [State.Ahead] comes to, every question about the graph is [ErrPartial].
+// applyBase starts the state from the attached base. Without it, which happens in [State.Ahead] only, every question
+// about the graph fails with [ErrPartial].
 func (s *State) applyBase(ref events.BlobRef) {
-	g := s.body.given
-	s.body.given = nil
+	g := s.body.base
+	s.body.base = nil
 	if g == nil || g.ref != ref {
 		s.Leaf = s.Forked.Leaf
 		s.body.segments, s.body.refs = []*segment{{}}, []events.BlobRef{ref}
@@ -241,7 +241,7 @@ func (s *State) applyBase(ref events.BlobRef) {
 	}
 	b := g.base
 	s.Leaf, s.Nodes, s.Copied, s.Branched = b.Leaf, b.Nodes, b.Nodes, b.Branched
-	if len(b.Frames) > 0 { // none: of a state before its first event
+	if len(b.Frames) > 0 { // empty for a copy of a state before its first event
 		s.Frames = slices.Clone(b.Frames)
 		s.Frames[0].ID = InitialFrame(s.Session)
 	}
@@ -251,7 +251,7 @@ func (s *State) applyBase(ref events.BlobRef) {
 	s.body.path, s.body.links = nil, nil
 }
 
-// copied are nodes as a copy has them: its first commit added them, no turn or request of its own.
+// copied are nodes as a copy has them: its first commit added them, without turn or request.
 func copied(nodes []Node) []Node {
 	list := slices.Clone(nodes)
 	for i := range list {
@@ -260,8 +260,8 @@ func copied(nodes []Node) []Node {
 	return list
 }
 
-// PathOnly is the state with the nodes of its active path alone. It needs the whole state
-// unless the path is all there is. Segments that lie on the path stay the same.
+// PathOnly is the state with the nodes of its active path only. It needs the complete state if the session has
+// branches. Segments that lie on the path stay unchanged.
 func (s *State) PathOnly() (*State, error) {
 	c := s.Clone()
 	if !s.Branched {
@@ -280,7 +280,7 @@ func (s *State) PathOnly() (*State, error) {
 	old, refs := b.segments, b.refs
 	b.segments, b.refs, b.pages, b.shared, b.based = nil, nil, nil, false, 0
 	for i, seg := range old {
-		nodes := keep(seg.nodes, onPath)
+		nodes := filterNodes(seg.nodes, onPath)
 		switch {
 		case len(nodes) == len(seg.nodes):
 			b.segments = append(b.segments, seg)
@@ -293,16 +293,16 @@ func (s *State) PathOnly() (*State, error) {
 			b.segments, b.refs = append(b.segments, &segment{loaded: true, nodes: nodes}), append(b.refs, events.BlobRef{})
 		}
 	}
-	b.tail = keep(b.tail, onPath)
+	b.tail = filterNodes(b.tail, onPath)
 	b.index, b.keys = nil, nil
 	c.Nodes, c.Branched, c.Leaf = int64(len(path)), false, ""
 	if len(path) > 0 {
-		c.Leaf = path[len(path)-1].ID // which heals one that names no node
+		c.Leaf = path[len(path)-1].ID // heals a leaf that names no node
 	}
 	return c, nil
 }
 
-func keep(nodes []*Node, wanted func(*Node) bool) []*Node {
+func filterNodes(nodes []*Node, wanted func(*Node) bool) []*Node {
 	list := make([]*Node, 0, len(nodes))
 	for _, n := range nodes {
 		if wanted(n) {
@@ -312,7 +312,7 @@ func keep(nodes []*Node, wanted func(*Node) bool) []*Node {
 	return list
 }
 
-// Unstored is the state as if nothing of what is at hand of its graph had been stored yet.
+// Unstored is the state without the references of its loaded pieces, so that Snapshot returns all of them again.
 func (s *State) Unstored() *State {
 	c := s.Clone()
 	b := &c.body
@@ -325,8 +325,8 @@ func (s *State) Unstored() *State {
 	return c
 }
 
-// CheckBase compares the copy that a session began with, as s has it, with what it is a copy
-// of: ancestor is whole, and as it was at the sequence that s names. nil where they agree.
+// CheckBase compares the copy that a session started with and its ancestor. ancestor is complete, at the sequence
+// that s names.
 func (s *State) CheckBase(ancestor *State) error {
 	if ancestor.Seq != s.Forked.Seq {
 		return fmt.Errorf("session %s ends at sequence %d, the base says that it is of %d", ancestor.Session, ancestor.Seq, s.Forked.Seq)
@@ -340,7 +340,7 @@ func (s *State) CheckBase(ancestor *State) error {
 		return err
 	}
 	n := int(min(s.Copied, int64(len(all))))
-	if n != len(want) { // a copy of the path alone
+	if n != len(want) { // a copy of the path only
 		if want, err = ancestor.Path(); err != nil {
 			return err
 		}

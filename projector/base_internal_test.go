@@ -40,7 +40,7 @@ func refs(n int) []events.BlobRef {
 	return list
 }
 
-// pieces of the base format: a golden value, what decodes it, and the section of FORMAT.md.
+// pieces of the base format: a golden value, its decoder, and its section in FORMAT.md.
 var pieces = map[string]struct {
 	value   any
 	steps   upcasters
@@ -54,7 +54,7 @@ var pieces = map[string]struct {
 	"segment": {&segmentData{1, goldenNodes}, segmentSteps, func() interface{ check() error } { return &segmentData{} }, "Segment"},
 }
 
-// TestBaseGolden holds the base format to its golden files, which stay for ever.
+// TestBaseGolden compares the base format with its golden files, which stay forever.
 func TestBaseGolden(t *testing.T) {
 	t.Parallel()
 	for name, p := range pieces {
@@ -62,7 +62,7 @@ func TestBaseGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, BaseVersion))
+		path := filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.hex", name, baseVersion))
 		if *update {
 			if err := os.WriteFile(path, []byte(hex.Dump(data)), 0o600); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestBaseGolden(t *testing.T) {
 	}
 }
 
-// TestBaseFormat holds the sections of FORMAT.md to the fields.
+// TestBaseFormat compares the sections of FORMAT.md with the fields.
 func TestBaseFormat(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "events", "FORMAT.md"))
@@ -112,7 +112,7 @@ func TestBaseFormat(t *testing.T) {
 	}
 }
 
-// TestBaseVersions lifts older versions, and refuses newer ones and those that nothing lifts.
+// TestBaseVersions converts older versions, and refuses newer ones and those without a converter.
 func TestBaseVersions(t *testing.T) {
 	t.Parallel()
 	for name, p := range pieces {
@@ -122,18 +122,18 @@ func TestBaseVersions(t *testing.T) {
 		}
 		at := bytes.Index(data, []byte("\xa1v\x01")) + 2
 		newer, older := bytes.Clone(data), bytes.Clone(data)
-		newer[at], older[at] = BaseVersion+1, BaseVersion-1
+		newer[at], older[at] = baseVersion+1, baseVersion-1
 		if err := p.steps.decode(newer, p.fresh()); !errors.Is(err, events.ErrFutureVersion) {
 			t.Errorf("%s of the next version: got %v, want %v", name, err, events.ErrFutureVersion)
 		}
 		if err := p.steps.decode(older, p.fresh()); !errors.Is(err, events.ErrMalformed) {
 			t.Errorf("%s of an unknown version: got %v, want %v", name, err, events.ErrMalformed)
 		}
-		lifts := upcasters{BaseVersion - 1: func([]byte) ([]byte, error) { return data, nil }}
+		lifts := upcasters{baseVersion - 1: func([]byte) ([]byte, error) { return data, nil }}
 		if err := lifts.decode(older, p.fresh()); err != nil {
 			t.Errorf("%s that is lifted: %v", name, err)
 		}
-		for v := int64(1); v < BaseVersion; v++ {
+		for v := int64(1); v < baseVersion; v++ {
 			if p.steps[v] == nil {
 				t.Errorf("%s has no step from version %d", name, v)
 			}
@@ -141,7 +141,7 @@ func TestBaseVersions(t *testing.T) {
 	}
 }
 
-// TestBaseRefused has bases of hostile authors: each is refused, with the field.
+// TestBaseRefused: malicious bases are refused, with the field.
 func TestBaseRefused(t *testing.T) {
 	t.Parallel()
 	for field, spoil := range map[string]func(*Base){
@@ -165,7 +165,7 @@ func TestBaseRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		var bad *events.FieldError
-		if _, err := DecodeBase(data); !errors.As(err, &bad) || bad.Field != field {
+		if _, err := decodeBase(data); !errors.As(err, &bad) || bad.Field != field {
 			t.Errorf("%s: got %v, want an error with that field", field, err)
 		}
 	}
@@ -186,7 +186,7 @@ func encode(t *testing.T, v any) []byte {
 	return data
 }
 
-// FuzzBase decodes anything without a panic. What it accepts can be folded, and is encoded the same again.
+// FuzzBase: decoding does not panic. An accepted base can be folded and has the same encoding again.
 func FuzzBase(f *testing.F) {
 	for _, p := range pieces {
 		data, err := events.EncodePayload(p.value)
@@ -196,17 +196,17 @@ func FuzzBase(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		b, err := DecodeBase(data)
+		b, err := decodeBase(data)
 		if err != nil {
 			return
 		}
-		again, err := DecodeBase(encode(t, b))
+		again, err := decodeBase(encode(t, b))
 		if err != nil || !bytes.Equal(encode(t, again), encode(t, b)) {
 			t.Fatalf("encoded again: %v", err)
 		}
 		s := New("s")
 		ref := RefOf(data)
-		if err := s.Give(ref, data); err != nil {
+		if err := s.AttachBase(ref, data); err != nil {
 			t.Fatal(err)
 		}
 		err = s.Apply(events.Entry{Seq: 1, Commit: &events.Commit{Session: "s", Events: []events.Event{

@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// copyOf is a session that begins with a base.
+// copyOf is a session that starts with a base.
 func copyOf(t interface{ Fatal(...any) }, st store, id events.SessionID, s *projector.State) *projector.State {
-	base, fresh, err := s.Base()
+	base, fresh, err := s.EncodeBase()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,10 +28,10 @@ func copyOf(t interface{ Fatal(...any) }, st store, id events.SessionID, s *proj
 	if missing := new(projector.MissingBaseError); !errors.As(c.Apply(first), &missing) || missing.Ref != ref || c.Seq != 0 {
 		t.Fatal("a first commit without its base: want a missing base and the state as before")
 	}
-	if c.Needs(first.Commit) != ref {
+	if c.NeedsBase(first.Commit) != ref {
 		t.Fatal("the commit does not say what it needs")
 	}
-	if err := c.Give(ref, base); err != nil {
+	if err := c.AttachBase(ref, base); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.Apply(first); err != nil {
@@ -65,7 +65,7 @@ func allNodes(t interface{ Fatal(...any) }, s *projector.State) []*projector.Nod
 	return list
 }
 
-// sameConversation compares what a copy shows with what it is a copy of.
+// sameConversation compares a copy's conversation with its ancestor's.
 func sameConversation(t *rapid.T, c, s *projector.State, nodes []*projector.Node) {
 	if got, want := nodeIDs(allNodes(t, c)), nodeIDs(nodes); !slices.Equal(got, want) {
 		t.Fatalf("nodes: got %v, want %v", got, want)
@@ -91,8 +91,8 @@ func sameConversation(t *rapid.T, c, s *projector.State, nodes []*projector.Node
 	}
 }
 
-// TestCopy copies random histories, whole and the active path alone, copies the copies, and goes on
-// with them from the fold and from snapshots.
+// TestCopy copies random histories, as a whole and as the active path, copies the copies, and continues them from the
+// fold and from snapshots.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -117,7 +117,7 @@ func TestCopy(t *testing.T) {
 		sameConversation(t, fork, s, path)
 		sameConversation(t, copyOf(t, st, "again", c), c, allNodes(t, c))
 
-		for i := range 80 { // beyond what the head keeps
+		for i := range 80 { // more than the head keeps
 			id := events.NodeID(rapid.StringMatching(`n[0-9]{12}`).Draw(t, "id"))
 			m := message(string(id), events.RoleUser, text("x"))
 			e := events.Entry{Seq: c.Seq + 1, Commit: &events.Commit{Session: "copy", At: events.Millis(i), Events: []events.Event{
@@ -141,7 +141,7 @@ func TestCopy(t *testing.T) {
 	})
 }
 
-// TestCopyCost shows that a copy names what is stored, however long the history is, and needs none of it at hand.
+// TestCopyCost: a copy uses stored pieces, however long the history is, and needs none of them loaded.
 func TestCopyCost(t *testing.T) {
 	t.Parallel()
 	var sizes []int
@@ -168,7 +168,7 @@ func TestCopyCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		base, fresh, err := alone.Base()
+		base, fresh, err := alone.EncodeBase()
 		if err != nil || len(fresh) != 0 {
 			t.Fatalf("base of a session that is stored: got %d pieces to store, %v, want none", len(fresh), err)
 		}
@@ -198,20 +198,20 @@ func restoredPath(t *testing.T, h *history) (*projector.State, error) {
 
 func fmtInt(i int) string { return strconv.Itoa(i) }
 
-// TestBaseOfAnother gives a state what its commit does not name.
+// TestBaseOfAnother attaches a base that the commit does not name.
 func TestBaseOfAnother(t *testing.T) {
 	t.Parallel()
 	h := chain(t, 3)
-	base, _, err := h.Base()
+	base, _, err := h.EncodeBase()
 	if err != nil {
 		t.Fatal(err)
 	}
 	ref := projector.RefOf(base)
 	s := projector.New("copy")
-	if err := s.Give(events.BlobRef{Digest: ref.Digest, Size: 1}, base); !errors.Is(err, events.ErrMalformed) {
+	if err := s.AttachBase(events.BlobRef{Digest: ref.Digest, Size: 1}, base); !errors.Is(err, events.ErrMalformed) {
 		t.Errorf("give with another reference: got %v, want %v", err, events.ErrMalformed)
 	}
-	if err := s.Give(ref, base); err != nil {
+	if err := s.AttachBase(ref, base); err != nil {
 		t.Fatal(err)
 	}
 	other := projector.RefOf([]byte("other"))
@@ -226,7 +226,7 @@ func TestBaseOfAnother(t *testing.T) {
 	}
 }
 
-// TestCheckBase tells a base from another state of the same session.
+// TestCheckBase distinguishes a base from another state of the same session.
 func TestCheckBase(t *testing.T) {
 	t.Parallel()
 	st := store{}

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Check reports every broken invariant of a complete state; nil when all hold.
+// Check returns every violated invariant of a complete state, or nil.
 func (s *State) Check() error {
 	if err := s.complete(); err != nil {
 		return err
@@ -16,8 +16,8 @@ func (s *State) Check() error {
 	return errors.Join(s.checkGraph(), s.checkTurns(), s.checkHead())
 }
 
-// checkGraph: ids are unique, parents exist and are older (so that there is no
-// cycle), the leaf exists, the count is right.
+// checkGraph checks that ids are unique, parents exist and are older (so there is no cycle), the leaf exists, and the
+// count matches.
 func (s *State) checkGraph() error {
 	var errs []error
 	seen := make(map[events.NodeID]bool)
@@ -39,7 +39,7 @@ func (s *State) checkGraph() error {
 	return errors.Join(errs...)
 }
 
-// checkTurns: a turn ends once, and is not running or queued besides.
+// checkTurns checks that a turn ends once and is then neither running nor queued.
 func (s *State) checkTurns() error {
 	records, err := s.Records()
 	if err != nil {

@@ -15,16 +15,16 @@ var template = []events.Slot{
 	events.SlotProjectInstructions, events.SlotRuntimeContext, events.SlotEnvironment,
 }
 
-// system renders the instructions of a configuration, and behind them the slots of the
-// template: what plugins contributed to the running turn's prompt, as a catalogue gates
-// it, with the configuration's layers over it.
+// system renders the system text of a prompt: the configuration's instructions, then the slots of the template. A
+// slot has the plugins' contributions to the running turn that the catalogue admits, changed by the configuration's
+// layers.
 func (s *State) system(catalog *Catalog, config *events.Config) string {
 	var sections []string
 	if text := strings.TrimSpace(config.Instructions); text != "" {
 		sections = append(sections, text)
 	}
 	t := s.Turn()
-	contributed := t != nil && t.Owes(events.PointBeforeTurn)
+	contributed := t != nil && t.HasHooks(events.PointBeforeTurn)
 	for _, slot := range template {
 		var own []string
 		for i := range s.Contributions {
@@ -37,7 +37,7 @@ func (s *State) system(catalog *Catalog, config *events.Config) string {
 	return strings.Join(sections, "\n\n")
 }
 
-// layered lays layers over the sections of a slot.
+// layered applies layers to the sections of a slot.
 func layered(slot events.Slot, sections []string, layers []events.PromptLayer) []string {
 	for i := range layers {
 		l := &layers[i]
@@ -61,7 +61,7 @@ func section(title, content string) string {
 	return "## " + title + "\n\n" + strings.TrimSpace(content)
 }
 
-// opens reports whether a contribution's gate is open: some tool of it is offered far enough.
+// opens reports whether one of the contribution's tools has the required availability.
 func (c *Catalog) opens(contribution *events.Contribution) bool {
 	if len(contribution.Tools) == 0 {
 		return true
@@ -72,8 +72,7 @@ func (c *Catalog) opens(contribution *events.Contribution) bool {
 	})
 }
 
-// viewed is what a turn shows of nodes: its view of those up to where it was
-// made, and all that came after.
+// viewed applies a turn's view: it replaces the nodes up to Upto, and later nodes follow.
 func viewed(nodes []*Node, t *Turn) []*Node {
 	rest := 0
 	at := make(map[events.MessageID]int, len(nodes))

@@ -1,26 +1,29 @@
-// Package projector owns the fold: the state of a session as a function of
-// its history, and the views, prompts and snapshots made from it. It imports
-// events only, is pure, and gives the same bytes on every machine.
+// Package projector computes the state of a session from its history (the fold), and the views, prompts and snapshots
+// of that state. It imports events only, is pure, and computes the same bytes on every machine.
 //
-// A [State] is folded from commits by [State.Apply], or restored from a
-// snapshot and folded on. Both ways agree at every sequence, byte for byte.
+// A [State] is folded from commits by [State.Apply], or restored from a snapshot and folded on. Both ways give equal
+// states, byte for byte, at every sequence.
 //
 // # Segments
 //
-// A session's state grows with its history, but opening a session must not.
-// So the state has a small head and a body: nodes leave the head in segments of
-// [SegmentNodes], finished turns, settled inputs and requests with a key in
-// books, at points that depend on the history alone. Neither ever changes; its
-// reference is the digest of its content. A page names [PageSegments] segments.
-// A snapshot is the head with the references, so that it costs the same after
-// ten events as after a million, and what was stored once is not stored again.
-// Apply never looks into old segments; what does (paths, ids, prompts) needs
-// them attached and answers [ErrPartial] until then.
+// A session's state grows with its history, but opening a session must stay cheap. So the state has a small head and a
+// body. Nodes move from the head into segments of [SegmentNodes]; finished turns, settled inputs and requests with a
+// key move into books. This happens at points that depend on the history only. Segments and books are immutable, and
+// their reference is the digest of their content. A page lists [PageSegments] segments.
+//
+// A snapshot is the head with these references. So it has the same size after ten events and after a million, and a
+// stored segment is not stored again. Apply does not read old segments. Paths, ids and prompts do: they return
+// [ErrPartial] until the segments are attached.
 //
 // # Copies
 //
-// A session that begins as a copy of another names a [Base] in its first
-// commit: a small head of its own format, which outlives versions of the fold,
-// over the segments and pages that the other one's snapshots have stored. The
-// first commit is folded once the state was given the base.
+// The first commit of a session that starts as a copy names a [Base]. This is a small head in a format of its own,
+// which is independent of the fold's version, with references to the segments and pages of the other session's
+// snapshots. The state needs the base before it folds the first commit.
+//
+// # Size
+//
+// The package has more than 3 000 lines because the fold is one function of all event kinds on one state: about half
+// are the types of the state and the cases of Apply. Views, prompts and snapshots use the state's unexported body
+// (segments, indexes, caches). A package of their own would need this body as exported API.
 package projector

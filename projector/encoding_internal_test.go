@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events/eventstest"
 )
 
-// TestEncoding has what is stored and what is digested.
+// TestEncoding covers the stored and digested types.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
 	eventstest.TestEncoding(t, snapshot{}, segmentData{}, pageData{}, bookData{}, Base{}, Catalog{}, []events.ToolEntry(nil), events.TurnInput{}, events.TurnPrepared{})

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// head is the encoded snapshot of a copy, so that s hands out its segments later as if nothing had happened.
+// head encodes the snapshot of a copy. So s itself still returns its segments later.
 func head(t interface{ Fatal(...any) }, s *projector.State) []byte {
 	data, _, err := s.Clone().Snapshot()
 	if err != nil {
@@ -36,10 +36,10 @@ func same(t *rapid.T, what string, got, want []byte) {
 	}
 }
 
-// store keeps segments by reference, as blobs are kept.
+// store keeps segments by reference, as a blob store does.
 type store map[events.BlobRef][]byte
 
-// save encodes s and keeps its fresh segments.
+// save encodes s and stores its fresh segments.
 func (st store) save(t *rapid.T, s *projector.State) []byte {
 	data, fresh, err := s.Snapshot()
 	if err != nil {
@@ -73,7 +73,7 @@ func restore(t *rapid.T, data []byte) *projector.State {
 	return s
 }
 
-// TestFold holds every way to the end of a history against every other.
+// TestFold compares every way to the end of a history with every other.
 func TestFold(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -81,7 +81,7 @@ func TestFold(t *testing.T) {
 			if err := s.Check(); err != nil {
 				t.Fatalf("at %d: %v", s.Seq, err)
 			}
-			read(t, s) // what is remembered must not show later
+			read(t, s) // caches must not change later results
 		})
 		want := head(t, d.s)
 		k := rapid.IntRange(0, len(d.log)).Draw(t, "k")
@@ -107,7 +107,7 @@ func TestFold(t *testing.T) {
 	})
 }
 
-// sameReading compares what states answer from their bodies.
+// sameReading compares the results of states' bodies.
 func sameReading(t *rapid.T, name string, a, b *projector.State) {
 	if err := a.Check(); err != nil {
 		t.Fatalf("%s: %v", name, err)
@@ -129,7 +129,7 @@ func sameReading(t *rapid.T, name string, a, b *projector.State) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		asked, known, err := s.Asked("key", "")
+		asked, known, err := s.FindRequest("key", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +141,7 @@ func sameReading(t *rapid.T, name string, a, b *projector.State) {
 	}
 }
 
-// encoded makes values comparable that differ only in empty and missing slices.
+// encoded makes values comparable that differ in nil and empty slices only.
 func encoded(t *rapid.T, values ...any) []byte {
 	var all []byte
 	for _, v := range values {
@@ -154,14 +154,14 @@ func encoded(t *rapid.T, values ...any) []byte {
 	return all
 }
 
-// TestFoldSnapshots hands out every segment once, whatever clones and conflicts come between.
+// TestFoldSnapshots: every segment is returned once, whatever clones and conflicts occur in between.
 func TestFoldSnapshots(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		st, last := make(store), []byte(nil)
 		d := drive(t, 60, func(s *projector.State, _ events.Entry) {
 			if rapid.Bool().Draw(t, "clone") {
-				if _, _, err := s.Clone().Snapshot(); err != nil { // and its segments are lost
+				if _, _, err := s.Clone().Snapshot(); err != nil { // its segments are lost
 					t.Fatal(err)
 				}
 			}
@@ -178,13 +178,13 @@ func TestFoldSnapshots(t *testing.T) {
 	})
 }
 
-// TestClone folds on at a state and at its clone, each its own way, in turns.
+// TestClone folds a state and its clone alternately, each with its own events.
 func TestClone(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		base := drive(t, 40, nil).log
 		s := fold(t, projector.New(sid), base)
-		read(t, s) // fills what is remembered
+		read(t, s) // fills the caches
 		before := head(t, s)
 		c, still := s.Clone(), s.Clone()
 		ways := [2][]events.Entry{
@@ -208,7 +208,7 @@ func TestClone(t *testing.T) {
 	})
 }
 
-// read asks for what a state remembers once it was asked.
+// read calls everything that a state caches.
 func read(t *rapid.T, s *projector.State) {
 	if _, err := s.Prompt(); err != nil {
 		t.Fatal(err)
@@ -218,8 +218,8 @@ func read(t *rapid.T, s *projector.State) {
 	}
 }
 
-// TestCloneSteps takes one more step at a state and at its clone, at every
-// length, so that memory which both share is full at some and has room at others.
+// TestCloneSteps takes one more step at a state and at its clone, at every length. So shared slices have spare
+// capacity at some lengths and none at others.
 func TestCloneSteps(t *testing.T) {
 	t.Parallel()
 	step := func(h *history, tag string) {
@@ -258,7 +258,7 @@ func TestCloneSteps(t *testing.T) {
 	}
 }
 
-// TestCloneParallel reads clones in goroutines of their own; the race detector looks on.
+// TestCloneParallel reads clones in goroutines, for the race detector.
 func TestCloneParallel(t *testing.T) {
 	t.Parallel()
 	s := chain(t, 200)
@@ -304,7 +304,7 @@ func TestAhead(t *testing.T) {
 			if err := ahead.Apply(events.Entry{Seq: ahead.Seq + 1, Commit: e.Commit}); err == nil {
 				t.Fatal("apply to a state ahead of the log: got nil, want an error")
 			}
-			ahead.Landed()
+			ahead.Committed()
 			fold(t, mirror, []events.Entry{e})
 			same(t, "ahead", head(t, ahead), head(t, mirror))
 			if !reflect.DeepEqual(ahead.Missing(), mirror.Missing()) {

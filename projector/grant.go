@@ -7,27 +7,27 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Grant is what a caller may do in a session that is not its own.
+// Grant has the rights of a caller in a session of another owner.
 type Grant struct {
 	To     string                `msgpack:"t"`
 	Rights []events.SessionRight `msgpack:"r"` // at least one
 }
 
-// Granted is what the session's owner granted to a caller; none where it has no grant.
+// Granted returns the rights that a caller has by a grant. Without a grant it returns nil.
 func (s *State) Granted(to string) []events.SessionRight {
-	if i, found := s.grant(to); found {
+	if i, found := s.grantIndex(to); found {
 		return s.Grants[i].Rights
 	}
 	return nil
 }
 
-func (s *State) grant(to string) (at int, found bool) {
+func (s *State) grantIndex(to string) (at int, found bool) {
 	return slices.BinarySearchFunc(s.Grants, to, func(g Grant, to string) int { return cmp.Compare(g.To, to) })
 }
 
-// applyGranted makes a new list: clones share the old one.
+// applyGranted makes a new list, because clones share the old one.
 func (s *State) applyGranted(p *events.SessionGranted) {
-	at, found := s.grant(p.To)
+	at, found := s.grantIndex(p.To)
 	end := at
 	if found {
 		end++

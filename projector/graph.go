@@ -9,13 +9,13 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Node is one node of the session graph. It never changes once appended.
+// Node is one node of the session graph. It never changes after its append.
 type Node struct {
 	ID      events.NodeID   `msgpack:"i"`
-	Parent  events.NodeID   `msgpack:"p,omitempty"` // empty: the first of a path
+	Parent  events.NodeID   `msgpack:"p,omitempty"` // empty for the first node of a path
 	At      events.Millis   `msgpack:"a"`
 	Seq     events.Seq      `msgpack:"q"`           // of the commit that added it
-	Frame   events.FrameID  `msgpack:"f,omitempty"` // empty: the initial frame
+	Frame   events.FrameID  `msgpack:"f,omitempty"` // empty for the initial frame
 	Turn    events.TurnID   `msgpack:"u,omitempty"`
 	Kind    events.NodeKind `msgpack:"k"`
 	Message events.Message  `msgpack:"m,omitempty"`
@@ -25,39 +25,39 @@ type Node struct {
 	Key     string          `msgpack:"y,omitempty"` // idempotency key of the append that added it
 }
 
-// SegmentNodes is how many nodes a segment holds at most. The head keeps at most twice as many.
+// SegmentNodes is the number of nodes in a segment. The head has fewer than twice as many.
 const SegmentNodes = 32
 
-// SegmentRecords is how many finished turns and settled inputs the head keeps at most.
-const SegmentRecords = 64
+// segmentRecords limits the finished turns and settled inputs in the head.
+const segmentRecords = 64
 
-// body is the part of the state that grows. Segments come before tail, books before records.
+// body is the growing part of the state. Segments precede tail, books precede records.
 type body struct {
 	segments []*segment
-	refs     []events.BlobRef // of the first segments that Snapshot handed out or that were restored; zero: the page tells, or it is not stored
+	refs     []events.BlobRef // of the stored or restored segments; zero if a page has the reference, or if it is not stored
 	pages    []events.BlobRef // of [PageSegments] segments each, from the first on
-	based    int64            // how many segments came with the base
+	based    int64            // number of segments from the base
 	books    []*book
-	bookRefs []events.BlobRef // of the first books, likewise
-	shared   bool             // a clone has the same lists: Attach copies them first
+	bookRefs []events.BlobRef // of the stored or restored books
+	shared   bool             // a clone has the same lists, so Attach copies them first
 	tail     []*Node
-	records  // since the last book was sealed
-	given    *given
+	records  // since the last book
+	base     *attachedBase
 
-	// The indexes are built together on first use, and complete then.
+	// The indexes are built together on first use, and are complete then.
 	index map[events.NodeID]*Node
 	keys  map[string][]events.NodeID // of appends with an idempotency key
 	ended map[events.TurnID]*TurnRecord
 
 	memo  promptMemo
 	view  viewMemo
-	shown *shownView // nil: views are made of the nodes
-	path  []*Node    // active path, memo; nil when it must be walked anew
-	links []string   // of the first nodes of path, memo of chainDigest
+	shown *shownView // nil: views are made from the nodes
+	path  []*Node    // cached active path; nil if it must be walked again
+	links []string   // of the first nodes of path, cached for chainDigest
 }
 
-// clone caps the shared slices, so that appends to the copy do not write into
-// memory of the original; the original appends in place behind the copy's end.
+// clone clips the shared slices, so that appends to the copy do not write into memory of the original. The original
+// appends in place, after the end of the copy's slices.
 func (b *body) clone() body {
 	c := *b
 	b.shared, c.shared = true, true
@@ -87,11 +87,11 @@ type book struct {
 	records
 }
 
-// records are what a session remembers beside its graph.
+// records are the parts of the body besides the graph.
 type records struct {
-	turns    []TurnRecord   // finished
-	settled  []SettledInput // accepted or cancelled
-	requests []Request      // with a key
+	turns    []TurnRecord   // finished turns
+	settled  []SettledInput // accepted or cancelled inputs
+	requests []Request      // requests with a key
 }
 
 func (s *State) appendNodes(p *events.GraphAppended, turn events.TurnID, at events.Millis) {
@@ -108,7 +108,7 @@ func (s *State) appendMessage(m events.Message, turn events.TurnID, at events.Mi
 	s.appendNode(&Node{ID: events.NodeID(m.ID), Kind: events.NodeMessage, Message: m, Turn: turn, At: at})
 }
 
-// appendNode puts n below the leaf and moves the leaf. Every append goes through here.
+// appendNode adds n below the leaf and moves the leaf. All appends use it.
 func (s *State) appendNode(n *Node) {
 	n.Parent, n.Seq = s.Leaf, s.Seq
 	if len(s.Frames) > 1 {
@@ -132,24 +132,24 @@ func (s *State) branch(leaf events.NodeID) {
 	}
 	s.Leaf = leaf
 	s.body.path, s.body.links = nil, nil
-	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // kept nodes hide where a path differs
+	s.body.memo, s.body.view = promptMemo{}, viewMemo{} // a kept node does not show where two paths differ
 }
 
-// seal moves the oldest nodes of the head into a segment, and the records into a book, when there
-// are enough. It runs after every event, so that both depend on the history alone.
+// seal moves the oldest nodes of the head into a segment, and the records into a book, if there are enough. It runs
+// after every event, so that both depend on the history only.
 func (s *State) seal() {
 	b := &s.body
 	for len(b.tail) >= 2*SegmentNodes {
 		b.segments = append(b.segments, &segment{loaded: true, nodes: b.tail[:SegmentNodes:SegmentNodes]})
 		b.tail = b.tail[SegmentNodes:]
 	}
-	if len(b.requests) >= SegmentRequests || len(b.turns)+len(b.settled) >= SegmentRecords {
+	if len(b.requests) >= segmentRequests || len(b.turns)+len(b.settled) >= segmentRecords {
 		b.books = append(b.books, &book{loaded: true, records: b.records})
 		b.records = records{}
 	}
 }
 
-// all yields every resident node in the order in which it was appended.
+// all yields every loaded node in the order of appends.
 func (s *State) all(yield func(*Node) bool) {
 	for _, seg := range s.body.segments {
 		for _, n := range seg.nodes {
@@ -165,7 +165,7 @@ func (s *State) all(yield func(*Node) bool) {
 	}
 }
 
-// AllNodes lists every node in the order in which it was appended, branches and all.
+// AllNodes lists every node of all branches in the order of appends.
 func (s *State) AllNodes() ([]*Node, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (s *State) complete() error {
 	return nil
 }
 
-// recorded yields what the books hold, and then what the head does.
+// recorded yields the records of the books and then those of the head.
 func (s *State) recorded(yield func(*records) bool) {
 	for _, k := range s.body.books {
 		if !yield(&k.records) {
@@ -233,7 +233,7 @@ func (b *body) indexTurns(turns []TurnRecord) {
 	}
 }
 
-// Node finds a node by id, on any branch; nil when there is none.
+// Node finds a node by id on any branch. Without one it returns nil.
 func (s *State) Node(id events.NodeID) (*Node, error) {
 	if err := s.buildIndex(); err != nil {
 		return nil, err
@@ -241,8 +241,8 @@ func (s *State) Node(id events.NodeID) (*Node, error) {
 	return s.body.index[id], nil
 }
 
-// Path is the active path: from the first node to the leaf, or to the node
-// that heals it. The caller must not change it.
+// Path is the active path: from the first node to the leaf, or to the node that heals it. The caller must not change
+// it.
 func (s *State) Path() ([]*Node, error) {
 	if s.body.path != nil || s.Leaf == "" {
 		return s.body.path, nil
@@ -258,7 +258,7 @@ func (s *State) Path() ([]*Node, error) {
 	return path, err
 }
 
-// PathTo is the path from the first node to leaf. A parent that does not exist ends the walk.
+// PathTo is the path from the first node to leaf. An unknown parent ends the walk.
 func (s *State) PathTo(leaf events.NodeID) ([]*Node, error) {
 	if err := s.buildIndex(); err != nil {
 		return nil, err
@@ -276,7 +276,7 @@ func (s *State) PathTo(leaf events.NodeID) ([]*Node, error) {
 	return path, nil
 }
 
-// OnPath reports whether id is a member of the active path.
+// OnPath reports whether id is on the active path.
 func (s *State) OnPath(id events.NodeID) (bool, error) {
 	path, err := s.Path()
 	if err != nil || id == "" {
@@ -290,8 +290,7 @@ func (s *State) OnPath(id events.NodeID) (bool, error) {
 	return false, nil
 }
 
-// FreeID turns a wished id into one that no node has, and that is not in
-// taken, which may be nil (host specification 1.2).
+// FreeID changes a wanted id until no node has it and it is not in taken, which may be nil.
 func (s *State) FreeID(wish events.NodeID, taken map[events.NodeID]bool) (events.NodeID, error) {
 	if err := s.buildIndex(); err != nil {
 		return "", err
@@ -306,8 +305,8 @@ func (s *State) FreeID(wish events.NodeID, taken map[events.NodeID]bool) (events
 	return id, nil
 }
 
-// Orphaned tells whether the leaf names no node, and the leaf that heals it:
-// the newest message node, or none (host specification 1.3).
+// Orphaned reports whether the leaf names no node, and returns the leaf that heals it: the newest message node, or
+// none.
 func (s *State) Orphaned() (healed events.NodeID, orphaned bool, err error) {
 	leaf, err := s.Node(s.Leaf)
 	if err != nil || leaf != nil || s.Leaf == "" {
@@ -321,13 +320,13 @@ func (s *State) Orphaned() (healed events.NodeID, orphaned bool, err error) {
 	return healed, true, nil
 }
 
-// Appended finds the nodes that an append with this idempotency key added.
+// Appended finds the nodes of the append with this idempotency key.
 func (s *State) Appended(key string) ([]events.NodeID, error) {
 	err := s.buildIndex()
 	return slices.Clone(s.body.keys[key]), err
 }
 
-// Record finds a finished turn, nil when there is none. A turn found in the head needs no segments.
+// Record finds a finished turn. Without one it returns nil. A turn in the head needs no segments.
 func (s *State) Record(id events.TurnID) (*TurnRecord, error) {
 	for i := range s.body.turns {
 		if s.body.turns[i].ID == id {
@@ -338,7 +337,7 @@ func (s *State) Record(id events.TurnID) (*TurnRecord, error) {
 	return s.body.ended[id], err
 }
 
-// Records lists the finished turns in the order in which they ended.
+// Records lists the finished turns in the order of their ends.
 func (s *State) Records() ([]TurnRecord, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -350,7 +349,7 @@ func (s *State) Records() ([]TurnRecord, error) {
 	return list, nil
 }
 
-// Settled finds an input that was accepted or cancelled, nil when there is none.
+// Settled finds an accepted or cancelled input. Without one it returns nil.
 func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 	if err := s.complete(); err != nil {
 		return nil, err
@@ -364,7 +363,8 @@ func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 	return nil, nil
 }
 
-// digestOf is the hex sha256 of v's encoding. Only types of this package and events come here, all of which encode.
+// digestOf is the hex sha256 of v's encoding. It is called with types of this package and of events only, which all
+// encode.
 func digestOf(v any) string {
 	data, err := events.EncodePayload(v)
 	if err != nil {

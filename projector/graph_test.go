@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TestFreeID checks the rule of ids (host specification 1.2).
+// TestFreeID checks how a used id is changed.
 func TestFreeID(t *testing.T) {
 	t.Parallel()
 	h := begin(t).say("m1", "m1", "m1").note("p")
@@ -79,7 +79,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestPathUnknownParent ends the walk where a parent does not exist (host specification 1.3).
+// TestPathUnknownParent: an unknown parent ends the walk.
 func TestPathUnknownParent(t *testing.T) {
 	if projector.Invariants {
 		t.Skip("this build does not let broken histories be folded")
@@ -94,7 +94,7 @@ func TestPathUnknownParent(t *testing.T) {
 	}
 }
 
-// TestOrphaned heals a leaf that names no node (host specification 1.3).
+// TestOrphaned: a leaf that names no node is healed.
 func TestOrphaned(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -125,7 +125,7 @@ func TestOrphaned(t *testing.T) {
 	}
 }
 
-// TestNodes checks what a node remembers of its append.
+// TestNodes checks the fields of an appended node.
 func TestNodes(t *testing.T) {
 	t.Parallel()
 	h := begin(t).say("a")
@@ -164,7 +164,7 @@ func encodedAny(t *testing.T, v any) []byte {
 	return data
 }
 
-// TestRewrite checks what stays of a path (host specification 1.6).
+// TestRewrite checks which prefix of a path stays.
 func TestRewrite(t *testing.T) {
 	t.Parallel()
 	three := func(h *history) *history { return h.say("1", "2", "3") }

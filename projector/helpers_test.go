@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// history is a state with a hand that writes its next commits.
+// history is a state with helpers that append commits.
 type history struct {
 	t *testing.T
 	*projector.State
@@ -21,7 +21,7 @@ func begin(t *testing.T) *history {
 	return h
 }
 
-// add commits payloads of one turn; an empty turn is none.
+// add commits payloads of one turn; empty means no turn.
 func (h *history) add(turn events.TurnID, payloads ...events.Payload) *history {
 	h.t.Helper()
 	c := &events.Commit{Session: sid, At: events.Millis(100 + h.Seq)}
@@ -34,7 +34,7 @@ func (h *history) add(turn events.TurnID, payloads ...events.Payload) *history {
 	return h
 }
 
-// say appends a user message of one text for each id.
+// say appends a user message with one text for each id.
 func (h *history) say(ids ...string) *history {
 	h.t.Helper()
 	for _, id := range ids {

@@ -14,20 +14,19 @@ import (
 
 const sid events.SessionID = "s1"
 
-// driver makes a valid history: at each step it draws what a host, a model,
-// a tool or a worker might do next and commits what the machine decides.
+// driver makes a valid history. At each step it draws an action of a host, a model, a tool or a worker and commits
+// the machine's decision.
 type driver struct {
 	*rapid.T
-	s    *projector.State // folded ahead with what was decided, never decoded
+	s    *projector.State // folded ahead from decisions, never decoded
 	log  []events.Entry   // as a reader of the stream decodes it
 	open []events.Event   // decided, not committed yet
-	at   events.Millis    // of those
-	n    int              // makes ids
+	at   events.Millis    // time of the open events
+	n    int              // counter for ids
 	each func(*projector.State, events.Entry)
 }
 
-// drive draws a history of at most steps steps. each sees the state after
-// every commit; it may be nil.
+// drive draws a history of at most steps steps. each gets the state after every commit; it may be nil.
 func drive(t *rapid.T, steps int, each func(*projector.State, events.Entry)) *driver {
 	d := &driver{T: t, s: projector.New(sid), each: each}
 	d.commit(events.Of("", &events.SessionOpened{
@@ -38,7 +37,7 @@ func drive(t *rapid.T, steps int, each func(*projector.State, events.Entry)) *dr
 	return d
 }
 
-// resume draws a continuation of what s folded, with ids of its own.
+// resume draws a continuation of what s folded, with different ids.
 func resume(t *rapid.T, s *projector.State, steps int) *driver {
 	d := &driver{T: t, s: s, n: 1_000_000}
 	d.run(steps)
@@ -47,7 +46,7 @@ func resume(t *rapid.T, s *projector.State, steps int) *driver {
 
 func (d *driver) run(steps int) {
 	actions := []func(){
-		d.append, d.append, d.append, d.asked, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.grant, d.request, d.cancel, d.unknown,
+		d.append, d.append, d.append, d.commitRequest, d.branch, d.frame, d.configure, d.inject, d.withdraw, d.grant, d.request, d.cancel, d.unknown,
 		d.claim, d.claim, d.claim, d.answer, d.answer, d.answer, d.answer, d.answer,
 	}
 	for range d.upTo(steps) {
@@ -75,7 +74,7 @@ func (d *driver) gather(list []events.Event) {
 	d.open = append(d.open, list...)
 }
 
-// commit writes the events down, with those gathered before.
+// commit commits the events together with the gathered ones.
 func (d *driver) commit(list ...events.Event) {
 	d.gather(list)
 	if len(d.open) == 0 {
@@ -88,7 +87,7 @@ func (d *driver) commit(list ...events.Event) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	d.s.Landed()
+	d.s.Committed()
 	d.open = nil
 	decoded, err := events.Decode(data)
 	if err != nil {
@@ -101,8 +100,8 @@ func (d *driver) commit(list ...events.Event) {
 	}
 }
 
-// asked commits what a request with a key led to, which no worker folds ahead.
-func (d *driver) asked() {
+// commitRequest commits the result of a request with a key, which no worker folds ahead.
+func (d *driver) commitRequest() {
 	d.commit()
 	c := &events.Commit{
 		ID: events.CommitID(d.next("c")), Session: sid, At: events.Millis(1000 + d.n), Actor: events.Actor{Kind: events.ActorClient},
@@ -124,7 +123,7 @@ func (d *driver) asked() {
 	}
 }
 
-// step commits what the machine decides. What lingers may join the next commit.
+// step commits the machine's decision. A lingering decision may join the next commit.
 func (d *driver) step(in turn.Input) {
 	out, err := turn.Step(d.s, in)
 	if err != nil && !errors.Is(err, turn.ErrStale) {
@@ -135,7 +134,7 @@ func (d *driver) step(in turn.Input) {
 	}
 }
 
-// parts draws any parts: hosts may append what no model would say.
+// parts draws any parts: hosts may append parts that no model writes.
 func (d *driver) parts() []events.Part {
 	var list []events.Part
 	for range d.upTo(3) {
@@ -223,7 +222,7 @@ func (d *driver) inject() {
 	}))
 }
 
-// withdraw takes back a pending input, or one that nobody knows.
+// withdraw cancels a pending or unknown input.
 func (d *driver) withdraw() {
 	id := events.InputID("unknown")
 	if i := d.upTo(len(d.s.Inputs)); i < len(d.s.Inputs) {
@@ -232,7 +231,7 @@ func (d *driver) withdraw() {
 	d.commit(events.Of("", &events.InputCancelled{Inputs: []events.InputID{id}}))
 }
 
-// grant lets a caller in, or out again, and looks that nobody else's grant changed.
+// grant changes the grant of one caller and checks that other grants stay.
 func (d *driver) grant() {
 	before := d.s.Clone()
 	p := &events.SessionGranted{To: rapid.SampledFrom([]string{"alice", "bob", "carol", "dave"}).Draw(d.T, "to")}
@@ -297,7 +296,7 @@ func (d *driver) claim() {
 			d.commit(events.Of(id, &events.TurnRequested{Input: in}))
 		}
 	}
-	if list := turn.Ring(d.s, events.Millis(d.upTo(50))); len(list) > 0 {
+	if list := turn.DueEvents(d.s, events.Millis(d.upTo(50))); len(list) > 0 {
 		d.commit(list...)
 		return
 	}
@@ -310,9 +309,9 @@ func (d *driver) claim() {
 	d.step(c)
 }
 
-// answer gives the running turn what it owes.
+// answer gives the running turn the result that it waits for.
 func (d *driver) answer() {
-	switch owes := turn.Owed(d.s); {
+	switch owes := turn.Next(d.s); {
 	case owes.Stop:
 		d.step(turn.Stop{})
 	case owes.Model && d.upTo(9) == 0:
@@ -348,8 +347,8 @@ func (d *driver) reply(iteration int64) turn.Reply {
 	return turn.Reply{ModelReplied: r}
 }
 
-// results answers some of the calls owed.
-func (d *driver) results(owes turn.Owes) turn.Results {
+// results returns some of the open calls.
+func (d *driver) results(owes turn.Needs) turn.Results {
 	in := turn.Results{Iteration: owes.Iteration}
 	for _, c := range owes.Calls {
 		if d.flip() || len(in.Results) == 0 {

@@ -64,7 +64,7 @@ func (s *State) applyHookRan(id events.TurnID, p *events.HookRan) {
 		t.Checkpoint, t.Queued = "", nil
 	case events.PointAfterTurn:
 		t.Checkpoint = ""
-	case events.PointReply: // shown to hosts, nothing else
+	case events.PointReply: // for watching hosts only
 	}
 }
 
@@ -72,7 +72,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 	i, found := slices.BinarySearchFunc(s.Plugins, p.Plugin, func(a PluginState, id string) int { return strings.Compare(a.Plugin, id) })
 	switch {
 	case found && s.Plugins[i].Revision != p.Base:
-		return // made from a state that is no longer the session's
+		return // made from an outdated revision
 	case !found:
 		s.Plugins = slices.Insert(slices.Clone(s.Plugins), i, PluginState{Plugin: p.Plugin})
 	}
@@ -81,7 +81,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 	}
 }
 
-// Plugin finds a plugin's saved state; nil when there is none.
+// Plugin finds a plugin's saved state. Without one it returns nil.
 func (s *State) Plugin(id string) *PluginState {
 	return find(s.Plugins, func(x *PluginState) bool { return x.Plugin == id })
 }
@@ -100,13 +100,13 @@ func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven) {
 	}
 }
 
-// Approval is the question about a call; nil where nobody asked.
+// Approval finds the approval request of a call. Without one it returns nil.
 func (t *Turn) Approval(effect events.EffectID) *Approval {
 	return find(t.Asks, func(x *Approval) bool { return x.Effect == effect })
 }
 
-// Asking reports whether a call, or one that it makes, waits for an approval.
-func (t *Turn) Asking(effect events.EffectID) bool {
+// WaitsForApproval reports whether a call, or one of its nested calls, waits for an approval.
+func (t *Turn) WaitsForApproval(effect events.EffectID) bool {
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered && (a.Effect == effect || strings.HasPrefix(string(a.Effect), string(effect)+"/")) {
 			return true
@@ -133,7 +133,7 @@ func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved) {
 	}
 }
 
-// Resolution is what a pending call came to; nil while nobody said.
+// Resolution finds the result of a pending call. Without one it returns nil.
 func (t *Turn) Resolution(effect events.EffectID) *Resolution {
 	return find(t.Resolved, func(x *Resolution) bool { return x.Effect == effect })
 }
@@ -151,7 +151,7 @@ func (s *State) applyNested(id events.TurnID, n NestedCall) {
 	}
 }
 
-// NestedCall is a call that another call made; nil where it was not begun.
+// NestedCall finds a nested call that started. Without one it returns nil.
 func (t *Turn) NestedCall(effect events.EffectID) *NestedCall {
 	return find(t.Nested, func(x *NestedCall) bool { return x.Effect == effect })
 }

@@ -2,5 +2,5 @@
 
 package projector
 
-// invariants makes Apply check the whole state after every commit. For tests: it costs as much as the history is long.
+// invariants makes Apply check the whole state after every commit. It is for tests: its cost grows with the history.
 const invariants = true

@@ -8,36 +8,36 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Bounds of what the state keeps of monitors. What is dropped shows as a gap in the sequences.
+// Limits of monitor data in the state. Dropped updates show as gaps in the sequences.
 const (
-	KeptUpdates     = 128       // the newest that nobody took
-	KeptUpdateBytes = 512 << 10 // of their messages together
-	keptEventBytes  = 1 << 10   // of Monitor.LastEvent
+	KeptUpdates     = 128       // number of updates that no host has taken
+	KeptUpdateBytes = 512 << 10 // their messages together
+	keptEventBytes  = 1 << 10   // length of Monitor.LastEvent
 )
 
-// Monitor is one of the session's monitors. The list of them is shared
-// between clones: it is replaced, never changed.
+// Monitor is one of the session's monitors. Clones share the list of monitors: the fold replaces it and never changes
+// it.
 type Monitor struct {
 	Spec      events.MonitorSpec  `msgpack:"s"`
-	Armed     bool                `msgpack:"a,omitempty"` // it is to run, or runs
+	Armed     bool                `msgpack:"a,omitempty"` // must run, or runs
 	State     events.MonitorState `msgpack:"t,omitempty"`
-	Worker    events.WorkerID     `msgpack:"w,omitempty"` // who runs it, or ran it last
-	LastEvent string              `msgpack:"v,omitempty"` // beginning of its last line on standard output
+	Worker    events.WorkerID     `msgpack:"w,omitempty"` // current or last worker
+	LastEvent string              `msgpack:"v,omitempty"` // beginning of the last line on standard output
 	LastError string              `msgpack:"e,omitempty"`
-	Exited    bool                `msgpack:"x,omitempty"` // Exit is known
-	Exit      int64               `msgpack:"c,omitempty"` // status of the last run; -1 where a signal ended it
-	Events    int64               `msgpack:"n,omitempty"` // lines on standard output, ever
-	Wake      events.InputID      `msgpack:"i,omitempty"` // pending input of a line; until it is settled no other line becomes one
+	Exited    bool                `msgpack:"x,omitempty"` // Exit is set
+	Exit      int64               `msgpack:"c,omitempty"` // exit status of the last run; -1 after a signal
+	Events    int64               `msgpack:"n,omitempty"` // total number of lines on standard output
+	Wake      events.InputID      `msgpack:"i,omitempty"` // pending input of a line; until it is settled, other lines make no input
 }
 
-// MonitorFeed is what the session's monitors have to say. Nobody has taken what it holds.
+// MonitorFeed has the updates of all monitors that no host has taken.
 type MonitorFeed struct {
-	Revision int64           `msgpack:"r,omitempty"` // counts changes; taking updates is none
-	Sequence int64           `msgpack:"q,omitempty"` // of the newest update ever
-	Updates  []MonitorUpdate `msgpack:"u,omitempty"` // by rising sequence
+	Revision int64           `msgpack:"r,omitempty"` // number of changes, without takes
+	Sequence int64           `msgpack:"q,omitempty"` // sequence of the newest update
+	Updates  []MonitorUpdate `msgpack:"u,omitempty"` // with rising sequences
 }
 
-// IsZero reports whether no monitor ever was.
+// IsZero reports whether the session never had a monitor.
 func (f MonitorFeed) IsZero() bool { return f.Revision == 0 }
 
 // MonitorUpdate is a line of a monitor, or a change of its state. It never changes.
@@ -46,10 +46,10 @@ type MonitorUpdate struct {
 	Monitor  events.MonitorID `msgpack:"m"`
 	Message  string           `msgpack:"x"`
 	Stderr   bool             `msgpack:"e,omitempty"`
-	Wake     events.InputID   `msgpack:"w,omitempty"` // the input that it became
+	Wake     events.InputID   `msgpack:"w,omitempty"` // the input that the line made
 }
 
-// Monitor finds a monitor by id. It must not be changed.
+// Monitor finds a monitor by id. The caller must not change it.
 func (s *State) Monitor(id events.MonitorID) (*Monitor, bool) {
 	i, ok := s.monitorAt(id)
 	if !ok {
@@ -62,7 +62,7 @@ func (s *State) monitorAt(id events.MonitorID) (int, bool) {
 	return slices.BinarySearchFunc(s.Monitors, id, func(m Monitor, id events.MonitorID) int { return strings.Compare(string(m.Spec.ID), string(id)) })
 }
 
-// changeMonitor changes a monitor in a list of its own and counts that. It reports whether there is one.
+// changeMonitor changes a monitor in a new list and counts the change. It returns false for an unknown monitor.
 func (s *State) changeMonitor(id events.MonitorID, change func(*Monitor)) bool {
 	i, ok := s.monitorAt(id)
 	if !ok {
@@ -85,7 +85,7 @@ func (s *State) applyMonitorRegistered(p *events.MonitorRegistered) {
 	s.changeMonitor(p.Spec.ID, func(m *Monitor) {
 		m.Spec = p.Spec
 		untouched := m.State == events.MonitorIdle && m.Worker == ""
-		m.Armed = m.Armed || begins && untouched // what ran or was stopped is not armed again
+		m.Armed = m.Armed || begins && untouched // a monitor that ran or was stopped is not armed again
 	})
 }
 
@@ -138,7 +138,7 @@ func (s *State) applyMonitorEnded(p *events.MonitorEnded) {
 	}
 }
 
-// endMessage is how an update tells of a monitor's end.
+// endMessage is the update's text for a monitor's end.
 func endMessage(p *events.MonitorEnded) string {
 	switch {
 	case p.State == events.MonitorIdle:
@@ -151,7 +151,7 @@ func endMessage(p *events.MonitorEnded) string {
 	return string(p.State)
 }
 
-// addUpdate appends behind what clones see and drops the oldest beyond the bounds.
+// addUpdate appends in place, after the elements that clones see, and drops the oldest updates beyond the limits.
 func (s *State) addUpdate(u MonitorUpdate) {
 	list := append(s.Feed.Updates, u)
 	size := 0
@@ -177,7 +177,7 @@ func (s *State) applyUpdatesTaken(p *events.MonitorUpdatesTaken) {
 	}
 }
 
-// wakeSettled is the acknowledgement of a wake: its input was accepted or cancelled.
+// wakeSettled clears a wake whose input was accepted or cancelled.
 func (s *State) wakeSettled(id events.InputID) {
 	for i := range s.Monitors {
 		if s.Monitors[i].Wake == id {
@@ -191,7 +191,7 @@ func (s *State) pendingInput(id events.InputID) bool {
 	return slices.ContainsFunc(s.Inputs, func(in Input) bool { return in.ID == id })
 }
 
-// beginning is at most n bytes of text, whole characters only.
+// beginning returns at most n bytes of text, cut at a character.
 func beginning(text string, n int) string {
 	if len(text) <= n {
 		return text
@@ -199,7 +199,7 @@ func beginning(text string, n int) string {
 	return strings.ToValidUTF8(text[:n], "")
 }
 
-// checkMonitors: sorted by id, each once; a wake is a pending input; updates rise.
+// checkMonitors checks that monitors are sorted and unique, wakes are pending inputs, and update sequences rise.
 func (s *State) checkMonitors() []error {
 	var errs []error
 	for i := range s.Monitors {

@@ -6,23 +6,23 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Piece is one of the bodies that a base consists of: itself, a page or a segment.
+// Piece is one body of a base: the base itself, a page or a segment.
 type Piece struct {
 	Ref    events.BlobRef
 	Body   []byte
 	Frames []Frame // of the base itself
-	Nodes  []Node  // as they were stored
+	Nodes  []Node  // as stored
 }
 
-// WalkBase reads a base and all pieces that it names, each before those that it names. A piece of
-// which read gives nothing is passed over, with those that it names.
-// Errors are those of read and of visit, of pieces that do not decode, and of one that is named twice.
+// WalkBase reads a base and all its pieces, each before the pieces that it lists. If read returns nil for a piece,
+// the piece and the pieces that it lists are skipped. Errors: those of read and visit, malformed pieces, and a piece
+// that is listed twice.
 func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), visit func(Piece) error) error {
 	body, err := read(ref)
 	if err != nil || body == nil {
 		return err
 	}
-	b, err := DecodeBase(body)
+	b, err := decodeBase(body)
 	if err == nil {
 		err = visit(Piece{Ref: ref, Body: body, Frames: b.Frames, Nodes: b.Tail})
 	}
@@ -40,7 +40,7 @@ func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), vis
 	return walkPieces(b.Pages, b.Segments, once, visit)
 }
 
-// SnapshotPages are the pages that the head of a snapshot names: they name its segments. Errors: those of [Restore].
+// SnapshotPages lists the pages of a snapshot's head. Errors: those of [Restore].
 func SnapshotPages(head []byte) ([]events.BlobRef, error) {
 	s, err := Restore(head)
 	if err != nil {

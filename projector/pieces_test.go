@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// What a snapshot's head, a page, a segment and a book say, as they are stored.
+// The stored forms of a snapshot's head, a page, a segment and a book.
 type (
 	storedHead struct {
 		Fold     int64            `msgpack:"v"`
@@ -41,7 +41,7 @@ func (st store) put(t *testing.T, v any) events.BlobRef {
 	return projector.RefOf(data)
 }
 
-// fill attaches all that a state misses.
+// fill attaches all missing pieces.
 func (st store) fill(s *projector.State) error {
 	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() {
 		for _, ref := range missing {
@@ -53,9 +53,8 @@ func (st store) fill(s *projector.State) error {
 	return nil
 }
 
-// TestPieceIsNamedOnce has a snapshot and a base name a piece twice, in every
-// list in which pieces are named: a small body that names one small piece a
-// hundred thousand times would fill the memory of the process that reads it.
+// TestPieceIsNamedOnce: a snapshot or a base that lists a piece twice is refused, in every list of pieces. Otherwise
+// a small body that lists one small piece a hundred thousand times would exhaust the reader's memory.
 func TestPieceIsNamedOnce(t *testing.T) {
 	t.Parallel()
 	st := make(store)
@@ -112,7 +111,7 @@ func TestPieceIsNamedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			ref, copied := projector.RefOf(base), projector.New("copy")
-			if err := errors.Join(copied.Give(ref, base), copied.Apply(firstOf("copy", s, ref))); err != nil {
+			if err := errors.Join(copied.AttachBase(ref, base), copied.Apply(firstOf("copy", s, ref))); err != nil {
 				t.Fatal(err)
 			}
 			expect("base", st.fill(copied))

@@ -9,14 +9,14 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Prompt is what a model is asked, before a provider gives it its wire form.
+// Prompt is the input of a model call, before a provider converts it.
 type Prompt struct {
 	Ref      events.PromptRef
-	Config   events.Config      // with what the running turn says in its place
-	Messages []events.Message   // visible in the frame; every call directly followed by its result
-	System   string             // the instructions and what plugins contributed; stands before the messages
-	Tools    []events.ToolEntry // callable ones, by name
-	Spilled  bool               // some part's body is in a blob
+	Config   events.Config      // with the settings of the running turn
+	Messages []events.Message   // visible in the frame; the results of every call follow it directly
+	System   string             // instructions and contributions of plugins; precedes the messages
+	Tools    []events.ToolEntry // callable tools, by name
+	Spilled  bool               // the body of some part is in a blob
 }
 
 // Prompt builds the prompt at the leaf, in the current frame.
@@ -45,7 +45,7 @@ func (s *State) Prompt() (Prompt, error) {
 	return p, nil
 }
 
-// generated is a configuration with what the running turn says in its place.
+// generated is a configuration with the settings of the running turn.
 func (s *State) generated(c events.Config) events.Config {
 	if t := s.Turn(); t != nil {
 		return t.Fallback.Over(t.Input.Over(c))
@@ -53,8 +53,8 @@ func (s *State) generated(c events.Config) events.Config {
 	return c
 }
 
-// bound binds a chain to what the prompt shows and no path has: the running
-// turn's view, and the system text, which it also gives.
+// bound adds to a chain the values that are on no path: the running turn's view, and the system text, which it also
+// returns.
 func (s *State) bound(chain string, catalog *Catalog, config *events.Config) (bound, system string) {
 	if t := s.Turn(); t != nil && t.Viewed {
 		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
@@ -65,8 +65,8 @@ func (s *State) bound(chain string, catalog *Catalog, config *events.Config) (bo
 	return chain, system
 }
 
-// promptDigest binds a prompt to everything it was built from: the
-// configuration, the catalogue, the frame and every message of the path.
+// promptDigest hashes everything that a prompt is built from: configuration, catalogue, frame and every message of
+// the path.
 func promptDigest(config events.Config, catalog string, frame Frame, chain string) string {
 	b := make([]byte, 0, 512)
 	if config.Protocol != "" {
@@ -84,9 +84,8 @@ func promptDigest(config events.Config, catalog string, frame Frame, chain strin
 	return hexSum(b)
 }
 
-// chainDigest is a hash chain along the path, so that one more message costs
-// one more step however long the path is: the links of the memoised path are
-// kept beside it, not in the nodes, which clones share.
+// chainDigest is a hash chain along the path, so that a new message costs one step. The links of the cached path are
+// stored with the path, not in the nodes, because clones share the nodes.
 func (b *body) chainDigest(path []*Node) string {
 	var links []string
 	if b.path != nil {
@@ -112,8 +111,7 @@ func (b *body) chainDigest(path []*Node) string {
 	return link
 }
 
-// appendMessage writes a message so that different messages give different
-// bytes, as FORMAT.md of package events says under "Prompt digests".
+// appendMessage encodes a message without ambiguity, see "Prompt digests" in FORMAT.md of package events.
 func appendMessage(b []byte, m *events.Message) []byte {
 	b = appendField(b, string(m.ID))
 	b = appendField(b, string(m.Role))
@@ -144,8 +142,7 @@ func hexSum(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// visible is what the frame shows of a path: its own nodes, and before those
-// that came after its opening, the kept ones.
+// visible are the nodes of a path that the frame shows: its own nodes, with the kept nodes after its initial ones.
 func (s *State) visible(path []*Node, frame Frame) []*Node {
 	if len(s.Frames) <= 1 {
 		return path
@@ -167,19 +164,18 @@ func (s *State) visible(path []*Node, frame Frame) []*Node {
 	return slices.Concat(own[:seeds], kept, own[seeds:])
 }
 
-// promptMemo holds the messages of the settled beginning of a prompt: up to
-// where every call has its result, so that nothing later can change it. A long
-// session's prompt then costs what is new.
+// promptMemo caches the messages of the settled beginning of a prompt, in which every call has its result. Later
+// events cannot change it, so the next prompt costs only the new messages.
 type promptMemo struct {
 	frame    events.FrameID
-	nodes    int   // visible nodes that are settled
-	last     *Node // the last of them, which tells whether the path is still the same
+	nodes    int   // number of settled visible nodes
+	last     *Node // the last of these nodes; it identifies the path
 	seen     map[events.MessageID]bool
-	messages []events.Message // only ever appended to, so that prompts share it
+	messages []events.Message // append-only, because prompts share it
 	spilled  bool
 }
 
-// prompt gives the messages of the visible nodes, and whether some body is in a blob.
+// prompt returns the messages of the visible nodes, and whether some body is in a blob.
 func (b *body) prompt(frame events.FrameID, visible []*Node) ([]events.Message, bool) {
 	m := &b.memo
 	if m.seen == nil || m.frame != frame || m.nodes > len(visible) || m.nodes > 0 && visible[m.nodes-1] != m.last {
@@ -216,7 +212,7 @@ func spilled(messages []events.Message) bool {
 func spilledNode(n *Node) bool { return !n.Blob.IsZero() || spilledParts(n.Message.Parts) }
 
 func spilledParts(parts []events.Part) bool {
-	for i := range parts { // by index: parts are large
+	for i := range parts { // by index, because parts are large
 		if !parts[i].Blob.IsZero() {
 			return true
 		}
@@ -224,7 +220,7 @@ func spilledParts(parts []events.Part) bool {
 	return false
 }
 
-// settled counts the leading nodes, each shown once, after which no call waits for its result.
+// settled counts the leading nodes after which every call has its result. No message occurs twice in nodes.
 func settled(nodes []*Node) int {
 	open := make(map[events.CallID]int)
 	k := 0
@@ -247,10 +243,10 @@ func settled(nodes []*Node) int {
 	return k
 }
 
-// messages keeps the message nodes, of equal message ids the first.
+// messages returns the message nodes. Of equal message ids it returns the first.
 func messages(path []*Node) []*Node { return fresh(path, nil) }
 
-// fresh keeps the message nodes whose message ids are not seen yet, of equal ones the first.
+// fresh returns the message nodes whose message ids are not in seen. Of equal ids it returns the first.
 func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
 	list := make([]*Node, 0, len(path))
 	now := make(map[events.MessageID]bool, len(path))
@@ -264,13 +260,11 @@ func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
 	return list
 }
 
-// UnansweredText stands in a prompt for the result of a call that never got one on this path.
-const UnansweredText = "[no result] The call was never answered."
+// unansweredText is the result text in a prompt of a call without a result on this path.
+const unansweredText = "[no result] The call was never answered."
 
-// closeCalls orders messages as providers demand: each reply with calls is
-// directly followed by one message with a result for each, whatever was
-// appended in between, and results without a call are left out. An orphan
-// would make the provider refuse every later prompt of the session.
+// closeCalls orders messages as providers require: one message with the results of all calls directly follows each
+// reply with calls. Results without a call are left out, because providers refuse every prompt that contains one.
 func closeCalls(nodes []*Node) []events.Message {
 	list := make([]events.Message, 0, len(nodes))
 	answers := answers(nodes)
@@ -285,25 +279,24 @@ func closeCalls(nodes []*Node) []events.Message {
 	return list
 }
 
-// place is a part of a message of the list at hand.
-type place struct{ node, part int }
+// partIndex identifies a part of a message in a list of nodes.
+type partIndex struct{ node, part int }
 
-func callsAt(i int, n *Node) []place {
-	var calls []place
+func callsAt(i int, n *Node) []partIndex {
+	var calls []partIndex
 	for j := range n.Message.Parts {
 		if n.Message.Parts[j].Kind == events.PartToolCall && n.Message.Role == events.RoleAssistant {
-			calls = append(calls, place{i, j})
+			calls = append(calls, partIndex{i, j})
 		}
 	}
 	return calls
 }
 
-// answers finds the result of each call. Ids repeat: within a reply the
-// results come in the order of the calls, and a later reply's calls take over
-// the ids of an earlier one's.
-func answers(nodes []*Node) map[place]place {
-	open := make(map[events.CallID][]place)
-	found := make(map[place]place)
+// answers finds the result of each call. Ids repeat: within a reply, results follow the order of calls. The calls of
+// a later reply take over the ids of an earlier one.
+func answers(nodes []*Node) map[partIndex]partIndex {
+	open := make(map[events.CallID][]partIndex)
+	found := make(map[partIndex]partIndex)
 	for i, n := range nodes {
 		for _, at := range callsAt(i, n) {
 			id := n.Message.Parts[at.part].Call
@@ -315,15 +308,15 @@ func answers(nodes []*Node) map[place]place {
 		for j := range n.Message.Parts {
 			p := &n.Message.Parts[j]
 			if list := open[p.Call]; p.Kind == events.PartToolResult && n.Message.Role == events.RoleUser && len(list) > 0 {
-				found[list[0]], open[p.Call] = place{i, j}, list[1:]
+				found[list[0]], open[p.Call] = partIndex{i, j}, list[1:]
 			}
 		}
 	}
 	return found
 }
 
-// resultsOf is the message that answers the calls of a reply, each result with the attachments behind it.
-func resultsOf(nodes []*Node, calls []place, answers map[place]place) events.Message {
+// resultsOf is the message with the results of a reply's calls, each with the attachments after it.
+func resultsOf(nodes []*Node, calls []partIndex, answers map[partIndex]partIndex) events.Message {
 	out := events.Message{Role: events.RoleUser}
 	for _, at := range calls {
 		answer, ok := answers[at]
@@ -331,7 +324,7 @@ func resultsOf(nodes []*Node, calls []place, answers map[place]place) events.Mes
 			call := &nodes[at.node].Message.Parts[at.part]
 			out.Parts = append(out.Parts, events.Part{
 				Kind: events.PartToolResult, Call: call.Call, Tool: call.Tool,
-				Text: UnansweredText, Outcome: events.OutcomeCancelled,
+				Text: unansweredText, Outcome: events.OutcomeCancelled,
 			})
 			continue
 		}
@@ -348,8 +341,8 @@ func resultsOf(nodes []*Node, calls []place, answers map[place]place) events.Mes
 	return out
 }
 
-// ownParts strips what a message must not hold where it stands: calls that no
-// reply made, and results with the attachments behind them, which closeCalls has moved.
+// ownParts removes parts that closeCalls moves or leaves out: results with their attachments, and calls outside of
+// replies.
 func ownParts(m events.Message) events.Message {
 	var parts []events.Part
 	inResult, stripped := false, false

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// sum is the hex sha256 of the fields, each behind its length, and then of tail.
+// sum is the hex sha256 of length-prefixed fields, followed by tail.
 func sum(tail []byte, fields ...string) string {
 	var b []byte
 	for _, f := range fields {
@@ -19,11 +19,11 @@ func sum(tail []byte, fields ...string) string {
 	return hex.EncodeToString(s[:])
 }
 
-// TestPromptDigestOfPlugins rebuilds the digest as FORMAT.md of package events
-// says under "Prompt digests", with what plugins add to a prompt.
+// TestPromptDigestOfPlugins rebuilds the digest with plugins' additions, as "Prompt digests" in FORMAT.md describes
+// it.
 func TestPromptDigestOfPlugins(t *testing.T) {
 	t.Parallel()
-	const link = "root" // nothing stands on the path
+	const link = "root" // the path is empty
 	view := []events.ViewItem{{Message: message("v", events.RoleUser, text("short"))}}
 	data, err := events.EncodePayload(&struct {
 		View []events.ViewItem `msgpack:"v"`
@@ -76,7 +76,7 @@ func TestPromptDigestOfPlugins(t *testing.T) {
 	}
 }
 
-// TestPromptDigestOfConfig rebuilds the digest with what a configuration and a turn say of prompts and replies.
+// TestPromptDigestOfConfig rebuilds the digest with the settings of a configuration and a turn.
 func TestPromptDigestOfConfig(t *testing.T) {
 	t.Parallel()
 	const link = "root"

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TestPromptCalls puts each call's result behind it and drops the rest.
+// TestPromptCalls: each call's result follows it, and other results are dropped.
 func TestPromptCalls(t *testing.T) {
 	t.Parallel()
 	reply := func(ids ...events.CallID) events.Message {
@@ -117,7 +117,7 @@ func TestPromptCalls(t *testing.T) {
 	}
 }
 
-// TestPromptValid draws histories and holds their prompts against what providers demand.
+// TestPromptValid checks prompts of random histories against the rules of providers.
 func TestPromptValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -131,7 +131,8 @@ func TestPromptValid(t *testing.T) {
 	})
 }
 
-// checkPrompt wants every reply's calls answered in order by the next message, and no call or result elsewhere.
+// checkPrompt checks that the next message has the results of a reply's calls, in order, and that there are no other
+// calls or results.
 func checkPrompt(t *rapid.T, list []events.Message) {
 	var owed []events.CallID
 	for i, m := range list {
@@ -161,8 +162,8 @@ func checkPrompt(t *rapid.T, list []events.Message) {
 	}
 }
 
-// TestPromptAgain asks for a prompt after each step, as a worker does, and once
-// at the end: what is remembered between must not show.
+// TestPromptAgain builds a prompt after each step, as a worker does, and once at the end. Caches must not change the
+// result.
 func TestPromptAgain(t *testing.T) {
 	t.Parallel()
 	hidden := message("r", events.RoleUser, result("k", "hidden"))
@@ -204,7 +205,7 @@ func TestPromptAgain(t *testing.T) {
 	}
 }
 
-// TestPromptDigest changes with everything that a prompt is made of, and with nothing else.
+// TestPromptDigest: the digest changes with every part of a prompt, and with nothing else.
 func TestPromptDigest(t *testing.T) {
 	t.Parallel()
 	base := func() *history {
@@ -258,7 +259,7 @@ func TestPromptDigest(t *testing.T) {
 	}
 }
 
-// TestPromptTools offers what may be called, by name.
+// TestPromptTools: a prompt has the callable tools, by name.
 func TestPromptTools(t *testing.T) {
 	t.Parallel()
 	h := begin(t).add("", &events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{
@@ -276,7 +277,7 @@ func TestPromptTools(t *testing.T) {
 	}
 }
 
-// TestPromptRef says what the prompt was built from.
+// TestPromptRef: the reference identifies the inputs of the prompt.
 func TestPromptRef(t *testing.T) {
 	t.Parallel()
 	h := begin(t).say("a").add("", &events.ToolStateApplied{Generation: 4})

@@ -1,7 +1,7 @@
 package projector
 
-// Questions are the questions about calls of the running turn that wait for an
-// answer, in the order in which they were asked. Arguments above the inline cap are references.
+// Questions are the unanswered approval requests of the running turn, in the order of the requests. Arguments above
+// the inline limit are references.
 func (s *State) Questions() []Approval {
 	t := s.Turn()
 	if t == nil || t.Cancelled {

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TestQueueCost folds sessions in which turns wait, and end one after the other: of four times as many it
-// allocates about four times as much. It runs alone, as what it counts is the process's.
+// TestQueueCost folds sessions with waiting turns that end one after the other. Four times as many turns allocate
+// about four times as much. It does not run in parallel, because it counts the allocations of the process.
 func TestQueueCost(t *testing.T) { //nolint:paralleltest // see above
 	if projector.Invariants {
 		t.Skip("this build looks at the whole state after every commit")

@@ -7,25 +7,25 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Request is a commit that a request with an idempotency key led to. Of commits
-// with one key the first counts.
+// Request identifies a commit whose request had an idempotency key. If two commits have the same key, the first one
+// wins.
 type Request struct {
-	Key    string     `msgpack:"k,omitempty"` // empty: an earlier version recorded it, which wrote the key behind the cause
-	Digest string     `msgpack:"d,omitempty"` // of the request; empty exactly where Key is
-	Cause  string     `msgpack:"c,omitempty"` // with the key at its end; empty where Key is not
+	Key    string     `msgpack:"k,omitempty"` // empty if an earlier version recorded it, which appended the key to the cause
+	Digest string     `msgpack:"d,omitempty"` // of the request; empty exactly if Key is
+	Cause  string     `msgpack:"c,omitempty"` // ends with the key; set exactly if Key is empty
 	Seq    events.Seq `msgpack:"q"`           // of the commit
 }
 
-// SegmentRequests is how many requests with a key the head keeps at most, so
-// that it stays small in a session to which requests add no nodes.
-const SegmentRequests = 256
+// segmentRequests limits the requests with a key in the head, so that it stays small in a session whose requests add
+// no nodes.
+const segmentRequests = 256
 
-// recentCauses is among how many requests before it a cause is looked for. A
-// host that uses no keys gives many commits the same cause: one entry is enough.
+// recentCauses is the number of latest requests that are compared with a new cause. Hosts without keys give many
+// commits the same cause, and one entry is enough.
 const recentCauses = 16
 
-// noteRequest keeps what is needed to know a request again.
-func (s *State) noteRequest(c *events.Commit) {
+// recordRequest records the values that identify a repeated request.
+func (s *State) recordRequest(c *events.Commit) {
 	r := Request{Key: c.Key, Digest: c.Digest, Seq: s.Seq}
 	list := s.body.requests
 	if r.Key == "" {
@@ -40,12 +40,11 @@ func (s *State) noteRequest(c *events.Commit) {
 	s.body.requests = append(list, r)
 }
 
-// olderConfigure stands before the key in what is kept of a configuration that an earlier version recorded.
+// olderConfigure precedes the key in the recorded cause of a configuration of an earlier version.
 const olderConfigure = "configure "
 
-// olderCause is the cause of a commit that a request with a key may have led to
-// in an earlier version, which recorded the key in the cause, and that of a
-// configuration in its event; empty where there was none.
+// olderCause returns the cause of a commit of an earlier version whose request may have had a key. These versions
+// appended the key to the cause; a configuration had it in its event. Without one the result is empty.
 func olderCause(c *events.Commit) string {
 	if c.Actor.Kind != events.ActorClient {
 		return ""
@@ -56,7 +55,7 @@ func olderCause(c *events.Commit) string {
 		}
 	}
 	switch c.Cause {
-	case "cancel inputs", "cancel task", "cancel tasks", "resolve at": // no keys of a cancel, or of a result
+	case "cancel inputs", "cancel task", "cancel tasks", "resolve at": // causes without a key
 		return ""
 	}
 	if !strings.Contains(c.Cause, " ") {
@@ -65,23 +64,22 @@ func olderCause(c *events.Commit) string {
 	return c.Cause
 }
 
-// Asked finds the request that used an idempotency key first; false where none
-// did. cause is what an earlier version recorded instead of the key: the
-// operation's own cause, a blank, and the key. It is as fast as memory is read:
-// 100 000 requests take about a millisecond, and no index has to be made.
-func (s *State) Asked(key, cause string) (Request, bool, error) {
+// FindRequest finds the first request with an idempotency key. cause is the value that an earlier version recorded in
+// place of the key: the operation's cause, a blank, and the key. It scans 100 000 requests in about a millisecond, so
+// there is no index.
+func (s *State) FindRequest(key, cause string) (Request, bool, error) {
 	if err := s.complete(); err != nil {
 		return Request{}, false, err
 	}
 	for list := range s.recorded {
-		if r := firstAsked(list.requests, key, cause); r != nil {
+		if r := findRequest(list.requests, key, cause); r != nil {
 			return *r, true, nil
 		}
 	}
 	return Request{}, false, nil
 }
 
-func firstAsked(list []Request, key, cause string) *Request {
+func findRequest(list []Request, key, cause string) *Request {
 	for i := range list {
 		if r := &list[i]; r.Key == key && key != "" || r.Key == "" && r.Cause == cause {
 			return r
@@ -90,7 +88,7 @@ func firstAsked(list []Request, key, cause string) *Request {
 	return nil
 }
 
-// Configured is [State.Asked] for a change of the configuration.
-func (s *State) Configured(key string) (Request, bool, error) {
-	return s.Asked(key, olderConfigure+key)
+// FindConfiguration is [State.FindRequest] for a change of the configuration.
+func (s *State) FindConfiguration(key string) (Request, bool, error) {
+	return s.FindRequest(key, olderConfigure+key)
 }

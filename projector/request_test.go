@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// asks folds a commit that a request led to, with or without a key.
+// asks folds a commit of a request, with or without a key.
 func asks(t testing.TB, s *projector.State, cause, key, digest string, list ...events.Payload) {
 	t.Helper()
 	c := &events.Commit{ID: "c", Session: s.Session, At: 1, Actor: events.Actor{Kind: events.ActorClient}, Cause: cause, Key: key, Digest: digest}
@@ -20,9 +20,9 @@ func asks(t testing.TB, s *projector.State, cause, key, digest string, list ...e
 	}
 }
 
-// TestAsked finds the first request of a key, wherever it is kept, and what an
-// earlier version recorded by its cause alone.
-func TestAsked(t *testing.T) {
+// TestFindRequest finds the first request of a key in every part of the state, and requests of earlier versions by
+// their cause.
+func TestFindRequest(t *testing.T) {
 	t.Parallel()
 	s := begin(t).State
 	asks(t, s, "close key", "key", "d1")
@@ -46,7 +46,7 @@ func TestAsked(t *testing.T) {
 			{"inputs", "cancel inputs", projector.Request{}},
 			{"", "", projector.Request{}},
 		} {
-			got, ok, err := s.Asked(c.key, c.cause)
+			got, ok, err := s.FindRequest(c.key, c.cause)
 			if err != nil || got != c.want || ok != (c.want != projector.Request{}) {
 				t.Errorf("%s: %q, %q: got %+v, %t, %v, want %+v", where, c.key, c.cause, got, ok, err, c.want)
 			}
@@ -62,8 +62,7 @@ func TestAsked(t *testing.T) {
 	check("in a segment")
 }
 
-// TestRequestsStaySmall has requests that add no nodes: the head does not grow
-// with them, nor with what a host does without keys.
+// TestRequestsStaySmall: requests without nodes do not make the head grow, and neither do requests without keys.
 func TestRequestsStaySmall(t *testing.T) {
 	t.Parallel()
 	sizes := make(map[int]int)
@@ -90,8 +89,8 @@ func TestRequestsStaySmall(t *testing.T) {
 	}
 }
 
-// BenchmarkAsked looks for a key that no request used, among so many.
-func BenchmarkAsked(b *testing.B) {
+// BenchmarkFindRequest searches for an unused key among many.
+func BenchmarkFindRequest(b *testing.B) {
 	for _, n := range []int{1000, 10_000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			s := projector.New(sid)
@@ -99,7 +98,7 @@ func BenchmarkAsked(b *testing.B) {
 				asks(b, s, "t", fmt.Sprintf("key%023d", i), fmt.Sprintf("%032d", i))
 			}
 			for b.Loop() {
-				if _, ok, err := s.Asked("key00000000000000000000new", "x"); ok || err != nil {
+				if _, ok, err := s.FindRequest("key00000000000000000000new", "x"); ok || err != nil {
 					b.Fatal(ok, err)
 				}
 			}

@@ -15,7 +15,7 @@ func (s *State) applyScheduled(id events.TurnID, p *events.TurnScheduled, at eve
 	s.Scheduled = slices.Concat(s.Scheduled[:i], []ScheduledTurn{due}, s.Scheduled[i:])
 }
 
-// unschedule takes a turn out of those that wait for their time.
+// unschedule removes a turn from the scheduled ones.
 func (s *State) unschedule(id events.TurnID) (ScheduledTurn, bool) {
 	i := slices.IndexFunc(s.Scheduled, func(d ScheduledTurn) bool { return d.ID == id })
 	if i < 0 {
@@ -32,15 +32,14 @@ func (s *State) applyTimed(id events.TurnID, p *events.ToolResultScheduled) {
 	}
 }
 
-// TimedResult is the result that a call gets at a time; nil where none is scheduled.
+// TimedResult finds the scheduled result of a call. Without one it returns nil.
 func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
 	return find(t.Timed, func(x *TimedResult) bool { return x.Effect == effect })
 }
 
-// progress are the kinds of events after which the attempts of a turn are
-// counted anew: what an effect returned, what was asked and answered, and the
-// end of an orderly stop. A start is none of them, nor is tool.called: a call
-// that kills its worker is recorded as lost by the next one, which is progress.
+// progress has the kinds of events that reset the count of a turn's attempts: results of effects, approval requests
+// and answers, and the end of an orderly stop. turn.started and tool.called are not progress: if a call kills its
+// worker, the next worker records it as lost, which is progress.
 //
 //nolint:gochecknoglobals // read-only
 var progress = map[events.Kind]bool{
@@ -50,16 +49,16 @@ var progress = map[events.Kind]bool{
 	events.KindToolApprovalAsked: true, events.KindToolApprovalGiven: true, events.KindToolNestedReturned: true,
 }
 
-// progressed counts the attempts of the running turn anew.
+// progressed resets the count of the running turn's attempts.
 func (s *State) progressed(id events.TurnID) {
 	if t := s.running(id); t != nil {
 		t.Starts = 0
 	}
 }
 
-// EarliestDue is the earliest time that is set, 0 where none is. Of the results
-// that calls get at a time it counts those that are owed: a call may have its result by now.
-func (s *State) EarliestDue(owed func(t *Turn, call events.EffectID) bool) (due events.Millis) {
+// EarliestDue is the earliest time at which something is due, or 0. A scheduled result counts if waits reports that
+// its call still has no result.
+func (s *State) EarliestDue(waits func(t *Turn, call events.EffectID) bool) (due events.Millis) {
 	earlier := func(at events.Millis) {
 		if at != 0 && (due == 0 || at < due) {
 			due = at
@@ -73,7 +72,7 @@ func (s *State) EarliestDue(owed func(t *Turn, call events.EffectID) bool) (due 
 		return due
 	}
 	for i := range t.Timed {
-		if owed(t, t.Timed[i].Effect) {
+		if waits(t, t.Timed[i].Effect) {
 			earlier(t.Timed[i].At)
 		}
 	}

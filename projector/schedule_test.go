@@ -34,7 +34,7 @@ func running(t *testing.T) *history {
 	return h.add("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{text("go")}}}, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 }
 
-// TestScheduledTurnsStandInOrder sorts them by time, those of one time in the order of the log.
+// TestScheduledTurnsStandInOrder: scheduled turns are sorted by time and then by log order.
 func TestScheduledTurnsStandInOrder(t *testing.T) {
 	t.Parallel()
 	h := begin(t)
@@ -62,7 +62,7 @@ func TestScheduledTurnsStandInOrder(t *testing.T) {
 	h.check()
 }
 
-// TestScheduledTurnKeepsWhenItWasAccepted, whether it runs or ends before.
+// TestScheduledTurnKeepsWhenItWasAccepted, whether it runs or ends before its time.
 func TestScheduledTurnKeepsWhenItWasAccepted(t *testing.T) {
 	t.Parallel()
 	h := begin(t)
@@ -90,7 +90,7 @@ func TestScheduledTurnKeepsWhenItWasAccepted(t *testing.T) {
 	h.check()
 }
 
-// TestStartsCountSinceProgress is a table of what begins the count of a turn's attempts anew.
+// TestStartsCountSinceProgress lists the events that reset the count of a turn's attempts.
 func TestStartsCountSinceProgress(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func TestStartsCountSinceProgress(t *testing.T) {
 	}
 }
 
-// TestTurnKnowsItsWorker names who started a turn last, also after its end.
+// TestTurnKnowsItsWorker: the state has the worker that started the last turn, also after its end.
 func TestTurnKnowsItsWorker(t *testing.T) {
 	t.Parallel()
 	h := running(t)
@@ -146,7 +146,7 @@ func TestTurnKnowsItsWorker(t *testing.T) {
 	}
 }
 
-// TestStartsOfTask counts those in a row without a report, none of which ran for a minute.
+// TestStartsOfTask counts consecutive starts without progress that are less than a minute apart.
 func TestStartsOfTask(t *testing.T) {
 	t.Parallel()
 	h := begin(t)
@@ -162,7 +162,7 @@ func TestStartsOfTask(t *testing.T) {
 	start(1)
 	start(2)
 	starts(2)
-	start(2) // an attempt that is no newer
+	start(2) // the attempt is not newer
 	starts(2)
 	h.add("", &events.TaskProgressed{Task: "k", Message: "half way"})
 	starts(0)
@@ -180,7 +180,7 @@ func TestStartsOfTask(t *testing.T) {
 	h.check()
 }
 
-// TestScheduledResult keeps the first of a call, of the running turn.
+// TestScheduledResult: the first scheduled result of a call of the running turn wins.
 func TestScheduledResult(t *testing.T) {
 	t.Parallel()
 	h := running(t).add("t1", &events.ModelReplied{Parts: []events.Part{call("c0"), call("c1")}, Stop: events.StopToolUse}, &events.ToolPended{Calls: []int64{0, 1}})
@@ -204,7 +204,7 @@ func TestScheduledResult(t *testing.T) {
 
 func anyCall(*projector.Turn, events.EffectID) bool { return true }
 
-// TestEarliestDue is the least of what scheduled turns, results and questions wait for.
+// TestEarliestDue: the earliest of scheduled turns, scheduled results and time limits for answers.
 func TestEarliestDue(t *testing.T) {
 	t.Parallel()
 	h := running(t).add("t1", &events.ModelReplied{Parts: []events.Part{call("c0"), call("c1")}, Stop: events.StopToolUse})
@@ -216,7 +216,7 @@ func TestEarliestDue(t *testing.T) {
 	}
 	due(0)
 	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/1", Tool: "t"})
-	due(0) // waits for ever
+	due(0) // no time limit
 	h.add("later", scheduled(500))
 	due(500)
 	h.add("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t", Until: 300})
@@ -237,7 +237,7 @@ func TestEarliestDue(t *testing.T) {
 	due(0)
 }
 
-// TestCheckFindsBrokenSchedules has states that no history makes.
+// TestCheckFindsBrokenSchedules checks states that no history produces.
 func TestCheckFindsBrokenSchedules(t *testing.T) {
 	t.Parallel()
 	for want, spoil := range map[string]func(h *history){

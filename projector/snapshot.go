@@ -9,36 +9,36 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// snapshot is the head as it is stored.
+// snapshot is the stored head.
 type snapshot struct {
 	Fold     int64            `msgpack:"v"`
 	Head     Head             `msgpack:"h"`
 	Pages    []events.BlobRef `msgpack:"p,omitempty"`
-	Segments []events.BlobRef `msgpack:"s,omitempty"` // that follow those of the pages
+	Segments []events.BlobRef `msgpack:"s,omitempty"` // after the segments of the pages
 	Based    int64            `msgpack:"b,omitempty"`
 	Tail     []Node           `msgpack:"t,omitempty"`
 	Books    []events.BlobRef `msgpack:"k,omitempty"`
 	Records  bookData         `msgpack:"r"`
 }
 
-// bookData is a book as it is stored, by one version of the fold.
+// bookData is a stored book, in the format of one fold version.
 type bookData struct {
 	Turns    []TurnRecord   `msgpack:"r,omitempty"`
 	Settled  []SettledInput `msgpack:"i,omitempty"`
 	Requests []Request      `msgpack:"q,omitempty"`
 }
 
-// Segment is a piece of state to be stored under its reference.
+// Segment is a piece of state to store under its reference.
 type Segment struct {
 	Ref  events.BlobRef
 	Data []byte
 }
 
-// ErrOldFold is a snapshot made by another fold version. The caller folds from the log instead.
+// ErrOldFold is a snapshot of another fold version. The caller folds from the log.
 var ErrOldFold = fmt.Errorf("snapshot of another fold version, this one is %d", FoldVersion)
 
-// Snapshot encodes the state. The segments are those that no earlier Snapshot
-// of this state handed out and that were not restored: they must be stored before the head is.
+// Snapshot encodes the state. fresh has the segments that no earlier Snapshot of this state returned and that were
+// not restored. The caller must store them before the head.
 func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
 	if s.ahead {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
@@ -68,7 +68,7 @@ func (r *records) data() *bookData {
 	return &bookData{Turns: r.turns, Settled: r.settled, Requests: r.requests}
 }
 
-// store encodes the segments and pages that were not handed out yet.
+// store encodes the segments and pages that no earlier call returned.
 func (b *body) store() (fresh []Segment, err error) {
 	add := func(v any) (events.BlobRef, error) {
 		data, err := events.EncodePayload(v)
@@ -79,7 +79,7 @@ func (b *body) store() (fresh []Segment, err error) {
 		if i < len(b.refs) && (!b.refs[i].IsZero() || i < len(b.pages)*PageSegments) {
 			continue
 		}
-		ref, err := add(&segmentData{BaseVersion, values(seg.nodes)})
+		ref, err := add(&segmentData{baseVersion, values(seg.nodes)})
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +90,7 @@ func (b *body) store() (fresh []Segment, err error) {
 		}
 	}
 	for n := len(b.pages) * PageSegments; n+PageSegments <= len(b.refs); n += PageSegments {
-		ref, err := add(&pageData{BaseVersion, b.refs[n : n+PageSegments]})
+		ref, err := add(&pageData{baseVersion, b.refs[n : n+PageSegments]})
 		if err != nil {
 			return nil, err
 		}
@@ -99,10 +99,10 @@ func (b *body) store() (fresh []Segment, err error) {
 	return fresh, nil
 }
 
-// loose are the references behind the pages.
+// loose are the references to segments that no page lists.
 func (b *body) loose() []events.BlobRef { return b.refs[len(b.pages)*PageSegments:] }
 
-// refer begins the segments by references alone.
+// refer sets up segments by reference only.
 func (b *body) refer(pages, segments []events.BlobRef) {
 	b.pages = slices.Clip(pages)
 	b.refs = append(make([]events.BlobRef, len(pages)*PageSegments), segments...)
@@ -112,7 +112,7 @@ func (b *body) refer(pages, segments []events.BlobRef) {
 	}
 }
 
-// RefOf is the reference of a body: its digest and size.
+// RefOf computes the reference of a body: its digest and size.
 func RefOf(body []byte) events.BlobRef {
 	sum := sha256.Sum256(body)
 	return events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}
@@ -134,8 +134,8 @@ func pointers(nodes []Node) []*Node {
 	return list
 }
 
-// Restore decodes a snapshot's head. The state answers everything that the
-// head holds at once; the rest after [State.Attach]. Errors: [ErrOldFold], [events.ErrMalformed].
+// Restore decodes a snapshot's head. Questions that need the body fail with [ErrPartial] until [State.Attach].
+// Errors: [ErrOldFold], [events.ErrMalformed].
 func Restore(head []byte) (*State, error) {
 	var snap snapshot
 	if err := events.DecodePayload(head, &snap); err != nil {
@@ -151,7 +151,7 @@ func Restore(head []byte) (*State, error) {
 	b := &s.body
 	b.refer(snap.Pages, snap.Segments)
 	b.based, b.tail = snap.Based, pointers(snap.Tail)
-	b.records = snap.Records.records()
+	b.records = snap.Records.decoded()
 	b.bookRefs = snap.Books
 	for range snap.Books {
 		b.books = append(b.books, &book{})
@@ -159,12 +159,12 @@ func Restore(head []byte) (*State, error) {
 	return s, nil
 }
 
-func (d *bookData) records() records {
+func (d *bookData) decoded() records {
 	return records{turns: d.Turns, settled: d.Settled, requests: d.Requests}
 }
 
-// Missing lists what is not attached: pages, the segments that are known, oldest first, and books. What a page
-// names is missing once that is attached.
+// Missing lists the references of pieces that are not attached: pages, known segments (oldest first) and books. The
+// segments of a page are listed after the page is attached.
 func (s *State) Missing() []events.BlobRef {
 	var refs []events.BlobRef
 	b := &s.body
@@ -185,8 +185,7 @@ func (s *State) Missing() []events.BlobRef {
 	return refs
 }
 
-// Attach gives the state what it misses. Data that does not have the
-// reference's digest is refused with [events.ErrMalformed].
+// Attach adds a missing piece. Data with another digest is refused with [events.ErrMalformed].
 func (s *State) Attach(ref events.BlobRef, data []byte) error {
 	if RefOf(data) != ref {
 		return fmt.Errorf("attach segment %s: %w: digest differs", ref.Digest, events.ErrMalformed)
@@ -235,14 +234,13 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 		if err := events.DecodePayload(data, &d); err != nil {
 			return err
 		}
-		b.books[i] = &book{loaded: true, records: d.records()}
+		b.books[i] = &book{loaded: true, records: d.decoded()}
 	}
 	return nil
 }
 
-// once is where a list names a piece, -1 where it does not. No two pieces of a
-// state are the same: each of them is decoded once, so a state is never larger
-// than all that is stored of it. A list that names one twice is refused.
+// once returns the index of a piece in a list, or -1. A state has no two equal pieces, so each piece is decoded once,
+// and a state is never larger than its stored pieces. A list that names a piece twice is refused.
 func once(list []events.BlobRef, ref events.BlobRef) (int, error) {
 	i := slices.Index(list, ref)
 	if i >= 0 && slices.Contains(list[i+1:], ref) {

@@ -22,12 +22,12 @@ func snapshotOf(t *testing.T, n int) (*history, []byte, []projector.Segment) {
 	return h, data, segments
 }
 
-// TestSnapshotSize shows that a head costs the same however long the history is.
+// TestSnapshotSize: the head's size does not depend on the length of the history.
 func TestSnapshotSize(t *testing.T) {
 	t.Parallel()
 	_, short, _ := snapshotOf(t, 2*projector.SegmentNodes)
 	_, long, segments := snapshotOf(t, 2*projector.SegmentNodes+64*projector.SegmentNodes)
-	if got, want := len(segments), 65+1; got != want { // and the page of 64
+	if got, want := len(segments), 65+1; got != want { // plus a page of 64
 		t.Errorf("segments: got %d, want %d", got, want)
 	}
 	if limit := 2*len(short) + 64*100; len(long) > limit {
@@ -35,7 +35,7 @@ func TestSnapshotSize(t *testing.T) {
 	}
 }
 
-// TestSnapshotOnce hands a segment out once.
+// TestSnapshotOnce: a segment is returned once.
 func TestSnapshotOnce(t *testing.T) {
 	t.Parallel()
 	h, first, segments := snapshotOf(t, 200)
@@ -59,7 +59,7 @@ func TestSnapshotOnce(t *testing.T) {
 	}
 }
 
-// TestSnapshotOfTurn restores what a running turn has asked and was told.
+// TestSnapshotOfTurn restores the open and answered requests of a running turn.
 func TestSnapshotOfTurn(t *testing.T) {
 	t.Parallel()
 	h := working(t)
@@ -79,12 +79,12 @@ func TestSnapshotOfTurn(t *testing.T) {
 	if len(want.Asks) != 2 || len(want.Direct) != 1 || !reflect.DeepEqual(got.Asks, want.Asks) || !reflect.DeepEqual(got.Direct, want.Direct) {
 		t.Errorf("got %+v and %+v, want %+v and %+v", got.Asks, got.Direct, want.Asks, want.Direct)
 	}
-	if !s.Turn().Asking("t1/0/1") {
+	if !s.Turn().WaitsForApproval("t1/0/1") {
 		t.Error("the second question is gone")
 	}
 }
 
-// TestPartial answers ErrPartial where the body is needed, and nothing else is.
+// TestPartial: only questions that need the body return ErrPartial.
 func TestPartial(t *testing.T) {
 	t.Parallel()
 	h, data, segments := snapshotOf(t, 200)
@@ -104,7 +104,7 @@ func TestPartial(t *testing.T) {
 		"Record":   func() error { _, err := s.Record("t"); return err },
 		"Records":  func() error { _, err := s.Records(); return err },
 		"Settled":  func() error { _, err := s.Settled("i"); return err },
-		"Asked":    func() error { _, _, err := s.Asked("k", "c"); return err },
+		"Asked":    func() error { _, _, err := s.FindRequest("k", "c"); return err },
 		"Prompt":   func() error { _, err := s.Prompt(); return err },
 		"View":     func() error { _, err := s.View(); return err },
 		"Rewrite":  func() error { _, _, _, err := s.Rewrite(nil); return err },
@@ -127,7 +127,7 @@ func TestPartial(t *testing.T) {
 	}
 }
 
-// TestAttach refuses what is not the segment and changes nothing then.
+// TestAttach: other data than the segment is refused and changes nothing.
 func TestAttach(t *testing.T) {
 	t.Parallel()
 	_, data, segments := snapshotOf(t, 200)
@@ -152,7 +152,7 @@ func TestAttach(t *testing.T) {
 	if got, want := len(s.Missing()), len(segments); got != want {
 		t.Fatalf("missing: got %d, want %d", got, want)
 	}
-	for range 2 { // a second time changes nothing
+	for range 2 { // a second attach changes nothing
 		if err := s.Attach(segments[1].Ref, segments[1].Data); err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +165,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestAttachGarbage refuses a segment that was stored broken.
+// TestAttachGarbage: a damaged segment is refused.
 func TestAttachGarbage(t *testing.T) {
 	t.Parallel()
 	garbage := []byte("\x81\xa1n")
@@ -187,7 +187,7 @@ func TestAttachGarbage(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses other fold versions and what is no snapshot.
+// TestRestoreRefuses other fold versions and malformed snapshots.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	old := encodedAny(t, &struct {
@@ -213,7 +213,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRestore feeds anything to Restore: it answers a state that can be asked, or an error.
+// FuzzRestore: Restore returns a usable state or an error.
 func FuzzRestore(f *testing.F) {
 	h := begin(&testing.T{}).say("a", "b")
 	data, _, err := h.Snapshot()

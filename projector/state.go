@@ -7,102 +7,102 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// FoldVersion changes whenever Apply or the snapshot's shape does. Snapshots of another version are discarded.
+// FoldVersion changes with every change of Apply or of the snapshot format. Snapshots of other versions are
+// discarded.
 const FoldVersion = 12
 
-// ErrPartial is a question that needs segments which are not attached yet; see [State.Missing].
+// ErrPartial is a question that needs pieces which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
 
-// Status is where a session is in its life.
+// Status is the lifecycle status of a session.
 type Status string
 
-// The statuses.
+// Statuses.
 const (
-	StatusNone    Status = ""        // no event yet
-	StatusOpening Status = "opening" // initial nodes are still being appended
+	StatusNone    Status = ""        // before the first event
+	StatusOpening Status = "opening" // initial nodes are being appended
 	StatusOpen    Status = "open"
 	StatusClosed  Status = "closed"
 )
 
-// The statuses of rows of the directory that no fold has: of sessions that are erased.
+// Statuses of directory rows of erased sessions. The fold never has them.
 const (
-	StatusErasing Status = "erasing" // the next archiver finishes it, where whoever began died
-	StatusErased  Status = "erased"  // the row is all that is left
+	StatusErasing Status = "erasing" // the erasure is in progress; if its program died, the next archiver finishes it
+	StatusErased  Status = "erased"  // only the row is left
 )
 
-// Head is the part of the state that is always at hand, and small.
+// Head is the small part of the state that is always loaded.
 //
-// Invariants, checked by [State.Check]: Turn is set exactly while a turn
-// runs; a queued turn is not running; an input is pending once; the current
-// frame is the last of Frames; the catalogue is sorted by name; a task's id
-// stands once; a monitor's wake is a pending input.
+// Invariants, checked by [State.Check]: Turn is set exactly while a turn runs; a queued turn is not running; an input
+// is pending once; the current frame is the last of Frames; the catalogue is sorted by name; task ids are unique; a
+// monitor's wake is a pending input.
 type Head struct {
 	Session   events.SessionID  `msgpack:"s"`
-	Seq       events.Seq        `msgpack:"q"` // of the last commit folded
+	Seq       events.Seq        `msgpack:"q"` // of the last folded commit
 	Status    Status            `msgpack:"st,omitempty"`
-	Opening   int64             `msgpack:"op,omitempty"` // commits of initial nodes still to come
+	Opening   int64             `msgpack:"op,omitempty"` // number of expected commits of initial nodes
 	Config    events.Config     `msgpack:"c"`
-	ConfigSeq events.Seq        `msgpack:"cs,omitempty"` // where Config was set
+	ConfigSeq events.Seq        `msgpack:"cs,omitempty"` // sequence at which Config was set
 	Parent    events.SessionID  `msgpack:"p,omitempty"`
 	Forked    events.ForkedFrom `msgpack:"f,omitempty"`
 	Labels    map[string]string `msgpack:"l,omitempty"`
 	Relation  events.Relation   `msgpack:"rl,omitempty"`
-	Options   map[string]string `msgpack:"o,omitempty"`  // JSON for plugins, by plugin id
-	First     events.Message    `msgpack:"ft,omitempty"` // first turn's input, until somebody takes it
+	Options   map[string]string `msgpack:"o,omitempty"`  // JSON by plugin id
+	First     events.Message    `msgpack:"ft,omitempty"` // first turn's input, until a caller takes it
 	Access    events.ToolAccess `msgpack:"ta,omitempty"`
 	Subagent  events.Subagent   `msgpack:"sa,omitempty"`
-	Source    string            `msgpack:"us,omitempty"` // of this session's usage in its parent's ledger
-	Owner     string            `msgpack:"ow,omitempty"` // empty: nobody in particular
+	Source    string            `msgpack:"us,omitempty"` // source of this session's usage in its parent's ledger
+	Owner     string            `msgpack:"ow,omitempty"` // empty without an owner
 	Grants    []Grant           `msgpack:"gr,omitempty"` // to callers other than the owner, sorted by caller
 	CreatedAt events.Millis     `msgpack:"ca,omitempty"`
 	UpdatedAt events.Millis     `msgpack:"ua,omitempty"`
 
-	Leaf     events.NodeID `msgpack:"lf,omitempty"` // empty: before the first node
-	Nodes    int64         `msgpack:"n,omitempty"`  // ever appended, or copied
-	Copied   int64         `msgpack:"cn,omitempty"` // of those, the ones that the session began with as a copy
+	Leaf     events.NodeID `msgpack:"lf,omitempty"` // empty means before the first node
+	Nodes    int64         `msgpack:"n,omitempty"`  // total number appended or copied
+	Copied   int64         `msgpack:"cn,omitempty"` // number of nodes that the session started with as a copy
 	Branched bool          `msgpack:"br,omitempty"` // the leaf was moved: some nodes may be on no active path
-	Moves    int64         `msgpack:"mv,omitempty"` // how often it was moved in this session
+	Moves    int64         `msgpack:"mv,omitempty"` // number of moves of the leaf in this session
 	Frames   []Frame       `msgpack:"fr,omitempty"`
 
 	Catalog     Catalog            `msgpack:"t,omitempty"`
 	Overlay     Overlay            `msgpack:"ol,omitempty"` // over the session's own tools
-	ToolSources []string           `msgpack:"ts,omitempty"` // that were added to its plugins' tools, in that order
-	Extensions  []events.Extension `msgpack:"ex,omitempty"` // that the protocol is handed wherever the session is opened, in order
-	Replaced    events.Seq         `msgpack:"xr,omitempty"` // where Extensions were replaced last; 0: never
+	ToolSources []string           `msgpack:"ts,omitempty"` // added tool sources, in order
+	Extensions  []events.Extension `msgpack:"ex,omitempty"` // extensions for the protocol, in order
+	Replaced    events.Seq         `msgpack:"xr,omitempty"` // sequence of the last replacement of Extensions; 0 without one
 
-	Turns         int64                 `msgpack:"tn,omitempty"` // ever started
-	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn, or none
-	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested, in order
-	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // accepted for a time, sorted by it; those of one time in the order of the log
-	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // that started a turn last
-	Callers       []string              `msgpack:"cl,omitempty"` // of the turn that ended last
-	Untold        []UntoldTurn          `msgpack:"ut,omitempty"` // ended turns that the plugins are to be told of, in the order of their ends
-	Inputs        []Input               `msgpack:"in,omitempty"` // pending, in order
-	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // of this session's own calls, sorted by source, model
+	Turns         int64                 `msgpack:"tn,omitempty"` // number of started turns
+	Run           []Turn                `msgpack:"r,omitempty"`  // the running turn; at most one element
+	Queue         []QueuedTurn          `msgpack:"tq,omitempty"` // requested turns, in order
+	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // turns accepted for a later time, sorted by time and then by log order
+	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // worker that started the last turn
+	Callers       []string              `msgpack:"cl,omitempty"` // callers of the last ended turn
+	Untold        []UntoldTurn          `msgpack:"ut,omitempty"` // ended turns whose plugins must be notified, in the order of their ends
+	Inputs        []Input               `msgpack:"in,omitempty"` // pending inputs, in order
+	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // usage of this session's own calls, sorted by source and model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
 	Children      []ChildUsage          `msgpack:"ch,omitempty"` // sorted by session
 	Plugins       []PluginState         `msgpack:"pl,omitempty"` // saved states, sorted by plugin
-	Contributions []events.Contribution `msgpack:"cb,omitempty"` // to the prompts of turns whose plugins are asked
-	Events        int64                 `msgpack:"e,omitempty"`  // ever folded
+	Contributions []events.Contribution `msgpack:"cb,omitempty"` // to the prompts of turns with hooks before the turn
+	Events        int64                 `msgpack:"e,omitempty"`  // number of folded events
 
-	Tasks    []Task      `msgpack:"tk,omitempty"` // by creation; of those that live no more at most [KeptTasks]
+	Tasks    []Task      `msgpack:"tk,omitempty"` // in order of creation; at most [KeptTasks] finished ones
 	Monitors []Monitor   `msgpack:"mo,omitempty"` // sorted by id
 	Feed     MonitorFeed `msgpack:"mf,omitempty"`
 }
 
-// Frame is a context segment of the session: what the model sees begins with it.
+// Frame is a context segment of the session: the model sees messages from its start on.
 type Frame struct {
 	ID      events.FrameID `msgpack:"i"`
 	Reason  string         `msgpack:"r"`
 	Keep    events.NodeID  `msgpack:"k,omitempty"`
-	Seeds   int64          `msgpack:"n,omitempty"` // how many nodes it was opened with
+	Seeds   int64          `msgpack:"n,omitempty"` // number of its initial nodes
 	Opened  events.Millis  `msgpack:"o"`
 	Options []byte         `msgpack:"p,omitempty"` // JSON: the protocol's durable turn options
-	State   []byte         `msgpack:"s,omitempty"` // of the protocol's code executor
-	Blob    events.BlobRef `msgpack:"b,omitempty"` // instead of State when above the inline cap
+	State   []byte         `msgpack:"s,omitempty"` // state of the protocol's code executor
+	Blob    events.BlobRef `msgpack:"b,omitempty"` // replaces State above the inline limit
 }
 
-// find is the first element that is the one; nil when there is none.
+// find returns the first element for which is holds, or nil.
 func find[T any](list []T, is func(*T) bool) *T {
 	for i := range list {
 		if is(&list[i]) {
@@ -119,16 +119,16 @@ type Catalog struct {
 	Digest     string             `msgpack:"d,omitempty"` // of Tools
 }
 
-// Overlay lies over the session's own tools.
+// Overlay is the overlay of the session's own tools.
 type Overlay struct {
 	events.SessionOverlaid
-	Seq events.Seq `msgpack:"q"` // where it was laid
+	Seq events.Seq `msgpack:"q"` // sequence of the overlay event
 }
 
-// IsZero reports whether there never was one.
+// IsZero reports whether the session never had an overlay.
 func (o Overlay) IsZero() bool { return o.Seq == 0 }
 
-// IsZero reports whether no catalogue was ever applied.
+// IsZero reports whether the session never had a catalogue.
 func (c Catalog) IsZero() bool { return c.Generation == 0 }
 
 // Tool finds a tool by name.
@@ -137,30 +137,30 @@ func (c *Catalog) Tool(name string) (*events.ToolEntry, bool) {
 	return x, x != nil
 }
 
-// QueuedTurn is a turn that was requested and waits.
+// QueuedTurn is a requested turn that waits.
 type QueuedTurn struct {
 	ID          events.TurnID              `msgpack:"i"`
 	Input       events.TurnInput           `msgpack:"n"`
-	Cancelled   bool                       `msgpack:"c,omitempty"` // a cancel came before it started
-	Cancel      events.TurnCancelRequested `msgpack:"x,omitempty"` // the evidence, of the first one
+	Cancelled   bool                       `msgpack:"c,omitempty"` // cancelled before its start
+	Cancel      events.TurnCancelRequested `msgpack:"x,omitempty"` // the first cancel request
 	RequestedAt events.Millis              `msgpack:"a"`
-	Root        events.TurnID              `msgpack:"r,omitempty"` // of a follow-on: the turn that a host asked for
-	Switches    int64                      `msgpack:"s,omitempty"` // frame switches that led here
-	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // what was asked for in case that another turn was in its way, as one was
-	Behind      events.TurnID              `msgpack:"h,omitempty"` // that one
+	Root        events.TurnID              `msgpack:"r,omitempty"` // of a follow-on turn: the turn that a host requested
+	Switches    int64                      `msgpack:"s,omitempty"` // number of frame switches since Root
+	Busy        events.WhenBusy            `msgpack:"b,omitempty"` // policy of the request, if another turn ran or waited
+	Behind      events.TurnID              `msgpack:"h,omitempty"` // that other turn
 	Seq         events.Seq                 `msgpack:"q"`           // of the commit that accepted it
 	Callers     []string                   `msgpack:"cl,omitempty"`
 	Trace       events.TraceParent         `msgpack:"tp,omitempty"`
 }
 
-// ScheduledTurn is a turn that was accepted for a time.
+// ScheduledTurn is a turn that was accepted for a later time.
 type ScheduledTurn struct {
 	ID    events.TurnID    `msgpack:"i"`
 	Input events.TurnInput `msgpack:"n"`
 	At    events.Millis    `msgpack:"t"`
 	Busy  events.WhenBusy  `msgpack:"b,omitempty"`
 	Seq   events.Seq       `msgpack:"q"` // of the commit that accepted it
-	Asked events.Millis    `msgpack:"a"` // when it was accepted
+	Asked events.Millis    `msgpack:"a"` // time of acceptance
 
 	Cancel events.TurnCancelRequested `msgpack:"x,omitempty"`
 
@@ -169,10 +169,10 @@ type ScheduledTurn struct {
 	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
-// UntoldTurn is an ended turn of which no worker has told the session's plugins yet, as far as the history says.
+// UntoldTurn is an ended turn whose plugins the history does not record as notified.
 type UntoldTurn struct {
 	Turn   events.TurnID   `msgpack:"i"`
-	Worker events.WorkerID `msgpack:"w"` // that ended it, and tells them while it lives
+	Worker events.WorkerID `msgpack:"w"` // worker that ended the turn, and notifies the plugins while it lives
 }
 
 // Turn is the running turn.
@@ -182,61 +182,61 @@ type Turn struct {
 	Input       events.TurnInput           `msgpack:"n"`
 	Attempt     int64                      `msgpack:"a"`
 	Worker      events.WorkerID            `msgpack:"w"`
-	Starts      int64                      `msgpack:"j"`            // turn.started in a row since the turn made progress: it failed as often, less one
+	Starts      int64                      `msgpack:"j"`            // consecutive turn.started events without progress; failed attempts plus one
 	Seq         events.Seq                 `msgpack:"sq"`           // of the commit that accepted it
-	Callers     []string                   `msgpack:"cl,omitempty"` // that asked for it, or whose inputs it took; sorted
-	Trace       events.TraceParent         `msgpack:"tp,omitempty"` // the client's span that it belongs under
+	Callers     []string                   `msgpack:"cl,omitempty"` // callers that requested it, or whose inputs it took; sorted
+	Trace       events.TraceParent         `msgpack:"tp,omitempty"` // the client's span of the request
 	RequestedAt events.Millis              `msgpack:"ra"`
 	StartedAt   events.Millis              `msgpack:"sa"`
-	ClaimedAt   events.Millis              `msgpack:"ca"`          // of Attempt, by its worker's clock
-	Iteration   int64                      `msgpack:"it"`          // of the model call owed, or whose calls run
+	ClaimedAt   events.Millis              `msgpack:"ca"`          // time of the claim of Attempt, by its worker's clock
+	Iteration   int64                      `msgpack:"it"`          // iteration of the next or current model call, or of the running calls
 	Replied     bool                       `msgpack:"rp"`          // the reply of Iteration is recorded; its calls run
-	Calls       []Call                     `msgpack:"c,omitempty"` // of that reply
+	Calls       []Call                     `msgpack:"c,omitempty"` // calls of that reply
 	Cancel      events.TurnCancelRequested `msgpack:"cx,omitempty"`
-	Cancelled   bool                       `msgpack:"cd,omitempty"` // a cancel was requested; Cancel is the evidence
+	Cancelled   bool                       `msgpack:"cd,omitempty"` // Cancel is set
 	Usage       events.Usage               `msgpack:"u,omitempty"`
 	ToolCalls   int64                      `msgpack:"tc,omitempty"`
-	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn holds tool results
-	Faults      int64                      `msgpack:"fa,omitempty"` // answers in a row that were not of the form that the turn asks for
-	Fallback    events.FallbackTo          `msgpack:"fb,omitempty"` // the model that the turn has come to; zero: the configuration's first
+	AnyResult   bool                       `msgpack:"ar,omitempty"` // the newest message of the turn has tool results
+	Faults      int64                      `msgpack:"fa,omitempty"` // consecutive answers without the required form
+	Fallback    events.FallbackTo          `msgpack:"fb,omitempty"` // current fallback model; zero for the configuration's first model
 
-	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on: the turn that a host asked for
-	Switches int64              `msgpack:"sw,omitempty"` // frame switches that led here
+	Root     events.TurnID      `msgpack:"rt,omitempty"` // of a follow-on turn: the turn that a host requested
+	Switches int64              `msgpack:"sw,omitempty"` // number of frame switches since Root
 	Base     events.NodeID      `msgpack:"b,omitempty"`  // the leaf before the turn
-	Points   []events.HookPoint `msgpack:"p,omitempty"`  // where hooks are owed
+	Points   []events.HookPoint `msgpack:"p,omitempty"`  // points with hooks
 	Prepared bool               `msgpack:"pr,omitempty"` // the hooks before the turn have run
-	Viewed   bool               `msgpack:"vw,omitempty"` // View stands for the messages up to Upto
+	Viewed   bool               `msgpack:"vw,omitempty"` // View replaces the messages up to Upto
 	Upto     events.NodeID      `msgpack:"up,omitempty"`
 	View     []events.ViewItem  `msgpack:"v,omitempty"`
 	Gated    bool               `msgpack:"g,omitempty"`  // the hooks before the calls have run
-	Asks     []Approval         `msgpack:"q,omitempty"`  // of the calls
-	Resolved []Resolution       `msgpack:"z,omitempty"`  // of pending calls, until they return
-	Timed    []TimedResult      `msgpack:"ti,omitempty"` // results that pending calls get at a time, in the order of the log
-	Nested   []NestedCall       `msgpack:"ne,omitempty"` // that the calls made
-	Queued   []events.Message   `msgpack:"qm,omitempty"` // by hooks, for the next checkpoint
+	Asks     []Approval         `msgpack:"q,omitempty"`  // approval requests of the calls
+	Resolved []Resolution       `msgpack:"z,omitempty"`  // results of pending calls, until they return
+	Timed    []TimedResult      `msgpack:"ti,omitempty"` // scheduled results of pending calls, in log order
+	Nested   []NestedCall       `msgpack:"ne,omitempty"` // nested calls
+	Queued   []events.Message   `msgpack:"qm,omitempty"` // messages from hooks for the next checkpoint
 
-	Checkpoint events.CheckpointKind `msgpack:"cp,omitempty"` // whose hooks are owed
-	Ending     events.TurnCompleted  `msgpack:"e,omitempty"`  // how the turn ends once the last hooks have run
+	Checkpoint events.CheckpointKind `msgpack:"cp,omitempty"` // checkpoint whose hooks must run
+	Ending     events.TurnCompleted  `msgpack:"e,omitempty"`  // how the turn ends after the last hooks
 	Direct     []DirectReply         `msgpack:"d,omitempty"`  // direct completions, by key
 }
 
-// Owes reports whether the turn's plugins are to be asked at a point.
-func (t *Turn) Owes(p events.HookPoint) bool { return slices.Contains(t.Points, p) }
+// HasHooks reports whether the turn's plugins have hooks at a point.
+func (t *Turn) HasHooks(p events.HookPoint) bool { return slices.Contains(t.Points, p) }
 
-// Approval is a question about a call, and its answer.
+// Approval is an approval request of a call, with its answer.
 type Approval struct {
 	events.ToolApprovalAsked
 	Answered bool                     `msgpack:"w,omitempty"`
 	Answer   events.ToolApprovalGiven `msgpack:"s,omitempty"`
 }
 
-// Resolution is what a pending call came to.
+// Resolution is the result of a pending call.
 type Resolution struct {
 	Effect events.EffectID   `msgpack:"e"`
 	Result events.ToolResult `msgpack:"r"`
 }
 
-// TimedResult is a result that a pending call gets at a time.
+// TimedResult is a scheduled result of a pending call.
 type TimedResult struct {
 	Effect events.EffectID   `msgpack:"e"`
 	At     events.Millis     `msgpack:"t"`
@@ -258,7 +258,7 @@ type DirectReply struct {
 	events.ModelCompleted
 }
 
-// PluginState is a plugin's state as it was saved last.
+// PluginState is the last saved state of a plugin.
 type PluginState struct {
 	Plugin    string            `msgpack:"p"`
 	Version   string            `msgpack:"v"`
@@ -268,7 +268,7 @@ type PluginState struct {
 	Artifacts []events.Artifact `msgpack:"x,omitempty"`
 }
 
-// ChildUsage is what a child session has used in all, as it said last.
+// ChildUsage is the last reported total usage of a child session.
 type ChildUsage struct {
 	Session events.SessionID    `msgpack:"s"`
 	Source  string              `msgpack:"o"`
@@ -278,12 +278,12 @@ type ChildUsage struct {
 
 // Call is one tool call of the running iteration.
 type Call struct {
-	ID     events.CallID     `msgpack:"i,omitempty"` // the model's
+	ID     events.CallID     `msgpack:"i,omitempty"` // from the model's reply
 	Tool   string            `msgpack:"n"`
 	Args   []byte            `msgpack:"a,omitempty"`
-	Blob   events.BlobRef    `msgpack:"b,omitempty"` // of the arguments, where they are above the inline cap
+	Blob   events.BlobRef    `msgpack:"b,omitempty"` // replaces Args above the inline limit
 	Begun  bool              `msgpack:"g,omitempty"` // recorded in tool.called
-	Pended bool              `msgpack:"p,omitempty"` // waits for somebody outside
+	Pended bool              `msgpack:"p,omitempty"` // waits for a result from outside
 	Done   bool              `msgpack:"d,omitempty"`
 	Result events.ToolResult `msgpack:"r,omitempty"`
 }
@@ -300,51 +300,51 @@ type Input struct {
 // TurnRecord is a finished turn.
 type TurnRecord struct {
 	ID          events.TurnID  `msgpack:"i"`
-	Index       int64          `msgpack:"x"` // 0 when it never started
+	Index       int64          `msgpack:"x"` // 0 if it never started
 	Input       string         `msgpack:"n"` // digest of the input
 	End         events.TurnEnd `msgpack:"e"`
 	Issue       events.Issue   `msgpack:"s,omitempty"`
-	Tool        string         `msgpack:"o,omitempty"` // whose result ended it, if one did
-	Call        int64          `msgpack:"c,omitempty"` // its position among the reply's tool calls
+	Tool        string         `msgpack:"o,omitempty"` // tool whose result ended the turn, if any
+	Call        int64          `msgpack:"c,omitempty"` // index of its call among the reply's tool calls
 	Attempts    int64          `msgpack:"a"`
-	ModelCalls  int64          `msgpack:"m"` // recorded replies
+	ModelCalls  int64          `msgpack:"m"` // number of recorded replies
 	ToolCalls   int64          `msgpack:"t"`
 	Usage       events.Usage   `msgpack:"u,omitempty"`
-	Leaf        events.NodeID  `msgpack:"l,omitempty"` // at its end
+	Leaf        events.NodeID  `msgpack:"l,omitempty"` // at the turn's end
 	RequestedAt events.Millis  `msgpack:"ra"`
 	StartedAt   events.Millis  `msgpack:"sa"`
 	CompletedAt events.Millis  `msgpack:"ca"`
 	Seq         events.Seq     `msgpack:"q"` // of the commit that ended it
 	Asked       events.Seq     `msgpack:"k"` // of the commit that accepted it
 
-	Callers string           `msgpack:"cl,omitempty"` // as of its end, with blanks between: records can be compared
-	By      events.TurnID    `msgpack:"b,omitempty"`  // of a turn that was diverted: the one in its way, or that took its message in
-	Session events.SessionID `msgpack:"w,omitempty"`  // of one that branched: where it goes on
+	Callers string           `msgpack:"cl,omitempty"` // at its end, separated by blanks, so that records are comparable
+	By      events.TurnID    `msgpack:"b,omitempty"`  // of a diverted turn: the other turn
+	Session events.SessionID `msgpack:"w,omitempty"`  // of a branched turn: the other session
 
-	Cancel   events.TurnCancelRequested `msgpack:"cx,omitempty"` // of a cancelled one: the evidence
-	Protocol string                     `msgpack:"pr,omitempty"` // as of its end; empty is "standard"
+	Cancel   events.TurnCancelRequested `msgpack:"cx,omitempty"` // of a cancelled turn: the first cancel request
+	Protocol string                     `msgpack:"pr,omitempty"` // at its end; empty is "standard"
 }
 
-// SettledInput is an input that was accepted or cancelled.
+// SettledInput is an accepted or cancelled input.
 type SettledInput struct {
 	ID       events.InputID `msgpack:"i"`
 	Digest   string         `msgpack:"d"` // of role, parts and boundary
 	Accepted bool           `msgpack:"a,omitempty"`
 }
 
-// LedgerEntry sums usage by who caused it.
+// LedgerEntry is the total usage of one source and model.
 type LedgerEntry struct {
-	Source string       `msgpack:"s"` // "turn", that of a direct completion, or a child's
+	Source string       `msgpack:"s"` // "turn", the source of a direct completion, or a child's source
 	Model  string       `msgpack:"m"`
 	Usage  events.Usage `msgpack:"u"`
 }
 
-// State is the fold of a prefix of one session's history. It is not safe for
-// concurrent use. Nodes and records that it hands out never change.
+// State is the fold of a prefix of one session's history. It is not safe for concurrent use. Nodes and records that
+// it returns never change.
 type State struct {
 	Head
 	body  body
-	ahead bool // events of a commit that has not landed are folded in
+	ahead bool // has folded events of a commit that is not in the log yet
 }
 
 // New is the state before the first event.
@@ -352,8 +352,8 @@ func New(session events.SessionID) *State {
 	return &State{Head: Head{Session: session}}
 }
 
-// Clone is a copy that shares what never changes. It costs the same however
-// long the history is. s goes on as before.
+// Clone returns an independent copy that shares the immutable parts. Its cost does not depend on the length of the
+// history.
 func (s *State) Clone() *State {
 	c := *s
 	c.Frames = slices.Clone(s.Frames)
@@ -383,7 +383,7 @@ func (s *State) Turn() *Turn {
 	return &s.Run[0]
 }
 
-// Frame is the current frame. Before the first it is the zero frame.
+// Frame is the current frame. Before the first event it is zero.
 func (s *State) Frame() Frame {
 	if len(s.Frames) == 0 {
 		return Frame{}
@@ -391,10 +391,10 @@ func (s *State) Frame() Frame {
 	return s.Frames[len(s.Frames)-1]
 }
 
-// InitialFrame is the id of the frame that every session begins with.
+// InitialFrame is the id of a session's first frame.
 func InitialFrame(session events.SessionID) events.FrameID {
 	return events.FrameID(session) + ":frame:initial"
 }
 
-// Idle reports whether nothing runs and nothing is queued.
+// Idle reports whether no turn runs or is queued.
 func (s *State) Idle() bool { return len(s.Run) == 0 && len(s.Queue) == 0 }

@@ -7,11 +7,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// KeptTasks is how many tasks that live no more, and owe nothing, the state keeps. Beyond it the one that ended first is dropped.
+// KeptTasks limits the finished tasks in the state. Beyond it, the task that ended first is dropped.
 const KeptTasks = 256
 
-// Task is one background task of the session's registry. The list of them is
-// shared between clones: it is replaced, never changed.
+// Task is a background task of the session's registry. Clones share the list of tasks: the fold replaces it and never
+// changes it.
 type Task struct {
 	ID          events.TaskID        `msgpack:"i"`
 	Of          events.TaskKind      `msgpack:"k,omitempty"`
@@ -21,45 +21,45 @@ type Task struct {
 	Cancel      events.CancelPolicy  `msgpack:"x,omitempty"`
 	Close       events.ClosePolicy   `msgpack:"l,omitempty"`
 	Restart     events.RestartPolicy `msgpack:"r,omitempty"`
-	Runner      string               `msgpack:"n,omitempty"`  // empty: a closure of Worker, or somebody outside
-	Args        []byte               `msgpack:"j,omitempty"`  // of live ones
-	Trace       events.TraceParent   `msgpack:"tp,omitempty"` // the span that it was registered under
+	Runner      string               `msgpack:"n,omitempty"`  // empty for a function of Worker, or a program outside
+	Args        []byte               `msgpack:"j,omitempty"`  // of live tasks
+	Trace       events.TraceParent   `msgpack:"tp,omitempty"` // client's span of the registration
 	State       events.TaskState     `msgpack:"s,omitempty"`
-	Worker      events.WorkerID      `msgpack:"w,omitempty"`  // who runs it, or ran it last
-	Attempt     int64                `msgpack:"e,omitempty"`  // 0 before a worker claimed it
-	Starts      int64                `msgpack:"b,omitempty"`  // task.started in a row without progress, none of which was a minute before the next
-	StartedAt   events.Millis        `msgpack:"g,omitempty"`  // when it was claimed last
-	Seq         events.Seq           `msgpack:"q"`            // of its registration: tells it from others that had the id
-	From        events.SessionID     `msgpack:"f,omitempty"`  // transferred from there
-	To          events.SessionID     `msgpack:"o,omitempty"`  // transferred to there: it lives here no more
-	Leaves      events.SessionID     `msgpack:"lv,omitempty"` // its session closed, and it is to go there
-	Message     string               `msgpack:"m,omitempty"`  // its last progress
-	Reason      string               `msgpack:"z,omitempty"`  // of the cancel that was requested
-	Summary     string               `msgpack:"y,omitempty"`  // what it came to
-	PassedOn    bool                 `msgpack:"pa,omitempty"` // its cancel has reached Child
-	Hidden      bool                 `msgpack:"h,omitempty"`  // never listed, nor cancelled
-	Label       string               `msgpack:"lb,omitempty"` // of a hidden one
+	Worker      events.WorkerID      `msgpack:"w,omitempty"`  // current or last worker
+	Attempt     int64                `msgpack:"e,omitempty"`  // 0 before the first claim
+	Starts      int64                `msgpack:"b,omitempty"`  // consecutive task.started events without progress, each less than a minute after the one before
+	StartedAt   events.Millis        `msgpack:"g,omitempty"`  // time of the last claim
+	Seq         events.Seq           `msgpack:"q"`            // of its registration; distinguishes it from other tasks with this id
+	From        events.SessionID     `msgpack:"f,omitempty"`  // session of origin, if transferred
+	To          events.SessionID     `msgpack:"o,omitempty"`  // new session, if transferred: then the task is no longer live here
+	Leaves      events.SessionID     `msgpack:"lv,omitempty"` // target of a transfer that is due because the session closed
+	Message     string               `msgpack:"m,omitempty"`  // last progress message
+	Reason      string               `msgpack:"z,omitempty"`  // of the requested cancel
+	Summary     string               `msgpack:"y,omitempty"`  // result text
+	PassedOn    bool                 `msgpack:"pa,omitempty"` // Child has received the cancel
+	Hidden      bool                 `msgpack:"h,omitempty"`  // not in lists, cannot be cancelled
+	Label       string               `msgpack:"lb,omitempty"` // of a hidden task
 	CreatedAt   events.Millis        `msgpack:"ca"`
 	UpdatedAt   events.Millis        `msgpack:"ua"`
 	CompletedAt events.Millis        `msgpack:"da,omitempty"`
 }
 
-// Live reports whether the task is this session's and has not ended.
+// Live reports whether the task belongs to this session and has not ended.
 func (t *Task) Live() bool { return t.To == "" && !t.State.Terminal() }
 
-// Moving reports whether the task's session closed, and the session that it is to go on in has yet to take it.
-func (t *Task) Moving() bool { return t.Live() && t.Leaves != "" }
+// LeavePending reports whether the session closed and the target session has not accepted the task yet.
+func (t *Task) LeavePending() bool { return t.Live() && t.Leaves != "" }
 
-// Passing reports whether the task was cancelled, or asked to stop, and the session that does its work has yet to hear of it.
+// Passing reports whether the task was cancelled and the session that does its work has not received the cancel yet.
 func (t *Task) Passing() bool {
 	cancelled := t.State == events.TaskCancelling || t.State == events.TaskCancelled
 	return t.To == "" && t.Child != "" && t.Runner == "" && t.Worker == "" && cancelled && !t.PassedOn
 }
 
-// Owing reports whether the task lives, or its end has yet to be passed on.
-func (t *Task) Owing() bool { return t.Live() || t.Passing() }
+// Unfinished reports whether the task is live, or its cancel must still be passed on.
+func (t *Task) Unfinished() bool { return t.Live() || t.Passing() }
 
-// Task finds a task by id, one that lives no more among them. It must not be changed.
+// Task finds a task by id, including ended ones. The caller must not change it.
 func (s *State) Task(id events.TaskID) (*Task, bool) {
 	x := find(s.Tasks, func(x *Task) bool { return x.ID == id })
 	return x, x != nil
@@ -78,7 +78,7 @@ func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) 
 	switch {
 	case p.Created != 0:
 		t.CreatedAt = p.Created
-	case ok: // the time tells a task from the one before of its id, also in a session that has a copy of that
+	case ok: // the time distinguishes it from the earlier task of this id, also in a session with a copy of that one
 		t.CreatedAt = max(at, old.CreatedAt+1)
 	}
 	if !t.Live() {
@@ -92,12 +92,12 @@ func (s *State) applyTaskRegistered(p *events.TaskRegistered, at events.Millis) 
 	s.Tasks = keptTasks(slices.Insert(tasks, i, t))
 }
 
-// keptTasks drops, of a list of its own, what is more than KeptTasks.
+// keptTasks drops one task beyond KeptTasks. It changes the list.
 func keptTasks(tasks []Task) []Task {
 	ended := 0
 	oldest := -1
 	for i := range tasks {
-		if tasks[i].Owing() {
+		if tasks[i].Unfinished() {
 			continue
 		}
 		if ended++; oldest < 0 || tasks[i].CompletedAt < tasks[oldest].CompletedAt {
@@ -110,7 +110,7 @@ func keptTasks(tasks []Task) []Task {
 	return slices.Delete(tasks, oldest, oldest+1)
 }
 
-// changeTask changes a live task in a list of its own.
+// changeTask changes a live task in a new list.
 func (s *State) changeTask(id events.TaskID, at events.Millis, change func(*Task)) {
 	i := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.ID == id && t.Live() })
 	if i < 0 {
@@ -126,7 +126,7 @@ func (s *State) changeTask(id events.TaskID, at events.Millis, change func(*Task
 	}
 }
 
-// steadyTask is how long a task must have run for its worker's death not to count, in ms.
+// steadyTask is the run time in ms after which the death of a task's worker does not count as a failed start.
 const steadyTask = 60_000
 
 func (s *State) applyTaskStarted(p *events.TaskStarted, at events.Millis) {
@@ -171,7 +171,7 @@ func (s *State) applyTaskHidden(p *events.TaskHidden, at events.Millis) {
 
 func (s *State) applyTaskEnded(p *events.TaskEnded, at events.Millis) {
 	if t, ok := s.Task(p.Task); ok && t.Live() && t.Hidden && p.State == events.TaskCompleted {
-		s.applyTaskRemoved(&events.TaskRemoved{Task: p.Task}) // nothing asks for it any more
+		s.applyTaskRemoved(&events.TaskRemoved{Task: p.Task}) // hidden and completed: no longer needed
 		return
 	}
 	s.changeTask(p.Task, at, func(t *Task) { t.State, t.Summary = p.State, p.Summary })
@@ -191,7 +191,7 @@ func (s *State) applyTaskRemoved(p *events.TaskRemoved) {
 	s.Tasks = slices.DeleteFunc(slices.Clone(s.Tasks), func(t Task) bool { return t.ID == p.Task })
 }
 
-// applyTaskTransferred leaves behind where the tasks went, so that who runs them can follow.
+// applyTaskTransferred keeps the tasks with their new session, so that their workers can follow.
 func (s *State) applyTaskTransferred(p *events.TaskTransferred, at events.Millis) {
 	tasks := slices.Clone(s.Tasks)
 	for i := range tasks {
@@ -205,7 +205,7 @@ func (s *State) applyTaskTransferred(p *events.TaskTransferred, at events.Millis
 	s.Tasks = tasks
 }
 
-// checkTasks: an id stands once, in order of creation, and not too many have ended.
+// checkTasks checks that ids are unique, tasks are in order of creation, and not too many have ended.
 func (s *State) checkTasks() []error {
 	var errs []error
 	ids := make(map[events.TaskID]bool)
@@ -219,7 +219,7 @@ func (s *State) checkTasks() []error {
 		if i > 0 && s.Tasks[i-1].CreatedAt > t.CreatedAt {
 			errs = append(errs, fmt.Errorf("task %s is out of order", t.ID))
 		}
-		if !t.Owing() {
+		if !t.Unfinished() {
 			ended++
 		}
 	}

@@ -10,25 +10,25 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TurnSource is the ledger's source of a turn's own model calls.
+// TurnSource is the ledger source of a turn's own model calls.
 const TurnSource = "turn"
 
-// UserMessage is the id of a turn's first message, where it is free.
+// UserMessage is the default id of a turn's first message.
 func UserMessage(turn events.TurnID) events.MessageID {
 	return events.MessageID("u-" + string(turn))
 }
 
-// ReplyMessage is the id of a reply's message, where it is free.
+// ReplyMessage is the default id of a reply's message.
 func ReplyMessage(turn events.TurnID, iteration int64) events.MessageID {
 	return events.MessageID("a-" + string(turn) + "-" + strconv.FormatInt(iteration, 10))
 }
 
-// ResultMessage is the id of a message of tool results, where it is free.
+// ResultMessage is the default id of a message of tool results.
 func ResultMessage(turn events.TurnID, iteration int64) events.MessageID {
 	return events.MessageID("r-" + string(turn) + "-" + strconv.FormatInt(iteration, 10))
 }
 
-// NoticeMessage is the id of the message that tells of the turn limit, where it is free.
+// NoticeMessage is the default id of the message about the turn limit.
 func NoticeMessage(turn events.TurnID) events.MessageID {
 	return events.MessageID("n-" + string(turn))
 }
@@ -52,7 +52,7 @@ func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at eve
 		}
 	}
 	if place == len(s.Queue) {
-		s.Queue = append(s.Queue, q) // clones are clipped
+		s.Queue = append(s.Queue, q) // clones have clipped slices
 		return
 	}
 	s.Queue = slices.Concat(s.Queue[:place], []QueuedTurn{q}, s.Queue[place:])
@@ -86,14 +86,14 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	}
 }
 
-// with adds names to a sorted list; the list itself stays as it is.
+// with returns a sorted list with names added. It does not change list.
 func with(list []string, names ...string) []string {
 	list = append(slices.Clone(list), names...)
 	slices.Sort(list)
 	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return name == "" })
 }
 
-// inputParts drops empty text; nothing left is one empty text part (host specification 3.1).
+// inputParts drops empty texts. Without other parts it returns one empty text part.
 func inputParts(in events.TurnInput) []events.Part {
 	parts := make([]events.Part, 0, len(in.Parts))
 	for _, p := range in.Parts {
@@ -107,7 +107,7 @@ func inputParts(in events.TurnInput) []events.Part {
 	return parts
 }
 
-// running is the running turn if it is this one.
+// running returns the running turn if it has this id, otherwise nil.
 func (s *State) running(id events.TurnID) *Turn {
 	if t := s.Turn(); t != nil && t.ID == id {
 		return t
@@ -171,7 +171,7 @@ func (s *State) applyReplied(id events.TurnID, p *events.ModelReplied, at events
 	}
 }
 
-// applyFailed goes on with a fallback. Without one the turn ends by the turn.completed beside it.
+// applyFailed switches to a fallback. Without one, a turn.completed in the same commit ends the turn.
 func (s *State) applyFailed(id events.TurnID, p *events.ModelFailed) {
 	if t := s.running(id); t != nil && !t.Replied && p.Iteration == t.Iteration && !p.Fallback.IsZero() {
 		t.Fallback = p.Fallback
@@ -223,7 +223,7 @@ func (s *State) applyReturned(id events.TurnID, p *events.ToolReturned, at event
 	s.finishCalls(t, p.Message, at)
 }
 
-// LostText is what the model reads in place of the result of a lost call.
+// LostText is the model's text for the result of a lost call.
 const LostText = "[lost] The call was begun and its worker died. It may or may not have taken effect. It was not repeated."
 
 func (s *State) applyLost(id events.TurnID, p *events.ToolLost, at events.Millis) {
@@ -240,7 +240,7 @@ func (s *State) applyLost(id events.TurnID, p *events.ToolLost, at events.Millis
 	s.finishCalls(t, p.Message, at)
 }
 
-// finishCalls adds the message of results once every call has one, and moves to the next iteration.
+// finishCalls adds the message of results after the last call has one, and starts the next iteration.
 func (s *State) finishCalls(t *Turn, id events.MessageID, at events.Millis) {
 	parts := make([]events.Part, 0, len(t.Calls))
 	for i := range t.Calls {
@@ -295,7 +295,7 @@ func (s *State) applyAnnounced(id events.TurnID, p *events.TurnAnnounced) {
 	}
 }
 
-// dequeue takes a turn out of those that wait.
+// dequeue removes a turn from the queue.
 func (s *State) dequeue(id events.TurnID) (QueuedTurn, bool) {
 	i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id })
 	if i < 0 {

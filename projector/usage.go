@@ -18,7 +18,7 @@ func (s *State) applyDirect(id events.TurnID, p *events.ModelCompleted) {
 	s.charge(p.Source, p.Model, p.Usage)
 }
 
-// DirectReply is the turn's direct completion of a key; nil where there was none.
+// DirectReply finds the turn's direct completion of a key. Without one it returns nil.
 func (t *Turn) DirectReply(key string) *DirectReply {
 	return find(t.Direct, func(x *DirectReply) bool { return x.Key == key })
 }
@@ -36,7 +36,7 @@ func (s *State) applyCharged(p *events.UsageCharged) {
 	s.Children[i] = ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
 }
 
-// Report is what a session has used: its own calls and those of its children (host specification 9).
+// Report is the usage of a session: its own calls and those of its children.
 type Report struct {
 	Total    events.Usage
 	BySource map[string]events.Usage
@@ -64,8 +64,7 @@ func (s *State) Usage() Report {
 	return r
 }
 
-// UsageSince is what the ledger gained since an earlier one. A counter that
-// decreased is an error: ledgers only grow.
+// UsageSince is the difference of two ledgers. Ledgers only grow, so a decreased counter is an error.
 func UsageSince(before, after []LedgerEntry) ([]LedgerEntry, error) {
 	sum := State{}
 	for _, e := range after {

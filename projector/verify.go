@@ -6,33 +6,33 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Check names the rule that a [Violation] breaks.
-type Check string
+// Rule names a rule of histories that a [Verifier] checks.
+type Rule string
 
-// What a [Verifier] checks.
+// Rules that a [Verifier] checks.
 const (
-	CheckSequence Check = "sequence"  // commits follow each other without a hole, all of one session
-	CheckCommitID Check = "commit_id" // every commit has a ULID that no other has, so that event ids are unique too
-	CheckPrompt   Check = "prompt"    // a reply's prompt can be rebuilt from the history, and is the one that was recorded
-	CheckState    Check = "state"     // the invariants of [State.Check]
+	RuleSequence Rule = "sequence"  // commits of one session follow each other without gaps
+	RuleCommitID Rule = "commit_id" // every commit has a unique ULID, so event ids are unique too
+	RulePrompt   Rule = "prompt"    // a reply's prompt can be rebuilt from the history and equals the recorded one
+	RuleState    Rule = "state"     // the invariants of [State.Check]
 )
 
-// Violation is one broken rule of a history.
+// Violation is one violated rule of a history.
 type Violation struct {
 	Seq     events.Seq
-	Event   int // position in the commit; -1 where it is the commit's or the state's
-	Check   Check
+	Event   int // index in the commit; -1 for the commit or the state
+	Check   Rule
 	Problem string
 }
 
-// Verifier folds a history and checks it on the way. It is not safe for concurrent use.
+// Verifier folds a history and checks it. It is not safe for concurrent use.
 type Verifier struct {
 	s        *State
-	broken   bool // the fold has a hole and cannot go on
+	broken   bool // the sequence has a gap, so the fold stopped
 	commits  map[events.CommitID]events.Seq
-	configs  map[events.Seq]events.Config // by where they were set
+	configs  map[events.Seq]events.Config // by the sequence that set them
 	catalogs map[int64]Catalog            // by generation
-	found    []Violation                  // in the commit at hand
+	found    []Violation                  // violations of the current commit
 }
 
 // NewVerifier starts before the first commit of session.
@@ -41,15 +41,14 @@ func NewVerifier(session events.SessionID) *Verifier {
 		s: New(session), commits: make(map[events.CommitID]events.Seq),
 		configs: make(map[events.Seq]events.Config), catalogs: make(map[int64]Catalog),
 	}
-	v.note(v.s)
+	v.record(v.s)
 	return v
 }
 
 // State is the fold so far. The caller must not change it.
 func (v *Verifier) State() *State { return v.s }
 
-// Apply folds the next commit and reports what is wrong with it. After a hole
-// in the sequence nothing is folded any more; ids are still checked.
+// Apply folds the next commit and returns its violations. After a gap in the sequence it checks ids only.
 func (v *Verifier) Apply(e events.Entry) []Violation {
 	v.found = nil
 	v.checkID(e)
@@ -61,34 +60,34 @@ func (v *Verifier) Apply(e events.Entry) []Violation {
 	}
 	if err := v.s.Apply(e); err != nil {
 		v.broken = true
-		v.report(e.Seq, -1, CheckSequence, err.Error())
+		v.report(e.Seq, -1, RuleSequence, err.Error())
 	}
-	v.note(v.s)
+	v.record(v.s)
 	return v.found
 }
 
-// Check reports whether the state so far keeps its invariants. It costs as much as the state is large.
+// Check checks the invariants of the state so far. Its cost grows with the state.
 func (v *Verifier) Check() []Violation {
 	v.found = nil
 	if err := v.s.Check(); err != nil {
-		v.report(v.s.Seq, -1, CheckState, err.Error())
+		v.report(v.s.Seq, -1, RuleState, err.Error())
 	}
 	return v.found
 }
 
-func (v *Verifier) report(seq events.Seq, event int, check Check, problem string) {
+func (v *Verifier) report(seq events.Seq, event int, check Rule, problem string) {
 	v.found = append(v.found, Violation{Seq: seq, Event: event, Check: check, Problem: problem})
 }
 
 func (v *Verifier) checkID(e events.Entry) {
 	id := e.Commit.ID
 	if first, twice := v.commits[id]; twice {
-		v.report(e.Seq, -1, CheckCommitID, fmt.Sprintf("commit id %s stands at sequence %d already", id, first))
+		v.report(e.Seq, -1, RuleCommitID, fmt.Sprintf("commit id %s stands at sequence %d already", id, first))
 		return
 	}
 	v.commits[id] = e.Seq
 	if !isULID(string(id)) {
-		v.report(e.Seq, -1, CheckCommitID, fmt.Sprintf("commit id %q is not a ULID", id))
+		v.report(e.Seq, -1, RuleCommitID, fmt.Sprintf("commit id %q is not a ULID", id))
 	}
 }
 
@@ -107,14 +106,14 @@ func isULID(id string) bool {
 	return true
 }
 
-// note remembers what later replies may say that their prompts were built from.
-func (v *Verifier) note(s *State) {
+// record saves the configuration and the catalogue, which the prompts of later replies may refer to.
+func (v *Verifier) record(s *State) {
 	v.configs[s.ConfigSeq] = s.Config
 	v.catalogs[s.Catalog.Generation] = s.Catalog
 }
 
-// checkPrompts rebuilds the prompt of every reply in the commit. A reply may
-// stand behind events that its prompt was built from, so those are folded into a copy first.
+// checkPrompts rebuilds the prompt of every reply in the commit. Events before a reply may be part of its prompt, so
+// they are folded into a copy first.
 func (v *Verifier) checkPrompts(e events.Entry) {
 	list := e.Commit.Events
 	last := len(list) - 1
@@ -130,15 +129,15 @@ func (v *Verifier) checkPrompts(e events.Entry) {
 			break
 		}
 		if i == 0 {
-			_, _ = s.chainAt(s.Leaf) // so that the copy begins with the links so far
+			_, _ = s.chainAt(s.Leaf) // caches the links before the copy
 			s = s.Clone()
 		}
 		s.Ahead(&list[i], e.Commit.At)
-		v.note(s)
+		v.record(s)
 	}
 }
 
-// promptOf is the prompt that an event answers, nil where it answers none.
+// promptOf is the prompt of an event, or nil.
 func promptOf(p events.Payload) *events.PromptRef {
 	switch p := p.(type) {
 	case *events.ModelReplied:
@@ -155,15 +154,14 @@ func (v *Verifier) checkPrompt(s *State, seq events.Seq, event int, ref *events.
 	digest, err := v.digest(s, ref)
 	switch {
 	case err != nil:
-		v.report(seq, event, CheckPrompt, "the recorded prompt cannot be rebuilt: "+err.Error())
+		v.report(seq, event, RulePrompt, "the recorded prompt cannot be rebuilt: "+err.Error())
 	case digest != ref.Digest:
-		v.report(seq, event, CheckPrompt, fmt.Sprintf("the recorded prompt has digest %s, the history gives %s", ref.Digest, digest))
+		v.report(seq, event, RulePrompt, fmt.Sprintf("the recorded prompt has digest %s, the history gives %s", ref.Digest, digest))
 	}
 }
 
-// digest computes the digest of the prompt that ref describes, whatever the
-// state's own leaf, frame, catalogue and configuration have become since. The
-// view and the contributions are the running turn's.
+// digest computes the digest of the prompt that ref describes. The state's own leaf, frame, catalogue and
+// configuration may have changed since. View and contributions are those of the running turn.
 func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
 	config, ok := v.configs[ref.Config]
 	if !ok {
@@ -186,7 +184,7 @@ func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
 	return promptDigest(config, catalog.Digest, frame, chain), nil
 }
 
-// findFrame finds a frame as a [events.PromptRef] names it: empty is the initial one.
+// findFrame finds a frame of an [events.PromptRef]; empty is the initial frame.
 func (s *State) findFrame(id events.FrameID) (Frame, bool) {
 	if id == "" && len(s.Frames) <= 1 {
 		return s.Frame(), true
@@ -199,8 +197,8 @@ func (s *State) findFrame(id events.FrameID) (Frame, bool) {
 	return Frame{}, false
 }
 
-// chainAt is the hash chain along the path to a leaf that must exist; empty is
-// before the first node. At the state's own leaf it costs only what is new.
+// chainAt is the hash chain along the path to a leaf, which must exist; empty is before the first node. At the
+// state's own leaf it costs only the new nodes.
 func (s *State) chainAt(leaf events.NodeID) (string, error) {
 	if leaf == s.Leaf {
 		path, err := s.Path()

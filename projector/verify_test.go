@@ -11,12 +11,12 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// ulidOf is the n-th of a row of well-formed commit ids.
+// ulidOf is the n-th of a sequence of valid commit ids.
 func ulidOf(n int) events.CommitID {
 	return events.CommitID(fmt.Sprintf("01ARZ3NDEKTSV4RRFFQ69G%04d", n))
 }
 
-// Whatever happens between and inside commits, the prompt of every reply can be rebuilt.
+// The prompt of every reply can be rebuilt, whatever occurs between and inside commits.
 func TestVerifierAcceptsHistories(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,7 +26,7 @@ func TestVerifierAcceptsHistories(t *testing.T) {
 			e.Commit.ID = ulidOf(i)
 			for _, found := range append(v.Apply(e), v.Check()...) {
 				if found.Event >= 0 && e.Commit.Events[found.Event].Kind == events.KindModelFailed {
-					continue // the driver's failures name no prompt
+					continue // the driver's failures have no prompt
 				}
 				t.Fatalf("got %+v", found)
 			}
@@ -37,7 +37,7 @@ func TestVerifierAcceptsHistories(t *testing.T) {
 	})
 }
 
-// turnOf is a session of one turn whose reply lingered behind a configuration and a message.
+// turnOf is a session of one turn whose reply follows a configuration and a message in the same commit.
 func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 	t.Helper()
 	s := projector.New(sid)
@@ -45,7 +45,7 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 		for i := range list {
 			s.Ahead(&list[i], 5)
 		}
-		s.Landed()
+		s.Committed()
 		return &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
 	}
 	first := ahead([]events.Event{events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})})
@@ -70,7 +70,7 @@ func TestVerifierPrompt(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*events.PromptRef)
-		want   string // empty: accepted
+		want   string // empty if accepted
 	}{
 		{"as_recorded", func(*events.PromptRef) {}, ""},
 		{"digest", func(r *events.PromptRef) { r.Digest = "beef" }, "has digest beef, the history gives "},
@@ -95,7 +95,7 @@ func TestVerifierPrompt(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 1 || got[0].Check != projector.CheckPrompt || got[0].Seq != 2 || got[0].Event != 2 || !strings.Contains(got[0].Problem, tc.want) {
+			if len(got) != 1 || got[0].Check != projector.RulePrompt || got[0].Seq != 2 || got[0].Event != 2 || !strings.Contains(got[0].Problem, tc.want) {
 				t.Errorf("got %+v, want one at 2.2 with %q", got, tc.want)
 			}
 		})
@@ -112,14 +112,14 @@ func TestVerifierIDs(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		log  []events.Entry
-		want projector.Check
+		want projector.Rule
 	}{
-		{"twice", []events.Entry{entry(1, ulidOf(1), opened), entry(2, ulidOf(1), note)}, projector.CheckCommitID},
-		{"no_ulid", []events.Entry{entry(1, "c1", opened)}, projector.CheckCommitID},
-		{"small_letters", []events.Entry{entry(1, "01arz3ndektsv4rrffq69g0001", opened)}, projector.CheckCommitID},
-		{"too_large", []events.Entry{entry(1, "81ARZ3NDEKTSV4RRFFQ69G0001", opened)}, projector.CheckCommitID},
-		{"hole", []events.Entry{entry(1, ulidOf(1), opened), entry(3, ulidOf(3), note), entry(4, ulidOf(4), note)}, projector.CheckSequence},
-		{"other_session", []events.Entry{{Seq: 1, Commit: &events.Commit{ID: ulidOf(1), Session: "s9", Events: opened}}}, projector.CheckSequence},
+		{"twice", []events.Entry{entry(1, ulidOf(1), opened), entry(2, ulidOf(1), note)}, projector.RuleCommitID},
+		{"no_ulid", []events.Entry{entry(1, "c1", opened)}, projector.RuleCommitID},
+		{"small_letters", []events.Entry{entry(1, "01arz3ndektsv4rrffq69g0001", opened)}, projector.RuleCommitID},
+		{"too_large", []events.Entry{entry(1, "81ARZ3NDEKTSV4RRFFQ69G0001", opened)}, projector.RuleCommitID},
+		{"hole", []events.Entry{entry(1, ulidOf(1), opened), entry(3, ulidOf(3), note), entry(4, ulidOf(4), note)}, projector.RuleSequence},
+		{"other_session", []events.Entry{{Seq: 1, Commit: &events.Commit{ID: ulidOf(1), Session: "s9", Events: opened}}}, projector.RuleSequence},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -6,44 +6,42 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ReadView is the conversation as hosts and plugins read it: a value that nothing changes later.
+// ReadView is the conversation for hosts and plugins. It is a value: later changes of the state do not change it.
 type ReadView struct {
 	Session  events.SessionID
 	Seq      events.Seq
 	Frame    Frame
 	Config   events.Config
-	Nodes    []*Node          // what the frame shows of the active path, of every kind, in order
-	Messages []events.Message // of those nodes, the first of equal ids
-	Spilled  bool             // some node's body is in a blob
+	Nodes    []*Node          // nodes of the active path that the frame shows, of every kind, in order
+	Messages []events.Message // messages of those nodes; of equal ids the first
+	Spilled  bool             // the body of some node is in a blob
 	Standing Standing
 }
 
-// Standing is what stands beside the conversation, and what turns depend on, as the history has it. The
-// configuration and the frame, with the protocol's options and state, are the view's own.
+// Standing is the session's settings and plugin states at the view's Seq: what turns depend on, except the conversation,
+// Config and Frame, which are fields of the view. It shares memory with the state: do not change it.
 type Standing struct {
-	Catalog       Catalog                // of the session's own tools
-	Overlay       events.SessionOverlaid // over them
+	Catalog       Catalog                // the session's own tools
+	Overlay       events.SessionOverlaid // over the session's own tools
 	Access        events.ToolAccess
-	ToolSources   []string              // that were added to its plugins' tools, in that order
-	Extensions    []events.Extension    // that the protocol is handed
-	Contributions []events.Contribution // of plugins to the prompts of turns
-	Options       map[string]string     // JSON for plugins, by plugin id
+	ToolSources   []string              // added tool sources, in order
+	Extensions    []events.Extension    // extensions for the protocol, in order
+	Contributions []events.Contribution // plugins' contributions to prompts
+	PluginOptions map[string]string     // JSON by plugin id
 	Plugins       []PluginState         // sorted by plugin
 }
 
 func (s *State) standing() Standing {
 	return Standing{
 		Catalog: s.Catalog, Overlay: s.Overlay.SessionOverlaid, Access: s.Access, ToolSources: slices.Clip(s.ToolSources), Extensions: slices.Clip(s.Extensions), Contributions: slices.Clip(s.Contributions),
-		Options: s.Options, Plugins: slices.Clone(s.Plugins), // which change in place
+		PluginOptions: s.Options, Plugins: slices.Clone(s.Plugins), // cloned because the fold changes it in place
 	}
 }
 
-// View materialises the active path in the current frame (host specification 1.5).
+// View materialises the active path in the current frame.
 func (s *State) View() (ReadView, error) {
 	if shown := s.body.shown; shown != nil && shown.is(s) {
-		v := shown.ReadView
-		v.Standing = s.standing()
-		return v, nil
+		return shown.ReadView, nil
 	}
 	path, err := s.Path()
 	if err != nil {
@@ -55,13 +53,13 @@ func (s *State) View() (ReadView, error) {
 	return v, nil
 }
 
-// Show has v, which is a view of this state with the bodies in it, stand for
-// the state's view, and for that of its clones, until they change. Prompts and digests keep the references.
-func (s *State) Show(v ReadView) {
+// CacheView makes v the result of [State.View], also for clones, until the state changes. v is a view of this state
+// with all bodies loaded. Prompts and digests use the references.
+func (s *State) CacheView(v ReadView) {
 	s.body.shown = &shownView{ReadView: v, leaf: s.Leaf, nodes: s.Nodes}
 }
 
-// shownView is a view that was made of a state.
+// shownView is a cached view of a state.
 type shownView struct {
 	ReadView
 	leaf  events.NodeID
@@ -72,14 +70,14 @@ func (v *shownView) is(s *State) bool {
 	return v.Seq == s.Seq && v.leaf == s.Leaf && v.nodes == s.Nodes && v.Frame.ID == s.Frame().ID
 }
 
-// viewMemo holds the messages of a view, so that the next one costs what is new.
+// viewMemo caches the messages of a view, so that the next view costs only the new ones.
 type viewMemo struct {
 	frame    events.FrameID
-	nodes    int   // whose messages are held
-	last     *Node // of them, which tells whether the path is still the same
+	nodes    int   // number of nodes whose messages are cached
+	last     *Node // the last of these nodes; it identifies the path
 	seen     map[events.MessageID]bool
-	messages []events.Message // only ever appended to, so that views share it
-	spilled  bool             // some node's body is in a blob
+	messages []events.Message // append-only, because views share it
+	spilled  bool             // the body of some node is in a blob
 }
 
 func (b *body) viewed(frame events.FrameID, nodes []*Node) (messages []events.Message, spilled bool) {
@@ -98,17 +96,17 @@ func (b *body) viewed(frame events.FrameID, nodes []*Node) (messages []events.Me
 	return slices.Clip(m.messages), m.spilled
 }
 
-// EntryKind says what an entry of the chronological projection is.
+// EntryKind is the type of an entry of the chronology.
 type EntryKind string
 
-// The entries.
+// Kinds of entries.
 const (
 	EntryMessage  EntryKind = "message"
 	EntryToolCall EntryKind = "tool_call"
 	EntryNode     EntryKind = "node" // plugin and protocol nodes
 )
 
-// Chronological is one entry of the ordered list that code-executing protocols and pages read.
+// Chronological is one entry of the ordered list for code-executing protocols and pages.
 type Chronological struct {
 	Index   int
 	Kind    EntryKind
@@ -117,7 +115,7 @@ type Chronological struct {
 	Call    ToolCallView   // of tool call entries
 }
 
-// ToolCallView is a call with what came of it.
+// ToolCallView is a call with its result.
 type ToolCallView struct {
 	ID      events.CallID
 	Tool    string
@@ -127,15 +125,14 @@ type ToolCallView struct {
 	Text    string
 }
 
-// Chronology lists messages, the tool calls of each, and other nodes, in path
-// order with a running index (host specification 1.5).
+// Chronology lists messages, the tool calls of each message, and other nodes, in path order with a running index.
 func (v ReadView) Chronology() []Chronological {
 	var list []Chronological
 	add := func(c Chronological) {
 		c.Index = len(list)
 		list = append(list, c)
 	}
-	byCall := make(map[events.CallID][]int) // unanswered entries
+	byCall := make(map[events.CallID][]int) // entries without a result
 	seen := make(map[events.MessageID]bool)
 	for _, n := range v.Nodes {
 		if n.Kind != events.NodeMessage {
@@ -151,7 +148,7 @@ func (v ReadView) Chronology() []Chronological {
 			switch p.Kind {
 			case events.PartToolCall:
 				if open := byCall[p.Call]; len(open) > 0 && list[open[0]].Node != n {
-					byCall[p.Call] = nil // this reply's calls take over the id
+					byCall[p.Call] = nil // the calls of this reply reuse the id
 				}
 				byCall[p.Call] = append(byCall[p.Call], len(list))
 				add(Chronological{Kind: EntryToolCall, Node: n, Call: ToolCallView{ID: p.Call, Tool: p.Tool, Args: p.Args}})
@@ -168,7 +165,7 @@ func (v ReadView) Chronology() []Chronological {
 	return list
 }
 
-// FindCall looks a tool call up by the model's id: the newest of that id.
+// FindCall finds the newest tool call with a model's call id.
 func FindCall(list []Chronological, id events.CallID) (ToolCallView, bool) {
 	for i := len(list) - 1; i >= 0; i-- {
 		if list[i].Kind == EntryToolCall && list[i].Call.ID == id {
@@ -178,9 +175,9 @@ func FindCall(list []Chronological, id events.CallID) (ToolCallView, bool) {
 	return ToolCallView{}, false
 }
 
-// Rewrite tells how to make the active path's messages equal target without
-// changing anything: keep a prefix, branch there, append the rest (host specification 1.6).
-// target has no transient messages. When nothing needs to change, branch is false and rest is empty.
+// Rewrite computes how to make the active path's messages equal to target without changing nodes: keep a prefix,
+// branch at leaf, append rest. target has no transient messages. Without a difference, branch is false and rest is
+// empty.
 func (s *State) Rewrite(target []events.Message) (leaf events.NodeID, branch bool, rest []events.Message, err error) {
 	path, err := s.Path()
 	if err != nil {

@@ -18,7 +18,7 @@ func view(t *testing.T, s *projector.State) projector.ReadView {
 	return v
 }
 
-// TestViewDedupe shows the first of the messages with one id (host specification 1.5).
+// TestViewDedupe: of messages with one id the view shows the first.
 func TestViewDedupe(t *testing.T) {
 	t.Parallel()
 	h := begin(t).append(message("m", events.RoleUser, text("first")))
@@ -32,7 +32,7 @@ func TestViewDedupe(t *testing.T) {
 	}
 }
 
-// TestViewStays shows that a view is a value.
+// TestViewStays: a view does not change with the state.
 func TestViewStays(t *testing.T) {
 	t.Parallel()
 	h := begin(t).say("a", "b")
@@ -47,7 +47,7 @@ func TestViewStays(t *testing.T) {
 	}
 }
 
-// TestFrames checks what each frame shows (host specification 1.7).
+// TestFrames checks the nodes that each frame shows.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	seed := func(ids ...events.NodeID) []events.NewNode {
@@ -111,7 +111,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestChronology lists messages, calls and other nodes (host specification 1.5).
+// TestChronology lists messages, calls and other nodes.
 func TestChronology(t *testing.T) {
 	t.Parallel()
 	h := begin(t).say("u").append(message("r1", events.RoleAssistant, text("let me"), call("k"), call("k"), call("open")))
@@ -148,7 +148,7 @@ func TestChronology(t *testing.T) {
 	}
 }
 
-// TestChronologyReusedID leaves an unanswered call alone when a later reply uses its id again.
+// TestChronologyReusedID: a later reply that reuses an id does not change an unanswered call.
 func TestChronologyReusedID(t *testing.T) {
 	t.Parallel()
 	h := begin(t).append(message("r1", events.RoleAssistant, call("k"))).append(message("r2", events.RoleAssistant, call("k")))

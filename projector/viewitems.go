@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ViewItems tells the messages of a view as runs of those that there are, and
-// as messages in place of others. A message of the same id and content counts as the same.
+// ViewItems describes the messages after as ranges of the messages before, and as new messages. Messages of equal id
+// and content count as the same.
 func ViewItems(before, after []events.Message) []events.ViewItem {
 	at := make(map[events.MessageID]int, len(before))
 	for i := range before {
@@ -30,7 +30,7 @@ func ViewItems(before, after []events.Message) []events.ViewItem {
 	return items
 }
 
-// sameMessage reports equal content.
+// sameMessage reports whether id and content are equal.
 func sameMessage(a, b *events.Message) bool {
 	return a.ID == b.ID && a.Role == b.Role && a.Origin == b.Origin && a.Stop == b.Stop && slices.EqualFunc(a.Parts, b.Parts, samePart)
 }
@@ -40,7 +40,7 @@ func samePart(a, b events.Part) bool {
 		a.Outcome == b.Outcome && a.MediaType == b.MediaType && bytes.Equal(a.Args, b.Args) && bytes.Equal(a.Meta, b.Meta)
 }
 
-// SameMessages reports whether both show the same, message by message.
+// SameMessages reports whether two lists are equal, message by message.
 func SameMessages(a, b []events.Message) bool {
 	if len(a) != len(b) {
 		return false

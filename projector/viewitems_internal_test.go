@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestSamePart notices a change of every field: one that is added later must be compared too.
+// TestSamePart changes every field, so that a new field must be compared too.
 func TestSamePart(t *testing.T) {
 	t.Parallel()
 	for i := range reflect.TypeFor[events.Part]().NumField() {

@@ -86,7 +86,7 @@ func (by *stamp) landed(s *projector.State) (events.Seq, error) {
 	if by.key == "" {
 		return 0, nil
 	}
-	r, ok, err := s.Asked(by.key, by.older)
+	r, ok, err := s.FindRequest(by.key, by.older)
 	if err != nil || !ok {
 		return 0, err
 	}

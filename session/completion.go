@@ -153,26 +153,25 @@ func recordedReply(s *projector.State, turn events.TurnID, fact *events.ModelCom
 	}
 }
 
-// charge records a direct completion. Where somebody asked the same meanwhile,
-// the reply that was recorded first counts, and is returned; this one is
-// charged all the same, under a key of its own.
+// charge records a direct completion. If a reply to the same key was recorded
+// meanwhile, that one is returned, and this one is charged under a new key.
 func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
 	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
 		var err error
 		if old, err = recordedReply(s, turn, fact); err != nil {
 			return nil, err
 		}
-		in, beside := events.TurnID(""), *fact
+		in, charged := events.TurnID(""), *fact
 		if t := s.Turn(); t != nil && t.ID == turn {
 			in = turn
 		}
 		if old != nil {
-			beside.Key += "/" + ulid.Make().String()
-			if beside.Usage.IsZero() {
+			charged.Key += "/" + ulid.Make().String()
+			if charged.Usage.IsZero() {
 				return nil, nil
 			}
 		}
-		return []events.Event{events.Of(in, &beside)}, nil
+		return []events.Event{events.Of(in, &charged)}, nil
 	})
 	return old, err
 }

@@ -52,7 +52,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.told(ctx, s), Change: change, Host: h.Services(id, nil, "")})
+		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.told(ctx, s), Change: change, Host: h.Services(id, nil, "")})
 		return nil
 	})
 }
@@ -68,7 +68,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 	if asked.Key == "" {
 		return false, nil
 	}
-	first, ok, err := s.Configured(asked.Key)
+	first, ok, err := s.FindConfiguration(asked.Key)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -103,7 +103,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 	if change.Current.Protocol != s.Config.Protocol {
 		next := h.buildContext(s)
 		next.Config = change.Current
-		if err := h.plugins.Takes(next); err != nil {
+		if err := h.plugins.CheckConfig(next); err != nil {
 			return change, err
 		}
 	}
@@ -273,10 +273,10 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p 
 		return nil
 	})
 	if err == nil && saved {
-		p.Landed(list)
+		p.Committed(list)
 		return nil
 	}
-	p.Lost(list)
+	p.Discarded(list)
 	if moved {
 		err = fmt.Errorf("session %s: %w", id, plugin.ErrStateMoved)
 	}

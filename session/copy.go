@@ -62,7 +62,7 @@ func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *pr
 		return err
 	}
 	opened.Base = ref
-	return s.Give(ref, body)
+	return s.AttachBase(ref, body)
 }
 
 // nodes are those that come after the base, with ids that it does not have.

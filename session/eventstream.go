@@ -99,7 +99,7 @@ func (e *EventStream) commit(o Observed) error {
 		}
 		e.s.Ahead(ev, o.Commit.At)
 	}
-	e.s.Landed()
+	e.s.Committed()
 	if e.done {
 		return nil
 	}
@@ -356,7 +356,7 @@ func (e *EventStream) retract() {
 
 // request tells of the model call that the state owes, once for each worker that makes it.
 func (e *EventStream) request() error {
-	owes, t := turn.Owed(e.s), e.running()
+	owes, t := turn.Next(e.s), e.running()
 	if t == nil || !owes.Model {
 		return nil
 	}

@@ -136,7 +136,7 @@ func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State
 		return err
 	}
 	defer done()
-	fact := &events.SessionExtended{Extension: e, Saved: p.SavesProtocol()}
+	fact := &events.SessionExtended{Extension: e, Saved: p.ProtocolIsStateful()}
 	check := func(s *projector.State) error {
 		if err := open(s); err != nil || fact.Saved {
 			return err

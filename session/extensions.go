@@ -14,8 +14,9 @@ import (
 // ReplaceExtensions puts extensions in place of all that the session keeps, or
 // none. It mends a session whose protocol refuses one of them, as a newer
 // version may, and which no turn could be run in. The protocol is restored, on
-// every node, and handed these. No plugin is asked where there are none. What a
-// protocol made of an extension and saved in its state stays.
+// every node, and handed these. No plugin is asked where the list is empty. A protocol
+// that saves its state, see [plugin.Stateful], takes only the empty list: what it made of
+// extensions is in that state, and stays. [Host.ApplyExtension] adds to it.
 // Errors: [*events.FieldError], also of one that the protocol refuses, which is [api.ErrProtocol], and [*api.LimitError].
 func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
 	ctx, asked := api.TakeAsked(ctx)
@@ -55,7 +56,7 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 		return err
 	}
 	defer release()
-	defer func() { st.followed.lost = true }() // the next who opens the stack brings the protocol to the history
+	defer func() { st.followed.lost = true }() // also after a refusal: the live protocol has seen extensions that the history does not have
 	if err := h.tryExtensions(ctx, st, s, list); err != nil {
 		return err
 	}
@@ -71,8 +72,8 @@ func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State,
 	if err != nil {
 		return err
 	}
-	if p.SavesProtocol() {
-		return &events.FieldError{Field: "extensions", Reason: "the protocol keeps what it makes of extensions: there can be none in their place", Err: events.ErrInvalid}
+	if p.ProtocolIsStateful() {
+		return &events.FieldError{Field: "extensions", Reason: "must be empty: this protocol saves its state, which no extension can be taken out of; add one to it by applying it", Err: events.ErrInvalid}
 	}
 	for i, e := range list {
 		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {

@@ -55,8 +55,8 @@ const hiddenLook = 2 * time.Second
 // worker dies has failed. A session that there is none of has none.
 func (h *Host) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	changed := make(chan struct{}, 1)
-	stop, err := h.b.Hear(id, func(m bus.LiveMessage) {
-		if m.Work {
+	stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) {
+		if m.AboutTasks {
 			select {
 			case changed <- struct{}{}:
 			default: // a look is due already

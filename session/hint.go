@@ -13,7 +13,7 @@ import (
 // time is lost where a hint is: the sweep finds what the history owes. due is a
 // time for which the session has a timer already.
 func (h *Host) hint(s *projector.State, list []events.Event, due events.Millis) {
-	if turn.Asks(list) {
+	if turn.NeedsWake(list) {
 		h.Wake(s)
 	}
 	h.hintTasks(s, list)
@@ -35,7 +35,7 @@ func turnKey(id events.SessionID) bus.WakeKey { return bus.WakeKey{Class: bus.Cl
 // nudge tells the worker that runs the session, or had it last here, that it
 // owes work, and gives the hints of a wake.
 func (h *Host) nudge(s *projector.State) (_ bus.WakeHint, owes bool) {
-	if !turn.Owing(s, 0) { // what is due is the servers' to tell
+	if !turn.NeedsWorker(s, 0) { // what is due is the servers' to tell
 		return bus.WakeHint{}, false
 	}
 	hint := bus.WakeHint{Worker: h.worker}
@@ -55,7 +55,7 @@ func (h *Host) nudge(s *projector.State) (_ bus.WakeHint, owes bool) {
 // are missing: a wake that waits keeps its place among the others'.
 func (h *Host) again(ctx context.Context, s *projector.State) error {
 	if hint, owes := h.nudge(s); owes {
-		waits, err := h.b.Waits(ctx, turnKey(s.Session))
+		waits, err := h.b.HasWake(ctx, turnKey(s.Session))
 		if err == nil && !waits {
 			err = h.b.PublishWake(turnKey(s.Session), hint)
 		}

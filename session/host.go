@@ -126,11 +126,11 @@ func (s *held) free() { <-s.busy }
 // holdAfter is hold for a decision that began at that time, and gives way to
 // older ones of other processes, and to a worker of this one, once.
 func (h *Host) holdAfter(ctx context.Context, id events.SessionID, began time.Time) (s *held, gaveWay bool, err error) {
-	if s, err = h.hold(ctx, id); err != nil || !h.b.InWay(id, began) {
+	if s, err = h.hold(ctx, id); err != nil || !h.b.MustYield(id, began) {
 		return s, false, err
 	}
 	s.free()
-	h.b.GiveWay(ctx, id, began)
+	h.b.Yield(ctx, id, began)
 	s, err = h.hold(ctx, id)
 	return s, true, err
 }
@@ -248,12 +248,12 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0, began)
 		if !errors.As(err, new(*events.ConflictError)) {
 			if conflicts > 1 {
-				h.b.EndWay(id)
+				h.b.ReleasePriority(id)
 			}
 			return err
 		}
 		if conflicts > 0 {
-			h.b.AskWay(id, began)
+			h.b.RequestPriority(id, began)
 		}
 		if conflicts >= manyConflicts && !bus.Sleep(ctx, manyWait) {
 			return context.Cause(ctx)
@@ -311,7 +311,7 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		return err
 	}
 	h.owned.note(s.state)
-	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
+	if !turn.NeedsWorker(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}
 	h.hint(s.state, c.Events, due)

@@ -39,7 +39,7 @@ func (h *Host) listen(id events.SessionID) (*ear, error) {
 	l := h.listeners[id]
 	if l == nil {
 		h.dropIdleLocked()
-		stop, err := h.b.Hear(id, func(m bus.LiveMessage) { h.heard(id, m) })
+		stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) { h.heard(id, m) })
 		if err != nil {
 			return nil, err
 		}
@@ -76,7 +76,7 @@ func (h *Host) dropIdleLocked() {
 // heard folds a live commit into the state at hand and passes it on if it ends a turn.
 func (h *Host) heard(id events.SessionID, m bus.LiveMessage) {
 	c := h.overhear(id, m)
-	if c == nil || !m.Ends {
+	if c == nil || !m.EndsTurn {
 		return
 	}
 	h.mu.Lock()
@@ -104,7 +104,7 @@ func (h *Host) overhear(id events.SessionID, m bus.LiveMessage) *events.Commit {
 	default: // somebody appends or reads, and sees it there
 	}
 	next := state != nil && m.Seq == state.Seq+1
-	if m.Seq == 0 || !next && !m.Ends {
+	if m.Seq == 0 || !next && !m.EndsTurn {
 		return nil
 	}
 	c, err := events.Decode(m.Data)

@@ -153,7 +153,7 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 			if err == nil && len(live.C) == 0 {
 				err = o.makeUp(ctx, live.Dropped())
 			}
-		case <-live.Back:
+		case <-live.Status:
 			err = o.catchUp(ctx)
 		case <-look.C:
 			err = o.catchUp(ctx)

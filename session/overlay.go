@@ -24,7 +24,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 			return err
 		}
 		fact := o.Recorded()
-		p.KnowOverlays(h.KeepOverlay(id, o)...)
+		p.AddOverlayHandlers(h.KeepOverlay(id, o)...)
 		return h.decideThen(ctx, id, h.stamp("overlay", api.Asked{}), func(s *projector.State) ([]events.Event, error) {
 			if err := open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
@@ -56,7 +56,7 @@ func (h *Host) keepOverlays(id events.SessionID, list []plugin.Overlay) []plugin
 	defer h.stacks.mu.Unlock()
 	kept := h.stacks.overlays[id]
 	for _, o := range slices.Backward(list) {
-		kept = plugin.KeepOverlay(kept, o)
+		kept = plugin.PrependOverlay(kept, o)
 	}
 	if len(kept) > 0 {
 		h.stacks.overlays[id] = kept

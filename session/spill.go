@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lash-go/lash/events"
 )
@@ -76,23 +77,21 @@ func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all 
 	if list.size() < inline {
 		return p, nil
 	}
-	for {
-		total, largest := 0, -1
-		for i := range list {
-			total += list[i].size()
-			if largest < 0 || list[i].size() > list[largest].size() {
-				largest = i
-			}
+	left := list.size()
+	slices.SortStableFunc(list, func(a, b spillable) int { return b.size() - a.size() }) // the largest first
+	for _, body := range list {
+		n := body.size()
+		if n <= inline && left <= all || n == 0 {
+			break
 		}
-		if largest < 0 || list[largest].size() <= inline && total <= all || list[largest].size() == 0 {
-			return c, nil
-		}
-		ref, err := blobs.PutBlob(ctx, list[largest].body())
+		ref, err := blobs.PutBlob(ctx, body.body())
 		if err != nil {
 			return nil, fmt.Errorf("spill %s: %w", events.KindOf(p), err)
 		}
-		list[largest].set(nil, ref)
+		body.set(nil, ref)
+		left -= n
 	}
+	return c, nil
 }
 
 // BodyBytes is the size of the bodies inside an event, about what it adds to a commit.

@@ -110,7 +110,7 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 		return nil, nil, nil, err
 	}
 	if built {
-		p.Tell(api.Apart(ctx), plugin.Lifecycle{
+		p.NotifyLifecycle(api.Apart(ctx), plugin.Lifecycle{
 			Kind: plugin.SessionRestored, Session: state.Session, State: h.told(ctx, state), Host: h.Services(state.Session, nil, ""),
 		})
 	}
@@ -195,7 +195,7 @@ func (h *Host) buildStack(ctx context.Context, st *stack, state *projector.State
 		built.Close()
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}
-	built.KnowOverlays(h.stacks.overlaid(state.Session)...)
+	built.AddOverlayHandlers(h.stacks.overlaid(state.Session)...)
 	st.plugins, st.protocol = built, state.Config.Protocol
 	return nil
 }

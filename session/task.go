@@ -17,7 +17,7 @@ import (
 // TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it or it is to leave its session, or
 // its cancel is to be passed on.
 func TaskOwed(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.Moving()) || t.Passing()
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.Passing()
 }
 
 // TaskKey names the wake of a task.
@@ -59,7 +59,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
 	if err == nil && req.OnCancel != nil {
-		lookErr = h.onCancel(id, t, req.OnCancel)
+		lookErr = h.onCancel(ctx, id, t.ID, req.OnCancel)
 	}
 	if err = errors.Join(err, lookErr); err != nil {
 		return t, fmt.Errorf("register task: %w", err)
@@ -131,7 +131,7 @@ func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task
 			list = append(list, s.Tasks[i])
 		}
 	}
-	return h.withoutLeft(ctx, list), nil
+	return h.withoutLeft(ctx, list)
 }
 
 // change decides something about one task that is nothing where the task is unknown, hidden or ended.

@@ -1,10 +1,17 @@
 package session
 
 import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 )
+
+// lookWithin bounds the look at the session that a task went to.
+const lookWithin = 10 * time.Second
 
 type taskKey struct {
 	session events.SessionID
@@ -17,17 +24,29 @@ type callback struct {
 	stop func() // listening
 }
 
-// onCancel keeps a callback. Cancels of other processes are heard live.
-func (h *Host) onCancel(id events.SessionID, t projector.Task, call func()) error {
-	key := taskKey{id, t.ID}
-	stop, err := h.b.Hear(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
+// onCancel keeps a callback. Cancels of other processes come live; the look at the state finds what was committed before
+// the subscription began.
+func (h *Host) onCancel(ctx context.Context, id events.SessionID, name events.TaskID, call func()) error {
+	key := taskKey{id, name}
+	stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) { h.heardTask(key, m) })
 	if err != nil {
 		return err
 	}
-	h.dropCallback(id, t.ID) // of an earlier task of that id
+	h.dropCallback(id, name) // of an earlier task of that id
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.callbacks[key] = &callback{call, stop}
+	h.mu.Unlock()
+	t, err := h.task(ctx, id, name, true)
+	switch {
+	case err != nil:
+		return err
+	case t.To != "":
+		h.moveCallback(key, t.To)
+	case t.State == events.TaskCancelling, t.State == events.TaskCancelled:
+		h.callBack(id, name)
+	case t.State.Terminal():
+		h.dropCallback(id, name)
+	}
 	return nil
 }
 
@@ -53,20 +72,22 @@ func (h *Host) callBack(id events.SessionID, name events.TaskID) {
 	}
 }
 
-// moveCallback follows a task to another session.
+// moveCallback follows a task to another session, whichever process moved it.
 func (h *Host) moveCallback(key taskKey, to events.SessionID) {
 	c := h.takeCallback(key)
 	if c == nil {
 		return
 	}
 	c.stop()
-	if err := h.onCancel(to, projector.Task{ID: key.task}, c.call); err != nil {
-		h.zap.Warn("a task's owner will not hear that it is cancelled")
+	ctx, cancel := context.WithTimeout(context.Background(), lookWithin) // a subscription has no context
+	defer cancel()
+	if err := h.onCancel(ctx, to, key.task, c.call); err != nil {
+		h.zap.Warn("a task's owner may miss its cancel", zap.String("session", string(to)), zap.Error(err))
 	}
 }
 
 func (h *Host) heardTask(key taskKey, m bus.LiveMessage) {
-	if !m.Work {
+	if !m.AboutTasks {
 		return
 	}
 	c, err := events.Decode(m.Data)

@@ -33,18 +33,18 @@ func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task
 	})
 }
 
-// unreachable is why a session cannot be told anything, ever: it has a dead letter. Else the error
-// stays, and workers are to find out whether it can be folded.
-func (h *Host) unreachable(ctx context.Context, child events.SessionID, err error) (why string, _ error) {
+// unreachable says why no command reaches a session, a task's child or parent, any more: it has a dead letter. Else the
+// error stays, and workers find out whether the session can be folded.
+func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) (why string, _ error) {
 	if ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown) {
 		return "", err
 	}
-	letter, none := h.b.DeadLetter(ctx, child)
+	letter, none := h.b.DeadLetter(ctx, id)
 	switch {
 	case none == nil:
-		return fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, cmp.Or(letter.Error, "each try killed its worker")), nil
+		return fmt.Sprintf("session %s cannot be read: %s", id, cmp.Or(letter.Error, "each try killed its worker")), nil
 	case errors.Is(none, bus.ErrNotFound):
-		return "", errors.Join(err, h.b.PublishWake(turnKey(child), bus.WakeHint{Repair: true}))
+		return "", errors.Join(err, h.b.PublishWake(turnKey(id), bus.WakeHint{Repair: true}))
 	}
 	return "", errors.Join(err, none)
 }

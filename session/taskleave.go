@@ -13,9 +13,10 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// Leave transfers a task whose session closed to the session that it is to go on in: t is its record, of which
-// [projector.Task.Moving] says so. Any number of processes may do it at once, and again. A session that does not take the
-// task, as it is gone, closed or full, has it cancelled where it is. Every other error leaves it owed.
+// Leave transfers a task whose session closed to the session that it is to go on in, its parent: t is its record, of which
+// [projector.Task.LeavePending] says so. Any number of processes may do it at once, and again. The task is cancelled in its
+// closed session if the parent is gone, closed or full, has another task of its id, refuses the record as invalid or too
+// large, or has a dead letter. After any other error the transfer is still pending.
 //
 //	closed session                           its parent
 //	session.closed, task.leaving
@@ -25,7 +26,7 @@ import (
 // The guard of each append decides what comes first; a copy that is there already is not registered again.
 func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
 	ctx = api.Apart(ctx) // for the session's own sake: its caller may not reach the parent
-	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.RoomForLeft}
+	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.CheckTransferCapacity}
 	var err error
 	for moved := false; !moved && err == nil; {
 		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)
@@ -50,20 +51,20 @@ func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task)
 // leaving is what the decisions that transfer tasks of closed sessions call themselves.
 const leaving = "leave closed session"
 
-// leaveAll is Leave for all tasks that owe it in the state that this process has; workers do what it cannot.
+// leaveAll is Leave for all tasks whose transfer is pending in the state that this process has; workers do what it cannot.
 func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 	s, err := h.hold(ctx, id)
 	if err != nil {
 		return
 	}
-	var owed []projector.Task
+	var pending []projector.Task
 	for i := 0; s.state != nil && i < len(s.state.Tasks); i++ {
-		if t := s.state.Tasks[i]; t.Moving() {
-			owed = append(owed, t)
+		if t := s.state.Tasks[i]; t.LeavePending() {
+			pending = append(pending, t)
 		}
 	}
 	s.free()
-	for _, t := range owed {
+	for _, t := range pending {
 		if err := h.Leave(ctx, id, t); err != nil {
 			h.zap.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
 			return
@@ -71,24 +72,29 @@ func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 	}
 }
 
-// withoutLeft leaves out tasks of a closed session that its parent has already, so that a reader finds them in one place.
-func (h *Host) withoutLeft(ctx context.Context, list []projector.Task) []projector.Task {
+// withoutLeft leaves out tasks of a closed session that its parent has already, so that a reader finds them in one place. A
+// parent that is gone has none. One that cannot be read may have them: that is an error, as either answer may be wrong.
+func (h *Host) withoutLeft(ctx context.Context, list []projector.Task) ([]projector.Task, error) {
 	var parent *projector.State
 	var kept []projector.Task
 	for i := range list {
 		t := &list[i]
-		if t.Moving() && parent == nil {
+		if t.LeavePending() && parent == nil {
 			var err error
-			if parent, err = h.State(api.Apart(ctx), t.Leaves); err != nil {
-				return list // it has none
+			parent, err = h.State(api.Apart(ctx), t.Leaves)
+			if errors.Is(err, events.ErrNoSession) {
+				return list, nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("tasks that leave for their parent: %w", err)
 			}
 		}
-		if t.Moving() {
+		if t.LeavePending() {
 			if there, ok := parent.Task(t.ID); ok && there.CreatedAt == t.CreatedAt && there.From != "" {
 				continue
 			}
 		}
 		kept = append(kept, *t)
 	}
-	return kept
+	return kept, nil
 }

@@ -68,18 +68,15 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, mover{by: stamp{actor: h.actor, cause: transferring}, finish: notFurther})
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, mover{by: stamp{actor: h.actor, cause: transferring}})
 	}
 	return true, err
 }
 
-// notFurther finishes nothing: of a task that is on its way back, either direction will do.
-func notFurther(context.Context, events.SessionID, projector.Task) (bool, error) { return false, nil }
-
 // mover says how a transfer is made.
 type mover struct {
-	by     stamp // of the commit by which the tasks leave, with the request's key
-	finish finisher
+	by     stamp                                                 // of the commit by which the tasks leave, with the request's key
+	finish finisher                                              // of earlier transfers; nil: of a task that is on its way back, either direction will do
 	room   func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
 }
 
@@ -96,7 +93,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil || len(list) == 0 {
 		return true, err
 	}
-	for i := range list {
+	for i := 0; m.finish != nil && i < len(list); i++ {
 		t, _ := source.Task(list[i].Task)
 		if finished, err := m.finish(ctx, from, *t); finished || err != nil {
 			return false, err // the task may be another one by now
@@ -119,13 +116,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 		return false, err
 	}
 	err = h.decideAs(ctx, from, m.by, func(s *projector.State) (out []events.Event, err error) {
-		out, moved = task.Leave(s, to, list, source.Seq)
+		out, moved = task.Depart(s, to, list, source.Seq)
 		return out, nil
 	})
-	if err == nil && moved {
-		for i := range list {
-			h.moveCallback(taskKey{from, list[i].Task}, to)
-		}
-	}
 	return moved, err
 }

@@ -49,13 +49,14 @@ func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 // AddToolSource adds the tools of a source to a session, and gives the new
 // generation of its tools. A turn that runs has them from its next model call
 // on. What hosts set for its tools while the session had it before, counts
-// again. A source that the session has stays in its place, and nodes look at its tools anew.
+// again. A source that the session has keeps its place: nothing is checked, no plugin of this host
+// is asked, and every node asks the source anew, as after [Host.RefreshCatalog].
 //
-// Errors: [api.ErrUnknownSource] where no plugin of this host registers the
-// source, [*api.LimitError], an [*events.FieldError] where it has a tool whose
+// Errors, for a source that the session does not have: [api.ErrUnknownSource] where no plugin of this host
+// registers it, [*api.LimitError], an [*events.FieldError] where it has a tool whose
 // name another one of the session has, and those of the source.
 func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
-	return h.resource(ctx, id, command{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
+	return h.changeSources(ctx, id, command{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return h.toolsWith(ctx, s, source)
 	}, func(now []string, has bool) ([]string, error) {
 		switch {
@@ -73,7 +74,7 @@ func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source st
 // them stays until the source returns. No plugin is asked, so a source that no
 // node has any more can be removed. One that the session does not have is [api.ErrUnknownSource].
 func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
-	return h.resource(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
+	return h.changeSources(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return toolsWithout(&s.Catalog, source), nil
 	}, func(now []string, has bool) ([]string, error) {
 		if !has {
@@ -83,9 +84,9 @@ func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source
 	})
 }
 
-// resource changes a session's tool sources: change gives the new ones, and look
+// changeSources changes a session's tool sources: change gives the new ones, and look
 // the tools that the session has with them.
-func (h *Host) resource(
+func (h *Host) changeSources(
 	ctx context.Context, id events.SessionID, c command, source string, look lookFunc, change func(now []string, has bool) ([]string, error),
 ) (int64, error) {
 	if err := events.CheckToken("source", source); err != nil {
@@ -122,7 +123,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 		return nil, err
 	}
 	defer release()
-	entry, err := p.CatalogWith(&s.Catalog, source)
+	entry, err := p.CatalogWith(api.Apart(ctx), &s.Catalog, source)
 	if err != nil {
 		return nil, err
 	}

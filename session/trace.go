@@ -64,7 +64,7 @@ func (s *services) traced(ctx context.Context) context.Context {
 	if trace.SpanContextFromContext(ctx).IsValid() || where.Turn == "" {
 		return ctx
 	}
-	return tracing.Under(ctx, tracing.Place{Session: where.Session, Turn: where.Turn, Client: where.Client})
+	return tracing.Under(ctx, tracing.SpanKey{Session: where.Session, Turn: where.Turn, Client: where.Client})
 }
 
 func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {

@@ -98,7 +98,7 @@ func (t *turnStream) next(ctx context.Context, seen Observed, err error) ([]Sess
 	return list, err
 }
 
-// prepare checks that the turn is the one submitted, and brings in what replies and results keep in blobs.
+// prepare loads the bodies that replies, results and approval questions of this turn have in blobs.
 func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) {
 	if ev.Turn != t.events.turn {
 		return nil
@@ -110,7 +110,7 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 	return err
 }
 
-// fillPayload is the inverse of [Spill] for what a reply says and calls, and what tools gave.
+// fillPayload is the inverse of [Spill] for replies, results of tools and approval questions.
 func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
 	p, list := bodiesOf(p)
 	if p, ok := p.(*events.ToolReturned); ok {

@@ -106,7 +106,7 @@ func FillState(ctx context.Context, blobs BlobReader, s *projector.State) error 
 	if err != nil {
 		return fmt.Errorf("bodies of session %s: %w", s.Session, err)
 	}
-	s.Show(v)
+	s.CacheView(v)
 	return nil
 }
 

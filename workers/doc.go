@@ -87,6 +87,8 @@
 // that at once. A process that is frozen keeps its connection: the queue
 // delivers its wakes after [bus.AckWait]. A wake that is lost with its worker is
 // repaired by the sweep, which looks every 3 s at sessions that are quiet for 4 s.
+// The node that sweeps may be the one that is gone: its successor sweeps at once,
+// first the sessions whose directory row says that they owe work.
 //
 // # Clocks
 //

@@ -50,7 +50,7 @@ func NewNode(cfg Config) (*Node, error) {
 		return nil, fmt.Errorf("new node: %w", err)
 	}
 	n := &Node{cfg: cfg, log: cfg.Logger.Named("worker").With(zap.String("worker", string(cfg.ID)))}
-	cfg.Plugins.WarnTo(func(plugin, point string, err error) {
+	cfg.Plugins.SetWarn(func(plugin, point string, err error) {
 		n.log.Warn("hook", zap.String("plugin", plugin), zap.String("point", point), zap.Error(err))
 	})
 	calls := &call.Env{
@@ -152,7 +152,7 @@ const keepEvery = 3 * time.Second
 // are made again by who fetches from them.
 func (n *Node) keep(ctx context.Context) {
 	for bus.Sleep(ctx, keepEvery) {
-		made, err := n.cfg.Bus.Remake(ctx)
+		made, err := n.cfg.Bus.RecreateMissing(ctx)
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("shared streams", zap.Error(err))
 		}

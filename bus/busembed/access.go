@@ -14,21 +14,19 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// accessName is the file in the store directory that says how the store's
-// server is reached. Only its owner can read it.
+// accessName is the file in the store directory with the store's [Access]. Only its owner can read it.
 const accessName = "access.json"
 
-// Access is how processes of the same user reach a server that is [Config.Keyed].
+// Access is the address and the key of a server with [Config.Keyed], for processes of the same user.
 type Access struct {
-	URL  string `json:"url"`  // at which the server listens, or listened last; empty before it did
-	Seed string `json:"seed"` // of the NATS nkey that the server takes, and no other
+	URL  string `json:"url"`  // where the server listens, or listened last; empty before its first start
+	Seed string `json:"seed"` // of the only NATS nkey that the server accepts
 }
 
-// AccessFile is where the access of a store's server lies.
+// AccessFile is the path of a store's access file.
 func AccessFile(store string) string { return filepath.Join(filepath.Clean(store), accessName) }
 
-// ReadAccess reads the access of a store's server, which may run or not. The
-// error is [fs.ErrNotExist] where the store has none.
+// ReadAccess reads the access of a store's server, running or not. Errors: [fs.ErrNotExist] where the store has none.
 func ReadAccess(store string) (Access, error) {
 	var a Access
 	name := AccessFile(store)
@@ -45,7 +43,7 @@ func ReadAccess(store string) (Access, error) {
 	return a, nil
 }
 
-// Option proves to the server that the process may read the store.
+// Option authenticates a connection with the store's key.
 func (a Access) Option() nats.Option {
 	return func(o *nats.Options) error {
 		key, public, err := a.key()
@@ -64,8 +62,8 @@ func (a Access) key() (key nkeys.KeyPair, public string, err error) {
 	return key, public, err
 }
 
-// openAccess reads the store's access, or makes one: also where others made the file
-// or could have read it, or it was cut short by the end of the machine.
+// openAccess reads the store's access. It makes a new one if there is none, if other users could read or write the
+// file, or if the file is incomplete after a crash of the machine.
 func openAccess(store string) (Access, error) {
 	info, err := os.Lstat(filepath.Join(filepath.Clean(store), accessName))
 	switch {
@@ -88,14 +86,14 @@ func openAccess(store string) (Access, error) {
 	return a, a.write(store)
 }
 
-// write replaces the file whole. The server has locked the store: no other process writes.
+// write replaces the file atomically. The server has locked the store, so no other process writes it.
 func (a Access) write(store string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
 	next := filepath.Join(filepath.Clean(store), accessName+".next")
-	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // others may have it open
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // another user may have made it, and have it open
 		return err
 	}
 	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -109,8 +107,8 @@ func (a Access) write(store string) error {
 	return os.Rename(next, filepath.Join(filepath.Clean(store), accessName))
 }
 
-// key makes the server refuse connections without the store's key.
-func (s *Server) key(store string, opts *server.Options) error {
+// requireKey makes the server refuse connections without the store's key.
+func (s *Server) requireKey(store string, opts *server.Options) error {
 	a, err := openAccess(store)
 	if err != nil {
 		return err
@@ -123,7 +121,7 @@ func (s *Server) key(store string, opts *server.Options) error {
 	return nil
 }
 
-// Loopback reports whether only processes of the same machine reach a host.
+// Loopback reports whether a host can be reached from the same machine only.
 func Loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// keyed starts a server that wants the store's key, and reads the key.
-func keyed(t *testing.T, store string) (*busembed.Server, busembed.Access) {
+// startKeyed starts a server that requires the store's key, and reads the key.
+func startKeyed(t *testing.T, store string) (*busembed.Server, busembed.Access) {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: store, Listen: true, Keyed: true})
 	if err != nil {
@@ -28,8 +28,8 @@ func keyed(t *testing.T, store string) (*busembed.Server, busembed.Access) {
 	return s, a
 }
 
-// lets reports whether a server takes a connection.
-func lets(t *testing.T, s *busembed.Server, opts ...nats.Option) bool {
+// accepts reports whether a server accepts a connection.
+func accepts(t *testing.T, s *busembed.Server, opts ...nats.Option) bool {
 	t.Helper()
 	nc, err := nats.Connect(s.URL(), opts...)
 	if err != nil {
@@ -48,20 +48,20 @@ func TestKeyed(t *testing.T) {
 	if _, err := busembed.ReadAccess(store); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no store: got %v, want none", err)
 	}
-	s, own := keyed(t, store)
-	_, other := keyed(t, t.TempDir())
+	s, own := startKeyed(t, store)
+	_, other := startKeyed(t, t.TempDir())
 	for _, c := range []struct {
 		name string
 		opts []nats.Option
 		want bool
 	}{
-		{"nobody", nil, false},
+		{"no credentials", nil, false},
 		{"a password", []nats.Option{nats.UserInfo("lash", "lash")}, false},
 		{"another store's key", []nats.Option{other.Option()}, false},
 		{"the store's key", []nats.Option{own.Option()}, true},
 		{"this process", []nats.Option{s.InProcess()}, true},
 	} {
-		if got := lets(t, s, c.opts...); got != c.want {
+		if got := accepts(t, s, c.opts...); got != c.want {
 			t.Errorf("%s: let in %v, want %v", c.name, got, c.want)
 		}
 	}
@@ -72,7 +72,7 @@ func TestKeyed(t *testing.T) {
 		}
 	}
 	s.Stop()
-	s, again := keyed(t, store)
+	s, again := startKeyed(t, store)
 	if again.Seed != own.Seed {
 		t.Error("the next run has another key")
 	}
@@ -80,22 +80,22 @@ func TestKeyed(t *testing.T) {
 	if err := os.Chmod(name, 0o640); err != nil { //nolint:gosec // what is tested
 		t.Fatal(err)
 	}
-	s, fresh := keyed(t, store)
-	if lets(t, s, own.Option()) || !lets(t, s, fresh.Option()) {
+	s, fresh := startKeyed(t, store)
+	if accepts(t, s, own.Option()) || !accepts(t, s, fresh.Option()) {
 		t.Error("a key that others could read is still taken")
 	}
 	s.Stop()
 	if err := os.Chown(name, os.Geteuid()+1, -1); err != nil {
-		t.Skipf("files of others: %v", err) // only root makes some
+		t.Skipf("files of others: %v", err) // only root can make them
 	}
-	s, last := keyed(t, store)
-	if lets(t, s, fresh.Option()) || !lets(t, s, last.Option()) {
+	s, last := startKeyed(t, store)
+	if accepts(t, s, fresh.Option()) || !accepts(t, s, last.Option()) {
 		t.Error("a key that another user made is still taken")
 	}
 }
 
-// TestKeyFile gives a server every broken file of a key, as the end of a machine
-// leaves them: it makes another key, and takes nothing else.
+// TestKeyFile gives a server every kind of broken key file, as a crash of the machine leaves them: the server makes
+// another key, and accepts that one only.
 func TestKeyFile(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"", "{", "[]", `{"seed":""}`, `{"seed":"SUAAA"}`, `{"url":"nats://127.0.0.1:1","seed":7}`} {
@@ -105,8 +105,8 @@ func TestKeyFile(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s, fresh := keyed(t, store)
-		if lets(t, s) || !lets(t, s, fresh.Option()) {
+		s, fresh := startKeyed(t, store)
+		if accepts(t, s) || !accepts(t, s, fresh.Option()) {
 			t.Errorf("%q: want a server that takes its new key alone", text)
 		}
 		if _, err := os.Stat(filepath.Join(store, "access.json.next")); !errors.Is(err, fs.ErrNotExist) {

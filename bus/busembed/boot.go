@@ -12,7 +12,8 @@ import (
 // readyWait is how long a server may take until it listens.
 const readyWait = 10 * time.Second
 
-// boot starts the server and waits until it takes connections, or says why it never will.
+// boot starts the server and waits until it accepts connections. It returns the server's own error where it cannot
+// start.
 func (s *Server) boot() error {
 	why := make(fatal, 1)
 	s.ns.SetLoggerV2(why, false, false, false)
@@ -32,8 +33,8 @@ func (s *Server) boot() error {
 	}
 }
 
-// fatal is a server's logger that keeps the first error the server cannot go on
-// after: the server itself stays as it is, and tells nobody else.
+// fatal is a logger that keeps the server's first fatal error. The server reports that error to its logger only, and
+// does not exit.
 type fatal chan error
 
 func (f fatal) Fatalf(format string, args ...any) {
@@ -49,14 +50,13 @@ func (fatal) Errorf(string, ...any)  {}
 func (fatal) Debugf(string, ...any)  {}
 func (fatal) Tracef(string, ...any)  {}
 
-// Ports that systems do not give to connections by default: Linux gives those from 32768 on.
+// Ports that systems do not use for outgoing connections by default: Linux uses those from 32768 on.
 const (
 	firstPort = 12_000
 	lastPort  = 31_999
 )
 
-// FreePorts finds loopback ports that nobody listens on just now, and that no
-// connection takes before somebody does.
+// FreePorts finds n loopback ports on which no process listens, outside the range of outgoing connections.
 func FreePorts(n int) (ports []int, err error) {
 	for try := 0; len(ports) < n; try++ {
 		port := firstPort + rand.IntN(lastPort-firstPort+1)
@@ -67,7 +67,7 @@ func FreePorts(n int) (ports []int, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
-		defer l.Close() //nolint:errcheck // it was only asked for
+		defer l.Close() //nolint:errcheck // only reserved while the others are found
 		ports = append(ports, port)
 	}
 	return ports, nil

@@ -1,5 +1,8 @@
-// Package busembed runs a NATS server inside the process. It alone imports
-// the server, which is three quarters of a linked program's size.
+// Package busembed runs a NATS server inside the process. It is the only package that imports the server, which is
+// three quarters of a linked program's size. It imports no other package of this module.
+//
+// A server has one store directory, which it locks: [ErrInUse]. Before the server starts, its files are repaired
+// where the server was killed between two of them. An acknowledged append survives what the [Profile] says.
 package busembed
 
 import (
@@ -26,8 +29,8 @@ const (
 	ProfileCluster  Profile = "cluster"
 )
 
-// Promise is what the profile keeps, as it is printed at start.
-func (p Profile) Promise() string {
+// Guarantee describes what an acknowledged append survives, for the program's output.
+func (p Profile) Guarantee() string {
 	switch p {
 	case ProfileInterval:
 		return "survives any process crash; a power cut loses at most the last 100 ms"
@@ -45,73 +48,89 @@ type Config struct {
 	Profile  Profile // Defaults to ProfileInterval
 	Listen   bool    // on a TCP port; otherwise only this process can connect
 	Keyed    bool    // connections need the key in the store, see [Access]; not in a cluster
-	Host     string  // Defaults to 127.0.0.1; others than loopback addresses need Exposed
-	Exposed  bool    // Host may be an address that other machines reach, as in tests of networks
+	Host     string  // Defaults to 127.0.0.1; an address that is not loopback needs Exposed
+	Exposed  bool    // Host may be an address that other machines reach
 	Port     int     // 0 picks a free one
 	Name     string  // of the server, required in a cluster
 
 	ClusterName string   // with Routes, makes the server part of a cluster
 	ClusterPort int      // of this server
 	Routes      []string // host:port of every server of the cluster
-	FixedRoutes bool     // servers connect over Routes only, not to addresses that others tell of
+	FixedRoutes bool     // servers connect over Routes only, and not to addresses that other servers announce
 }
 
 // Server is a running embedded server.
 type Server struct {
 	ns     *server.Server
 	lock   *os.File // of the store directory
-	access *Access  // nil: the server takes everybody who reaches it
+	access *Access  // nil: the server accepts every connection
 	syncer *syncer  // nil: the server syncs by itself
 }
 
-// Start boots a server and waits until it takes connections. [ErrHeld]: the
-// store directory has a running server already.
+// Start boots a server and waits until it accepts connections. [ErrInUse]: the store directory has a running server.
 func Start(cfg Config) (*Server, error) {
+	s, err := start(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start embedded server: %w", err)
+	}
+	return s, nil
+}
+
+func start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
-		return nil, errors.New("start embedded server: store directory is required")
+		return nil, errors.New("store directory is required")
 	}
 	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o700); err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+		return nil, err
 	}
 	opts, err := cfg.options()
 	if err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+		return nil, err
 	}
-	held, err := lock(cfg.StoreDir)
-	if err != nil {
-		return nil, fmt.Errorf("start embedded server: %w", err)
+	s := new(Server)
+	if s.lock, err = lock(cfg.StoreDir); err != nil {
+		return nil, err
 	}
-	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
-		unlock(held)
-		return nil, fmt.Errorf("start embedded server: repair store: %w", err)
+	if err := s.prepare(cfg, opts); err != nil {
+		unlock(s.lock)
+		return nil, err
 	}
-	s := &Server{lock: held}
-	if cfg.Keyed {
-		if err := s.key(cfg.StoreDir, opts); err != nil {
-			unlock(held)
-			return nil, fmt.Errorf("start embedded server: %w", err)
-		}
-	}
-	if s.ns, err = server.NewServer(opts); err != nil {
-		unlock(held)
-		return nil, fmt.Errorf("start embedded server: %w", err)
-	}
-	err = s.boot()
-	if err == nil && s.access != nil && cfg.Listen {
-		s.access.URL = s.URL()
-		err = s.access.write(cfg.StoreDir)
-	}
-	if err != nil {
+	if err := s.bootWith(cfg); err != nil {
 		s.Stop()
-		return nil, fmt.Errorf("start embedded server: %w", err)
-	}
-	if cfg.syncsFilesystem() {
-		if s.syncer, err = startSyncer(cfg.StoreDir, s.ns); err != nil {
-			s.Stop()
-			return nil, fmt.Errorf("start embedded server: %w", err)
-		}
+		return nil, err
 	}
 	return s, nil
+}
+
+// prepare makes the server without starting it.
+func (s *Server) prepare(cfg Config, opts *server.Options) (err error) {
+	if err := repair(filepath.Clean(cfg.StoreDir)); err != nil {
+		return fmt.Errorf("repair store: %w", err)
+	}
+	if cfg.Keyed {
+		if err := s.requireKey(cfg.StoreDir, opts); err != nil {
+			return err
+		}
+	}
+	s.ns, err = server.NewServer(opts)
+	return err
+}
+
+// bootWith starts the server with its companions: the access file and the syncer.
+func (s *Server) bootWith(cfg Config) (err error) {
+	if err := s.boot(); err != nil {
+		return err
+	}
+	if s.access != nil && cfg.Listen {
+		s.access.URL = s.URL()
+		if err := s.access.write(cfg.StoreDir); err != nil {
+			return err
+		}
+	}
+	if cfg.syncsFilesystem() {
+		s.syncer, err = startSyncer(cfg.StoreDir, s.ns)
+	}
+	return err
 }
 
 func (c Config) options() (*server.Options, error) {
@@ -135,7 +154,7 @@ func (c Config) options() (*server.Options, error) {
 			PingInterval: routePingEvery, MaxPingsOut: routePingsOut,
 		}
 		if c.FixedRoutes {
-			opts.Cluster.Advertise = nowhere
+			opts.Cluster.Advertise = closedAddress
 		}
 		for _, r := range c.Routes {
 			u, err := url.Parse("nats-route://" + r)
@@ -148,20 +167,20 @@ func (c Config) options() (*server.Options, error) {
 	return opts, nil
 }
 
-// A server that vanishes says nothing. Until the routes to it are cut, the others
-// send requests there that any of them could answer. By default it takes 90 s.
+// A lost server closes no connection. Until the routes to it are cut, the other servers send it requests that any of
+// them could answer. The server's default takes 90 s.
 const (
 	routePingEvery = 2 * time.Second
 	routePingsOut  = 2
 )
 
-// nowhere is what a server with fixed routes says where it is: nobody listens there.
-const nowhere = "127.0.0.1:1"
+// closedAddress is what a server with fixed routes announces as its address: no server listens there.
+const closedAddress = "127.0.0.1:1"
 
 // URL is where clients connect over TCP; empty when the server does not listen.
 func (s *Server) URL() string { return s.ns.ClientURL() }
 
-// Name is the server's, as a cluster's streams name their leaders.
+// Name is the server's name, by which a cluster's streams name their leaders.
 func (s *Server) Name() string { return s.ns.Name() }
 
 // InProcess connects through memory instead of TCP.
@@ -174,13 +193,13 @@ func (s *Server) InProcess() nats.Option {
 	}
 }
 
-// Clients is how many connections the server has, this process's own among them.
+// Clients is how many connections the server has, those of this process included.
 func (s *Server) Clients() int { return s.ns.NumClients() }
 
-// Ready reports whether the server, in a cluster, knows its meta leader.
+// Ready reports whether the server knows its meta leader, where it is in a cluster.
 func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStreamIsClustered() }
 
-// Stop shuts down and waits. What was acknowledged is on disk. A second call does nothing.
+// Stop shuts down and waits. Acknowledged appends are on disk on return. A second call does nothing.
 func (s *Server) Stop() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
@@ -190,8 +209,8 @@ func (s *Server) Stop() {
 	unlock(s.lock)
 }
 
-// StartCluster boots three servers on free loopback ports that replicate
-// everything, each with its own directory below dir.
+// StartCluster boots three servers on free loopback ports that replicate everything, each with its own directory
+// below dir.
 func StartCluster(dir string) ([]*Server, error) {
 	ports, err := FreePorts(3)
 	if err != nil {
@@ -219,7 +238,7 @@ func StartCluster(dir string) ([]*Server, error) {
 	return servers, nil
 }
 
-// URLs are the addresses of all servers, as a client takes them.
+// URLs are the addresses of all servers, comma-separated.
 func URLs(servers []*Server) string {
 	var list []string
 	for _, s := range servers {

@@ -7,14 +7,14 @@ import (
 	"path/filepath"
 )
 
-// ErrHeld is a store directory that a running server has, in this process or
-// another. Two servers on one store would destroy it, and the server itself does not look.
-var ErrHeld = errors.New("store is in use by a running process")
+// ErrInUse is a store directory that has a running server, in this process or another. Two servers on one store would
+// destroy it, and the server itself does not check.
+var ErrInUse = errors.New("store is in use by a running process")
 
-// lockName is the file in the store directory that a running server has locked.
+// lockName is the file in the store directory that a running server locks.
 const lockName = "lash.lock"
 
-// lock takes the store directory. [unlock], or the end of the process, gives it back.
+// lock locks the store directory, until [unlock] or the end of the process.
 func lock(dir string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(filepath.Clean(dir), lockName), os.O_RDWR|os.O_CREATE, 0o640)
 	if err != nil {

@@ -4,7 +4,7 @@ package busembed
 
 import "os"
 
-// tryLock finds nothing out here: these systems have no lock that ends with the process.
+// tryLock does nothing: these systems have no lock that ends with the process.
 func tryLock(*os.File) error { return nil }
 
 func unlock(f *os.File) { _ = f.Close() }

@@ -11,13 +11,13 @@ import (
 func tryLock(f *os.File) error {
 	err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrHeld
+		return ErrInUse
 	}
 	return err
 }
 
-// unlock gives the lock back by name: a child process that is just being made
-// has the file too until it begins its program, and with it the lock.
+// unlock unlocks explicitly: closing the file is not enough, as a child process inherits it, and the lock, until its
+// exec.
 func unlock(f *os.File) {
 	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN)
 	_ = f.Close()

@@ -4,5 +4,5 @@ package busembed
 
 import "io/fs"
 
-// ownFile is for systems whose files have no user id: the directory's rights are what holds.
+// ownFile is always true: files have no user id here, so the permissions of the directory decide.
 func ownFile(fs.FileInfo) bool { return true }

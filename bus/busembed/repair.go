@@ -11,10 +11,9 @@ import (
 	"github.com/minio/highwayhash"
 )
 
-// repair makes the checksum of every stream's description right before the
-// server looks at the store. They are two files, each replaced whole, the
-// description first. A server that was killed between them (nats-server 2.15.2) skips the stream,
-// with everything in it, at every later start.
+// repair corrects the checksum of every stream's metadata before the server reads the store. Metadata and checksum
+// are two files, each replaced atomically, the metadata first. A server that is killed between them (nats-server
+// 2.15.2) skips the stream, with all its messages, at every later start.
 func repair(store string) error {
 	streams, err := filepath.Glob(filepath.Join(store, "jetstream", "*", "streams", "*"))
 	if err != nil {
@@ -31,7 +30,7 @@ func repair(store string) error {
 func repairStream(dir string) error {
 	description, err := os.ReadFile(filepath.Join(dir, "meta.inf")) //nolint:gosec // of the store
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // half deleted, or not made yet
+		return nil // half deleted, or half created
 	}
 	if err != nil {
 		return err

@@ -31,9 +31,9 @@ func commit(n int) *events.Commit {
 	}
 }
 
-// check wants the commits 1 to n in the store, and none but one after them:
-// the one that was on its way. It reports how many there are.
-func check(t *testing.T, dir string, n int) int {
+// wantCommits requires the commits 1 to n in the store, and at most the one after them, whose ack may be lost. It
+// returns their number.
+func wantCommits(t *testing.T, dir string, n int) int {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir})
 	if err != nil {
@@ -67,15 +67,15 @@ func TestStopAndStart(t *testing.T) {
 		t.Run(string(profile), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			write(t, dir, profile, 0, 20)
-			if got := check(t, dir, 20); got != 20 {
+			appendRange(t, dir, profile, 0, 20)
+			if got := wantCommits(t, dir, 20); got != 20 {
 				t.Errorf("commits: got %d, want 20", got)
 			}
 		})
 	}
 }
 
-// appendForEver is the child: it goes on where the store ends and prints what was acknowledged.
+// appendForEver is the child process: it appends from the end of the store on, and prints each acknowledged sequence.
 func appendForEver(dir string) error {
 	ctx := context.Background()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir})
@@ -101,16 +101,16 @@ func appendForEver(dir string) error {
 func TestKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	held := 0
+	stored := 0
 	for round := range 4 {
-		acknowledged := killed(t, dir, held+50*(round+1))
-		held = check(t, dir, acknowledged)
+		acknowledged := runKilledChild(t, dir, stored+50*(round+1))
+		stored = wantCommits(t, dir, acknowledged)
 	}
 }
 
-// killed runs the child until it has acknowledged at least n appends and kills
-// it in the middle. It reports the last one that it acknowledged.
-func killed(t *testing.T, dir string, n int) int {
+// runKilledChild runs the child until it has acknowledged n appends, then kills it. It returns the last acknowledged
+// one.
+func runKilledChild(t *testing.T, dir string, n int) int {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
@@ -123,7 +123,7 @@ func killed(t *testing.T, dir string, n int) int {
 		t.Fatal(err)
 	}
 	last := 0
-	for lines := bufio.NewScanner(out); lines.Scan(); { // a killed process's last lines are still in the pipe
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the last lines of a killed process are still in the pipe
 		if last, err = strconv.Atoi(lines.Text()); err != nil {
 			t.Fatal(err)
 		}
@@ -133,23 +133,22 @@ func killed(t *testing.T, dir string, n int) int {
 			}
 		}
 	}
-	_ = cmd.Wait() // it was killed
+	_ = cmd.Wait() // the error is the kill
 	if last < n {
 		t.Fatalf("the child acknowledged %d appends, want at least %d", last, n)
 	}
 	return last
 }
 
-// TestHalfMadeStream is a server that was killed while it made a session's
-// stream, between two of its files: with the store as it was left then, and as
-// a later start had filled it.
+// TestHalfMadeStream has a server killed while it created a session's stream, between two of its files: with an empty
+// store, and with messages that a later start wrote.
 func TestHalfMadeStream(t *testing.T) {
 	t.Parallel()
 	for name, messages := range map[string]bool{"empty": false, "filled": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			write(t, dir, busembed.ProfileInterval, 0, 3)
+			appendRange(t, dir, busembed.ProfileInterval, 0, 3)
 			stream := filepath.Join(dir, "jetstream", "$G", "streams", "lash-s-s")
 			gone := []string{"meta.sum"}
 			if !messages {
@@ -160,35 +159,34 @@ func TestHalfMadeStream(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write(t, dir, busembed.ProfileInterval, 0, 3) // creates again; where the messages are there, the same appends find themselves
-			if got := check(t, dir, 3); got != 3 {
+			appendRange(t, dir, busembed.ProfileInterval, 0, 3) // the stream is created again; where its messages exist, the same appends find their commits
+			if got := wantCommits(t, dir, 3); got != 3 {
 				t.Errorf("commits: got %d, want 3", got)
 			}
-			write(t, dir, busembed.ProfileInterval, 3, 5)
-			if got := check(t, dir, 5); got != 5 {
+			appendRange(t, dir, busembed.ProfileInterval, 3, 5)
+			if got := wantCommits(t, dir, 5); got != 5 {
 				t.Errorf("commits: got %d, want 5", got)
 			}
 		})
 	}
 }
 
-// TestHalfWrittenSettings is a server that was killed while it wrote new settings
-// of a session's stream, between two of its files.
+// TestHalfWrittenSettings has a server killed between the two files of a stream's new settings.
 func TestHalfWrittenSettings(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	write(t, dir, busembed.ProfileInterval, 0, 3)
+	appendRange(t, dir, busembed.ProfileInterval, 0, 3)
 	sum := filepath.Join(dir, "jetstream", "$G", "streams", "lash-s-s", "meta.sum")
 	if err := os.WriteFile(sum, []byte("8ab4f37e01c2d569"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if got := check(t, dir, 3); got != 3 {
+	if got := wantCommits(t, dir, 3); got != 3 {
 		t.Errorf("commits: got %d, want 3", got)
 	}
 }
 
-// write appends the commits after from up to n, on a server that it starts and stops.
-func write(t *testing.T, dir string, profile busembed.Profile, from, n int) {
+// appendRange appends the commits from+1 to n, on a server that it starts and stops.
+func appendRange(t *testing.T, dir string, profile busembed.Profile, from, n int) {
 	t.Helper()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir, Profile: profile})
 	if err != nil {
@@ -207,8 +205,8 @@ func write(t *testing.T, dir string, profile busembed.Profile, from, n int) {
 	}
 }
 
-// TestHeld: a store has one server, in this process or any other.
-func TestHeld(t *testing.T) {
+// TestStoreInUse: a store has one server, in this process or any other.
+func TestStoreInUse(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s, err := busembed.Start(busembed.Config{StoreDir: dir})
@@ -216,8 +214,8 @@ func TestHeld(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Stop()
-	if _, err := busembed.Start(busembed.Config{StoreDir: filepath.Join(dir, ".")}); !errors.Is(err, busembed.ErrHeld) {
-		t.Errorf("second start: got %v, want %v", err, busembed.ErrHeld)
+	if _, err := busembed.Start(busembed.Config{StoreDir: filepath.Join(dir, ".")}); !errors.Is(err, busembed.ErrInUse) {
+		t.Errorf("second start: got %v, want %v", err, busembed.ErrInUse)
 	}
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), childVariable+"="+dir)
@@ -234,8 +232,8 @@ func TestHeld(t *testing.T) {
 		t.Errorf("append after the refusals: got %v", err)
 	}
 	b.Close()
-	s.Stop() // and once more when the test ends
-	check(t, dir, 1)
+	s.Stop() // the cleanup stops it a second time
+	wantCommits(t, dir, 1)
 }
 
 func TestStartRefuses(t *testing.T) {
@@ -254,25 +252,25 @@ func TestStartRefuses(t *testing.T) {
 	}
 }
 
-func TestPromises(t *testing.T) {
+func TestGuarantees(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{"": true, busembed.Profile("other").Promise(): true}
+	seen := map[string]bool{"": true, busembed.Profile("other").Guarantee(): true}
 	for _, p := range []busembed.Profile{busembed.ProfileInterval, busembed.ProfileAlways, busembed.ProfileCluster} {
-		if seen[p.Promise()] {
-			t.Errorf("%s: got %q, want a promise of its own", p, p.Promise())
+		if seen[p.Guarantee()] {
+			t.Errorf("%s: got %q, want a promise of its own", p, p.Guarantee())
 		}
-		seen[p.Promise()] = true
+		seen[p.Guarantee()] = true
 	}
 }
 
-// TestStartTaken says why a server cannot listen, instead of waiting for it.
+// TestStartTaken: the error says why a server cannot listen, and Start does not wait for the server.
 func TestStartTaken(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // nobody connects
+	defer taken.Close() //nolint:errcheck // no connection to lose
 	port := taken.Addr().(*net.TCPAddr).Port
 	for name, cfg := range map[string]busembed.Config{
 		"clients": {StoreDir: t.TempDir(), Listen: true, Port: port},

@@ -8,21 +8,20 @@ import (
 )
 
 const (
-	// syncEvery is what a power cut may cost under [ProfileInterval].
+	// syncEvery is what a power cut may lose under [ProfileInterval].
 	syncEvery = 100 * time.Millisecond
-	// syncCluster is the same for one server of a cluster, whose others have what it lost.
+	// syncCluster is the interval in a cluster: the other servers have what one lost.
 	syncCluster = 10 * time.Second
-	// syncSeldom is for servers that are synced otherwise.
-	syncSeldom = 2 * time.Minute
+	// syncBackstop is the interval of the server's own sync where another sync makes writes durable.
+	syncBackstop = 2 * time.Minute
 )
 
-// syncInterval is how often the server itself syncs. It goes from stream to
-// stream, and opens and syncs a file of each (nats-server 2.15.2), written or
-// not: with a thousand hot sessions and ten times a second it does nothing else.
+// syncInterval is how often the server itself syncs. It opens and syncs a file of each stream (nats-server 2.15.2),
+// written or not: with a thousand hot sessions that takes longer than the 100 ms of [ProfileInterval].
 func (c Config) syncInterval() time.Duration {
 	switch {
 	case c.Profile == ProfileAlways || c.syncsFilesystem():
-		return syncSeldom
+		return syncBackstop
 	case c.clustered():
 		return syncCluster
 	}
@@ -35,14 +34,14 @@ func (c Config) syncsFilesystem() bool {
 	return canSyncFilesystem && c.Profile != ProfileAlways && !c.clustered()
 }
 
-// syncer syncs the store's filesystem, in one call for all streams, whenever
-// the server took messages since the last time.
+// syncer syncs the store's filesystem, in one call for all streams, when the server has received messages since the
+// last sync.
 type syncer struct {
-	store *filesystem
-	ns    *server.Server
-	ended chan struct{}
-	once  sync.Once
-	wait  sync.WaitGroup
+	store    *filesystem
+	ns       *server.Server
+	stopping chan struct{}
+	once     sync.Once
+	wait     sync.WaitGroup
 }
 
 func startSyncer(dir string, ns *server.Server) (*syncer, error) {
@@ -50,7 +49,7 @@ func startSyncer(dir string, ns *server.Server) (*syncer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &syncer{store: store, ns: ns, ended: make(chan struct{})}
+	s := &syncer{store: store, ns: ns, stopping: make(chan struct{})}
 	s.wait.Go(s.loop)
 	return s, nil
 }
@@ -58,39 +57,39 @@ func startSyncer(dir string, ns *server.Server) (*syncer, error) {
 func (s *syncer) loop() {
 	tick := time.NewTicker(syncEvery)
 	defer tick.Stop()
-	for p := (pace{}); ; {
+	for p := (syncSchedule{}); ; {
 		select {
-		case <-s.ended:
+		case <-s.stopping:
 			return
 		case <-tick.C:
 		}
-		took, err := s.took()
+		took, err := s.received()
 		if err == nil && p.due(took) {
 			err = s.store.sync()
 		}
 		if err != nil {
-			s.ns.Shutdown() // what it acknowledges from here on may not be on the disk
+			s.ns.Shutdown() // later acks may not be on the disk
 			return
 		}
 	}
 }
 
-// pace says when there is something to sync. A message is counted before it is
-// written, so that the one look after the last message syncs once more.
-type pace struct {
+// syncSchedule decides whether a sync is due. A message is counted before it is written, so one more sync follows the
+// last message.
+type syncSchedule struct {
 	took  int64
 	again bool
 }
 
-func (p *pace) due(took int64) bool {
+func (p *syncSchedule) due(took int64) bool {
 	moved := took != p.took
 	due := moved || p.again
 	p.took, p.again = took, moved
 	return due
 }
 
-// took counts the messages that came to the server.
-func (s *syncer) took() (int64, error) {
+// received counts the messages that the server has received.
+func (s *syncer) received() (int64, error) {
 	v, err := s.ns.Varz(nil)
 	if err != nil {
 		return 0, err
@@ -98,9 +97,9 @@ func (s *syncer) took() (int64, error) {
 	return v.InMsgs, nil
 }
 
-// stop syncs once more, after the server has ended. A second call does nothing.
+// stop syncs once more, after the server has ended. A second call has no effect.
 func (s *syncer) stop() {
-	s.once.Do(func() { close(s.ended) })
+	s.once.Do(func() { close(s.stopping) })
 	s.wait.Wait()
 	_ = s.store.sync()
 	s.store.close()

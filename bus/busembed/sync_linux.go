@@ -9,7 +9,7 @@ import (
 
 const canSyncFilesystem = true
 
-// filesystem is that of a directory.
+// filesystem is the filesystem of a directory.
 type filesystem struct{ dir *os.File }
 
 func openFilesystem(dir string) (*filesystem, error) {
@@ -17,7 +17,7 @@ func openFilesystem(dir string) (*filesystem, error) {
 	return &filesystem{f}, err
 }
 
-// sync writes down all that was written to the filesystem before the call.
+// sync writes to disk everything that was written to the filesystem before the call.
 func (f *filesystem) sync() error { return unix.Syncfs(int(f.dir.Fd())) }
 
 func (f *filesystem) close() { _ = f.dir.Close() }

@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// TestSyncFails has a store that cannot be synced: the server goes on while
-// nothing comes that would be, and ends with the next message.
+// TestSyncFails has a store that cannot be synced. The server continues while no message arrives, and stops with the
+// next one.
 func TestSyncFails(t *testing.T) {
 	t.Parallel()
 	s, err := Start(Config{StoreDir: t.TempDir()})
@@ -40,10 +40,10 @@ func TestSyncFails(t *testing.T) {
 	nc.Close()
 }
 
-// TestPace looks once more after the last message, which is counted before it is written.
-func TestPace(t *testing.T) {
+// TestSyncSchedule syncs once more after the last message.
+func TestSyncSchedule(t *testing.T) {
 	t.Parallel()
-	var p pace
+	var p syncSchedule
 	for i, look := range []struct {
 		took int64
 		due  bool

@@ -4,7 +4,7 @@ package busembed
 
 import "errors"
 
-// Here the server syncs stream by stream.
+// canSyncFilesystem is false: on these systems the server syncs stream by stream.
 const canSyncFilesystem = false
 
 type filesystem struct{}

@@ -1,4 +1,4 @@
-// Package bustest gives tests a real JetStream of their own.
+// Package bustest gives each test its own JetStream, or a cluster of three, and breaks connections to it.
 package bustest
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// Start boots a server and opens a bus on it, in
-// process. Both end with the test.
+// Start boots a server and opens a bus on it, in process. Both end with the test.
 func Start(tb testing.TB) *bus.Bus {
 	tb.Helper()
 	return Open(tb, Server(tb, busembed.Config{}))

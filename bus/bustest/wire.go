@@ -15,24 +15,24 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// wire is a connection that breaks in the middle of a write, and stays broken.
-type wire struct {
+// breakingConn is a connection that breaks in the middle of a write, and stays broken.
+type breakingConn struct {
 	net.Conn
 	mu     sync.Mutex
-	when   func(data []byte) (n int, breaks bool) // whether it breaks in a write, and after how many bytes of it; nil never does
-	cut    func()                                 // told before it breaks
+	when   func(data []byte) (n int, breaks bool) // whether a write breaks, and after how many bytes of it; nil never does
+	cut    func()                                 // called before it breaks
 	broken bool
 }
 
 var errCut = errors.New("the wire was cut")
 
-func (w *wire) arm(when func([]byte) (int, bool), cut func()) {
+func (w *breakingConn) arm(when func([]byte) (int, bool), cut func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.when, w.cut = when, cut
 }
 
-func (w *wire) Write(data []byte) (int, error) {
+func (w *breakingConn) Write(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.broken {
@@ -54,8 +54,9 @@ func (w *wire) Write(data []byte) (int, error) {
 	return 0, errCut
 }
 
-// InProcessConn implements [nats.InProcessConnProvider]: there is one connection and never another.
-func (w *wire) InProcessConn() (net.Conn, error) {
+// InProcessConn implements [nats.InProcessConnProvider]. It returns this one connection, and an error once it may
+// break.
+func (w *breakingConn) InProcessConn() (net.Conn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.when != nil {
@@ -64,8 +65,8 @@ func (w *wire) InProcessConn() (net.Conn, error) {
 	return w, nil
 }
 
-// openWire opens a bus whose wire can be cut.
-func openWire(tb testing.TB, server *busembed.Server) (*bus.Bus, *wire) {
+// openBreaking opens a bus whose connection can be broken.
+func openBreaking(tb testing.TB, server *busembed.Server) (*bus.Bus, *breakingConn) {
 	tb.Helper()
 	var opts nats.Options
 	if err := server.InProcess()(&opts); err != nil {
@@ -75,17 +76,16 @@ func openWire(tb testing.TB, server *busembed.Server) (*bus.Bus, *wire) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := &wire{Conn: inner}
+	w := &breakingConn{Conn: inner}
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	return open(tb, bus.Config{Options: []nats.Option{nats.InProcessServer(w), silent}}), w
 }
 
-// KilledAt does work on a bus of its own whose wire is cut at its k-th write:
-// before the request arrives, or after it where late. ctx ends with the cut.
-// It reports whether the work was done before that many.
+// KilledAt runs work on a bus whose connection breaks at its k-th write: before the request is sent, or after it if
+// late. ctx ends with the connection. It reports whether work ended before that write.
 func KilledAt(tb testing.TB, server *busembed.Server, k int, late bool, work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
 	tb.Helper()
-	return killed(tb, server, func(data []byte) (int, bool) {
+	return runKilled(tb, server, func(data []byte) (int, bool) {
 		if k--; k > 0 {
 			return 0, false
 		}
@@ -96,16 +96,16 @@ func KilledAt(tb testing.TB, server *busembed.Server, k int, late bool, work fun
 	}, work)
 }
 
-// KilledIn is KilledAt for the first message that has a text in it: at says
-// after how many bytes of it the wire is cut, of as many as it has.
+// KilledIn is KilledAt for the first message that contains a text. at returns after how many bytes of that message,
+// of its size, the connection breaks.
 func KilledIn(tb testing.TB, server *busembed.Server, text string, at func(size int) int, work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
 	tb.Helper()
-	return killed(tb, server, func(data []byte) (int, bool) {
+	return runKilled(tb, server, func(data []byte) (int, bool) {
 		i := bytes.Index(data, []byte(text))
 		if i < 0 {
 			return 0, false
 		}
-		from, size, err := published(data, i)
+		from, size, err := enclosingMessage(data, i)
 		if err != nil {
 			tb.Errorf("what is written is no message: %v", err)
 		}
@@ -113,9 +113,9 @@ func KilledIn(tb testing.TB, server *busembed.Server, text string, at func(size 
 	}, work)
 }
 
-// published finds the message that has byte i: HPUB SUBJECT REPLY HEADERS TOTAL,
-// and so many bytes, each with the end of a line behind it.
-func published(data []byte, i int) (from, size int, err error) {
+// enclosingMessage finds the message around byte i: HPUB SUBJECT REPLY HEADERS TOTAL, then TOTAL bytes, each part
+// with a line end.
+func enclosingMessage(data []byte, i int) (from, size int, err error) {
 	const eol = "\r\n"
 	if from = bytes.LastIndex(data[:i], []byte("HPUB ")); from < 0 {
 		return 0, 0, errors.New("it has no beginning")
@@ -128,9 +128,9 @@ func published(data []byte, i int) (from, size int, err error) {
 	return from, size, err
 }
 
-func killed(tb testing.TB, server *busembed.Server, when func([]byte) (int, bool), work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
+func runKilled(tb testing.TB, server *busembed.Server, when func([]byte) (int, bool), work func(ctx context.Context, victim *bus.Bus) error) (finished bool) {
 	tb.Helper()
-	victim, w := openWire(tb, server)
+	victim, w := openBreaking(tb, server)
 	defer victim.Close()
 	ctx, cancel := context.WithCancel(tb.Context())
 	defer cancel()

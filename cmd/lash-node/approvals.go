@@ -75,12 +75,15 @@ func writeJSON(s *streams, v any) error {
 }
 
 // collect connects anew each time: it may be the node that is waited for.
-func (c *approvalsCmd) collect(ctx context.Context, s *streams) ([]waiting, error) {
-	on, err := c.open(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	defer on.bus.Close()
+func (c *approvalsCmd) collect(ctx context.Context, s *streams) (list []waiting, err error) {
+	err = c.with(ctx, s, func(ctx context.Context, on *client) error {
+		list, err = c.list(ctx, on)
+		return err
+	})
+	return list, err
+}
+
+func (c *approvalsCmd) list(ctx context.Context, on *client) ([]waiting, error) {
 	ids := []events.SessionID{c.Session}
 	if c.Session == "" {
 		ids = nil

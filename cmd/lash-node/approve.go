@@ -21,7 +21,7 @@ type approveCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (*approveCmd) Help() string {
-	return "Exit codes: 0 the answer counts, 1 somebody had answered otherwise, 2 it could not be done."
+	return "Exit codes: 0 the answer counts, 1 another answer came first, 2 it could not be done."
 }
 
 // answered is an answer that the history has.
@@ -33,11 +33,10 @@ type answered struct {
 }
 
 func (c *approveCmd) Run(ctx context.Context, s *streams) error {
-	on, err := c.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.answer(ctx, s, on) })
+}
+
+func (c *approveCmd) answer(ctx context.Context, s *streams, on *client) error {
 	if _, err := on.State(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
@@ -45,7 +44,7 @@ func (c *approveCmd) Run(ctx context.Context, s *streams) error {
 	if c.Deny != nil {
 		out.Reason = *c.Deny
 	}
-	err = on.Approve(ctx, c.Session, events.ToolApprovalGiven{Effect: c.Call, Granted: out.Granted, Reason: out.Reason})
+	err := on.Approve(ctx, c.Session, events.ToolApprovalGiven{Effect: c.Call, Granted: out.Granted, Reason: out.Reason})
 	if errors.Is(err, api.ErrNotAsked) {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/lash-node/chat"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
@@ -25,8 +26,8 @@ type chatCmd struct {
 	clientFlags
 
 	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
-	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic or scripted. Defaults to one whose key is in the environment." placeholder:"NAME"`
-	Model    string           `help:"Model of the session." placeholder:"NAME"`
+	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model    string           `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
@@ -50,14 +51,15 @@ Go on with a session of a node that runs elsewhere, or in another terminal:
 Where no server is named, the node that runs in --store is taken, else one starts in this process and ends with it.
 
 Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
-recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.`
+recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.
+
+` + serve.Config{}.PluginsHelp()
 }
 
 // chatting is what a chat is connected to.
 type chatting struct {
 	bus   *bus.Bus
 	where string // flags that lead there
-	model string // of a new session; empty: the node's
 	stop  func()
 }
 
@@ -68,6 +70,17 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	link := chat.NewLink()
+	ctx, end, refusals := access.EndOnRefusal(ctx, link)
+	defer end()
+	link.Also = refusals
+	err := c.talk(ctx, s, link)
+	if refused := access.Refused(ctx); refused != nil {
+		return c.Explain(refused, access.Host, "")
+	}
+	return err
+}
+
+func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 	on, err := c.connect(ctx, s, link)
 	if err != nil {
 		return err
@@ -77,7 +90,7 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: on.model}, Where: on.where, Full: c.Full, Link: link}
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Starts: c.starts(), Full: c.Full, Link: link}
 	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
 	if inTerminal(s) && !c.JSON && !c.Whole {
 		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
@@ -92,6 +105,14 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
 	}
 	return p.Run(ctx)
+}
+
+// starts is the command that starts a node where the chat is.
+func (c *chatCmd) starts() string {
+	if c.NATS == "" || !c.Named() {
+		return "lash-node serve" + c.where() + " starts one"
+	}
+	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + access.Node
 }
 
 // actorOf is how histories name who types, where the door does not authenticate another name.
@@ -137,7 +158,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		return c.join(ctx, s, own.URL, link)
 	}
 	node, failed := c.startNode(ctx, s, own)
-	if failed != nil && !errors.Is(failed, busembed.ErrHeld) {
+	if failed != nil && !errors.Is(failed, busembed.ErrInUse) {
 		return nil, failed
 	}
 	if own, err = busembed.ReadAccess(c.Store); node == nil {
@@ -170,11 +191,7 @@ func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *ch
 	if c.Model != "" && c.Session != "" {
 		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
-	on, err := c.open(ctx, s, servers, link)
-	if err == nil {
-		on.model = c.Model
-	}
-	return on, err
+	return c.open(ctx, s, servers, link)
 }
 
 func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
@@ -187,7 +204,7 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
 	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
 	if err != nil {
-		return nil, c.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
+		return nil, c.Explain(err, access.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
 	return &chatting{bus: b, where: c.where(), stop: b.Close}, nil
 }

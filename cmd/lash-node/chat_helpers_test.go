@@ -27,6 +27,7 @@ import (
 //
 //	write FILE   calls write_file, and says how that went
 //	attack       says what the test wants it to
+//	busy         fails once, and then says as to anything else
 //	hold         says a line and a half, and the rest once it is released
 //	else         says "heard: " and what it was told
 type talker struct {
@@ -34,6 +35,7 @@ type talker struct {
 	held    chan struct{} // one for each reply that is held
 	release chan struct{} // closed: none is held any more
 	extra   atomic.Value  // what it says to attack
+	busy    atomic.Bool   // it was
 }
 
 func newTalker(t *testing.T) *talker {
@@ -80,6 +82,9 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 		reply = llmtest.Text(m.extra.Load().(string))
 	case word == "hold":
 		reply = llmtest.Text("the first line\nthe second ")
+	case word == "busy" && !m.busy.Swap(true):
+		http.Error(w, `{"error":{"message":"come back later"}}`, http.StatusServiceUnavailable)
+		return
 	case word == "fail":
 		http.Error(w, `{"error":{"message":"this model does not want to"}}`, http.StatusBadRequest)
 		return
@@ -176,22 +181,37 @@ func (s *seat) says(line string) { s.types(line + "\r") }
 // sees waits for texts, one after the other, behind what was seen before.
 func (s *seat) sees(list ...string) {
 	s.t.Helper()
+	for _, text := range list {
+		s.seesAll(text)
+	}
+}
+
+// seesAll waits until each text was shown behind what was seen so far, in any order.
+func (s *seat) seesAll(list ...string) {
+	s.t.Helper()
 	deadline := time.AfterFunc(time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
 	defer deadline.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, text := range list {
-		for {
-			shown := ansi.Strip(s.raw.String())
-			if at := strings.Index(shown[min(s.from, len(shown)):], text); at >= 0 {
-				s.from += at + len(text)
-				break
+	for {
+		shown := ansi.Strip(s.raw.String())
+		shown = shown[min(s.from, len(shown)):]
+		end, missing := 0, ""
+		for _, text := range list {
+			at := strings.Index(shown, text)
+			if at < 0 {
+				missing = text
 			}
-			if s.ended {
-				s.t.Fatalf("%q: want %q behind what was seen, got %q", s.cmd.Args[1:], text, shown[min(s.from, len(shown)):])
-			}
-			s.more.Wait()
+			end = max(end, at+len(text))
 		}
+		if missing == "" {
+			s.from += end
+			return
+		}
+		if s.ended {
+			s.t.Fatalf("%q: want %q behind what was seen, got %q", s.cmd.Args[1:], missing, shown)
+		}
+		s.more.Wait()
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/url"
 
@@ -25,9 +26,15 @@ func runs(own busembed.Access) bool {
 	return true
 }
 
+// errNoKey is a chat that would start a node which can ask no model.
+var errNoKey = errors.New("there is no model to talk to: set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, or name the servers of a node that runs with --nats URL; --provider scripted talks without a model")
+
 // startNode runs a node in this process, on an embedded server that this and other terminals find in its store.
-// [busembed.ErrHeld]: there is one in the store.
+// [busembed.ErrInUse]: there is one in the store.
 func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
+	if c.Provider == "" && !serve.HasKey(s.Env) {
+		return nil, errNoKey
+	}
 	return serve.Start(ctx, s, serve.Config{Logger: zap.NewNop()}, func(flags *serve.Command) {
 		flags.Store, flags.Listen, flags.Grace = c.Store, listenAt(ctx, own.URL), stopGrace
 		flags.Prefix, flags.Inbox = c.Prefix, c.Inbox

@@ -178,7 +178,7 @@ func TestChatConnectionLost(t *testing.T) {
 	_ = node.cmd.Wait()
 	ann.sees("the connection to the servers is lost: waiting for it")
 	ann.says("are you there")
-	ann.sees("waiting for a node to take say")
+	ann.sees("waiting for a node to take the prompt")
 	node = serveModel(t, model.url, args...)
 	defer node.stop(t, syscall.SIGTERM)
 	ann.sees("connected again")
@@ -194,6 +194,7 @@ func TestChatCommands(t *testing.T) {
 	ann := sit(t, nil, "--store", node.store)
 	id := ann.session()
 	for _, say := range []struct{ line, sees string }{
+		{"/model", "model: as the node chooses (its --model)"},
 		{"one", "heard: one"},
 		{"two", "heard: two"},
 		{"/help", "/branch [NODE]"},
@@ -202,7 +203,7 @@ func TestChatCommands(t *testing.T) {
 		{"/fork now", "/fork takes nothing behind it"},
 		{"/cancel", "no turn runs"},
 		{"/show", "there is no call"},
-		{"/model", "model: of the node"},
+		{"/model", "model: model-1, as the node chose for its last reply"},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},
@@ -258,8 +259,7 @@ func TestChatTypedAhead(t *testing.T) {
 	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
 		t.Fatal(err)
 	}
-	ann.session()
-	ann.sees("goes on with it", "heard: one")
+	ann.seesAll("goes on with it", "heard: one")
 	ann.leaves(ctrlD, exitOK)
 }
 
@@ -294,7 +294,7 @@ func TestChatPortTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Stop()
-	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--plugins", "none")
+	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--provider", "scripted", "--plugins", "none")
 	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
 		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)
 	}
@@ -341,6 +341,8 @@ func TestChatPipe(t *testing.T) {
 	}{
 		{"one\n\ntwo\n", "heard: one\nheard: two\n", "ann > two", exitOK},
 		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "? Let write_file run? a", exitOK},
+		{"write a\n", "the tool said: [failed] the call was not approved: no user can be asked: the chat reads from a pipe\n", "--allow write_file lets the node run such calls", exitOK},
+		{"busy\n", "heard: busy\n", "come back later", exitOK},
 		{"fail\nnever said\n", "", "a turn ended without an answer: turn ", exitDifferent},
 	} {
 		out, errs, code := pipeInto(t, tc.in, "--store", node.store)

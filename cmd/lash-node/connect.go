@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/access"
@@ -26,7 +28,27 @@ type client struct {
 	where string // flags that lead there
 }
 
-func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
+// with connects, and does something there. It ends where the servers refuse it to the user.
+func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.Context, on *client) error) error {
+	ctx, end, option := access.EndOnRefusal(ctx, s.Err)
+	defer end()
+	on, err := f.open(ctx, s, option)
+	if err == nil {
+		defer on.bus.Close()
+		err = do(ctx, on)
+	}
+	if refused := access.Refused(ctx); err != nil && refused != nil {
+		return f.explain(refused)
+	}
+	return err
+}
+
+// explain says what to do about servers that commands which write as nodes do could not use.
+func (f *clientFlags) explain(err error) error {
+	return f.Explain(err, access.Node, "is the node running? lash-node serve starts one, --nats URL names its servers")
+}
+
+func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*client, error) {
 	servers := f.NATS
 	if servers == "" {
 		own, err := busembed.ReadAccess(f.Store)
@@ -40,10 +62,10 @@ func (f *clientFlags) open(ctx context.Context, s *streams) (*client, error) {
 		return nil, err
 	}
 	over := s.Waiting("the servers at %s", bus.Redacted(servers))
-	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: opts, Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
+	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
 	over()
 	if err != nil {
-		return nil, f.Explain(err, "is the node running? lash-node serve starts one, --nats URL names its servers")
+		return nil, f.explain(err)
 	}
 	actor := cmp.Or(s.Env("USER"), "lash-node")
 	h, err := session.New(session.Config{Bus: b, Actor: actor})

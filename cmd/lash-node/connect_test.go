@@ -54,3 +54,21 @@ func TestWhereLeadsBack(t *testing.T) {
 		}
 	})
 }
+
+// TestStarts has a chat with a certificate of its own, which starts no node: the hint leaves it out.
+func TestStarts(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"lash-node serve --nats tls://x starts one":                                             {"--nats", "tls://x"},
+		"lash-node serve starts one, with the certificate and the inbox of a user of role node": {"--nats", "tls://x", "--tls-cert", "c", "--tls-key", "k", "--inbox", "_INBOX.host"},
+	} {
+		var c cli
+		parser, err := line(&c).Parser(&streams{Out: io.Discard, Err: io.Discard}, func(int) {})
+		if err == nil {
+			_, err = parser.Parse(append([]string{"chat"}, args...))
+		}
+		if got := c.Chat.starts(); err != nil || got != want {
+			t.Errorf("%q: got %q, %v, want %q", args, got, err, want)
+		}
+	}
+}

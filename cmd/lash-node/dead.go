@@ -33,11 +33,10 @@ type deadLsCmd struct {
 }
 
 func (c *deadLsCmd) Run(ctx context.Context, s *streams) error {
-	on, err := c.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.list(ctx, s, on) })
+}
+
+func (c *deadLsCmd) list(ctx context.Context, s *streams, on *client) error {
 	list := []bus.DeadLetter{}
 	for letter, err := range on.bus.DeadLetters(ctx) {
 		if err != nil {
@@ -68,21 +67,18 @@ type letterArgs struct {
 	clientFlags
 }
 
-// find opens a client and the letter.
-func (a *letterArgs) find(ctx context.Context, s *streams) (*client, *bus.DeadLetter, error) {
-	on, err := a.open(ctx, s)
-	if err != nil {
-		return nil, nil, err
-	}
-	letter, err := on.bus.DeadLetter(ctx, a.Session)
-	if err != nil {
-		on.bus.Close()
-		if errors.Is(err, bus.ErrNotFound) {
-			err = errNoLetter
+// find connects, and does something with the letter.
+func (a *letterArgs) find(ctx context.Context, s *streams, do func(context.Context, *client, *bus.DeadLetter) error) error {
+	return a.with(ctx, s, func(ctx context.Context, on *client) error {
+		letter, err := on.bus.DeadLetter(ctx, a.Session)
+		switch {
+		case errors.Is(err, bus.ErrNotFound):
+			return errNoLetter
+		case err != nil:
+			return err
 		}
-		return nil, nil, err
-	}
-	return on, &letter, nil
+		return do(ctx, on, &letter)
+	})
 }
 
 type deadShowCmd struct {
@@ -91,11 +87,10 @@ type deadShowCmd struct {
 }
 
 func (c *deadShowCmd) Run(ctx context.Context, s *streams) error {
-	on, letter, err := c.find(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.find(ctx, s, func(_ context.Context, _ *client, letter *bus.DeadLetter) error { return c.show(s, letter) })
+}
+
+func (c *deadShowCmd) show(s *streams, letter *bus.DeadLetter) error {
 	if c.JSON {
 		return writeJSON(s, letter)
 	}
@@ -113,11 +108,12 @@ type deadRetryCmd struct {
 }
 
 func (c *deadRetryCmd) Run(ctx context.Context, s *streams) error {
-	on, letter, err := c.find(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.find(ctx, s, func(ctx context.Context, on *client, letter *bus.DeadLetter) error {
+		return c.retry(ctx, s, on, letter)
+	})
+}
+
+func (c *deadRetryCmd) retry(ctx context.Context, s *streams, on *client, letter *bus.DeadLetter) error {
 	if err := on.Retry(ctx, letter); err != nil {
 		return on.explain(err, c.Session)
 	}
@@ -139,11 +135,10 @@ type letterName struct {
 }
 
 func (c *deadDropCmd) Run(ctx context.Context, s *streams) error {
-	on, letter, err := c.find(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.find(ctx, s, func(ctx context.Context, on *client, letter *bus.DeadLetter) error { return c.drop(ctx, s, on, letter) })
+}
+
+func (c *deadDropCmd) drop(ctx context.Context, s *streams, on *client, letter *bus.DeadLetter) error {
 	if err := on.bus.DropDead(ctx, letter); err != nil {
 		return err
 	}

@@ -225,7 +225,7 @@ func (d *demo) promise() string {
 	if d.cmd.Servers == 3 {
 		profile = busembed.ProfileCluster
 	}
-	return fmt.Sprintf("%s: %s", profile, profile.Promise())
+	return fmt.Sprintf("%s: %s", profile, profile.Guarantee())
 }
 
 // play drives one conversation to its end and compares.

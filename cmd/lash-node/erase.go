@@ -39,11 +39,10 @@ func (c *eraseCmd) Run(ctx context.Context, s *streams) error {
 	if c.Reason == "" {
 		return errors.New("--reason: say why")
 	}
-	on, err := c.open(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer on.bus.Close()
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.erase(ctx, s, on) })
+}
+
+func (c *eraseCmd) erase(ctx context.Context, s *streams, on *client) error {
 	t, err := on.Erase(ctx, c.Session, c.Reason)
 	if err != nil {
 		return on.explain(err, c.Session)

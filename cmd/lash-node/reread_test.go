@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// asks is a client of a node's HTTP door.
+// asks is a client of a node's HTTP server.
 func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))

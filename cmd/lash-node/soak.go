@@ -17,13 +17,13 @@ import (
 type soakCmd struct {
 	Nodes    int           `help:"Nodes, each a process." default:"4"`
 	Sessions int           `help:"Conversations at once." default:"16"`
-	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server)." default:"kill,freeze,server,partition" placeholder:"FAULT"`
+	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue)." default:"kill,freeze,server,partition,wakes" placeholder:"FAULT"`
 	Duration time.Duration `help:"How long faults happen." default:"1m"`
 	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"existingfile"`
 	Think    time.Duration `help:"About how long the scripted model takes for a reply; a tool takes a third." default:"60ms"`
 	Seed     uint64        `help:"Of the faults. Defaults to a new one, which is printed."`
 	Store    string        `help:"Directory of the servers' stores, the ledgers and what children print. Defaults to a temporary one." placeholder:"DIR" type:"path"`
-	Keep     bool          `help:"Keep the store of a run that lost and doubled nothing, too."`
+	Keep     bool          `help:"Keep the store of a run that did not fail, too."`
 	Restart  bool          `help:"Measure something else: what a node that is killed and comes back at once adds to 64 turns in flight, on one server with nobody else to take over."`
 	JSON     bool          `name:"json" help:"Print one JSON object."`
 }
@@ -123,8 +123,11 @@ func (c *soakCmd) restart(ctx context.Context, s *streams, o *soak.Options) erro
 	return os.RemoveAll(c.Store)
 }
 
-// errSoaked makes the exit code 1: something was lost or doubled.
-var errSoaked = errors.New("something was lost or doubled")
+// errSoaked and errLate make the exit code 1.
+var (
+	errSoaked = errors.New("something was lost or doubled")
+	errLate   = errors.New("takeovers were late")
+)
 
 func (c *soakCmd) print(s *streams, r *soak.Report) error {
 	if c.JSON {
@@ -135,8 +138,10 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		}
 	} else {
 		write(s.Out, "%d turns of %d sessions in %.0f s, %d faults %v\n", r.Turns, r.Sessions, r.DurationSeconds, r.Faults, r.ByFault)
-		write(s.Out, "takeovers  %d; of killed nodes %d in p50 %.0f ms, p99 %.0f ms; while other faults lasted %d in p50 %.0f ms, p99 %.0f ms\n",
-			r.Takeovers, r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99, r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
+		write(s.Out, "takeovers  %d\n", r.Takeovers)
+		write(s.Out, "  of killed nodes, with the wake       %d in p50 %.0f ms, p99 %.0f ms, at most %s\n", r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99, soak.TakeoverLimit)
+		write(s.Out, "  of killed nodes, the wake lost too   %d in p50 %.0f ms, p99 %.0f ms, at most %s\n", r.LostWakeTimed, r.LostWakeP50, r.LostWakeP99, soak.LostWakeLimit)
+		write(s.Out, "  of killed nodes, beside other faults %d in p50 %.0f ms, p99 %.0f ms\n", r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
 		write(s.Out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
 		write(s.Out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {
@@ -146,8 +151,11 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 	if r.Store != "" {
 		write(s.Err, "lash-node: everything is kept in %s; lash-replay reads the files in its histories directory\n", r.Store)
 	}
-	if r.Failed() {
+	switch {
+	case r.Lost+r.Doubled > 0:
 		return errSoaked
+	case r.Late():
+		return errLate
 	}
 	return nil
 }

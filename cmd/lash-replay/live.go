@@ -15,6 +15,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -35,7 +36,7 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	defer cancel()
 	b, err := bus.OpenReader(bounded, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
 	if err != nil {
-		return nil, f.Explain(err, "is the node running? --store DIR reads the store of one, whether it runs or not")
+		return nil, f.Explain(err, access.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}
 	return &live{Bus: b}, nil
 }
@@ -54,7 +55,7 @@ const (
 // node has through that node's server.
 func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
 	servers, cfg, err := boot(f.Store)
-	if errors.Is(err, busembed.ErrHeld) {
+	if errors.Is(err, busembed.ErrInUse) {
 		if own, accessErr := busembed.ReadAccess(f.Store); accessErr == nil && own.URL != "" {
 			return openServer(ctx, f, own.URL, f.Store, warn)
 		}
@@ -72,7 +73,7 @@ func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, erro
 	}
 	if err != nil {
 		l.Close()
-		return nil, f.Explain(err, "is it a node's store?")
+		return nil, f.Explain(err, access.Auditor, "is it a node's store?")
 	}
 	return l, nil
 }

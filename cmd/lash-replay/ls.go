@@ -34,6 +34,7 @@ type listed struct {
 
 // Run lists every session. One that cannot be read is listed as such.
 func (c *lsCmd) Run(ctx context.Context, e *env) error {
+	e.source.defaults(c.File)
 	if c.File != "" && e.source.given() > 0 {
 		return fmt.Errorf("ls lists a whole source: leave out %s", c.File)
 	}

@@ -56,7 +56,8 @@ const description = `Read, replay and verify the histories of sessions.
 
 A history comes from exactly one source: a running server (--nats), the store
 of a node's embedded server (--store), or an archive (--file). Without any of these the
-argument of a command names an archive file. Nothing is changed anywhere.
+argument of a command names an archive file; where there is none of that name, or no argument, the store
+in .lash is read, as lash-node makes it. Nothing is changed anywhere.
 
 Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 

@@ -168,13 +168,10 @@ func shortJSON(data []byte) string {
 
 // counted is "" for none.
 func counted(n int, what string) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return ""
-	case 1:
-		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return number(int64(n), what)
 }
 
 // questionSummary is a question about a call, which the model may have named too.

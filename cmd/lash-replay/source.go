@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -50,6 +52,30 @@ func (f *sourceFlags) given() int {
 	return n
 }
 
+// defaults takes the store that nodes have by default, where no source is named, there is that store, and no target is a file.
+func (f *sourceFlags) defaults(targets ...string) {
+	isFile := func(target string) bool {
+		_, err := os.Stat(target)
+		return target != "" && err == nil
+	}
+	if f.given() == 0 && !f.Named() && isStore(access.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
+		f.Store = access.DefaultStore
+	}
+}
+
+// where are the flags that name the source, each after a space.
+func (f *sourceFlags) where() string {
+	switch {
+	case f.NATS != "":
+		return " --nats " + access.Quoted(bus.Redacted(f.NATS)) + f.Where()
+	case f.File != "":
+		return " --file " + access.Quoted(f.File)
+	case f.Store == "" || f.Store == access.DefaultStore:
+		return f.Where()
+	}
+	return " --store " + access.Quoted(f.Store) + f.Where()
+}
+
 // open opens the source that the flags name. Without one, file is an archive.
 func (e *env) open(ctx context.Context, file string) (source, error) {
 	f := e.source
@@ -67,7 +93,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	case f.File != "":
 		return openArchive(f.File, f.MaxMiB)
 	case file == "":
-		return nil, errors.New("no source: give --store DIR (a node has it in .lash where it was started, unless told otherwise), --nats URL, --file FILE, or an archive file as argument")
+		return nil, errors.New("no source: there is no store in .lash: give --store DIR, --nats URL, --file FILE, or an archive file as argument")
 	}
 	s, err := openArchive(file, f.MaxMiB)
 	if errors.Is(err, os.ErrNotExist) {
@@ -79,6 +105,7 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 // openTarget opens the source and finds the session that target names: where
 // no source was given it is an archive file, and an archive has one session only.
 func (e *env) openTarget(ctx context.Context, target string) (source, events.SessionID, error) {
+	e.source.defaults(target)
 	src, err := e.open(ctx, target)
 	if err != nil {
 		return nil, "", err
@@ -87,22 +114,22 @@ func (e *env) openTarget(ctx context.Context, target string) (source, events.Ses
 	if a, ok := src.(*archive); ok && (e.source.File == "" || target == "") {
 		id = a.session
 	}
-	if err := mustBeThere(ctx, src, id); err != nil {
+	if err := e.mustBeThere(ctx, src, id); err != nil {
 		src.Close()
 		return nil, "", err
 	}
 	return src, id, nil
 }
 
-func mustBeThere(ctx context.Context, src source, id events.SessionID) error {
+func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) error {
 	if id == "" {
-		return errors.New("which session? lash-replay ls lists them")
+		return fmt.Errorf("which session? lash-replay ls%s lists them", e.source.where())
 	}
 	if err := events.CheckToken("session", id); err != nil {
 		return fmt.Errorf("session %q: %w", id, err)
 	}
 	if _, err := src.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) {
-		return fmt.Errorf("there is no session %s here: lash-replay ls lists what there is", id)
+		return fmt.Errorf("there is no session %s here: lash-replay ls%s lists what there is", id, e.source.where())
 	} else if err != nil {
 		return err
 	}

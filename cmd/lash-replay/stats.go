@@ -63,6 +63,7 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 // each visits the sessions that targets name, or all of the source: archives
 // where no source was given.
 func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
+	e.source.defaults(targets...)
 	if e.source.given() == 0 && len(targets) > 0 {
 		for _, file := range targets {
 			src, id, err := e.openTarget(ctx, file)
@@ -89,7 +90,7 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 	}
 	for _, id := range ids {
 		if err == nil {
-			err = mustBeThere(ctx, src, id)
+			err = e.mustBeThere(ctx, src, id)
 		}
 		if err == nil {
 			err = visit(src, id)

@@ -80,7 +80,7 @@ func isDamage(err error) bool {
 	return false
 }
 
-func (v *verification) violation(seq events.Seq, event int, check projector.Check, problem string) {
+func (v *verification) violation(seq events.Seq, event int, check projector.Rule, problem string) {
 	v.addAll([]projector.Violation{{Seq: seq, Event: event, Check: check, Problem: problem}})
 }
 

@@ -33,11 +33,11 @@ func (*verifyCmd) Help() string {
 
 // Checks of this command, besides those of package projector.
 const (
-	checkHistory  projector.Check = "history"
-	checkBlob     projector.Check = "blob"
-	checkBase     projector.Check = "base"
-	checkSnapshot projector.Check = "snapshot"
-	checkArchive  projector.Check = "archive"
+	checkHistory  projector.Rule = "history"
+	checkBlob     projector.Rule = "blob"
+	checkBase     projector.Rule = "base"
+	checkSnapshot projector.Rule = "snapshot"
+	checkArchive  projector.Rule = "archive"
 )
 
 // finding is one violation with where it is.
@@ -46,7 +46,7 @@ type finding struct {
 	File    string           `json:"file,omitempty"`
 	Seq     events.Seq       `json:"seq,omitempty"` // 0: of the session as a whole
 	Event   *int             `json:"event,omitempty"`
-	Check   projector.Check  `json:"check"`
+	Check   projector.Rule  `json:"check"`
 	Problem string           `json:"problem"`
 }
 
@@ -110,6 +110,7 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
 		return v.run(ctx)
 	}
+	e.source.defaults(c.Targets...)
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
@@ -138,21 +139,28 @@ func (r *report) damaged(file string, err error) error {
 	if !errors.Is(err, errDamaged) {
 		return err
 	}
-	r.Sessions++
 	r.add(finding{File: file, Check: checkArchive, Problem: err.Error()})
 	return nil
+}
+
+// number is a count with its noun, in the plural where it is not one.
+func number(n int64, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }
 
 func (r *report) print(e *env) {
 	for _, note := range r.Notes {
 		e.println("note:", note)
 	}
-	e.printf("checked %d prompts and %d blobs, invariants %s\n", r.Prompts, r.Blobs, r.Invariants)
+	e.printf("checked %s and %s, invariants %s\n", number(r.Prompts, "prompt"), number(r.Blobs, "blob"), r.Invariants)
 	if r.Bases > 0 {
-		e.printf("compared %d copies with what they are copies of\n", r.Bases)
+		e.printf("compared bases of copies with their ancestors: %d\n", r.Bases)
 	}
-	e.printf("verified %d sessions, %d events, %d snapshots\n", r.Sessions, r.Events, r.Snapshots)
+	e.printf("verified %s, %s, %s\n", number(r.Sessions, "session"), number(r.Events, "event"), number(r.Snapshots, "snapshot"))
 	if n := len(r.Violations); n > 0 {
-		e.printf("%d violations\n", n)
+		e.println(number(int64(n), "violation"))
 	}
 }

@@ -1,5 +1,4 @@
-// Package eventjson writes what histories and states are made of as JSON, for
-// people and programs: one form in every place that shows it. It imports events.
+// Package eventjson converts events and states to JSON, in one form for all outputs. It imports events.
 package eventjson
 
 import (
@@ -16,9 +15,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Value writes what it holds as JSON: fields by their Go names in lower_snake, in order, empty optional
-// ones left out; times as text; bytes as the JSON that they hold, else as
-// text, else as {"base64": "..."}.
+// Value converts its content to JSON. Field names are the Go names in lower_snake, in order; empty optional fields
+// are left out. Times become text. Bytes become the JSON that they contain, otherwise text, otherwise {"base64":
+// "..."}.
 type Value struct{ V any }
 
 // MarshalJSON implements [json.Marshaler].
@@ -28,16 +27,16 @@ func (v Value) MarshalJSON() ([]byte, error) {
 	return w.Bytes(), w.err
 }
 
-// Raw is JSON as somebody gave it. What is none, or no UTF-8, becomes a string.
+// Raw returns data if it is JSON. Data that is no JSON or no UTF-8 becomes a string.
 func Raw(data []byte) json.RawMessage {
 	if json.Valid(data) && utf8.Valid(data) {
 		return data
 	}
-	text, _ := json.Marshal(string(data)) // a string always can be
+	text, _ := json.Marshal(string(data)) // a string can always be encoded
 	return text
 }
 
-// Raws is [Raw] of each of a list; none is nil.
+// Raws applies [Raw] to each element. An empty list becomes nil.
 func Raws(list [][]byte) []json.RawMessage {
 	var out []json.RawMessage
 	for _, data := range list {
@@ -51,14 +50,14 @@ type jsonWriter struct {
 	err error
 }
 
-// scalar writes a value that encoding/json knows.
+// scalar encodes a value that encoding/json supports.
 func (w *jsonWriter) scalar(v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil && w.err == nil {
 		w.err = err
 	}
-	w.Truncate(w.Len() - 1) // the encoder's line break
+	w.Truncate(w.Len() - 1) // removes the encoder's line break
 }
 
 func (w *jsonWriter) value(v reflect.Value) {
@@ -88,7 +87,7 @@ func (w *jsonWriter) value(v reflect.Value) {
 	}
 }
 
-// nameOfZero gives the zero values that mean something their name.
+// nameOfZero names zero values that have a meaning.
 func nameOfZero(v reflect.Value) (string, bool) {
 	if !v.IsZero() {
 		return "", false
@@ -166,8 +165,8 @@ func (w *jsonWriter) structure(v reflect.Value) {
 	w.WriteByte('}')
 }
 
-// omitted leaves out optional fields that are not set. Zero values that mean
-// something stay, an outcome only where a part can have one.
+// omitted reports whether an optional field is left out. Zero values with a name stay; an outcome stays only in tool
+// results.
 func omitted(of reflect.Value, field reflect.StructField, v reflect.Value) bool {
 	if !strings.HasSuffix(field.Tag.Get("msgpack"), ",omitempty") || !v.IsZero() && !empty(v) {
 		return false
@@ -183,7 +182,7 @@ func empty(v reflect.Value) bool {
 	return (v.Kind() == reflect.Slice || v.Kind() == reflect.Map) && v.Len() == 0
 }
 
-// Snake turns a Go name into lower_snake: RequestedAt to requested_at, ConfigID to config_id.
+// Snake converts a Go name to lower_snake: RequestedAt to requested_at, ConfigID to config_id.
 func Snake(name string) string {
 	var b strings.Builder
 	runes := []rune(name)
@@ -213,10 +212,10 @@ type Event struct {
 	Actor   string           `json:"actor"`
 	Cause   string           `json:"cause,omitempty"`
 	Payload *Value           `json:"payload,omitempty"`
-	Raw     []byte           `json:"raw,omitempty"` // msgpack of a kind unknown to this program
+	Raw     []byte           `json:"raw,omitempty"` // msgpack payload of an unknown kind
 }
 
-// Of is the event at a position of a commit.
+// Of is the event of an entry at an index.
 func Of(e events.Entry, pos int) Event {
 	c, ev := e.Commit, &e.Commit.Events[pos]
 	out := Event{
@@ -229,7 +228,7 @@ func Of(e events.Entry, pos int) Event {
 	return out
 }
 
-// String is the value for people, on one line.
+// String is the JSON on one line, for people.
 func (v Value) String() string {
 	data, err := v.MarshalJSON()
 	if err != nil {
@@ -238,7 +237,7 @@ func (v Value) String() string {
 	return string(data)
 }
 
-// Clock writes a time as people and programs read it, in UTC with milliseconds; none is empty.
+// Clock formats a time in UTC with milliseconds. Without a time it is empty.
 func Clock(at events.Millis) string {
 	if at == 0 {
 		return ""

@@ -12,9 +12,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestEncoding checks that values of the types of these examples are written
-// byte for byte as the msgpack library writes them, see [Reference]. The values
-// are drawn field by field and need not be valid. One test per example.
+// TestEncoding checks that values of the examples' types are encoded byte for byte as by the msgpack library, see
+// [Reference]. The values are drawn field by field and may be invalid. It runs one subtest per example.
 func TestEncoding(t *testing.T, examples ...any) {
 	for _, example := range examples {
 		of := reflect.TypeOf(example)
@@ -30,8 +29,8 @@ func TestEncoding(t *testing.T, examples ...any) {
 	}
 }
 
-// Reference writes v as the msgpack library does with short integers and sorted
-// keys: the encoding that [events.EncodePayload] promises for the types of the format.
+// Reference encodes v with the msgpack library, with short integers and sorted keys. [events.EncodePayload] promises
+// this encoding for the types of the format.
 func Reference(v any) ([]byte, error) {
 	var out stdbytes.Buffer
 	enc := msgpack.NewEncoder(&out)
@@ -55,7 +54,7 @@ func sameEncoding(t *rapid.T, v any) {
 	}
 }
 
-// edges are the numbers around which the size of an encoded number or length changes.
+// edges are numbers around which the size of an encoded number or length changes.
 var edges = []int64{
 	0, 1, 15, 16, 31, 32, 127, 128, 255, 256, math.MaxInt16, math.MaxInt16 + 1, math.MaxUint16, math.MaxUint16 + 1,
 	math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32, math.MaxUint32 + 1, math.MaxInt64,
@@ -69,16 +68,16 @@ func number(t *rapid.T) int64 {
 	return rapid.Int64().Draw(t, "number")
 }
 
-// words has any text and those around which the size of a length changes.
+// words draws texts, including those around which the size of a length changes.
 func words(t *rapid.T) string {
 	if flag(t) {
 		n := one(t, 1, 31, 32, 255, 256)
-		return rapid.StringOfN(rapid.RuneFrom([]rune("a~ \x00")), n, n, -1).Draw(t, "words") // of n bytes: rapid gives up on other runes
+		return rapid.StringOfN(rapid.RuneFrom([]rune("a~ \x00")), n, n, -1).Draw(t, "words") // of n bytes; rapid gives up on other runes
 	}
 	return text(t)
 }
 
-// drawValue sets v, or leaves it zero. Below depth 0 it sets no elements.
+// drawValue sets v or leaves it zero. At depth 0 it sets no elements.
 func drawValue(t *rapid.T, v reflect.Value, depth int) {
 	if v.Kind() != reflect.Struct && !flag(t) {
 		return

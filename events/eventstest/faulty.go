@@ -12,34 +12,33 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Fault is what goes wrong with one publish or one read.
+// Fault is a fault of one publish or one read.
 type Fault int
 
-// The faults. One that does not fit the call it falls on does nothing.
+// Faults. A fault that does not fit its call has no effect.
 const (
 	FaultNone       Fault = iota
 	FaultLostBefore       // publish: it never arrives
-	FaultLostAfter        // publish: it lands, its reply is lost
-	FaultMoved            // publish: refused as if the session had moved, which it has not
-	FaultDelayed          // publish: its reply is lost and it arrives just before a later publish
-	FaultCut              // read: it breaks off after at most two commits
+	FaultLostAfter        // publish: it succeeds, its reply is lost
+	FaultMoved            // publish: refused with a wrong ErrMoved
+	FaultDelayed          // publish: its reply is lost, and it arrives just before a later publish
+	FaultCut              // read: it ends after at most two commits
 )
 
 var faultNames = [...]string{"none", "lost_before", "lost_after", "moved", "delayed", "cut"}
 
 func (f Fault) String() string { return faultNames[f] }
 
-// FaultOptions says what goes wrong. With neither a script nor a rate nothing does.
+// FaultOptions selects the faults. Without script and rate there are none.
 type FaultOptions struct {
-	Script      []Fault // one for each publish and read, in order; none after its end
-	Seed        uint64  // of faults drawn at random, where there is no script
-	Rate        float64 // how many calls are hit: 0 to below 1
-	GiveUpAfter int     // tries after which an append ends with ErrOutcomeUnknown; 0: only when ctx ends
+	Script      []Fault // one fault per publish or read, in order; none after its end
+	Seed        uint64  // seed of random faults, if Script is empty
+	Rate        float64 // share of calls with a fault: 0 to below 1
+	GiveUpAfter int     // number of attempts after which an append fails with ErrOutcomeUnknown; 0: only when ctx ends
 }
 
-// FaultyLog is an [events.Log] over another one which loses, delays and
-// refuses, and which keeps the promises of a log all the same, by [events.Settle].
-// Reads resume where they were cut; appends ride out what can be ridden out.
+// FaultyLog is an [events.Log] over another one that loses, delays and refuses. With [events.Settle] it keeps the
+// promises of a log: reads resume after a cut, and appends retry.
 type FaultyLog struct {
 	inner events.Log
 	opts  FaultOptions
@@ -60,15 +59,15 @@ func NewFaultyLog(inner events.Log, opts FaultOptions) *FaultyLog {
 	return &FaultyLog{inner: inner, opts: opts, random: rand.New(rand.NewPCG(opts.Seed, 0))}
 }
 
-// Trace is the fault of each publish and read so far. As a script it makes
-// the same things go wrong again, as long as calls come in the same order.
+// Trace lists the fault of each publish and read so far. Used as a script, it repeats the same faults for calls in
+// the same order.
 func (l *FaultyLog) Trace() []Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.trace)
 }
 
-// draw picks the fault of one call among those that fit it.
+// draw selects the fault of one call among those that fit it.
 func (l *FaultyLog) draw(fit ...Fault) Fault {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +88,7 @@ func (l *FaultyLog) Append(ctx context.Context, c *events.Commit, at events.Seq)
 	if err != nil {
 		return 0, err
 	}
-	if c, err = events.Decode(data); err != nil { // the caller's may change while a publish is delayed
+	if c, err = events.Decode(data); err != nil { // the caller may change its commit during a delayed publish
 		return 0, err
 	}
 	return events.Settle(ctx, events.Publication{
@@ -129,12 +128,12 @@ func (l *FaultyLog) publish(ctx context.Context, c *events.Commit, at events.Seq
 		return 0, fmt.Errorf("publish: %w", events.ErrOutcomeUnknown)
 	}
 	if _, ok := errors.AsType[*events.ConflictError](err); ok {
-		return 0, fmt.Errorf("publish: %w", events.ErrMoved) // all that a store says
+		return 0, fmt.Errorf("publish: %w", events.ErrMoved) // a store reports nothing more
 	}
 	return seq, err
 }
 
-// arrive lets what was delayed arrive. It was sent by others, whose contexts say nothing any more.
+// arrive publishes delayed commits. Their callers' contexts have ended, so it ignores them.
 func (l *FaultyLog) arrive(ctx context.Context) {
 	l.mu.Lock()
 	due := l.delayed

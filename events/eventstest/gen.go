@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// draws makes a payload of each kind, valid and as varied as its rules allow.
+// draws has a generator of valid payloads for each kind.
 var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	events.KindSessionOpened: func(t *rapid.T) events.Payload {
 		p := &events.SessionOpened{
@@ -288,7 +288,7 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 	},
 }
 
-// Payload generates valid payloads of kind, nil where the kind has no generator yet.
+// Payload generates valid payloads of kind. It is nil for a kind without generator.
 func Payload(kind events.Kind) *rapid.Generator[events.Payload] {
 	draw, ok := draws[kind]
 	if !ok {
@@ -297,7 +297,7 @@ func Payload(kind events.Kind) *rapid.Generator[events.Payload] {
 	return rapid.Custom(draw)
 }
 
-// Commit generates valid commits of one to four events of any kinds, unknown ones among them.
+// Commit generates valid commits of one to four events of any kinds, including unknown ones.
 func Commit() *rapid.Generator[*events.Commit] {
 	return rapid.Custom(func(t *rapid.T) *events.Commit {
 		c := &events.Commit{
@@ -345,7 +345,7 @@ func turnInput(t *rapid.T) events.TurnInput {
 	return in
 }
 
-// moment is a time that may be set.
+// moment draws a time that may be set.
 func moment(t *rapid.T) events.Millis {
 	return events.Millis(rapid.Int64Range(1, 4_000_000_000_000).Draw(t, "ms"))
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestLog checks that a log keeps the promises of [events.Log]. open returns
-// a log ready for use; it may be the same one each time, for every case has a
-// session of its own. Cases run in parallel and wait as long as the log takes.
+// TestLog checks that a log keeps the promises of [events.Log]. open returns a log; it may return the same log each
+// time, because every case has its own session. Cases run in parallel and wait as long as the log needs.
 func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 	for _, c := range logCases {
 		t.Run(c.name, func(t *testing.T) {
@@ -27,7 +26,7 @@ func TestLog(t *testing.T, open func(t *testing.T) events.Log) {
 	}
 }
 
-// logCase is a log and a session in it, with what every case needs.
+// logCase is a log with a session for one case.
 type logCase struct {
 	events.Log
 	session events.SessionID
@@ -36,7 +35,7 @@ type logCase struct {
 	n  int
 }
 
-// commit makes a commit of which there is no other.
+// commit makes a unique commit.
 func (l *logCase) commit(batch ...events.Event) *events.Commit {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +49,7 @@ func (l *logCase) commit(batch ...events.Event) *events.Commit {
 	}
 }
 
-// create begins the history and adds to it until its last sequence is n.
+// create appends to a new history until its last sequence is n.
 func (l *logCase) create(t *testing.T, n events.Seq) []*events.Commit {
 	t.Helper()
 	var list []*events.Commit
@@ -70,7 +69,7 @@ func (l *logCase) mustAppend(t *testing.T, c *events.Commit, at events.Seq, want
 	}
 }
 
-// refuse appends and wants the error, and nothing written.
+// refuse checks that an append fails with an error and writes nothing.
 func (l *logCase) refuse(t *testing.T, c *events.Commit, at events.Seq, want error) {
 	t.Helper()
 	if err := l.refused(t, c, at); !errors.Is(err, want) {
@@ -78,7 +77,7 @@ func (l *logCase) refuse(t *testing.T, c *events.Commit, at events.Seq, want err
 	}
 }
 
-// refused appends and wants an error, which it returns, and nothing written.
+// refused checks that an append fails with an error, which it returns, and writes nothing.
 func (l *logCase) refused(t *testing.T, c *events.Commit, at events.Seq) error {
 	t.Helper()
 	before, beforeErr := l.Last(t.Context(), l.session)
@@ -93,7 +92,7 @@ func (l *logCase) refused(t *testing.T, c *events.Commit, at events.Seq) error {
 	return err
 }
 
-// conflict appends and wants a conflict with all its fields, and nothing written.
+// conflict checks that an append fails with a complete ConflictError and writes nothing.
 func (l *logCase) conflict(t *testing.T, c *events.Commit, expected, last events.Seq) {
 	t.Helper()
 	err := l.refused(t, c, expected)
@@ -107,7 +106,7 @@ func (l *logCase) conflict(t *testing.T, c *events.Commit, expected, last events
 	}
 }
 
-// read is everything from sequence from on, which must be in order, whole and as appended.
+// read reads everything from sequence from on and checks order, gaps and content.
 func (l *logCase) read(t *testing.T, from events.Seq) []events.Entry {
 	t.Helper()
 	list, err := collect(l.Read(t.Context(), l.session, from))
@@ -125,8 +124,8 @@ func (l *logCase) read(t *testing.T, from events.Seq) []events.Entry {
 	return list
 }
 
-// holds wants exactly these commits in the history from sequence from on.
-func (l *logCase) holds(t *testing.T, from events.Seq, want ...*events.Commit) {
+// wantCommits checks the commits of the history from sequence from on.
+func (l *logCase) wantCommits(t *testing.T, from events.Seq, want ...*events.Commit) {
 	t.Helper()
 	list := l.read(t, from)
 	if len(list) != len(want) {
@@ -150,7 +149,7 @@ func collect(entries func(func(events.Entry, error) bool)) ([]events.Entry, erro
 	return list, nil
 }
 
-// each runs do in so many goroutines at once and waits for them.
+// each runs do in n goroutines and waits for them.
 func each(n int, do func(i int)) {
 	var group sync.WaitGroup
 	start := make(chan struct{})

@@ -15,39 +15,39 @@ var logCases = []struct {
 	run  func(t *testing.T, l *logCase)
 }{
 	{"create", func(t *testing.T, l *logCase) {
-		l.holds(t, 0, l.create(t, 1)...)
+		l.wantCommits(t, 0, l.create(t, 1)...)
 	}},
 	{"create_twice", func(t *testing.T, l *logCase) {
 		first := l.create(t, 1)
 		l.conflict(t, l.commit(), 0, 1)
-		l.holds(t, 0, first...)
+		l.wantCommits(t, 0, first...)
 	}},
 	{"create_retried", func(t *testing.T, l *logCase) {
 		first := l.create(t, 1)
 		l.mustAppend(t, first[0], 0, 1)
-		l.holds(t, 0, first...)
+		l.wantCommits(t, 0, first...)
 	}},
 	{"append", func(t *testing.T, l *logCase) {
-		l.holds(t, 0, l.create(t, 5)...)
+		l.wantCommits(t, 0, l.create(t, 5)...)
 	}},
 	{"append_stale", func(t *testing.T, l *logCase) {
 		list := l.create(t, 4)
 		for expected := range events.Seq(4) {
 			l.conflict(t, l.commit(), expected, 4)
 		}
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 	}},
 	{"append_beyond_the_end", func(t *testing.T, l *logCase) {
 		list := l.create(t, 2)
 		l.conflict(t, l.commit(), 3, 2)
 		l.conflict(t, l.commit(), 1000, 2)
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 	}},
 	{"append_retried", func(t *testing.T, l *logCase) {
 		list := l.create(t, 3)
 		l.mustAppend(t, list[2], 2, 3)
-		l.mustAppend(t, list[1], 1, 2) // others have come after it
-		l.holds(t, 0, list...)
+		l.mustAppend(t, list[1], 1, 2) // others follow it
+		l.wantCommits(t, 0, list...)
 	}},
 	{"append_to_missing", func(t *testing.T, l *logCase) {
 		l.refuse(t, l.commit(), 3, events.ErrNoSession)
@@ -73,12 +73,12 @@ var logCases = []struct {
 	}},
 	{"read_from", func(t *testing.T, l *logCase) {
 		list := l.create(t, 6)
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 		for from := events.Seq(1); from <= 6; from++ {
-			l.holds(t, from, list[from-1:]...)
+			l.wantCommits(t, from, list[from-1:]...)
 		}
-		l.holds(t, 7)
-		l.holds(t, 1000)
+		l.wantCommits(t, 7)
+		l.wantCommits(t, 1000)
 	}},
 	{"read_stopped_early", func(t *testing.T, l *logCase) {
 		list := l.create(t, 4)
@@ -96,7 +96,7 @@ var logCases = []struct {
 				t.Fatalf("got %d commits, want %d", seen, n)
 			}
 		}
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 	}},
 	{"read_ends_at_what_was_last", readWhileAppending},
 	{"race_for_one_place", raceForOnePlace},
@@ -106,7 +106,7 @@ var logCases = []struct {
 		c := l.sized(t, events.MaxCommitBytes)
 		list := append(l.create(t, 1), c)
 		l.mustAppend(t, c, 1, 2)
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 	}},
 	{"commit_too_large", func(t *testing.T, l *logCase) {
 		c := l.sized(t, events.MaxCommitBytes)
@@ -128,14 +128,14 @@ var logCases = []struct {
 	{"unknown_kind", func(t *testing.T, l *logCase) {
 		c := l.commit(Unknown("t1", "later.happened", []byte{0x93, 0x01, 0xcd, 0x00, 0x02, 0xc0}), events.Of("", &events.SessionClosed{}))
 		l.mustAppend(t, c, 0, 1)
-		l.holds(t, 0, c)
+		l.wantCommits(t, 0, c)
 	}},
 	{"sessions_apart", func(t *testing.T, l *logCase) {
 		other := &logCase{Log: l.Log, session: l.session + "-b"}
 		mine := l.create(t, 3)
 		theirs := other.create(t, 2)
-		l.holds(t, 0, mine...)
-		other.holds(t, 0, theirs...)
+		l.wantCommits(t, 0, mine...)
+		other.wantCommits(t, 0, theirs...)
 		third := &logCase{Log: l.Log, session: l.session + "-c"}
 		third.refuse(t, third.commit(), 3, events.ErrNoSession)
 	}},
@@ -145,9 +145,9 @@ var logCases = []struct {
 		want.Events = []events.Event{events.Of("", &events.SessionOpened{Labels: map[string]string{"a": "b"}})}
 		l.mustAppend(t, c, 0, 1)
 		spoil(c)
-		l.holds(t, 0, &want)
+		l.wantCommits(t, 0, &want)
 		spoil(l.read(t, 0)[0].Commit)
-		l.holds(t, 0, &want)
+		l.wantCommits(t, 0, &want)
 	}},
 	{"cancelled", afterCancel},
 }
@@ -157,7 +157,7 @@ func spoil(c *events.Commit) {
 	c.Events[0].Payload.(*events.SessionOpened).Labels["a"] = "spoiled"
 }
 
-// sized is a commit of exactly size encoded bytes.
+// sized makes a commit of exactly size encoded bytes.
 func (l *logCase) sized(t *testing.T, size int) *events.Commit {
 	t.Helper()
 	var batch []events.Event
@@ -197,7 +197,7 @@ func readWhileAppending(t *testing.T, l *logCase) {
 	if seen != 3 {
 		t.Fatalf("got %d commits, want the 3 that were there when it began", seen)
 	}
-	l.holds(t, 0, list...)
+	l.wantCommits(t, 0, list...)
 }
 
 func raceForOnePlace(t *testing.T, l *logCase) {
@@ -219,10 +219,11 @@ func raceForOnePlace(t *testing.T, l *logCase) {
 	if len(won) != 1 {
 		t.Fatalf("got %d winners, want 1", len(won))
 	}
-	l.holds(t, 0, append(list, won...)...)
+	l.wantCommits(t, 0, append(list, won...)...)
 }
 
-// race lets goroutines append commits of their own and checks that each is where its append said, once.
+// race lets goroutines append concurrently and checks that each commit is once in the history, at its returned
+// sequence.
 func race(t *testing.T, l *logCase) {
 	const racers, rounds = 8, 6
 	l.create(t, 1)
@@ -260,7 +261,7 @@ func race(t *testing.T, l *logCase) {
 	}
 }
 
-// appendAtEnd appends c to the end of the history, wherever others have moved that.
+// appendAtEnd appends c at the current end of the history, which other goroutines move.
 func (l *logCase) appendAtEnd(t *testing.T, c *events.Commit) (events.Seq, error) {
 	for {
 		last, err := l.Last(t.Context(), l.session)
@@ -291,7 +292,7 @@ func raceOfOneCommit(t *testing.T, l *logCase) {
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	l.holds(t, 0, list...)
+	l.wantCommits(t, 0, list...)
 }
 
 func afterCancel(t *testing.T, l *logCase) {
@@ -301,11 +302,11 @@ func afterCancel(t *testing.T, l *logCase) {
 	if _, err := l.Append(ctx, c, 3); !errors.Is(err, context.Canceled) {
 		t.Fatalf("append: got %v, want %v", err, context.Canceled)
 	} else if !errors.Is(err, events.ErrOutcomeUnknown) {
-		l.holds(t, 0, list...)
+		l.wantCommits(t, 0, list...)
 	}
-	l.mustAppend(t, c, 3, 4) // the outcome, known or not, is settled by the same append
+	l.mustAppend(t, c, 3, 4) // the same append resolves a known or unknown outcome
 	list = append(list, c)
-	l.holds(t, 0, list...)
+	l.wantCommits(t, 0, list...)
 
 	if _, err := l.Last(ctx, l.session); !errors.Is(err, context.Canceled) {
 		t.Fatalf("last: got %v, want %v", err, context.Canceled)

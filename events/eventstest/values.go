@@ -12,7 +12,7 @@ import (
 
 func one[T any](t *rapid.T, of ...T) T { return rapid.SampledFrom(of).Draw(t, "one of") }
 
-// maybe draws with draw, or leaves the zero value.
+// maybe draws with draw, or returns the zero value.
 func maybe[T any](t *rapid.T, draw func(*rapid.T) T) T {
 	var v T
 	if rapid.Bool().Draw(t, "set") {
@@ -21,7 +21,7 @@ func maybe[T any](t *rapid.T, draw func(*rapid.T) T) T {
 	return v
 }
 
-// list draws between least and three more elements. No elements is nil, as it is after decoding.
+// list draws least to least+3 elements. Without elements it returns nil, as decoding does.
 func list[T any](t *rapid.T, least int, draw func(*rapid.T) T) []T {
 	var l []T
 	for range rapid.IntRange(least, least+3).Draw(t, "length") {
@@ -30,7 +30,7 @@ func list[T any](t *rapid.T, least int, draw func(*rapid.T) T) []T {
 	return l
 }
 
-// distinct is list without equal keys, in rising order of key.
+// distinct is list without equal keys, sorted by key.
 func distinct[T any, K cmp.Ordered](t *rapid.T, least int, draw func(*rapid.T) T, key func(T) K) []T {
 	l := list(t, least, draw)
 	slices.SortFunc(l, func(a, b T) int { return cmp.Compare(key(a), key(b)) })
@@ -41,7 +41,7 @@ func token[T ~string](t *rapid.T) T {
 	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "token"))
 }
 
-// id draws an identifier that stays inside payloads, or a commit's.
+// id draws an identifier of a payload or a commit.
 func id[T ~string](t *rapid.T) T {
 	return T(rapid.StringMatching(`[!-~]{1,40}`).Draw(t, "id"))
 }
@@ -50,7 +50,7 @@ func text(t *rapid.T) string    { return rapid.StringN(0, 40, -1).Draw(t, "text"
 func count(t *rapid.T) int64    { return rapid.Int64Range(0, 1<<40).Draw(t, "count") }
 func seq(t *rapid.T) events.Seq { return events.Seq(rapid.Uint64().Draw(t, "seq")) }
 
-// bytes draws nil rather than an empty slice, as decoding does.
+// bytes draws nil in place of an empty slice, as decoding does.
 func bytes(t *rapid.T) []byte {
 	return list(t, 0, func(t *rapid.T) byte { return rapid.Byte().Draw(t, "byte") })
 }
@@ -132,7 +132,7 @@ func part(t *rapid.T) events.Part {
 	}
 }
 
-// shown is a reply's text as users see it.
+// shown draws a reply's text for users.
 func streamed(t *rapid.T) events.Part {
 	p := part(t)
 	p.Kind = one(t, events.PartText, events.PartReasoning)
@@ -238,7 +238,7 @@ func frameSwitch(t *rapid.T) events.FrameSwitch {
 	return events.FrameSwitch{Frame: id[events.FrameID](t), Task: text(t), Nodes: nodes(t, 0)}
 }
 
-// diverted ends in each of the three ways as often.
+// diverted draws each of the three ends equally often.
 func diverted(t *rapid.T) events.Payload {
 	p := &events.TurnDiverted{End: one(t, events.EndRejected, events.EndInjected, events.EndBranched), By: token[events.TurnID](t)}
 	switch p.End { //nolint:exhaustive // the rest diverts no turn
@@ -250,7 +250,7 @@ func diverted(t *rapid.T) events.Payload {
 	return p
 }
 
-// completed ends by a frame switch every other time, as no other end has as much to vary.
+// completed draws a frame switch in half of the cases, because this end has the most fields.
 func completed(t *rapid.T) events.TurnCompleted {
 	p := events.TurnCompleted{
 		End: one(t, events.EndFinished, events.EndCancelled, events.EndIncomplete, events.EndInvalidInput,
@@ -347,7 +347,7 @@ func traceParent(t *rapid.T) events.TraceParent {
 	}
 }
 
-// short draws the id of a task or of a monitor.
+// short draws the id of a task or a monitor.
 func short[T ~string](t *rapid.T) T {
 	return T(rapid.StringMatching(`[A-Za-z0-9_-]{1,32}`).Draw(t, "short token"))
 }

@@ -1,11 +1,10 @@
-// Package tracing carries the trace of a client through contexts, headers and
-// histories, and names the spans of turns.
+// Package tracing transports the trace of a client through contexts, headers and histories, and derives the spans of
+// turns.
 //
-// The ids of a turn's spans follow from the session, the turn and the effect
-// alone, so no node has to tell them to another. The trace's id is that of the
-// client's traceparent, which the history has, or follows from the turn as well.
+// The span ids of a turn are derived from session, turn and effect, so nodes need not exchange them. The trace id is
+// that of the client's traceparent, which the history records. Without a client trace it is derived from the turn.
 //
-// The package imports events only, beside OpenTelemetry. It reads no clock and keeps no state.
+// The package imports events and OpenTelemetry. It reads no clock and has no state.
 package tracing
 
 import (
@@ -20,29 +19,29 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// The headers of W3C Trace Context.
+// Headers of W3C Trace Context.
 const (
 	ParentHeader = "traceparent"
 	StateHeader  = "tracestate"
 )
 
-// Place is what a span is of: an effect of a turn, or the turn itself where What is empty.
-type Place struct {
+// SpanKey identifies a span: an effect of a turn, or the turn itself if What is empty.
+type SpanKey struct {
 	Session events.SessionID
 	Turn    events.TurnID
 	What    string
-	Client  events.TraceParent // of the turn; zero: the turn is a trace of its own
+	Client  events.TraceParent // the turn's client span; zero means that the turn is its own trace
 }
 
-// Root is the place of the turn itself.
-func (p Place) Root() Place {
+// Root is the key of the turn's own span.
+func (p SpanKey) Root() SpanKey {
 	p.What = ""
 	return p
 }
 
-// Span is the span of the place. It is sampled as the client's is, and where
-// there is none: what exports spans decides by the trace's id.
-func (p Place) Span() trace.SpanContext {
+// Span derives the span. It is sampled as the client's span is. Without a client span it is sampled, and the exporter
+// decides by the trace id.
+func (p SpanKey) Span() trace.SpanContext {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s %s", p.Session, p.Turn, p.What))
 	cfg := trace.SpanContextConfig{SpanID: trace.SpanID(sum[:8]), TraceFlags: trace.FlagsSampled, Remote: true}
 	if client := Parse(p.Client); client.IsValid() {
@@ -54,12 +53,12 @@ func (p Place) Span() trace.SpanContext {
 	return trace.NewSpanContext(cfg)
 }
 
-// Under puts what is done with the context under the span of a place.
-func Under(ctx context.Context, p Place) context.Context {
+// Under makes the span the parent of spans in the context.
+func Under(ctx context.Context, p SpanKey) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, p.Span())
 }
 
-// Continue puts what is done with the context under a span of the history. Zero changes nothing.
+// Continue makes a recorded span the parent of spans in the context. A zero value changes nothing.
 func Continue(ctx context.Context, t events.TraceParent) context.Context {
 	if at := Parse(t); at.IsValid() {
 		return trace.ContextWithRemoteSpanContext(ctx, at)
@@ -67,8 +66,8 @@ func Continue(ctx context.Context, t events.TraceParent) context.Context {
 	return ctx
 }
 
-// Received is ctx under the span that a request's headers name. Headers that
-// are malformed, and a traceparent that stands twice, are as if they were not there.
+// Received makes the span of a request's headers the parent of spans in the context. Malformed headers and a repeated
+// traceparent are ignored.
 func Received(ctx context.Context, parents, states []string) context.Context {
 	if len(parents) != 1 {
 		return ctx
@@ -76,8 +75,8 @@ func Received(ctx context.Context, parents, states []string) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{ParentHeader: parents[0], StateHeader: strings.Join(states, ",")})
 }
 
-// Of is the span that the context is under, as histories and headers have it;
-// zero where there is none. A tracestate above [events.MaxTraceState] is left out.
+// Of is the current span of the context in the form of histories and headers. Without a span it is zero. A tracestate
+// above [events.MaxTraceState] is dropped.
 func Of(ctx context.Context) events.TraceParent {
 	headers := make(propagation.MapCarrier)
 	propagation.TraceContext{}.Inject(ctx, headers)
@@ -88,10 +87,10 @@ func Of(ctx context.Context) events.TraceParent {
 	return t
 }
 
-// Parse is the span that a history names; an invalid one where it names none.
+// Parse converts a recorded span. Without one, the result is invalid.
 func Parse(t events.TraceParent) trace.SpanContext {
 	if t.IsZero() {
 		return trace.SpanContext{}
 	}
-	return trace.SpanContextFromContext(Received(context.Background(), []string{t.Parent}, []string{t.State})) // holds nothing else
+	return trace.SpanContextFromContext(Received(context.Background(), []string{t.Parent}, []string{t.State})) // the context contains nothing else
 }

@@ -10,8 +10,7 @@ import (
 
 const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// TestHeaders takes what a request may have for its headers: all that comes of
-// it, an event takes; and what is malformed is as if it were not there.
+// TestHeaders: events accept every received span, and malformed headers are ignored.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -48,16 +47,16 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestSpansOfTurns gives each effect of a turn a span of its own in the turn's
-// trace, which is the client's where that has one.
+// TestSpansOfTurns: each effect of a turn has its own span in the turn's trace, which is the client's trace if it has
+// one.
 func TestSpansOfTurns(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, client := range []events.TraceParent{{}, {Parent: parent, State: "a=b"}, {Parent: parent[:54] + "0"}} {
-		root := tracing.Place{Session: "s", Turn: "t", Client: client}
+		root := tracing.SpanKey{Session: "s", Turn: "t", Client: client}
 		call := root
 		call.What = "t/0/0"
-		for _, p := range []tracing.Place{root, call} {
+		for _, p := range []tracing.SpanKey{root, call} {
 			span := p.Span()
 			if span.TraceID() != root.Span().TraceID() || p.Root() != root {
 				t.Errorf("%v: got trace %s, want the turn's", p, span.TraceID())
@@ -71,7 +70,7 @@ func TestSpansOfTurns(t *testing.T) {
 			t.Errorf("%v: got %v, want the client's trace and its choice", client, root.Span())
 		}
 	}
-	if len(seen) != 4 { // the client's trace is the same twice
+	if len(seen) != 4 { // the client's trace occurs twice
 		t.Errorf("got %d spans, want 4", len(seen))
 	}
 }

@@ -55,6 +55,9 @@ func run(ask string) error {
 		if err != nil {
 			return err
 		}
+		if seen.Delta != nil && seen.Delta.Retry.Attempt > 0 {
+			fmt.Printf("the model call is tried again: %s\n", transcript.VisibleLine(seen.Delta.Retry.Reason))
+		}
 		if seen.Commit == nil {
 			continue // a piece of a reply, which its commit has whole
 		}
@@ -71,7 +74,11 @@ func run(ask string) error {
 				if err != nil {
 					return err
 				}
-				return transcript.Render(os.Stdout, conversation.Nodes, transcript.Options{})
+				err = transcript.Render(os.Stdout, conversation.Nodes, transcript.Options{})
+				if p.End.Stopped() {
+					err = fmt.Errorf("the turn ended without an answer: %s: %s: OPENAI_API_KEY, OPENAI_BASE_URL and MODEL say which model is asked", p.End, transcript.VisibleLine(p.Issue.Message))
+				}
+				return err
 			}
 		}
 	}

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/examples/internal/child"
@@ -25,5 +28,26 @@ func TestEmbedded(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestEmbeddedWithoutModel has an endpoint that is busy first, and then does not know the model: both is shown, and the program fails.
+func TestEmbeddedWithoutModel(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int64
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked.Add(1) == 1 {
+			http.Error(w, `{"error":{"message":"busy now"}}`, http.StatusServiceUnavailable)
+			return
+		}
+		http.Error(w, `{"error":{"message":"there is no model m"}}`, http.StatusNotFound)
+	}))
+	t.Cleanup(model.Close)
+	p := child.Start(t, []string{"OPENAI_BASE_URL=" + model.URL}, "Write", "to", "Ann.")
+	said := p.Failed(1)
+	for _, part := range []string{"the model call is tried again: ", "busy now", "Write to Ann.", "the turn ended without an answer: provider_error: ", "there is no model m", "MODEL say which model is asked"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("got %s, want %q in it", said, part)
+		}
 	}
 }

@@ -1,6 +1,6 @@
 // Command twonodes has two nodes on one NATS, each a process, and a client. The client asks for a turn, waits until a call
-// of a tool has been recorded, and kills the node that runs the turn. The other node takes the turn over: it asks
-// the model for what comes next, and calls no tool again whose result is in the history.
+// of a tool has been recorded, and kills the node that runs the turn, which does not ask the model about the result so
+// soon. The other node takes the turn over: it asks the model, and calls no tool again whose result is in the history.
 //
 //	nats-server -js &
 //	OPENAI_API_KEY=... MODEL=gpt-4o-mini go run ./examples/twonodes nats://127.0.0.1:4222 'What is it like in Oslo?'
@@ -46,7 +46,24 @@ func main() {
 	}
 }
 
-// node runs turns until its standard input ends, which it does when the program dies that started it.
+// patient is a model that waits for a sign before it is asked about results of tools: until then the node can be killed,
+// however fast the model is.
+type patient struct {
+	llm.Provider
+	sign <-chan struct{} // closed: it came
+}
+
+func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	if req.Iteration > 0 {
+		select {
+		case <-p.sign:
+		case <-ctx.Done():
+		}
+	}
+	return p.Provider.Complete(ctx, req, sink)
+}
+
+// node runs turns until its standard input ends, which it does when the program dies that started it. A byte there is the sign.
 func node(ctx context.Context, name, url string) error {
 	b, err := bus.Open(ctx, bus.Config{URL: url})
 	if err != nil {
@@ -61,15 +78,19 @@ func node(ctx context.Context, name, url string) error {
 	if err != nil {
 		return err
 	}
+	sign := make(chan struct{})
 	n, err := workers.NewNode(workers.Config{
 		Bus: b, Name: name, Plugins: plugins,
-		Provider: model.ID(), Providers: map[string]llm.Provider{model.ID(): model}, Model: os.Getenv("MODEL"),
+		Provider: model.ID(), Providers: map[string]llm.Provider{model.ID(): patient{model, sign}}, Model: os.Getenv("MODEL"),
 	})
 	if err != nil {
 		return err
 	}
 	if err := n.Start(ctx); err != nil {
 		return err
+	}
+	if _, err := io.ReadFull(os.Stdin, make([]byte, 1)); err == nil {
+		close(sign)
 	}
 	_, err = io.Copy(io.Discard, os.Stdin)
 	grace, cancel := context.WithTimeout(ctx, 5*time.Second) // for what runs
@@ -78,33 +99,57 @@ func node(ctx context.Context, name, url string) error {
 	return err
 }
 
+// process is a node that this program started.
+type process struct {
+	*exec.Cmd
+	in io.WriteCloser
+}
+
 // started starts a node as a process. It ends with ctx, or when in is closed.
-func started(ctx context.Context, name, url string) (cmd *exec.Cmd, in io.Closer, err error) {
+func started(ctx context.Context, name, url string) (p process, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, err
+		return p, err
 	}
-	cmd = exec.CommandContext(ctx, self, "node", name, url) //nolint:gosec // this program
-	cmd.Stderr = os.Stderr
-	if in, err = cmd.StdinPipe(); err != nil {
-		return nil, nil, err
+	p.Cmd = exec.CommandContext(ctx, self, "node", name, url) //nolint:gosec // this program
+	p.Stderr = os.Stderr
+	if p.in, err = p.StdinPipe(); err != nil {
+		return p, err
 	}
-	return cmd, in, cmd.Start()
+	return p, p.Start()
+}
+
+// kill ends the node that runs the turn, and gives the others the sign.
+func kill(nodes map[string]process, runs string) error {
+	if err := nodes[runs].Process.Kill(); err != nil {
+		return err
+	}
+	_ = nodes[runs].Wait() // it says that it was killed
+	delete(nodes, runs)
+	fmt.Printf("node %s is killed\n", runs)
+	for _, p := range nodes {
+		if _, err := p.in.Write([]byte{1}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // drive starts the nodes, and asks.
 func drive(ctx context.Context, url, question string) error {
-	nodes := make(map[string]*exec.Cmd)
+	nodes := make(map[string]process)
 	for _, name := range []string{"one", "two"} {
-		cmd, in, err := started(ctx, name, url)
+		p, err := started(ctx, name, url)
 		if err != nil {
 			return err
 		}
-		nodes[name] = cmd
-		defer cmd.Wait() //nolint:errcheck // one of them is killed
-		defer in.Close() //nolint:errcheck // it ends the node
+		nodes[name] = p
+		defer p.Wait()     //nolint:errcheck // one of them is killed
+		defer p.in.Close() //nolint:errcheck // it ends the node
 	}
-	b, err := bus.OpenReader(ctx, bus.Config{URL: url, Wait: true}) // until a node has made what all share
+	fmt.Println("two nodes start")
+	waiting := func(what string) { fmt.Printf("waiting: %s\n", what) }
+	b, err := bus.OpenReader(ctx, bus.Config{URL: url, Wait: true, Waiting: waiting}) // until a node has made what all share
 	if err != nil {
 		return err
 	}
@@ -135,10 +180,11 @@ func drive(ctx context.Context, url, question string) error {
 				fmt.Printf("node %s runs the turn, attempt %d\n", runs, p.Attempt)
 			case *events.ToolReturned:
 				fmt.Printf("a tool has returned: %s\n", transcript.VisibleLine(p.Results[0].Text))
-				if err := nodes[runs].Process.Kill(); err != nil {
-					return err
+				if len(nodes) > 1 {
+					if err := kill(nodes, runs); err != nil {
+						return err
+					}
 				}
-				fmt.Printf("node %s is killed\n", runs)
 			case *events.ModelReplied:
 				fmt.Printf("a reply of %d parts, on node %s\n", len(p.Parts), runs)
 			case *events.TurnCompleted:

@@ -271,7 +271,7 @@ func testProviderRules(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
 	provider := scripted.New(b.Model.Answer)
 	n, err := workers.NewNode(workers.Config{Bus: b.Bus, Providers: map[string]llm.Provider{
-		"scripted": provider, "posing": called{provider, "real"},
+		"scripted": provider, "posing": called{provider, "real"}, "backup": called{provider, "backup"},
 	}})
 	harness.WantError(t, "node", err, nil)
 	harness.WantError(t, "start", n.Start(b.Ctx), nil)
@@ -296,6 +296,7 @@ func testProviderRules(t *testing.T) {
 		harness.Equal(t, "end", record.End, events.EndFailed)
 		harness.Equal(t, "code", record.Issue.Code, want.code)
 		harness.Equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
+		harness.Equal(t, "message names the providers", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
 		harness.Equal(t, "readable", b.Messages(id)[0], "user kept")
 		_, err = b.Services(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		harness.WantError(t, "completion of "+recorded, err, want.err)

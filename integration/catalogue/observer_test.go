@@ -280,7 +280,7 @@ func testLostBlob(t *testing.T) {
 	}
 	v, err := b.OtherHost().View(b.Ctx, id)
 	harness.WantError(t, "view", err, nil)
-	sweeper, now := follow.NewBlobs(b.Bus), time.Now()
+	sweeper, now := follow.NewBlobSweeper(b.Bus), time.Now()
 	_, err = sweeper.Sweep(b.Ctx, now)
 	harness.WantError(t, "first look", err, nil)
 	removed, err := sweeper.Sweep(b.Ctx, now.Add(24*time.Hour))

@@ -218,7 +218,7 @@ func testMismatch(t *testing.T) {
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 
 	v := projector.NewVerifier(id)
-	var found []projector.Check
+	var found []projector.Rule
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
 		harness.WantError(t, "read", err, nil)
 		for i := range e.Commit.Events {
@@ -230,5 +230,5 @@ func testMismatch(t *testing.T) {
 			found = append(found, violation.Check)
 		}
 	}
-	harness.EqualLists(t, "what a replay says of replies to another prompt", found, []projector.Check{projector.CheckPrompt, projector.CheckPrompt})
+	harness.EqualLists(t, "what a replay says of replies to another prompt", found, []projector.Rule{projector.RulePrompt, projector.RulePrompt})
 }

@@ -210,7 +210,7 @@ func testTraceTools(t *testing.T) {
 	}
 	factory := harness.PluginOf("tools", func(r *plugin.Registrar) {
 		harness.NamedTools(r, "add", "denied", "asked")
-		harness.OuterTool(r, plugin.Inner{Tool: "add"}, plugin.Inner{Tool: "denied"})
+		harness.OuterTool(r, plugin.NestedCall{Tool: "add"}, plugin.NestedCall{Tool: "denied"})
 		plugin.AddTool(r, plugin.Tool{Name: "slow"}, hang)
 		plugin.AddTool(r, plugin.Tool{Name: "again", Effects: events.EffectsIdempotent}, hang)
 		plugin.AddTool(r, plugin.Tool{Name: "waits"}, hang)

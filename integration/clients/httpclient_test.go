@@ -58,7 +58,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 	if err != nil {
 		return err
 	}
-	if first, ok, _ := now.Configured(req.IdempotencyKey); ok { // of a repeat: the content of the first request
+	if first, ok, _ := now.FindConfiguration(req.IdempotencyKey); ok { // of a repeat: the content of the first request
 		if now, err = s.StateAt(ctx, id, first.Seq-1); err != nil {
 			return err
 		}

@@ -40,7 +40,7 @@ func archiveBeside(t *testing.T, b *bus.Bus) (stop func()) {
 					t.Errorf("archive %s: %v", hot.ID, err)
 				}
 			}
-			if err := b.Forsaken(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, events.ErrOutcomeUnknown) {
+			if err := b.SweepOrphans(ctx); err != nil && ctx.Err() == nil && !errors.Is(err, events.ErrOutcomeUnknown) {
 				t.Errorf("forsaken: %v", err)
 			}
 		}

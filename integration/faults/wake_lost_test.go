@@ -214,7 +214,7 @@ func (s *site) answers(worker events.WorkerID) <-chan string {
 // submitted meanwhile run as well.
 func TestWakeStaleAck(t *testing.T) {
 	t.Parallel()
-	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.GiveBack(0) }
+	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.Nak(0) }
 	for name, tc := range map[string]struct {
 		say      func(*bus.Wake) error
 		replaced bool // a new wake arrived after the delivery

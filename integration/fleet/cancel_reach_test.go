@@ -152,7 +152,7 @@ var spawns = turnCalling(`spawn_agent {"capability":"explore","task":"work"}`)
 
 func closedAgent(r *reached) {
 	r.AwaitState(r.agent(), "closed agent", func(s *projector.State) bool { return s.Status == projector.StatusClosed && s.Idle() })
-	r.AwaitState(held, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Owing() })
+	r.AwaitState(held, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 }
 
 func restarted(r *reached) {

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,9 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -21,56 +17,9 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
-	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
-
-// hasty starts a node that gives up soon, and returns how to stop it in order, at once.
-func hasty(t *testing.T, on *bus.Bus, provider llm.Provider) (stop func()) {
-	t.Helper()
-	n, err := workers.NewNode(workers.Config{
-		Bus: on, Providers: map[string]llm.Provider{"scripted": provider}, Provider: "scripted", Logger: zaptest.NewLogger(t),
-		Runners:  map[string]workers.TaskFunc{"exit": func(context.Context, *workers.RunningTask) (string, error) { os.Exit(0); return "", nil }},
-		JobRetry: workers.JobRetry{Attempts: harness.DeadAttempts, Base: time.Millisecond, Max: time.Millisecond},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := n.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	var once sync.Once
-	stop = func() {
-		once.Do(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
-			cancel()
-			n.Stop(now)
-		})
-	}
-	t.Cleanup(stop)
-	return stop
-}
-
-// gone reports whether nothing was found.
-func gone(b *harness.System, err error) bool {
-	b.T.Helper()
-	if err != nil && !errors.Is(err, bus.ErrNotFound) {
-		b.T.Fatal(err)
-	}
-	return err != nil
-}
-
-// deadLetterOf waits for the dead letter of a session.
-func deadLetterOf(b *harness.System, id events.SessionID) (letter bus.DeadLetter) {
-	b.T.Helper()
-	b.AwaitPolling("dead letter of "+string(id), func() bool {
-		var err error
-		letter, err = b.Bus.DeadLetter(b.Ctx, id)
-		return !gone(b, err)
-	})
-	return letter
-}
 
 // fragile is a provider that makes a run panic that many times.
 type fragile struct {
@@ -104,11 +53,11 @@ func TestDeadTurn(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
 	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("one"))
-	stop := hasty(t, bustest.Open(t, b.Server), scripted.New(blocks))
+	stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
 	b.AwaitState(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
 	b.StartTurn(id, "t2", harness.Text("two"))
 	stop()
-	hasty(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
+	harness.StartHastyNode(t, b.Bus, newFragile(harness.DeadAttempts, b.Model.Answer))
 	first := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", first.End, events.EndFailed)
 	harness.Equal(t, "code", first.Issue.Code, "poisoned")
@@ -127,7 +76,7 @@ func TestDeadUnknownSession(t *testing.T) {
 	for _, key := range []bus.WakeKey{{Class: bus.ClassTurn, Session: "nowhere"}, {Class: bus.ClassTask, Session: "nowhere", Task: "k"}} {
 		harness.WantError(t, "wake", b.Bus.PublishWake(key, bus.WakeHint{Repair: true}), nil)
 	}
-	hasty(t, b.Bus, scripted.New(b.Model.Answer))
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.EqualLists(t, "letters", b.DeadLetters(), nil)
 }
@@ -141,14 +90,14 @@ func TestDeadHistory(t *testing.T) {
 	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(id)+".junk", []byte("junk")), nil)
 	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
 	last := b.LastSeq(id)
-	hasty(t, b.Bus, scripted.New(b.Model.Answer))
-	letter := deadLetterOf(b, id)
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := b.AwaitDeadLetter(id)
 	harness.Equal(t, "attempts", letter.Attempts, harness.DeadAttempts)
 	harness.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
 	harness.Equal(t, "last", b.LastSeq(id), last)
 	b.AwaitPolling("its wake is acked", func() bool { return !b.HasWake(id) })
 	harness.WantError(t, "retry", b.Retry(b.Ctx, &letter), nil)
-	b.AwaitPolling("it is a dead letter again", func() bool { again := deadLetterOf(b, id); return again.Seq > letter.Seq })
+	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
 }
 
 // TestDeadChild cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
@@ -168,13 +117,13 @@ func TestDeadChild(t *testing.T) {
 	harness.WantError(t, "ask it to stop", err, nil)
 	_, err = b.CancelTask(b.Ctx, id, "cancelled")
 	harness.WantError(t, "cancel", err, nil)
-	hasty(t, b.Bus, scripted.New(b.Model.Answer))
-	letter := deadLetterOf(b, child)
-	want := fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, letter.Error)
+	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
+	letter := b.AwaitDeadLetter(child)
+	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.AwaitState(id, "the ends", func(s *projector.State) bool {
 		asked, _ := s.Task("asked")
 		cancelled, _ := s.Task("cancelled")
-		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Owing() && cancelled.State == events.TaskCancelled && !cancelled.Owing()
+		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelled.State == events.TaskCancelled && !cancelled.Unfinished()
 	})
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.VerifyHistory(t, b.Bus, id)
@@ -189,12 +138,12 @@ func TestDeadChurn(t *testing.T) {
 	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for n := range stops {
-		stop := hasty(t, bustest.Open(t, b.Server), scripted.New(blocks))
+		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
 		b.AwaitState(id, "attempt", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Attempt == int64(n)+1 })
 		stop()
 	}
 	for n := range replies {
-		stop := hasty(t, bustest.Open(t, b.Server), newFragile(harness.DeadAttempts-1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), newFragile(harness.DeadAttempts-1, func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			switch {
 			case n == replies-1:
 				return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("done")}}}, nil
@@ -222,7 +171,7 @@ func TestDeadProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hasty(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
+	harness.StartHastyNode(t, on, scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) { os.Exit(0); panic("unreachable") }))
 	<-t.Context().Done() // it never ends by itself
 }
 

@@ -244,8 +244,8 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	harness.Receive(f.System, "call", e.begun)
 	f.AwaitUnqueued(id)
 	ends := make(chan struct{}, 8)
-	stop, err := on.Hear(id, func(m bus.LiveMessage) {
-		if m.Ends {
+	stop, err := on.OnCommit(id, func(m bus.LiveMessage) {
+		if m.EndsTurn {
 			ends <- struct{}{}
 		}
 	})

@@ -100,7 +100,7 @@ func fold(t *testing.T, history []events.Payload) (list []arrow) {
 
 // state is where the turn is, by the diagram's names; where it was not yet, or is no more, that of the beginning.
 func state(s *projector.State, id events.TurnID) string {
-	owed := turn.Owed(s)
+	owed := turn.Next(s)
 	switch {
 	case slices.ContainsFunc(s.Scheduled, func(q projector.ScheduledTurn) bool { return q.ID == id }):
 		return "scheduled"

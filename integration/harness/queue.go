@@ -27,7 +27,7 @@ func (b *System) HasWake(id events.SessionID) bool {
 func (b *System) AwaitUnqueued(id events.SessionID) {
 	b.T.Helper()
 	b.AwaitPolling("session "+string(id)+" rests", func() bool {
-		return !turn.Owing(b.StateOf(id), events.MillisOf(time.Now())) && !b.HasWake(id)
+		return !turn.NeedsWorker(b.StateOf(id), events.MillisOf(time.Now())) && !b.HasWake(id)
 	})
 }
 

@@ -163,7 +163,7 @@ func AddTool(b *System, effects events.Effects) {
 }
 
 // OuterTool registers a repeatable tool that makes these calls, one by one.
-func OuterTool(r plugin.Registry, list ...plugin.Inner) {
+func OuterTool(r plugin.Registry, list ...plugin.NestedCall) {
 	plugin.AddTool(r, plugin.Tool{Name: "outer", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 		all := ""
 		for i := range list {

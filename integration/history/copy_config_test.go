@@ -39,6 +39,6 @@ func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	harness.WantError(t, "submit at", err, nil)
 	_, err = b.CancelTask(b.Ctx, parent, "k")
 	harness.WantError(t, "cancel", err, nil)
-	b.AwaitState(parent, "the cancel to be passed on", func(s *projector.State) bool { return !s.Tasks[0].Owing() })
+	b.AwaitState(parent, "the cancel to be passed on", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 	harness.Equal(t, "scheduled turns", len(b.StateOf(child).Scheduled), 0)
 }

@@ -206,7 +206,7 @@ func TestCopyOutlives(t *testing.T) {
 	want := b.PathNodes(id)
 	sweep := func(at time.Duration) {
 		t.Helper()
-		s := follow.NewBlobs(b.Bus)
+		s := follow.NewBlobSweeper(b.Bus)
 		for _, h := range []time.Duration{0, 13} {
 			_, err := s.Sweep(b.Ctx, time.Unix(0, 0).Add(at+h*time.Hour))
 			harness.WantError(t, "sweep", err, nil)

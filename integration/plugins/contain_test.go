@@ -217,11 +217,12 @@ func TestOversizedMessages(t *testing.T) {
 	}
 }
 
-// TestRefusedCommit has a hook make a reply that no log accepts: the turn ends with the reason, and the model is
-// not called for the same reply again.
-func TestRefusedCommit(t *testing.T) {
+// TestRefusedReply has a hook make a reply that no log takes: the turn ends and says
+// why, what it cost counts, and the model is not asked for the same again and again.
+func TestRefusedReply(t *testing.T) {
 	t.Parallel()
-	b := harness.StartIdle(t, harness.Reply(harness.Text("done")), harness.Reply(harness.Text("on")))
+	cost := events.Usage{Output: 7}
+	b := harness.StartIdle(t, harness.ReplyStopped(events.StopEnd, cost, harness.Text("done")), harness.Reply(harness.Text("on")))
 	var asked atomic.Int64
 	b.StartNode(harness.PluginOf("bad", func(r *plugin.Registrar) {
 		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
@@ -234,12 +235,18 @@ func TestRefusedCommit(t *testing.T) {
 		})
 	}))
 	id := b.Open(session.CreateRequest{})
-	issue := b.FailedTurn(id, "t1")
-	harness.Equal(t, "kind", issue.Kind, "runtime")
-	harness.Equal(t, "code", issue.Code, "commit_refused")
+	b.StartTurn(id, "t1", harness.Text("go"))
+	issue := b.AwaitTurn(id, "t1").Issue
+	harness.Equal(t, "kind", issue.Kind, "provider")
+	harness.Equal(t, "code", issue.Code, "reply_too_large")
 	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
+	ledger := b.StateOf(id).Ledger
+	harness.Equal(t, "rows of the ledger", len(ledger), 1)
+	for _, row := range ledger {
+		harness.Equal(t, "usage", row.Usage, cost)
+	}
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")
-	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant on"})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "user go", "assistant on"})
 }
 
 // TestRefusedResult has a tool that must not run twice return a result that no log accepts: it does not run again,

@@ -85,8 +85,8 @@ func TestExtensionMended(t *testing.T) {
 	}
 }
 
-// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other node is restored, and
-// receives them.
+// TestExtensionsFollowed replaces extensions at one node: the live protocol of the other is restored, and handed them. After
+// a replacement that is refused the live protocol has those before it.
 func TestExtensionsFollowed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -108,6 +108,12 @@ func TestExtensionsFollowed(t *testing.T) {
 		}
 		harness.Equal(t, "the first's", hasFirst(), want)
 		harness.Equal(t, "the second's", hasSecond(), want)
+
+		err := one.ReplaceExtensions(b.Ctx, id, []events.Extension{{Type: "tried"}, {Type: "refused"}})
+		harness.WantError(t, "replace by one that is refused", err, api.ErrProtocol)
+		_, err = one.Actions(b.Ctx, id)
+		harness.WantError(t, "follow", err, nil)
+		harness.Equal(t, "the first's after a refusal", hasFirst(), want)
 	}
 	fork, err := one.CreateFrom(b.Ctx, id, session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork})
 	harness.WantError(t, "fork", err, nil)

@@ -38,9 +38,9 @@ func TestNestedFailures(t *testing.T) {
 			return []plugin.Directive{plugin.Ask("really?")}, nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "outer"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) { // which must not run twice
-			var list []plugin.Inner
+			var list []plugin.NestedCall
 			for _, name := range []string{"pends", "panics", "fails", "picky", "missing", "asked", "fine"} {
-				list = append(list, plugin.Inner{Tool: name})
+				list = append(list, plugin.NestedCall{Tool: name})
 			}
 			var errs error
 			for i, r := range c.Nested(ctx, 0, list) {
@@ -65,7 +65,7 @@ func TestNestedFailures(t *testing.T) {
 // run.
 func TestNestedChanged(t *testing.T) {
 	t.Parallel()
-	for name, second := range map[string]plugin.Inner{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
+	for name, second := range map[string]plugin.NestedCall{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
 		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "outer", "{}")), harness.Reply(harness.Text("done")))
 		begun := make(chan struct{})
 		var runs, inner atomic.Int64
@@ -76,11 +76,11 @@ func TestNestedChanged(t *testing.T) {
 			}), nil)
 		}
 		plugin.AddTool(b.Tools, plugin.Tool{Name: "outer", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			next := plugin.Inner{Tool: "a"}
+			next := plugin.NestedCall{Tool: "a"}
 			if runs.Add(1) == 2 {
 				next = second
 			}
-			got := c.Nested(ctx, 0, []plugin.Inner{next})[0]
+			got := c.Nested(ctx, 0, []plugin.NestedCall{next})[0]
 			if runs.Load() == 1 {
 				close(begun)
 				<-ctx.Done()
@@ -118,8 +118,8 @@ func TestNestedCancelled(t *testing.T) {
 		return "", nil
 	})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "outer"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-		c.Nested(ctx, 0, []plugin.Inner{{Tool: "waits"}})
-		return "ignored it", c.Nested(ctx, 1, []plugin.Inner{{Tool: "late"}})[0].Err
+		c.Nested(ctx, 0, []plugin.NestedCall{{Tool: "waits"}})
+		return "ignored it", c.Nested(ctx, 1, []plugin.NestedCall{{Tool: "late"}})[0].Err
 	})
 	b.StartWorker(b.Bus)
 	id := b.Open(session.CreateRequest{})

@@ -30,7 +30,7 @@ func TestNestedKilled(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	harness.OuterTool(b.Tools, plugin.Inner{Tool: "first"}, plugin.Inner{Tool: "second"}, plugin.Inner{Tool: "missing"})
+	harness.OuterTool(b.Tools, plugin.NestedCall{Tool: "first"}, plugin.NestedCall{Tool: "second"}, plugin.NestedCall{Tool: "missing"})
 	kill := b.StartWorker(b.Bus)
 	id := b.Open(session.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
@@ -62,7 +62,7 @@ func TestNestedAsks(t *testing.T) {
 				}
 				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"A":2}`)), plugin.Ask("really?")}, nil
 			})
-			harness.OuterTool(r, plugin.Inner{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
+			harness.OuterTool(r, plugin.NestedCall{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
 			return nil
 		}))
 		id := b.Open(session.CreateRequest{})

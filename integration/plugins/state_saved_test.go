@@ -64,6 +64,12 @@ func TestExtensionSaved(t *testing.T) {
 	for range session.MaxExtensions + 1 {
 		harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	}
+	at := b.LastSeq(id)
+	err := b.ReplaceExtensions(b.Ctx, id, []events.Extension{{Type: "y"}})
+	harness.WantError(t, "replace what is in the saved state", err, events.ErrInvalid)
+	harness.Equal(t, "field", fieldOf(err), "extensions")
+	harness.Equal(t, "last sequence", b.LastSeq(id), at)
+	harness.WantError(t, "replace by none", b.ReplaceExtensions(b.Ctx, id, nil), nil)
 	kill()
 	b.StartNode(factory)
 	catalogue(b, id)

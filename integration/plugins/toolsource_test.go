@@ -366,7 +366,7 @@ func TestToolSourceRegistered(t *testing.T) {
 		harness.Equal(t, name, err == nil, tc.ok)
 		if err == nil {
 			harness.WantError(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)
-			_, err = p.CatalogWith(&projector.Catalog{}, "web")
+			_, err = p.CatalogWith(t.Context(), &projector.Catalog{}, "web")
 			harness.WantError(t, "catalogue with an unknown source", err, plugin.ErrNoSource)
 			p.Close()
 		}

@@ -168,7 +168,7 @@ func (w *wholes) tools(r *plugin.Registrar) {
 	plugin.AddTool(r, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(ctx context.Context, c plugin.Call, in in) (string, error) {
 		w.text("tool, arguments", in.X, w.body("a"))
 		w.snapshots(ctx, "tool", c.Host, c.Session)
-		got := c.Nested(ctx, 0, []plugin.Inner{{Tool: "inner", Args: json.RawMessage(w.args())}})[0]
+		got := c.Nested(ctx, 0, []plugin.NestedCall{{Tool: "inner", Args: json.RawMessage(w.args())}})[0]
 		w.text("nested call, result", got.Text, w.body("r"))
 		return w.body("r"), got.Err
 	})

@@ -59,7 +59,7 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 		sink(harness.TextDelta("half "))
 		<-ctx.Done()
 		ended <- struct{}{}
-		return llm.Response{}, ctx.Err()
+		return llm.Response{Usage: events.Usage{Input: 10, Output: 1}}, ctx.Err()
 	}, map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}})
 	leaving := func(c interface {
 		Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)

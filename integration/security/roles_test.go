@@ -88,11 +88,11 @@ func TestRoleNode(t *testing.T) {
 	b.StartNode(bulky(), background.Factory(background.Config{}))
 	everything(b, "s1")
 	other := d.open(bus.Open, d.config("node@acme"))
-	stop, err := other.Answer("w2", func(q []byte) []byte { return append(q, '!') })
+	stop, err := other.ServeWorker("w2", func(q []byte) []byte { return append(q, '!') })
 	harness.WantError(t, "answer", err, nil)
 	defer stop()
 	harness.WantError(t, "subscribed", other.Conn().Flush(), nil)
-	answer, err := b.Bus.Ask(b.Ctx, "w2", []byte("who"))
+	answer, err := b.Bus.RequestWorker(b.Ctx, "w2", []byte("who"))
 	harness.WantError(t, "ask", err, nil)
 	harness.Equal(t, "answer", string(answer), "who!")
 	for _, err := range b.Bus.Hot(b.Ctx) {
@@ -121,7 +121,7 @@ func TestRoleHost(t *testing.T) {
 	for ended := false; !ended; {
 		select {
 		case m := <-live.C:
-			ended = bus.ParseLive(m).Ends
+			ended = bus.ParseLive(m).EndsTurn
 		case <-b.Ctx.Done():
 			t.Fatal("saw no turn end")
 		}

@@ -48,7 +48,7 @@ func TestTenantsShareNothing(t *testing.T) {
 	harness.WantError(t, "put blob", err, nil)
 	_, err = globex.Bus.Blob(globex.Ctx, ref)
 	harness.WantError(t, "a guessed blob", err, bus.ErrNotFound)
-	_, err = globex.Bus.Ask(globex.Ctx, "w-acme", nil)
+	_, err = globex.Bus.RequestWorker(globex.Ctx, "w-acme", nil)
 	harness.WantError(t, "a guessed worker", err, bus.ErrNotFound)
 	guessed := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
 	harness.WantError(t, "wake", globex.Bus.PublishWake(guessed, bus.WakeHint{}), nil)

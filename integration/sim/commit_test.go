@@ -98,7 +98,7 @@ func (r *run) flush() error {
 
 // committed makes the batch history: the state has it already.
 func (r *run) committed() {
-	r.state.Landed()
+	r.state.Committed()
 	r.n.host.held[r.session] = r.state.Clone()
 	list := r.batch.events
 	r.batch = batch{}

@@ -51,7 +51,7 @@ type effect struct {
 	r         *run
 	host      *host
 	id        events.EffectID
-	owes      turn.Owes
+	owes      turn.Needs
 	call      turn.Call
 	at        *projector.State // when it was started
 	ahead     bool             // it builds on events that are not in the log yet
@@ -74,7 +74,7 @@ type fact struct {
 }
 
 // starts reports whether the state owes an effect that does not run yet.
-func (r *run) starts(owes turn.Owes) bool {
+func (r *run) starts(owes turn.Needs) bool {
 	switch {
 	case owes.Hooks != "":
 		return !r.flies(turn.HookEffect(owes))
@@ -89,7 +89,7 @@ func (r *run) flies(id events.EffectID) bool {
 }
 
 // start starts the effects that are owed and do not run yet.
-func (r *run) start(owes turn.Owes) error {
+func (r *run) start(owes turn.Needs) error {
 	switch {
 	case owes.Hooks != "":
 		r.launch(&effect{id: turn.HookEffect(owes), owes: owes})

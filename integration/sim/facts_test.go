@@ -181,7 +181,7 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	case *events.ToolNestedReturned:
 		record(p.Effect)
 	case *events.HookRan:
-		record(turn.HookEffect(turn.Owes{Turn: ev.Turn, Hooks: p.Point, At: p.At, Iteration: p.Iteration}))
+		record(turn.HookEffect(turn.Needs{Turn: ev.Turn, Hooks: p.Point, At: p.At, Iteration: p.Iteration}))
 	case *events.ToolApprovalGiven:
 		if _, before := h.given[p.Effect]; before {
 			t.Fatalf("%s of %s at %d is answered twice", p.Effect, h.id, seq)

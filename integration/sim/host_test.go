@@ -148,7 +148,7 @@ func (w *world) logAppend(by string, c *events.Commit, at events.Seq) {
 
 // hints tell workers of a commit that leaves them something to do.
 func (h *host) hints(s *projector.State, list []events.Event, due events.Millis) (hints []func()) {
-	if turn.Asks(list) {
+	if turn.NeedsWake(list) {
 		hints = h.wake(s)
 	}
 	for i := range list {
@@ -165,7 +165,7 @@ func (h *host) hints(s *projector.State, list []events.Event, due events.Millis)
 
 // wake tells workers that a session owes work, where it does.
 func (h *host) wake(s *projector.State) (hints []func()) {
-	if !turn.Owing(s, h.w.now) {
+	if !turn.NeedsWorker(s, h.w.now) {
 		return nil
 	}
 	id, hint := s.Session, h.id

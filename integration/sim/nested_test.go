@@ -66,9 +66,9 @@ func (r *run) recordFact(f *fact) error {
 	if f.refused = !r.upheld(f.effect); f.refused {
 		return nil
 	}
-	out, err := turn.Step(r.state, turn.Facts{Beside: f.list})
+	out, err := turn.Step(r.state, turn.Facts{Extra: f.list})
 	if err == nil {
-		r.add(turn.Facts{Beside: f.list}, out.Events)
+		r.add(turn.Facts{Extra: f.list}, out.Events)
 		err = r.flush()
 	}
 	if err == nil && r.w.chance(3, "late") {

@@ -123,7 +123,7 @@ func (r *run) load() error {
 	suspicious := r.wake != nil && r.wake.times > 1
 	if r.state = r.n.cached(r.session); r.state == nil {
 		r.state = projector.New(r.session)
-	} else if !suspicious && turn.Owing(r.state, r.w.now) {
+	} else if !suspicious && turn.NeedsWorker(r.state, r.w.now) {
 		return nil // if the state is behind, the first append conflicts
 	}
 	count := r.came
@@ -166,7 +166,7 @@ func (r *run) work() (err error) {
 
 func (r *run) advance() (pace, error) {
 	t := r.state.Turn()
-	owes := turn.Owed(r.state)
+	owes := turn.Next(r.state)
 	parked := owes.Parked() && !owes.Stop
 	if t != nil && !parked && !r.ours(t) {
 		return goOn, r.meet(t)
@@ -174,11 +174,11 @@ func (r *run) advance() (pace, error) {
 	if q := turn.Branching(r.state); q != nil {
 		return goOn, r.byItself(func() error { return r.branchOff(*q) })
 	}
-	if list := turn.Ring(r.state, r.w.now); len(list) > 0 {
+	if list := turn.DueEvents(r.state, r.w.now); len(list) > 0 {
 		return goOn, r.byItself(func() error { return r.record(list) })
 	}
 	switch {
-	case t == nil && turn.Owing(r.state, r.w.now):
+	case t == nil && turn.NeedsWorker(r.state, r.w.now):
 		return goOn, r.claimNext()
 	case t == nil, parked && len(r.inflight) == 0:
 		return r.rest()
@@ -188,7 +188,7 @@ func (r *run) advance() (pace, error) {
 		return waits, nil
 	case r.n.draining && !begun(t):
 		return goOn, r.release(t)
-	case turn.Unbegun(r.state):
+	case turn.NeedsBegin(r.state):
 		return goOn, r.take(turn.Begin{})
 	case r.starts(owes) && r.aged():
 		return goOn, r.renew()

@@ -18,7 +18,7 @@ func (w *world) sweep(*rapid.T) {
 	}
 	for _, id := range w.facts.ids {
 		s, key := w.state(id), wakeKey{session: id}
-		owing := turn.Owing(s, w.now)
+		owing := turn.NeedsWorker(s, w.now)
 		if owing && !w.queue.has(key) {
 			w.publish(key, s.Worker)
 		}
@@ -165,7 +165,7 @@ func (w *world) stuck() {
 	}
 	for _, id := range w.facts.ids {
 		if s := w.state(id); !ended(s) {
-			w.t.Fatalf("session %s never ends: turn %+v, owed %+v, queue %+v, scheduled %+v", id, s.Turn(), turn.Owed(s), s.Queue, s.Scheduled)
+			w.t.Fatalf("session %s never ends: turn %+v, owed %+v, queue %+v, scheduled %+v", id, s.Turn(), turn.Next(s), s.Queue, s.Scheduled)
 		}
 	}
 	w.t.Fatalf("a wake, or a task, never ends")

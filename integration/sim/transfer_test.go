@@ -100,7 +100,7 @@ func (h *host) inTwo(t *projector.Task) bool {
 func (m *move) leave() (over bool) {
 	moved := false
 	_, err := m.h.decide(m.from, func(s *projector.State) (out []events.Event, err error) {
-		out, moved = task.Leave(s, m.to, m.list, m.seen)
+		out, moved = task.Depart(s, m.to, m.list, m.seen)
 		return out, nil
 	})
 	m.list, m.arrived = nil, false

@@ -363,6 +363,17 @@ func TestApprovalLarge(t *testing.T) {
 	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
+	stream, err := b.OtherHost().WatchTurn(b.Ctx, id, "t1")
+	harness.WantError(t, "watch", err, nil)
+	questions := 0
+	for e, err := range stream {
+		harness.WantError(t, "stream", err, nil)
+		if e.Type == api.EventApprovalAsked {
+			questions++
+			harness.Equal(t, "arguments of the question in the stream are whole", string(e.Args) == args, true)
+		}
+	}
+	harness.Equal(t, "questions in the stream", questions, 1)
 }
 
 // TestApprovalQueued has a turn behind one that waits for an approval. Neither occupies a worker, and both

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
 // family is a parent and a child. The task k of the child becomes the parent's when the child closes.
@@ -151,8 +152,13 @@ func (f *family) cut(k int, late bool, work func(*family, *session.Host) func(co
 	return finished
 }
 
-// TestCloseRacesTurn submits a turn while another host closes the session. Either the turn is refused and the task
-// moves, or the close is refused and no task moves.
+// TestCloseRacesTurn submits a turn while another host closes the session: the turn is refused and the task moves, or the
+// close is and nothing moves. Each of the two comes first on a state that the other host does not know of, and then both at once.
+//
+//	close first                             turn first
+//	b    folds n                            other  folds n
+//	other  appends session.closed at n      b    appends turn.requested at n
+//	b    appends at n: conflict, refused    other  appends at n: conflict, refused
 func TestCloseRacesTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
@@ -160,27 +166,70 @@ func TestCloseRacesTurn(t *testing.T) {
 	for i := range 12 {
 		f := newFamily(b, fmt.Sprint(i), session.TaskRequest{})
 		before := b.LastSeq(f.parent)
-		closed := make(chan error, 1)
-		go func() { closed <- other.CloseSession(b.Ctx, f.child, "over") }()
-		_, submitErr := b.Submit(b.Ctx, f.child, harness.TurnRequest("t1", "t1"))
-		switch closeErr := harness.Receive(b, "the close", closed); closeErr {
-		case nil:
-			harness.WantError(t, "the turn", submitErr, session.ErrClosed)
-			f.settled()
+		b.StateOf(f.child)
+		_, err := other.State(b.Ctx, f.child)
+		harness.WantError(t, "the other's state", err, nil)
+		var closeErr, submitErr error
+		closes := func() { closeErr = other.CloseSession(b.Ctx, f.child, "over") }
+		submits := func() { _, submitErr = b.Submit(b.Ctx, f.child, harness.TurnRequest("t1", "t1")) }
+		closeWins := false
+		switch i % 3 {
+		case 0:
+			closes()
+			submits()
+			closeWins = true
+		case 1:
+			submits()
+			closes()
 		default:
-			harness.WantError(t, "the close", closeErr, session.ErrTurnRunning)
-			harness.WantError(t, "the turn", submitErr, nil)
-			harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
-			harness.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), session.ErrTurnRunning)
-			harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
-			harness.Equal(t, "is the child's", f.ListedTask(f.child, "k").ID, "k")
+			var both sync.WaitGroup
+			both.Go(closes)
+			submits()
+			both.Wait()
+			closeWins = closeErr == nil
 		}
+		if closeWins {
+			harness.WantError(t, "the close", closeErr, nil)
+			harness.WantError(t, "the turn", submitErr, session.ErrClosed)
+			if k, _ := b.StateOf(f.child).Task("k"); k.To != f.parent {
+				t.Fatalf("the task as the close returned: went to %q, want %q", k.To, f.parent) // no worker would transfer it
+			}
+			f.settled()
+			continue
+		}
+		harness.WantError(t, "the close", closeErr, session.ErrTurnRunning)
+		harness.WantError(t, "the turn", submitErr, nil)
+		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
+		harness.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), session.ErrTurnRunning)
+		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
+		harness.Equal(t, "is the child's", f.ListedTask(f.child, "k").ID, "k")
 	}
 }
 
-// TestParentDoesNotTake closes a session whose parent refuses its task, also where a worker notices the refusal,
-// and where the parent is gone between the two commits of the transfer. The task ends as cancelled, in the session
-// or with the parent, and no transfer is pending.
+// TestParentCannotBeRead has a parent with a copy of the task whose history cannot be folded. A reader of the closed session
+// gets the error, and not a task that may be in both; once the parent has its dead letter, the task ends as cancelled.
+func TestParentCannotBeRead(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	f := newFamily(b, "a", session.TaskRequest{})
+	k := f.owes()
+	f.CommitUnchecked(f.parent, &events.TaskRegistered{Task: "k", Close: events.CloseTransfer, State: k.State, From: f.child, Created: k.CreatedAt})
+	harness.Equal(t, "places", f.places(), 1)
+	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(f.parent)+".junk", []byte("junk")), nil)
+	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
+	_, err := b.OtherHost().Tasks(b.Ctx, f.child)
+	harness.WantError(t, "tasks", err, events.ErrMalformed)
+	harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(b.Model.Answer))
+	b.AwaitDeadLetter(f.parent)
+	b.AwaitState(f.child, "its end", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
+	rest := f.ListedTask(f.child, "k")
+	harness.Equal(t, "state", rest.State, events.TaskCancelled)
+	harness.Equal(t, "went to", rest.To, "")
+}
+
+// TestParentDoesNotTake closes a session whose parent does not take its task, also where that is found by a worker, and
+// where the parent is gone between the two commits of the transfer. The task ends as cancelled, in the session or with the
+// parent, and nothing is owed.
 func TestParentDoesNotTake(t *testing.T) {
 	t.Parallel()
 	full := func(f *family) {
@@ -223,7 +272,7 @@ func TestParentDoesNotTake(t *testing.T) {
 					} else {
 						harness.WantError(t, "close", b.CloseSession(b.Ctx, f.child, "over"), nil)
 					}
-					s := b.AwaitState(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Owing() })
+					s := b.AwaitState(f.child, "its end", func(s *projector.State) bool { return s.Status == projector.StatusClosed && !s.Tasks[0].Unfinished() })
 					k := s.Tasks[0]
 					if copied && name == "closed" {
 						harness.Equal(t, "went to", k.To, f.parent)
@@ -253,7 +302,7 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	if err := b.Leave(b.Ctx, f.child, k); !errors.Is(err, session.ErrOpening) {
 		t.Errorf("got %v, want %v", err, session.ErrOpening)
 	}
-	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].Moving(), true)
+	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)
 }
 
 // TestRunningTaskLeaves has the closing host die after its commit, while a node runs the task and has its wake.

@@ -197,7 +197,7 @@ func TestCodeHandlesRefused(t *testing.T) {
 	b := harness.StartIdle(t, harness.Program("for h in [start(broken), start(once), start(outer), start(add, a=1)]: print(attempt(wait, h))"),
 		harness.Program("h = start(broken)\nwait(h)\nprint(\"never\")"), harness.Program("print(attempt(start, add, b=2), attempt(start, \"nobody\"))"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	harness.OuterTool(b.Tools, plugin.Inner{Tool: "add", Args: []byte(`{"a":1}`)})
+	harness.OuterTool(b.Tools, plugin.NestedCall{Tool: "add", Args: []byte(`{"a":1}`)})
 	b.StartNode(append(workers.Builtins()[1:], plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {

@@ -1,8 +1,10 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,21 +31,41 @@ func TestProviderTextIsBounded(t *testing.T) {
 	fails := other{"fails", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 		return huge, &llm.Error{Kind: llm.KindServer, Code: strings.Repeat("c", 3<<20), Message: "down"}
 	}}
-	large := other{"large", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
-		part := events.Part{Kind: events.PartReasoning, Text: "so", Meta: []byte(`"` + strings.Repeat("x", 50<<10) + `"`)}
-		return llm.Response{Model: "m1", Stop: events.StopEnd, Parts: []events.Part{part, part, part, harness.Text("hi")}, Usage: events.Usage{Output: 7}}, nil
-	}}
+	many := func(id string, n int, part events.Part) other {
+		return other{id, func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+			return llm.Response{Model: "m1", Stop: events.StopEnd, Parts: append(slices.Repeat([]events.Part{part}, n), harness.Text("hi")), Usage: events.Usage{Output: 7}}, nil
+		}}
+	}
+	long := strings.Repeat("x", 50<<10)
+	large := []other{
+		many("meta", 6, events.Part{Kind: events.PartReasoning, Text: "so", Meta: []byte(`"` + long + `"`)}),
+		many("parts", 30_000, harness.Text("x")),
+		many("bodies", 4000, harness.Text(strings.Repeat("x", 500))),
+		many("ids", 6, events.Part{Kind: events.PartToolCall, Call: events.CallID(long), Tool: "t", Args: []byte("{}")}),
+		many("names", 6, events.Part{Kind: events.PartToolCall, Call: "c", Tool: long, Args: []byte("{}")}),
+		many("calls", 2000, events.Part{Kind: events.PartToolCall, Call: "c", Tool: "t", Args: []byte("{}")}),
+		many("kind", 1, events.Part{Kind: "unheard-of", Text: "x"}),
+	}
+	ends := map[string]events.TurnEnd{"says": events.EndFinished, "fails": events.EndProviderError}
+	codes := map[string]string{"calls": "too_many_calls", "kind": "reply_invalid"}
+	for _, p := range large {
+		ends[p.id], codes[p.id] = events.EndProviderError, cmp.Or(codes[p.id], "reply_too_large")
+	}
 	b := harness.StartIdle(t)
-	serves(b, bustest.Open(t, b.Server), says, fails, large)
-	for provider, end := range map[string]events.TurnEnd{"says": events.EndFinished, "fails": events.EndProviderError, "large": events.EndProviderError} {
+	serves(b, bustest.Open(t, b.Server), append(large, says, fails)...)
+	for provider, end := range ends {
 		t.Run(provider, func(t *testing.T) { //nolint:paralleltest // one node
 			id := b.Open(session.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
 			b.StartTurn(id, "t1", harness.Text("hi"))
-			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, end)
+			record := b.AwaitTurn(id, "t1")
+			harness.Equal(t, "end", record.End, end)
+			if codes[provider] != "" {
+				harness.Equal(t, "code", record.Issue.Code, codes[provider])
+			}
 			s := b.StateOf(id)
 			harness.Equal(t, "rows of the ledger", len(s.Ledger), 1)
 			for _, row := range s.Ledger {
-				if provider == "large" && row.Usage.Output < 7 {
+				if codes[provider] != "" && row.Usage.Output < 7 {
 					t.Errorf("got a usage of %+v, want what the refused reply cost", row.Usage)
 				}
 				if len(row.Model) > events.MaxIDBytes {

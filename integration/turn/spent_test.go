@@ -4,12 +4,15 @@ import (
 	"context"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
+	"github.com/lash-go/lash/workers/telemetry"
 )
 
 // breaksOff is an attempt that fails in the middle, with a usage.
@@ -49,4 +52,57 @@ func TestFailedTriesCount(t *testing.T) {
 	harness.WantError(t, "complete", err, nil)
 	harness.Equal(t, "usage of a completion", got.Usage, events.Usage{Input: 17, Output: 7})
 	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 17, 7), harness.LedgerRow("turn", "small", 130, 12)})
+}
+
+// TestFailedTriesAreMeasured has model calls succeed after a failed try, and fail for good, in turns and outside of them:
+// the metrics have what every try used.
+func TestFailedTriesAreMeasured(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(b *harness.System, h *session.Host, id events.SessionID){
+		"turn": func(b *harness.System, _ *session.Host, id events.SessionID) {
+			b.StartTurn(id, "t1", harness.Text("hi"))
+			b.AwaitTurn(id, "t1")
+		},
+		"completion": func(b *harness.System, h *session.Host, id events.SessionID) {
+			_, _ = h.Complete(b.Ctx, id, harness.CompletionOf("a title?"), "title")
+		},
+	}
+	refused := harness.Step(func(context.Context, llm.Request) (scripted.Answer, error) {
+		return scripted.Answer{Response: llm.Response{Usage: events.Usage{Input: 1000}}, Err: &llm.Error{Kind: llm.KindRequest, Message: "no"}}, nil
+	})
+	for where, ask := range ways {
+		for name, c := range map[string]struct {
+			last harness.Step
+			want float64
+		}{"succeeds": {harness.Reply(harness.Text("hi")), 110}, "fails": {refused, 1100}} {
+			t.Run(where+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				b := harness.StartIdle(t, breaksOff(100, 3), c.last)
+				reg := prometheus.NewRegistry()
+				m, err := telemetry.NewMetrics(reg)
+				harness.WantError(t, "metrics", err, nil)
+				b.TraceTo = m.Trace
+				n, _ := b.StartNodeOn(b.Bus)
+				ask(b, n.Host(), b.Open(session.CreateRequest{Config: events.Config{Model: "small"}}))
+				harness.Equal(t, "input tokens", inputTokens(t, reg), c.want)
+			})
+		}
+	}
+}
+
+// inputTokens are those that were counted.
+func inputTokens(t *testing.T, reg *prometheus.Registry) (sum float64) {
+	t.Helper()
+	families, err := reg.Gather()
+	harness.WantError(t, "gather", err, nil)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if f.GetName() == "lash_tokens_total" && l.GetValue() == "input" {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
 }

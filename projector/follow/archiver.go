@@ -15,20 +15,20 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// ArchiverConfig of an archiver.
+// ArchiverConfig configures an [Archiver].
 type ArchiverConfig struct {
-	After  time.Duration // how long a session must have had no work to go cold
-	Retain time.Duration // how long one that does not say is kept after its last event; 0 is for ever
-	Least  time.Duration // how long one is kept at least, whatever it says
-	// Parked reports whether the running turn waits for somebody outside, and for
-	// nothing else, so that no worker has it. Without it, none is.
+	After  time.Duration // time without work after which a session goes cold; negative keeps sessions hot
+	Retain time.Duration // retention of a session without its own setting; 0 keeps it forever
+	Least  time.Duration // minimum retention of every session
+	// Parked reports whether the running turn waits for a result from outside only, so that no worker has it. Nil
+	// means never.
 	Parked func(*projector.State) bool
 	Logger *zap.Logger // nil is silent
 }
 
-// Archiver makes sessions cold that had no work for a while, and erases those
-// past their time. Any number may run at once, anywhere, and die at any line:
-// see [bus.Bus.Archive] and [Erase].
+// Archiver makes sessions cold after a time without work, and erases sessions whose retention has ended. Any number
+// of archivers may run concurrently on any nodes, and any of them may die at any time: see [bus.Bus.Archive] and
+// [Erase].
 type Archiver struct {
 	b   *bus.Bus
 	cfg ArchiverConfig
@@ -43,10 +43,9 @@ func NewArchiver(b *bus.Bus, cfg ArchiverConfig) *Archiver {
 	return &Archiver{b: b, cfg: cfg, log: cfg.Logger.Named("archiver")}
 }
 
-// Run looks at every hot session now and then, and less often at the directory
-// and at blobs, until ctx ends. Where After is negative, sessions stay hot.
+// Run checks every hot session periodically, and less often the directory and the blobs, until ctx ends.
 func (a *Archiver) Run(ctx context.Context) {
-	every, blobs := min(max(a.cfg.After/8, time.Second), time.Minute), NewBlobs(a.b)
+	every, blobs := min(max(a.cfg.After/8, time.Second), time.Minute), NewBlobSweeper(a.b)
 	if a.cfg.After < 0 {
 		every = time.Minute
 	}
@@ -71,10 +70,11 @@ func (a *Archiver) Run(ctx context.Context) {
 	}
 }
 
-// archivesAtOnce is how many sessions one archiver makes cold at once: most of the time of each goes into waiting for servers.
+// archivesAtOnce is the number of sessions that one archiver makes cold concurrently. Most of their time is waiting
+// for servers.
 const archivesAtOnce = 4
 
-// archiveDue makes those cold that are due, in an order of its own, so that several archivers share the work.
+// archiveDue archives the due sessions in random order, so that several archivers share the work.
 func (a *Archiver) archiveDue(ctx context.Context) error {
 	var due []events.SessionID
 	for hot, err := range a.b.Hot(ctx) {
@@ -98,25 +98,25 @@ func (a *Archiver) archiveDue(ctx context.Context) error {
 		})
 	}
 	wait.Wait()
-	return a.b.Forsaken(ctx)
+	return a.b.SweepOrphans(ctx)
 }
 
-// due reports whether it is time to look. A sealed stream is of an archiver that died.
+// due reports whether a session must be checked. A sealed stream belongs to an archiver that died.
 func (a *Archiver) due(hot bus.HotSession) bool {
-	return hot.Sealed || time.Since(hot.Moved) >= a.cfg.After
+	return hot.Sealed || time.Since(hot.ChangedAt) >= a.cfg.After
 }
 
-// snapshotCold is how many commits a cold session has at most that is folded
-// from its archive; a longer one keeps its snapshot, so that opening it costs the same.
+// snapshotCold is the number of commits up to which a cold session is folded from its archive. A longer one keeps its
+// snapshot, so that opening it costs the same.
 const snapshotCold = 512
 
-// Archive makes a session cold. It is false where the session has work.
+// Archive makes a session cold. It returns false if the session has work.
 func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool, error) {
 	s, err := Open(ctx, a.b, session)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return false, nil // a creator died before its first commit, or has not made it yet
-	case err != nil || !a.restful(s):
+		return false, nil // a creator died before its first commit, or is about to make it
+	case err != nil || !a.inactive(s):
 		return false, err
 	}
 	if s.Seq > snapshotCold {
@@ -129,20 +129,20 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 		return false, nil // it has work again
 	}
 	if err == nil {
-		err = Sync(ctx, a.b.Log(), a.b, s) // it may have moved just before it was sealed
+		err = Sync(ctx, a.b.Log(), a.b, s) // commits just before the seal
 	}
 	if err != nil {
 		return false, err
 	}
-	if err := putRow(ctx, a.b, s, PlaceCold); err != nil { // before the stream goes, so that whoever finds that repeats it
+	if err := putRow(ctx, a.b, s, PlaceCold); err != nil { // before the stream is deleted: a crash in between leads to a repetition
 		return false, err
 	}
 	return true, a.b.Discard(ctx, session)
 }
 
-// restful reports whether nothing runs, or is about to run, and nothing waits
-// but for somebody outside: whose answer wakes the session, on any node.
-func (a *Archiver) restful(s *projector.State) bool {
+// inactive reports whether nothing runs or is about to run, and all waits are for results from outside. Such a result
+// wakes the session on any node.
+func (a *Archiver) inactive(s *projector.State) bool {
 	if s.Status == projector.StatusOpening || len(s.Queue) > 0 || len(s.Untold) > 0 {
 		return false
 	}
@@ -151,13 +151,13 @@ func (a *Archiver) restful(s *projector.State) bool {
 	}
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		outside := t.Runner == "" && t.Worker == "" && t.Child == "" && !t.Moving() && s.Status == projector.StatusClosed // whose program's next word brings the session back
-		if t.Owing() && !outside {
+		outside := t.Runner == "" && t.Worker == "" && t.Child == "" && !t.LeavePending() && s.Status == projector.StatusClosed // the next report of its program makes the session hot again
+		if t.Unfinished() && !outside {
 			return false
 		}
 	}
 	for i := range s.Monitors {
-		if s.Monitors[i].Armed && s.Status != projector.StatusClosed { // nothing starts it in a closed one
+		if s.Monitors[i].Armed && s.Status != projector.StatusClosed { // a closed session starts no monitors
 			return false
 		}
 	}

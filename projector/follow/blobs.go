@@ -12,28 +12,27 @@ import (
 )
 
 const (
-	// sweepBlobsEvery is how often blobs are looked for that nobody refers to. Every history is read for it.
+	// sweepBlobsEvery is the interval of searches for unreferenced blobs. A search reads every history.
 	sweepBlobsEvery = 12 * time.Hour
-	// blobGrace is how long nobody must refer to a blob before it is removed:
-	// more than it takes from when it is stored to when something refers to it.
+	// blobGrace is the time for which a blob must be unreferenced before it is removed. It is longer than the time
+	// between storing a blob and the commit that refers to it.
 	blobGrace = 12 * time.Hour
 )
 
-// Blobs removes blobs that nobody refers to: of erased sessions, of snapshots
-// that were replaced, of commits that never landed. A blob is referred to
-// wherever its digest stands. It goes where that was nowhere at two looks with
-// [blobGrace] between them; a look that fails removes nothing. One Blobs is for one goroutine.
-type Blobs struct {
+// BlobSweeper removes unreferenced blobs: of erased sessions, of replaced snapshots, of commits that failed. Every
+// occurrence of a blob's digest is a reference. A blob is removed after two sweeps without a reference, at least
+// [blobGrace] apart. A failed sweep removes nothing. One BlobSweeper is for one goroutine.
+type BlobSweeper struct {
 	b        *bus.Bus
-	suspects map[bus.StoredBlob]time.Time // since when nobody was seen to refer to them
+	suspects map[bus.StoredBlob]time.Time // time of the first sweep without a reference
 }
 
-// NewBlobs has not looked yet.
-func NewBlobs(b *bus.Bus) *Blobs { return &Blobs{b: b} }
+// NewBlobSweeper starts without suspects.
+func NewBlobSweeper(b *bus.Bus) *BlobSweeper { return &BlobSweeper{b: b} }
 
-// Sweep looks once and reports how many it removed.
-func (s *Blobs) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
-	if err := s.leftRows(ctx); err != nil {
+// Sweep searches once and returns the number of removed blobs.
+func (s *BlobSweeper) Sweep(ctx context.Context, now time.Time) (removed int, err error) {
+	if err := s.removeStaleRows(ctx); err != nil {
 		return 0, err
 	}
 	stored, err := s.b.Blobs(ctx)
@@ -44,7 +43,7 @@ func (s *Blobs) Sweep(ctx context.Context, now time.Time) (removed int, err erro
 	for _, blob := range stored {
 		unseen[blob.Digest] = true
 	}
-	if err := s.strike(ctx, unseen); err != nil {
+	if err := s.markAll(ctx, unseen); err != nil {
 		return 0, err
 	}
 	suspects := make(map[bus.StoredBlob]time.Time)
@@ -72,47 +71,47 @@ func (s *Blobs) Sweep(ctx context.Context, now time.Time) (removed int, err erro
 	return removed, nil
 }
 
-// strike takes out of unseen what something refers to.
-func (s *Blobs) strike(ctx context.Context, unseen map[string]bool) error {
+// markAll removes referenced blobs from unseen.
+func (s *BlobSweeper) markAll(ctx context.Context, unseen map[string]bool) error {
 	for _, rows := range []bus.Rows{s.b.Snapshots(), s.b.Catalogs()} {
 		for value, err := range rows.All(ctx) {
 			if err != nil {
 				return err
 			}
-			strike(value, unseen)
-			if err := s.strikeHead(ctx, value, unseen); err != nil {
+			markReferenced(value, unseen)
+			if err := s.markHead(ctx, value, unseen); err != nil {
 				return err
 			}
 		}
 	}
 	bases := make(map[events.BlobRef]bool)
-	for data, err := range s.b.Mentions(ctx) {
+	for data, err := range s.b.BlobMentions(ctx) {
 		if err != nil {
 			return err
 		}
-		strike(data, unseen)
+		markReferenced(data, unseen)
 		if ref := baseIn(data); !ref.IsZero() {
 			bases[ref] = true
 		}
 	}
-	return s.strikeBases(ctx, bases, unseen)
+	return s.markBases(ctx, bases, unseen)
 }
 
-// baseIn is the base that a commit names, as it is stored; the zero reference where it names none.
+// baseIn is the base that an encoded commit names. Without one it is zero.
 func baseIn(data []byte) events.BlobRef {
 	if !bytes.Contains(data, []byte(events.KindSessionOpened)) {
 		return events.BlobRef{}
 	}
 	c, err := events.Decode(data)
 	if err != nil {
-		return events.BlobRef{} // what cannot be read keeps nothing but what it names itself
+		return events.BlobRef{} // an unreadable commit keeps only the blobs that it names itself
 	}
 	return projector.BaseOf(c)
 }
 
-// strikeBases is for what bases refer to: their pieces, and the bodies of their nodes and frames. A piece that
-// several have is read once.
-func (s *Blobs) strikeBases(ctx context.Context, bases map[events.BlobRef]bool, unseen map[string]bool) error {
+// markBases marks the references in bases: their pieces, and the bodies of their nodes and frames. A shared piece is
+// read once.
+func (s *BlobSweeper) markBases(ctx context.Context, bases map[events.BlobRef]bool, unseen map[string]bool) error {
 	seen := make(map[events.BlobRef]bool)
 	read := func(ref events.BlobRef) ([]byte, error) {
 		if seen[ref] {
@@ -120,14 +119,14 @@ func (s *Blobs) strikeBases(ctx context.Context, bases map[events.BlobRef]bool, 
 		}
 		seen[ref] = true
 		body, err := s.b.Blob(ctx, ref)
-		if lost(err) {
-			return nil, nil // the session that names it cannot be read
+		if unreadable(err) {
+			return nil, nil // the session of this base is unreadable
 		}
 		return body, err
 	}
 	for ref := range bases {
 		err := projector.WalkBase(ref, read, func(p projector.Piece) error {
-			strike(p.Body, unseen)
+			markReferenced(p.Body, unseen)
 			return nil
 		})
 		if err != nil && !errors.Is(err, events.ErrMalformed) && !errors.Is(err, events.ErrInvalid) {
@@ -137,44 +136,44 @@ func (s *Blobs) strikeBases(ctx context.Context, bases map[events.BlobRef]bool, 
 	return nil
 }
 
-// lost reports whether a blob is gone, or damaged.
-func lost(err error) bool {
+// unreadable reports whether a blob is lost or damaged.
+func unreadable(err error) bool {
 	return errors.Is(err, bus.ErrNotFound) || errors.Is(err, events.ErrMalformed)
 }
 
-// strikeHead is for a snapshot: its head, which may be a blob, refers to pages and segments, and the pages to more segments.
-func (s *Blobs) strikeHead(ctx context.Context, value []byte, unseen map[string]bool) error {
-	var r row
+// markHead marks the references of a snapshot: its head, which may be a blob, its pages, and their segments.
+func (s *BlobSweeper) markHead(ctx context.Context, value []byte, unseen map[string]bool) error {
+	var r snapshotRow
 	if events.DecodePayload(value, &r) != nil {
 		return nil
 	}
 	head := r.Head
 	if !r.Blob.IsZero() {
 		var err error
-		if head, err = s.b.Blob(ctx, r.Blob); err != nil && !lost(err) {
+		if head, err = s.b.Blob(ctx, r.Blob); err != nil && !unreadable(err) {
 			return err
 		}
 	}
-	strike(head, unseen)
+	markReferenced(head, unseen)
 	pages, err := projector.SnapshotPages(head)
 	if err != nil {
-		return nil //nolint:nilerr // a snapshot that cannot be read is made anew from the log
+		return nil //nolint:nilerr // an unreadable snapshot is replaced from the log
 	}
 	for _, ref := range pages {
 		page, err := s.b.Blob(ctx, ref)
-		if err != nil && !lost(err) {
+		if err != nil && !unreadable(err) {
 			return err
 		}
-		strike(page, unseen)
+		markReferenced(page, unseen)
 	}
 	return nil
 }
 
-// digestLen is the length of a digest: SHA-256 in hexadecimal digits.
+// digestLen is the length of a digest: a SHA-256 in hex digits.
 const digestLen = 64
 
-// strike takes every digest in data out of unseen. Digits may stand before and behind one.
-func strike(data []byte, unseen map[string]bool) {
+// markReferenced removes every digest in data from unseen. Other hex digits may surround a digest.
+func markReferenced(data []byte, unseen map[string]bool) {
 	digits := 0
 	for i, c := range data {
 		if c >= '0' && c <= '9' || c >= 'a' && c <= 'f' {
@@ -187,8 +186,8 @@ func strike(data []byte, unseen map[string]bool) {
 	}
 }
 
-// leftRows removes rows that a projector wrote which had slept since before its session was erased.
-func (s *Blobs) leftRows(ctx context.Context) error {
+// removeStaleRows removes rows that a paused projector wrote after the erasure of their session.
+func (s *BlobSweeper) removeStaleRows(ctx context.Context) error {
 	erased := make(map[events.SessionID]bool)
 	for id, err := range s.b.Erased(ctx) {
 		if err != nil {

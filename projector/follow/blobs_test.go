@@ -35,15 +35,15 @@ func refer(t *testing.T, b *bus.Bus, id events.SessionID, n int, ref events.Blob
 	}
 }
 
-func sweep(t *testing.T, s *follow.Blobs, at time.Duration, want int) {
+func sweep(t *testing.T, s *follow.BlobSweeper, at time.Duration, want int) {
 	t.Helper()
 	if got, err := s.Sweep(t.Context(), time.Unix(0, 0).Add(at)); err != nil || got != want {
 		t.Errorf("sweep after %v: got %d removed, %v, want %d", at, got, err, want)
 	}
 }
 
-// TestSweepBlobs removes what nobody has referred to for the grace: a blob whose
-// commit was lost, one of an erased session that no other shares. Both sessions stay readable.
+// TestSweepBlobs removes blobs without references for the grace: one whose commit failed, and one of an erased
+// session that no other session shares. Both sessions stay readable.
 func TestSweepBlobs(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -59,7 +59,7 @@ func TestSweepBlobs(t *testing.T) {
 	if _, err := b.Snapshots().Put(t.Context(), "fork", []byte("[blob] "+text.Digest+" 4"), 0); err != nil {
 		t.Fatal(err)
 	}
-	s := follow.NewBlobs(b)
+	s := follow.NewBlobSweeper(b)
 	sweep(t, s, 0, 0) // lost and soon are suspects
 	refer(t, b, "fork", 2, soon)
 	if _, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased")); err != nil {
@@ -85,11 +85,11 @@ func TestSweepBlobs(t *testing.T) {
 	same(t, b, "cold")
 }
 
-// TestSweepKeepsSnapshots keeps segments of snapshots, also where the head is a blob, and removes rows that came late.
+// TestSweepKeepsSnapshots keeps segments of snapshots, also if the head is a blob, and removes stale rows.
 func TestSweepKeepsSnapshots(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	grow(t, b, "s", 0, 230, 10) // so many that there is a page
+	grow(t, b, "s", 0, 230, 10) // enough for a page
 	mustProject(t, b, "s")
 	state, err := follow.Open(t.Context(), b, "s")
 	if err != nil {
@@ -115,7 +115,7 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 	if _, err := b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0); err != nil {
 		t.Fatal(err)
 	}
-	s := follow.NewBlobs(b)
+	s := follow.NewBlobSweeper(b)
 	sweep(t, s, 0, 0)
 	sweep(t, s, 24*time.Hour, 0)
 	if late, err := b.Snapshots().Get(t.Context(), "gone"); err != nil || late.Revision != 0 {

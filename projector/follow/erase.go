@@ -11,24 +11,24 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Erased is an erased session's part of its row.
+// Erased is the part of a row about the erasure of its session.
 type Erased struct {
 	At     events.Millis `json:"at"`
 	By     string        `json:"by"`
 	Reason string        `json:"reason"`
 }
 
-// buried reports whether a row is a tombstone, which no projector replaces.
-func (d *Directory) buried() bool {
+// isTombstone reports whether the row is a tombstone, which no projector replaces.
+func (d *Directory) isTombstone() bool {
 	return d.Status == projector.StatusErasing || d.Status == projector.StatusErased
 }
 
-// Erase removes everything of a session but its tombstone: the entry among the
-// archives, which keeps its id taken, and the row of the directory. Where end is
-// not nil, the history must end at that sequence. An archiver finishes what an
-// error interrupts after the row was written. The row is written first where end
-// is nil, and else once the history ends for good. Erasing again returns the
-// first tombstone. Errors: [events.ErrNoSession], [events.ConflictError].
+// Erase removes everything of a session except its tombstone: the archive entry, which keeps its id in use, and the
+// directory row. If end is not nil, the history must end at that sequence. Erasing again returns the first tombstone.
+// Errors: [events.ErrNoSession], [events.ConflictError].
+//
+// The row is marked first if end is nil, otherwise after the history is sealed. After an error later than the mark,
+// an archiver finishes the erasure.
 func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone) (bus.Tombstone, error) {
 	last, err := b.Log().Last(ctx, session)
 	gone := errors.As(err, new(*events.ErasedError))
@@ -41,7 +41,7 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 			return t, err
 		}
 	}
-	if t, err = b.Bury(ctx, session, end, t); err != nil {
+	if t, err = b.PutTombstone(ctx, session, end, t); err != nil {
 		return t, err
 	}
 	if err = mark(ctx, b, session, projector.StatusErasing, t); err == nil {
@@ -53,7 +53,7 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 	return t, err
 }
 
-// mark writes a tombstone into the directory. The first one's stays.
+// mark writes a tombstone into the directory. An existing tombstone of status erased stays.
 func mark(ctx context.Context, b *bus.Bus, session events.SessionID, status projector.Status, t bus.Tombstone) error {
 	value, err := json.Marshal(Directory{
 		Version: RowVersion, Session: session, Seq: t.Last, Status: status, UpdatedAt: t.At, Erased: &Erased{At: t.At, By: t.By, Reason: t.Reason},

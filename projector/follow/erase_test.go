@@ -32,8 +32,8 @@ func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Dir
 	return row
 }
 
-// buried wants the row to be a tombstone and the rest to be gone.
-func buried(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
+// erased checks that the row is a tombstone and that everything else is gone.
+func erased(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
 	t.Helper()
 	row := directoryRow(t, b, id)
 	if row.Status != projector.StatusErased || row.Seq != seq || row.Labels != nil || row.Erased == nil ||
@@ -50,7 +50,7 @@ func buried(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
 	}
 }
 
-// TestEraseRows keeps the tombstone where a projector is late.
+// TestEraseRows: a late projector does not replace the tombstone.
 func TestEraseRows(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -64,18 +64,18 @@ func TestEraseRows(t *testing.T) {
 	if err != nil || got.Last != 40 {
 		t.Fatalf("erase: got %+v, %v, want the end at 40", got, err)
 	}
-	buried(t, b, "s", 40)
+	erased(t, b, "s", 40)
 	if err := late.Project(t.Context(), "s"); !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("late projector: got %v, want an erased error", err)
 	}
 	if done, err := follow.NewArchiver(b, follow.ArchiverConfig{}).Archive(t.Context(), "s"); done || err != nil {
 		t.Errorf("archive: got %t, %v, want nothing to do", done, err)
 	}
-	buried(t, b, "s", 40)
+	erased(t, b, "s", 40)
 }
 
-// TestEraseFinished kills whoever erases at each request; an archiver's next
-// look at the directory finishes what was begun, and leaves alone what was not.
+// TestEraseFinished kills the eraser at each request. The next archiver finishes erasures that started, and leaves
+// other sessions unchanged.
 func TestEraseFinished(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -100,8 +100,8 @@ func TestEraseFinished(t *testing.T) {
 					return directoryRow(t, b, id).Status != "open"
 				}
 				if retain() {
-					retain() // a late request may have come after the first had read the row
-					buried(t, b, id, 3)
+					retain() // a late request may follow the first read of the row
+					erased(t, b, id, 3)
 					gone++
 				} else {
 					same(t, b, id)
@@ -118,7 +118,7 @@ func TestEraseFinished(t *testing.T) {
 	}
 }
 
-// kept appends a session that says how long it is kept, whose last event is at a time.
+// kept appends a session with its own retention whose last event is at a time.
 func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last events.Millis) {
 	t.Helper()
 	c := commit(id, 1, 1)
@@ -130,11 +130,11 @@ func kept(t *testing.T, b *bus.Bus, id events.SessionID, retain int64, last even
 	mustProject(t, b, id)
 }
 
-// TestRetain erases what is past its own time or the node's, hot or cold, and nothing else.
+// TestRetain erases exactly the sessions whose own or default retention has ended, hot or cold.
 func TestRetain(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	now := time.Now().Add(time.Hour) // the servers stored all of it an hour before
+	now := time.Now().Add(time.Hour) // the servers stored everything one hour earlier
 	at := events.MillisOf(now)
 	for id, s := range map[events.SessionID]struct {
 		retain int64
@@ -153,7 +153,7 @@ func TestRetain(t *testing.T) {
 			t.Fatalf("archive %s: got %t, %v", id, done, err)
 		}
 	}
-	woken := commit("woken", 2, 1) // and no projector has seen it
+	woken := commit("woken", 2, 1) // no projector has processed it
 	woken.At = at - 1000
 	works := commit("works", 2, 0)
 	works.At, works.Events = at-5000, []events.Event{events.Of("t1", &events.TurnRequested{})}
@@ -196,8 +196,8 @@ func TestRetain(t *testing.T) {
 	}
 }
 
-// TestErasingRow keeps the row of one who died before the tombstone was put,
-// whatever a projector or an archiver writes, and finishes for them.
+// TestErasingRow: the row of an eraser that died before the tombstone stays, whatever a projector or an archiver
+// writes, and the erasure is finished.
 func TestErasingRow(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -224,6 +224,6 @@ func TestErasingRow(t *testing.T) {
 	if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
 		t.Fatal(err)
 	}
-	buried(t, b, "projected", 3)
-	buried(t, b, "archived", 3)
+	erased(t, b, "projected", 3)
+	erased(t, b, "archived", 3)
 }

@@ -64,7 +64,7 @@ func TestOpenCosts(t *testing.T) {
 	same(t, b, "s")
 }
 
-// TestSave keeps the newer of two snapshots, whoever comes last.
+// TestSave keeps the newer of two snapshots, in any order of saves.
 func TestSave(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -93,7 +93,7 @@ type snapshotRow struct {
 	Blob   events.BlobRef `msgpack:"b,omitempty"`
 }
 
-// TestUnusableSnapshots folds from the log, and the next projector makes the row good again.
+// TestUnusableSnapshots folds from the log, and the next projector replaces the row.
 func TestUnusableSnapshots(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -191,7 +191,7 @@ func TestMissingSegment(t *testing.T) {
 	same(t, b, "s")
 }
 
-// TestLargeHead keeps a head that does not fit a row in a blob.
+// TestLargeHead stores a head that does not fit a row as a blob.
 func TestLargeHead(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

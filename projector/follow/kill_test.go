@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// TestKilledAnywhere kills a projector at each of its requests, before it and
-// after it; another one finishes and everything is as if nothing had been.
+// TestKilledAnywhere kills a projector before and after each of its requests. Another projector finishes with the
+// same result.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})

@@ -27,8 +27,8 @@ func node(commit, i int) events.NewNode {
 	}}
 }
 
-// commit is the n-th of a history, from 1: the first opens the session and
-// brings a tool, each has so many events of one node.
+// commit is the n-th commit of a history, from 1. The first opens the session and adds a tool. Each has the given
+// number of events of one node.
 func commit(session events.SessionID, n, size int) *events.Commit {
 	c := &events.Commit{
 		ID: events.CommitID(fmt.Sprintf("%s-%d", session, n)), Session: session, At: events.Millis(1000 + n),
@@ -55,7 +55,7 @@ func grow(t *testing.T, b *bus.Bus, session events.SessionID, from, n, size int)
 	}
 }
 
-// refold is the state from the log alone.
+// refold is the state from the log only.
 func refold(t *testing.T, b *bus.Bus, session events.SessionID) *projector.State {
 	t.Helper()
 	s := projector.New(session)
@@ -78,7 +78,7 @@ func encoded(t *testing.T, s *projector.State) []byte {
 	return head
 }
 
-// same wants what is opened to equal the fold of the log, byte for byte.
+// same compares the opened state with the fold of the log, byte for byte.
 func same(t *testing.T, b *bus.Bus, session events.SessionID) {
 	t.Helper()
 	s, err := follow.Whole(t.Context(), b, session)
@@ -94,7 +94,7 @@ func same(t *testing.T, b *bus.Bus, session events.SessionID) {
 	}
 }
 
-// rows wants the directory's and the catalogues' rows to be those of the log's fold.
+// rows compares the rows of the directory and the catalogues with the fold of the log.
 func rows(t *testing.T, b *bus.Bus, session events.SessionID) {
 	t.Helper()
 	want := refold(t, b, session)

@@ -45,7 +45,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// TestUnchangedRows writes nothing where nothing moved, with and without a state at hand.
+// TestUnchangedRows writes nothing without a change, with and without a cached state.
 func TestUnchangedRows(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -72,7 +72,7 @@ func TestUnchangedRows(t *testing.T) {
 			t.Errorf("revisions: got %v, want %v", got, before)
 		}
 	}
-	grow(t, b, "s", 40, 42, 1) // a short tail: the directory moves, the others do not
+	grow(t, b, "s", 40, 42, 1) // a short tail: the directory changes, the others do not
 	mustProject(t, b, "s")
 	if got := revisions(); got[0] == before[0] || got[1] != before[1] || got[2] != before[2] {
 		t.Errorf("revisions after a short tail: got %v, before %v", got, before)
@@ -80,7 +80,7 @@ func TestUnchangedRows(t *testing.T) {
 	rows(t, b, "s")
 }
 
-// watch reports every sequence that a table's row takes, until it is n.
+// watch reports every sequence of a table's row, until it is n.
 func watch(t *testing.T, b *bus.Bus, bucket string, seqOf func([]byte) events.Seq, n events.Seq) (wait func()) {
 	t.Helper()
 	js, err := jetstream.New(b.Conn())
@@ -97,11 +97,11 @@ func watch(t *testing.T, b *bus.Bus, bucket string, seqOf func([]byte) events.Se
 	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		defer w.Stop() //nolint:errcheck // its end is the test's
+		defer w.Stop() //nolint:errcheck // the test ends with it
 		last := events.Seq(0)
 		for entry := range w.Updates() {
 			if entry == nil {
-				continue // all that was there is told
+				continue // the end of the existing rows
 			}
 			seq := seqOf(entry.Value())
 			if seq < last {
@@ -127,7 +127,7 @@ func generationOfRow(value []byte) events.Seq {
 	return events.Seq(c.Generation)
 }
 
-// TestManyProjectors lets several project one moving session at once: no row ever goes back.
+// TestManyProjectors: several projectors of one moving session never write an older row.
 func TestManyProjectors(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -144,7 +144,7 @@ func TestManyProjectors(t *testing.T) {
 			for going := true; going; {
 				select {
 				case <-moved:
-					going = false // once more, for the end
+					going = false // one more run for the end
 				default:
 				}
 				if err := p.Project(t.Context(), "s"); err != nil {
@@ -165,7 +165,7 @@ func TestManyProjectors(t *testing.T) {
 	}
 }
 
-// TestRun follows marks until it is stopped.
+// TestRun handles marks until it is stopped.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
@@ -203,12 +203,12 @@ func TestRun(t *testing.T) {
 	same(t, b, "s")
 }
 
-// TestSweep finds the sessions whose marks were lost.
+// TestSweep finds sessions with lost marks.
 func TestSweep(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
-	grow(t, b, "s", 0, 3, 2) // nobody marks it
+	grow(t, b, "s", 0, 3, 2) // without a mark
 	ctx, cancel := context.WithCancel(t.Context())
 	arrived := watch(t, b, "lash-sessions", seqOfRow, 3)
 	catalogued := watch(t, b, "lash-catalog", generationOfRow, 1)

@@ -13,14 +13,13 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// retainEvery is how often the directory is read for sessions past their time.
-// It is read whole, so it is not read often.
+// retainEvery is the interval at which the whole directory is read for sessions whose retention has ended.
 const retainEvery = 10 * time.Minute
 
-// byRetention is who erases sessions past their time, as tombstones name it.
+// byRetention is the author of such an erasure in tombstones.
 const byRetention = "retention"
 
-// retainNow is Retain by the servers' clock: this node's may be years ahead, and what is erased is gone.
+// retainNow runs Retain with the servers' clock. This node's clock may be wrong, and an erasure is final.
 func (a *Archiver) retainNow(ctx context.Context) error {
 	now, err := a.b.Now(ctx)
 	if err != nil {
@@ -29,8 +28,8 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 	return a.Retain(ctx, now)
 }
 
-// Retain erases what is past its time now, finishes what others began to
-// erase, and writes rows of earlier versions anew. It reads every row of the directory, and of the sessions only those that are due or have such a row.
+// Retain erases sessions whose retention has ended, finishes interrupted erasures, and upgrades rows of earlier
+// versions. It reads every row of the directory, and only the sessions that need one of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 	var errs []error
 	for stored, err := range a.b.Directory().All(ctx) {
@@ -39,11 +38,11 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 		}
 		var row Directory
 		if json.Unmarshal(stored, &row) != nil {
-			continue // a projector writes it anew
+			continue // a projector replaces the damaged row
 		}
 		err := a.retain(ctx, row.Session, &row, now)
-		if err == nil && row.Version < RowVersion && !row.buried() {
-			err = known(renew(ctx, a.b, row.Session))
+		if err == nil && row.Version < RowVersion && !row.isTombstone() {
+			err = ignoreGone(upgradeRow(ctx, a.b, row.Session))
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -55,32 +54,32 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {
 	if row.Status == projector.StatusErasing && row.Erased != nil {
 		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
-		return known(err)
+		return ignoreGone(err)
 	}
-	if row.Status == projector.StatusErased || !a.past(row.UpdatedAt, row.Retain, now) {
+	if row.Status == projector.StatusErased || !a.expired(row.UpdatedAt, row.Retain, now) {
 		return nil
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, Reason: gone.Reason}) // of one that died before it marked the row
+		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, Reason: gone.Reason}) // an erasure that died before it marked the row
 		return err
 	}
-	if err != nil || !a.past(s.UpdatedAt, s.Config.RetainMillis, now) || !a.restful(s) {
-		return known(err)
+	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {
+		return ignoreGone(err)
 	}
-	stored, err := a.b.Stored(ctx, id) // the time in a commit is by its writer's clock
-	if err != nil || !a.past(events.MillisOf(stored), s.Config.RetainMillis, now) {
-		return known(err)
+	stored, err := a.b.StoredAt(ctx, id) // the time in a commit comes from its writer's clock
+	if err != nil || !a.expired(events.MillisOf(stored), s.Config.RetainMillis, now) {
+		return ignoreGone(err)
 	}
 	reason, err := a.reason(ctx, id, s.Config.RetainMillis)
 	if err != nil {
-		return known(err)
+		return ignoreGone(err)
 	}
 	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: byRetention, Reason: reason})
-	return known(err)
+	return ignoreGone(err)
 }
 
-// reason is how long a session was kept, and who wanted that: the tombstone is all that stays of it.
+// reason describes the retention and the author of its setting. The tombstone is all that stays of the session.
 func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (string, error) {
 	reason := fmt.Sprintf("kept for %s after its last event", a.retention(own))
 	if own == 0 {
@@ -112,15 +111,15 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, who.Kind, who.ID, at), nil
 }
 
-// known is nil for a session that is gone, or has moved and is not due any more.
-func known(err error) error {
+// ignoreGone returns nil for a session that is gone, or that moved and is no longer due.
+func ignoreGone(err error) error {
 	if errors.Is(err, events.ErrNoSession) || errors.As(err, new(*events.ConflictError)) {
 		return nil
 	}
 	return err
 }
 
-// retention is how long a session is kept; 0 is for ever.
+// retention is the time for which a session is kept; 0 means forever.
 func (a *Archiver) retention(own int64) time.Duration {
 	kept := time.Duration(min(max(own, 0), math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	if own == 0 {
@@ -132,7 +131,7 @@ func (a *Archiver) retention(own int64) time.Duration {
 	return kept
 }
 
-func (a *Archiver) past(updated events.Millis, own int64, now time.Time) bool {
+func (a *Archiver) expired(updated events.Millis, own int64, now time.Time) bool {
 	kept := a.retention(own)
 	return kept > 0 && now.Sub(updated.Time()) >= kept
 }

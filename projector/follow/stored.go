@@ -8,22 +8,21 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Snapshot is a session's snapshot as it is stored, unchecked.
+// Snapshot is a session's stored snapshot, unchecked.
 type Snapshot struct {
 	Seq    events.Seq
-	Digest string // recorded, of the head
+	Digest string // recorded digest of the head
 	Head   []byte // see [projector.Restore]
 }
 
-// Stored reads a session's newest snapshot without using it; nil when there
-// is none. It is for those who check the row against the history.
-// Errors: [events.ErrMalformed], and [bus.ErrNotFound] where the head's blob is gone.
+// Stored reads a session's newest snapshot, or nil, for checks against the history.
+// Errors: [events.ErrMalformed], and [bus.ErrNotFound] if the head's blob is lost.
 func Stored(ctx context.Context, b *bus.Bus, session events.SessionID) (*Snapshot, error) {
 	stored, err := b.Snapshots().Get(ctx, session)
 	if err != nil || stored.Revision == 0 {
 		return nil, err
 	}
-	var r row
+	var r snapshotRow
 	if err := events.DecodePayload(stored.Value, &r); err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", session, err)
 	}

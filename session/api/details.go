@@ -69,13 +69,13 @@ var withData = []detailed{
 		return &TurnFailedError{Turn: events.TurnID(d["turn"]), Issue: events.Issue{Kind: d["issue_kind"], Code: d["issue_code"], Message: d["issue_message"]}}
 	}},
 	{encode: encoder(func(e *ProviderError) details {
-		return details{"session": string(e.Session), "provider": e.Provider, "actual": e.Actual}
+		return details{"session": string(e.Session), "provider": e.Provider, "actual": e.Actual, "known": clip(e.Known)}
 	}), decode: func(b ErrorBody, _ error) error {
 		d := b.Details
 		if providerError(b.Code) == nil || d == nil {
 			return nil
 		}
-		return &ProviderError{Session: events.SessionID(d["session"]), Provider: d["provider"], Actual: d["actual"]}
+		return &ProviderError{Session: events.SessionID(d["session"]), Provider: d["provider"], Actual: d["actual"], Known: d["known"]}
 	}},
 	{encode: encoder(func(e *events.FieldError) details {
 		return details{"field": clip(e.Field), "reason": clip(e.Reason)}

@@ -81,7 +81,7 @@ var (
 	// ErrUnknownSource is a tool state that names a source nobody registered.
 	ErrUnknownSource = errors.New("no such tool source")
 	// ErrNotAsked is an answer to a question that nobody asked, or whose turn has ended.
-	ErrNotAsked = errors.New("nobody asked for this approval")
+	ErrNotAsked = errors.New("no call waits for this approval")
 	// ErrUnknownCall is a call that has not returned, or never was.
 	ErrUnknownCall = errors.New("no such call has returned")
 	// ErrResolved is a pending call that was resolved before.
@@ -192,16 +192,25 @@ type ProviderError struct {
 	Session  events.SessionID
 	Provider string // recorded; empty: the session is unconfigured
 	Actual   string // what the configured one calls itself, where that is another
+	Known    string // the providers that the node has, sorted, with ", " between; empty: none, or not known
 }
 
 func (e *ProviderError) Error() string {
 	switch {
 	case e.Provider == "":
-		return fmt.Sprintf("provider is not configured for session %s", e.Session)
+		return fmt.Sprintf("provider is not configured for session %s%s", e.Session, e.known())
 	case e.Actual != "":
 		return fmt.Sprintf("provider mismatch for session %s: recorded %q does not match live %q", e.Session, e.Provider, e.Actual)
 	}
-	return fmt.Sprintf("provider %q is not registered for session %s", e.Provider, e.Session)
+	return fmt.Sprintf("provider %q is not registered for session %s%s", e.Provider, e.Session, e.known())
+}
+
+// known says what config.provider may be.
+func (e *ProviderError) known() string {
+	if e.Known == "" {
+		return ""
+	}
+	return ": config.provider may be " + e.Known
 }
 
 // Code is the code of the issue that it makes of a turn.

@@ -70,7 +70,7 @@ const (
 	TraceToolCallStarted   TraceType = "tool_call_started"
 	TraceToolCallCompleted TraceType = "tool_call_completed"
 	TraceProtocolStep      TraceType = "protocol_step" // code that a protocol ran
-	TraceTokenUsage        TraceType = "token_usage"   // of a model call that completed
+	TraceTokenUsage        TraceType = "token_usage"   // of a model call, with its failed tries; one that failed has none where they used nothing
 	TraceCustom            TraceType = "custom"        // by a plugin
 )
 

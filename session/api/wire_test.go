@@ -86,6 +86,7 @@ func TestErrorTravelsWithItsData(t *testing.T) {
 	same(t, &api.ProviderError{Session: "s"})
 	same(t, &api.ProviderError{Session: "s", Provider: "a", Actual: "b"})
 	same(t, &api.ProviderError{Session: "s", Provider: "a"})
+	same(t, &api.ProviderError{Session: "s", Provider: "a", Known: "b, c"})
 	same(t, &events.FieldError{Field: "reason", Reason: "has 9 bytes, limit is 8", Err: events.ErrTooLarge})
 	same(t, &events.FieldError{Field: "id", Reason: "is taken", Err: events.ErrInvalid})
 }

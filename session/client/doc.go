@@ -19,7 +19,7 @@
 // and bodies travel as they are, which counts where a message has at most
 // 1 MiB, and the decoder is the one that reads histories, which is bounded and
 // fuzzed. They are decoded strictly: an unknown field is refused, as it would
-// be part of what is asked. Other languages have the HTTP door, and JSON.
+// be part of what is asked. Programs in other languages use HTTP and JSON.
 //
 // A request has at most [api.MaxRequestBytes]; above, it is an
 // [*events.FieldError] that is [events.ErrTooLarge], here. Large bodies of

@@ -38,8 +38,8 @@ func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	return reply{stream: run.messages, release: run.stop, outcome: true}, nil
 }
 
-// maxWaits is how many pieces wait before what comes joins the last one of its kind: which came first is no longer
-// told then, and a model that changes between text and reasoning with every letter costs no more memory than another.
+// maxWaits bounds the pieces that wait. Beyond it a delta is appended to the last piece of its kind, so the order of the
+// kinds is lost, and the memory stays proportional to the text.
 const maxWaits = 256
 
 // completing is a completion that goes on beside the request that shows it, however slowly the client reads. What

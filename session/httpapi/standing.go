@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Standing is what stands beside the conversation, and what turns depend on, as the history has it.
+// Standing is the session's settings and plugin states: what turns depend on, except the conversation.
 type Standing struct {
 	Tools         Tools          `json:"tools" jsonschema:"the session's own, with their overrides"`
 	Access        ToolAccess     `json:"access,omitzero"`
@@ -87,8 +87,8 @@ func standingOf(v *projector.ReadView) Standing {
 		}
 		out.Extensions = append(out.Extensions, shown)
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Options)) {
-		out.PluginOptions = append(out.PluginOptions, PluginOptions{name, eventjson.Raw([]byte(s.Options[name]))})
+	for _, name := range slices.Sorted(maps.Keys(s.PluginOptions)) {
+		out.PluginOptions = append(out.PluginOptions, PluginOptions{name, eventjson.Raw([]byte(s.PluginOptions[name]))})
 	}
 	for i := range s.Plugins {
 		out.Plugins = append(out.Plugins, pluginStateOf(&s.Plugins[i]))

@@ -112,7 +112,7 @@ func words() map[reflect.Type][]string {
 // leaves has the hand-written schemas.
 func leaves() map[reflect.Type]*jsonschema.Schema {
 	list := map[reflect.Type]*jsonschema.Schema{
-		of[json.RawMessage](): {},
+		of[json.RawMessage](): {Description: "any JSON value"},
 		of[[]byte]():          {Type: "string", ContentEncoding: "base64"},
 		of[eventjson.Value](): {Type: "object", Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
 	}

@@ -43,6 +43,27 @@ func TestWordsOfSources(t *testing.T) {
 	}
 }
 
+// TestNoBooleanSchemas holds the document to schemas that are objects: some generators of clients read no others.
+func TestNoBooleanSchemas(t *testing.T) {
+	t.Parallel()
+	data, err := document(routes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, schema := range []string{`"items":true`, `":true,"`, `":true}`} {
+		for rest := string(data); ; {
+			at := strings.Index(rest, schema)
+			if at < 0 {
+				break
+			}
+			if around := rest[max(0, at-80) : at+len(schema)]; !strings.HasSuffix(rest[:at], `"required`) && !strings.HasSuffix(rest[:at], `"deprecated`) {
+				t.Errorf("got a boolean schema: %s", around)
+			}
+			rest = rest[at+len(schema):]
+		}
+	}
+}
+
 // constants are the string constants of each type in a package, sorted, without the empty one.
 func constants(t *testing.T, dir string) map[string][]string {
 	t.Helper()

@@ -1,6 +1,5 @@
-// Package lock is what an operator holds fixed for every session, for every caller
-// and through every door. Hosts refuse requests that break a lock; nodes hold
-// sessions to them that are older than the lock.
+// Package lock has the settings that an operator fixes for all sessions, callers and APIs. Hosts refuse requests that
+// violate a lock. Nodes apply locks to sessions that are older than the lock.
 package lock
 
 import (
@@ -16,19 +15,19 @@ import (
 	"github.com/lash-go/lash/session/pattern"
 )
 
-// Locks are what sessions cannot change. The zero value locks nothing.
+// Locks are the settings that sessions cannot change. The zero value locks nothing.
 type Locks struct {
-	// Plugins whose options are the node's alone, by id. Options that a session has for them are passed over.
+	// Plugins lists ids of plugins whose options only the node sets. A session's own options for them are ignored.
 	Plugins []string
-	// Providers, Models and Protocols that sessions may name, as patterns in which * stands for
-	// any text, with / too. Empty allows any. A session that names none has the node's own.
+	// Providers, Models and Protocols are patterns of allowed names. In a pattern, * matches any text, including /.
+	// Empty allows all names. A session without a name gets the node's default.
 	Providers, Models, Protocols []string
-	MaxIterations                int64         // model calls a turn at most; 0 is no lock
-	MaxOutputTokens              int64         // of a reply at most; 0 is no lock
-	LeastRetain                  time.Duration // how long a session is kept after its last event at least; 0 is no lock
+	MaxIterations                int64         // maximum of model calls of a turn; 0 means no lock
+	MaxOutputTokens              int64         // maximum of output tokens of a reply; 0 means no lock
+	LeastRetain                  time.Duration // minimum time that a session is kept after its last event; 0 means no lock
 }
 
-// file is Locks as an operator writes them.
+// file is the JSON form of Locks.
 type file struct {
 	Plugins         []string `json:"plugins"`
 	Providers       []string `json:"providers"`
@@ -39,9 +38,8 @@ type file struct {
 	LeastRetain     string   `json:"least_retain"`
 }
 
-// Parse reads a JSON object with the fields plugins, providers, models,
-// protocols (lists of strings), max_iterations, max_output_tokens (numbers) and
-// least_retain (a duration as "720h"), each of which may be left out.
+// Parse reads a JSON object with the optional fields plugins, providers, models, protocols (lists of strings),
+// max_iterations, max_output_tokens (numbers) and least_retain (a duration such as "720h").
 func Parse(r io.Reader) (Locks, error) {
 	var f file
 	dec := json.NewDecoder(r)
@@ -63,7 +61,7 @@ func Parse(r io.Reader) (Locks, error) {
 	return l, errors.Join(err, l.Check())
 }
 
-// Check finds what can never be meant.
+// Check refuses invalid values.
 func (l *Locks) Check() error {
 	var errs []error
 	for _, of := range []struct {
@@ -90,7 +88,7 @@ func (l *Locks) Check() error {
 	return errors.Join(errs...)
 }
 
-// CheckOwn finds what a node gives sessions that name no provider or model, and that no session may name.
+// CheckOwn refuses default providers and models of a node that no session may name.
 func (l *Locks) CheckOwn(provider, model string) error {
 	var errs []error
 	if !anyOf(l.Providers, provider) {
@@ -102,8 +100,8 @@ func (l *Locks) CheckOwn(provider, model string) error {
 	return errors.Join(errs...)
 }
 
-// Config is a configuration as the locks leave it: where it names no limit, it
-// gets the lock's. One that breaks a lock is an [*events.FieldError] that is [api.ErrForbidden].
+// Config applies the locks to a configuration: it sets missing limits. A violation is an [*events.FieldError] that is
+// [api.ErrForbidden].
 func (l *Locks) Config(c events.Config) (events.Config, error) {
 	errs := []error{
 		among("config.provider", c.Provider, l.Providers), among("config.model", c.Model, l.Models), among("config.protocol", c.Protocol, l.Protocols),
@@ -119,7 +117,7 @@ func (l *Locks) Config(c events.Config) (events.Config, error) {
 	return c, errors.Join(errs...)
 }
 
-// Generation refuses what a turn may not ask of its replies. What it leaves out is bound by the configuration.
+// Generation refuses settings of a turn that violate a lock. The configuration applies to missing settings.
 func (l *Locks) Generation(field string, g events.Generation) error {
 	if g.MaxOutputTokens == 0 {
 		return nil
@@ -127,7 +125,7 @@ func (l *Locks) Generation(field string, g events.Generation) error {
 	return atMost(field+".max_output_tokens", &g.MaxOutputTokens, l.MaxOutputTokens)
 }
 
-// Options refuses options for plugins whose options are the node's alone.
+// Options refuses options for locked plugins.
 func (l *Locks) Options(field string, options map[string]string) error {
 	for _, id := range l.Plugins {
 		if _, ok := options[id]; ok {
@@ -137,7 +135,7 @@ func (l *Locks) Options(field string, options map[string]string) error {
 	return nil
 }
 
-// Open are the options that count: those of locked plugins are left out.
+// Open returns the effective options, without those of locked plugins.
 func (l *Locks) Open(options map[string]string) map[string]string {
 	if l.Options("", options) == nil {
 		return options
@@ -158,12 +156,12 @@ func among(field, name string, patterns []string) error {
 	return broken(field, "is %q, want one of %q", name, patterns)
 }
 
-// anyOf reports whether a name is left to the node, or one that the patterns allow.
+// anyOf reports whether name is empty or matches one of the patterns.
 func anyOf(patterns []string, name string) bool {
 	return name == "" || len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return pattern.Match(p, name, "") })
 }
 
-// atMost gives a limit that is not set the lock's.
+// atMost sets a missing limit to the lock's.
 func atMost(field string, n *int64, most int64) error {
 	switch {
 	case most > 0 && *n == 0:

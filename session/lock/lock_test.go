@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestConfig holds configurations to locks: what comes out breaks none, and what was refused broke one.
+// TestConfig applies locks to configurations: the result violates no lock, and a refused configuration violates one.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -73,7 +73,7 @@ func TestConfig(t *testing.T) {
 	})
 }
 
-// TestGeneration holds a turn to the limit that its session's configuration is held to.
+// TestGeneration checks a turn's settings against the limit of its session's configuration.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	l := lock.Locks{MaxOutputTokens: 10}
@@ -100,7 +100,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestSlashes has patterns match names of models with a slash.
+// TestSlashes matches patterns with model names that have a slash.
 func TestSlashes(t *testing.T) {
 	t.Parallel()
 	for p, want := range map[string]bool{"*": true, "meta-llama/*": true, "*llama-3": true, "meta-llama/llama-3": true, "meta-llama": false, "*/gpt": false, "meta-llama/llama-?": false} {
@@ -112,7 +112,7 @@ func TestSlashes(t *testing.T) {
 	}
 }
 
-// TestErrorsAreStable says what is wrong in the same order each time.
+// TestErrorsAreStable: errors have the same order each time.
 func TestErrorsAreStable(t *testing.T) {
 	t.Parallel()
 	l := lock.Locks{Providers: []string{""}, Models: []string{""}, Protocols: []string{""}, Plugins: []string{"a b"}, MaxIterations: -1, MaxOutputTokens: -1, LeastRetain: -1}

@@ -38,8 +38,8 @@ const (
 
 // Row is what an operation says of itself.
 type Row struct {
-	Name    Name // over NATS; empty: a client reads that by itself, or another row does it
-	ID      string
+	Name    Name      // over NATS; empty: a client reads that by itself, or another row does it
+	ID      string    // over HTTP: the operationId of the OpenAPI document; empty with Route
 	Needs   api.Right // what some requests say needs more: see [api.TakeRequest]
 	Repeat  Repeat
 	Route   string // over HTTP: the method, and the path below that of a session; empty: another row's route leads to it
@@ -67,7 +67,9 @@ func (r *Row) Anywhere() bool {
 // Op is an operation that takes In and gives Out.
 type Op[In, Out any] struct {
 	Row
-	Do func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+	Do      func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
+	streams bool
+	long    bool // see [Served]
 }
 
 // None is the type of an absent argument or result.
@@ -77,14 +79,25 @@ type None struct{}
 type Served interface {
 	// Described is the row.
 	Described() *Row
+	// TakesLong reports whether a request takes as long as a model, or an action of a plugin, takes. A server bounds such
+	// requests apart from the others, which are short.
+	TakesLong() bool
 	// Serve decodes the body of a request, does what it asks for, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
+	// Streams reports whether clients may take the answer in pieces, as it comes.
+	Streams() bool
 	// Types are the zero values of what it takes and gives.
 	Types() (in, out any)
 }
 
 // Described implements [Served].
 func (o *Op[In, Out]) Described() *Row { return &o.Row }
+
+// Streams implements [Served].
+func (o *Op[In, Out]) Streams() bool { return o.streams }
+
+// TakesLong implements [Served].
+func (o *Op[In, Out]) TakesLong() bool { return o.long }
 
 // Types implements [Served].
 func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
@@ -144,11 +157,23 @@ var (
 )
 
 func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
-	o := &Op[In, Out]{r, do}
+	o := &Op[In, Out]{Row: r, Do: do}
 	rows = append(rows, &o.Row)
 	if r.Name != "" {
 		named[r.Name] = o
 	}
+	return o
+}
+
+// inPieces is an operation whose answer comes in pieces, where a client takes them.
+func inPieces[In, Out any](o *Op[In, Out]) *Op[In, Out] {
+	o.streams = true
+	return o
+}
+
+// long is a row whose operation takes long, see [Served].
+func long[In, Out any](o *Op[In, Out]) *Op[In, Out] {
+	o.long = true
 	return o
 }
 
@@ -171,8 +196,8 @@ func tells[In any](r Row, do func(Host, context.Context, events.SessionID, In) e
 	})
 }
 
-// gets is a row whose operation is a method that takes nothing.
-func gets[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
+// takesNone is a row whose operation is a method that takes nothing.
+func takesNone[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
 	return row(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
 }
 

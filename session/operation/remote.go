@@ -94,7 +94,7 @@ func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID,
 		if err != nil {
 			return err
 		}
-		if first, ok, _ := s.Configured(cmp.Or(req.IdempotencyKey, key)); ok { // the state is whole
+		if first, ok, _ := s.FindConfiguration(cmp.Or(req.IdempotencyKey, key)); ok { // the state is whole
 			if s, err = on.StateAt(ctx, id, first.Seq-1); err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ var (
 	ApplyExtension    = tells(Row{"apply_extension", "applyExtension", configure, ByKey, post + "/extensions", "Hand the protocol an object of its own"}, Host.ApplyExtension)
 	ReplaceExtensions = tells(Row{"replace_extensions", "replaceExtensions", configure, ByKey, put + "/extensions", "Put extensions, or none, in place of all that the session keeps, as where its protocol refuses one"}, Host.ReplaceExtensions)
 
-	State    = gets(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
+	State    = takesNone(Row{"", "getSession", read, Looks, get, "A session's state"}, Host.State)
 	View     = webOnly(Row{"", "getView", read, Looks, get + "/view", "The conversation in the current frame, and what else turns depend on"})
 	Observe  = webOnly(Row{"", "watchEvents", read, Looks, get + "/events", "Commits after a cursor, and the reply in flight"})
 	Sessions = row(Row{"", "listSessions", read, Looks, get + "/v1/sessions", "Sessions that the caller may read, from the directory, which lags by about a second"},
@@ -67,11 +67,11 @@ var (
 			return a, err
 		})
 	TakeFirstInput = row(Row{"take_first_input", "takeFirstInput", write, ByKey, post + "/first-input", "Take the first turn's input, which is there once; empty for an unknown session"}, takeFirstInput)
-	Complete       = row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
+	Complete       = long(inPieces(row(Row{"complete", "complete", write, ByKey, post + "/completions", "Ask the session's model outside of turns, however long that takes; with a key it is paid for once"},
 		func(ctx context.Context, h Host, id events.SessionID, in CompleteArgs) (plugin.Completion, error) {
 			in.Request.Stream = StreamOf(ctx)
 			return h.Complete(ctx, id, in.Request, in.Source)
-		})
+		})))
 	// StreamCompletion is Complete over HTTP, as it comes. Over NATS Complete streams by itself, where the client asks for that.
 	StreamCompletion = webOnly(Row{"", "streamCompletion", write, ByKey, post + "/completions/stream", "The same as it comes: deltas, and at last the result or the problem; a client that goes away stops it"})
 )
@@ -84,7 +84,7 @@ var (
 	Branch      = tells(Row{"branch", "branchTo", write, ByKey, post + "/branch", "Move the leaf"}, Host.BranchTo)
 	OpenFrame   = asks(Row{"open_frame", "openFrame", write, ByKey, post + "/frames", "Begin a fresh prompt"}, Host.OpenFrame)
 	Rewrite     = tells(Row{"rewrite", "rewriteMessages", write, ByKey, put + "/messages", "Make the conversation's messages equal to these, on a new branch"}, Host.Rewrite)
-	Compact     = gets(Row{"compact", "compact", write, ByKey, post + "/compact", "Begin a fresh prompt with a summary, where a compactor gives one"}, Host.Compact)
+	Compact     = long(takesNone(Row{"compact", "compact", write, ByKey, post + "/compact", "Begin a fresh prompt with a summary, where a compactor gives one"}, Host.Compact))
 
 	PutBlob  = asks(Row{"put_blob", "storeBlob", write, ByKey, post + "/blobs", "Store a body, of up to 64 MiB, for parts of messages in this session that refer to it"}, Host.StoreBlob)
 	ReadBlob = webOnly(Row{"", "getBlob", read, Looks, get + "/blobs/{digest}", "A body that the session's history names; one that no message names costs a read of the history"})
@@ -94,7 +94,7 @@ var (
 //
 //nolint:gochecknoglobals // read-only
 var (
-	Approvals        = gets(Row{"", "getApprovals", read, Looks, get + "/approvals", "Calls that wait for an answer"}, Host.Approvals)
+	Approvals        = takesNone(Row{"", "getApprovals", read, Looks, get + "/approvals", "Calls that wait for an answer"}, Host.Approvals)
 	PendingApprovals = row(Row{"", "listApprovals", read, Looks, get + "/v1/approvals", "Calls that wait for an answer, in all sessions that the caller may read"},
 		func(ctx context.Context, h Host, _ events.SessionID, p api.Page) (api.ApprovalPage, error) {
 			return h.PendingApprovals(ctx, p)
@@ -106,31 +106,31 @@ var (
 		})
 	ToolOutput = asks(Row{"", "getOutput", read, Looks, get + "/output", "The whole output of a call"}, Host.ToolOutput)
 
-	ToolState       = gets(Row{"tool_state", "getTools", read, Looks, get + "/tools", "The session's tools"}, Host.ToolState)
+	ToolState       = takesNone(Row{"tool_state", "getTools", read, Looks, get + "/tools", "The session's tools"}, Host.ToolState)
 	ApplyToolState  = asks(Row{"apply_tool_state", "applyTools", configure, ByKey, put + "/tools", "Replace the tools, as of the generation that they were read at; those left out are off. Of each the override counts: the rest its source declares"}, Host.ApplyToolState)
 	SetAvailability = row(Row{"set_availability", "setTools", configure, ByKey, patch + "/tools", "Override how far tools are offered"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.AvailabilityArgs) (int64, error) {
 			return h.SetToolsAvailability(ctx, id, in.Names, in.Level)
 		})
-	ToolCatalog = gets(Row{"tool_catalog", "getToolCatalog", read, Looks, get + "/tools/catalog", "The tools that a model can search"}, Host.ToolCatalog)
+	ToolCatalog = takesNone(Row{"tool_catalog", "getToolCatalog", read, Looks, get + "/tools/catalog", "The tools that a model can search"}, Host.ToolCatalog)
 
-	ToolSources      = gets(Row{"tool_sources", "getToolSources", read, Looks, get + "/tools/sources", "Sources of tools that the session has, and those that it can have at the node that answers"}, Host.ToolSources)
+	ToolSources      = takesNone(Row{"tool_sources", "getToolSources", read, Looks, get + "/tools/sources", "Sources of tools that the session has, and those that it can have at the node that answers"}, Host.ToolSources)
 	AddToolSource    = asks(Row{"add_tool_source", "addToolSource", configure, ByKey, put + "/tools/sources/{source}", "Add the tools of a source, from the next model call on; of one that the session has, look at them anew"}, Host.AddToolSource)
 	RemoveToolSource = asks(Row{"remove_tool_source", "removeToolSource", configure, ByKey, remove + "/tools/sources/{source}", "Take the tools of a source away, from the next call on"}, Host.RemoveToolSource)
-	RefreshCatalog   = gets(Row{"refresh_catalog", "refreshCatalog", configure, ByKey, post + "/tools/refresh", "Have every node look at its tools anew"}, Host.RefreshCatalog)
+	RefreshCatalog   = takesNone(Row{"refresh_catalog", "refreshCatalog", configure, ByKey, post + "/tools/refresh", "Have every node look at its tools anew"}, Host.RefreshCatalog)
 
-	Actions      = gets(Row{"actions", "getActions", read, Looks, get + "/actions", "Actions of plugins"}, Host.Actions)
-	InvokeAction = row(Row{"invoke_action", "invokeAction", write, Once, post + "/actions", "Ask a plugin for an action, however long that takes. A key whose action was done gives 504: results are not kept"},
+	Actions      = takesNone(Row{"actions", "getActions", read, Looks, get + "/actions", "Actions of plugins"}, Host.Actions)
+	InvokeAction = long(row(Row{"invoke_action", "invokeAction", write, Once, post + "/actions", "Ask a plugin for an action, however long that takes. A key whose action was done gives 504: results are not kept"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.ActionArgs) (plugin.Result, error) {
 			return h.InvokeAction(ctx, id, in.Name, in.Args)
-		})
+		}))
 )
 
 // Background tasks, and monitors.
 //
 //nolint:gochecknoglobals // read-only
 var (
-	Tasks        = gets(Row{"", "getTasks", read, Looks, get + "/tasks", "Background tasks"}, Host.Tasks)
+	Tasks        = takesNone(Row{"", "getTasks", read, Looks, get + "/tasks", "Background tasks"}, Host.Tasks)
 	Task         = asks(Row{"", "getTask", read, Looks, get + "/tasks/{task}", "A background task"}, Host.Task)
 	RegisterTask = row(Row{"register_task", "registerTask", write, ByKey, put + "/tasks/{task}", "Register a task that the caller's own program runs"}, registerTask)
 	ProgressTask = row(Row{"progress_task", "progressTask", write, ByKey, post + "/tasks/{task}/progress", "Report the progress of such a task; the answer tells whether it should stop"},
@@ -154,7 +154,7 @@ var (
 
 	StartMonitor    = tells(Row{"start_monitor", "startMonitor", command, ByKey, put + "/monitors/{monitor}", "Run a command on a node and watch it"}, Host.StartMonitor)
 	StopMonitor     = tells(Row{"stop_monitor", "stopMonitor", write, ByKey, remove + "/monitors/{monitor}", "Stop a monitor"}, Host.StopMonitor)
-	MonitorSnapshot = gets(Row{"monitor_snapshot", "getMonitors", read, Looks, get + "/monitors", "Monitors"}, Host.MonitorSnapshot)
+	MonitorSnapshot = takesNone(Row{"monitor_snapshot", "getMonitors", read, Looks, get + "/monitors", "Monitors"}, Host.MonitorSnapshot)
 	TakeUpdates     = asks(Row{"take_updates", "takeUpdates", write, ByKey, post + "/monitors/updates", "Take the output of monitors, and start those that are armed"}, Host.TakeMonitorUpdatesTo)
 )
 

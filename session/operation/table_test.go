@@ -25,6 +25,17 @@ func TestEncoding(t *testing.T) {
 	eventstest.TestEncoding(t, append(values, plugin.CompletionDelta{})...)
 }
 
+// TestLong has the operations that take long, which a server bounds apart from the others.
+func TestLong(t *testing.T) {
+	t.Parallel()
+	want := []operation.Name{operation.Compact.Name, operation.Complete.Name, operation.InvokeAction.Name}
+	for name, op := range operation.Named() {
+		if got := op.TakesLong(); got != slices.Contains(want, name) {
+			t.Errorf("%s: takes long: got %v, want %v", name, got, !got)
+		}
+	}
+}
+
 // TestRows holds every row to what all of them promise.
 func TestRows(t *testing.T) {
 	t.Parallel()
@@ -37,6 +48,7 @@ func TestRows(t *testing.T) {
 	}
 	// Where another row's route leads to, by what its request says.
 	within := []operation.Name{operation.SubmitAt.Name, operation.CancelInputsFrom.Name}
+	once("name", "listening") // the subject on which package bus says that a client follows an answer
 	for _, r := range operation.All() {
 		name := string(r.Name) + "/" + r.ID
 		if r.Name != "" {

@@ -1,10 +1,11 @@
-// Package pattern matches names, paths and commands with the patterns of rules and locks. It is pure, and imports nothing of lash.
+// Package pattern matches names, paths and commands with the patterns of rules and locks. It is pure and imports no
+// package of this repository.
 package pattern
 
 import "strings"
 
-// Match reports whether the pattern is the text, where each * of the pattern stands for any text, empty too, that has
-// no character of without. Every other character stands for itself.
+// Match reports whether text matches pattern. Each * of the pattern matches any text, including the empty one,
+// without the characters in without. All other characters match themselves.
 func Match(pattern, text, without string) bool {
 	pieces := strings.Split(pattern, "*")
 	last := len(pieces) - 1

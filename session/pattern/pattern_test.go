@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/pattern"
 )
 
-// TestMatch holds patterns to the regular expressions that they stand for.
+// TestMatch compares patterns with equivalent regular expressions.
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

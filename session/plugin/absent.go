@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Absent is a host without any capability: what would give or change
-// something is [ErrUnavailable], what may be left out does nothing (host
-// specification 4.7). Embed it to offer some capabilities and not the others.
+// Absent is a [RuntimeHost] without capabilities. Methods that return or change something fail with [ErrUnavailable].
+// Methods whose effect is optional do nothing. Embed it to offer some capabilities only.
 type Absent struct{}
 
 var _ RuntimeHost = Absent{}
@@ -78,9 +77,9 @@ func (Absent) CreateSession(context.Context, api.CreateRequest) (api.Handle, err
 	return api.Handle{}, unavailable("sessions")
 }
 
-// TakeFirstTurnInput implements [LifecycleHost]: there is none.
+// TakeFirstTurnInput implements [LifecycleHost]: it returns no input.
 func (Absent) TakeFirstTurnInput(context.Context, events.SessionID) (*events.Message, error) {
-	return nil, nil //nolint:nilnil // host specification 4.7
+	return nil, nil //nolint:nilnil // no input, no error
 }
 
 // CloseSession implements [LifecycleHost].
@@ -116,7 +115,7 @@ func (Absent) SpawnHiddenTask(context.Context, events.SessionID, string, TaskFun
 	return unavailable("background tasks")
 }
 
-// AwaitHiddenTasks implements [TaskHost]: there are none.
+// AwaitHiddenTasks implements [TaskHost]: it returns at once.
 func (Absent) AwaitHiddenTasks(context.Context, events.SessionID) error { return nil }
 
 // SpawnManagedTask implements [TaskHost].
@@ -134,17 +133,17 @@ func (Absent) RegisterBackgroundTask(context.Context, events.SessionID, api.Task
 	return unavailable("background task registry")
 }
 
-// UnregisterBackgroundTask implements [TaskHost]: there is nothing to remove.
+// UnregisterBackgroundTask implements [TaskHost]: it does nothing.
 func (Absent) UnregisterBackgroundTask(context.Context, events.SessionID, events.TaskID) error {
 	return nil
 }
 
-// CompleteBackgroundTask implements [TaskHost]: there is nothing to complete.
+// CompleteBackgroundTask implements [TaskHost]: it does nothing.
 func (Absent) CompleteBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
 	return nil
 }
 
-// TransitionBackgroundTask implements [TaskHost]: there is nothing to move.
+// TransitionBackgroundTask implements [TaskHost]: it does nothing.
 func (Absent) TransitionBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState) error {
 	return nil
 }
@@ -164,17 +163,17 @@ func (Absent) CancelAllBackgroundTasks(context.Context, events.SessionID) ([]pro
 	return nil, unavailable("background task registry")
 }
 
-// ValidateAsyncHandlesVisible implements [TaskHost]: nothing is invisible.
+// ValidateAsyncHandlesVisible implements [TaskHost]: it accepts all handles.
 func (Absent) ValidateAsyncHandlesVisible(context.Context, events.SessionID, []events.TaskID) error {
 	return nil
 }
 
-// TransferAsyncHandles implements [TaskHost]: there is nothing to move.
+// TransferAsyncHandles implements [TaskHost]: it does nothing.
 func (Absent) TransferAsyncHandles(context.Context, events.SessionID, events.SessionID, []events.TaskID) error {
 	return nil
 }
 
-// CancelUnreferencedAsyncHandles implements [TaskHost]: there is nothing to cancel.
+// CancelUnreferencedAsyncHandles implements [TaskHost]: it does nothing.
 func (Absent) CancelUnreferencedAsyncHandles(context.Context, events.SessionID, []events.TaskID) ([]projector.Task, error) {
 	return nil, nil
 }
@@ -209,7 +208,7 @@ func (Absent) Complete(context.Context, CompletionRequest, string) (Completion, 
 	return Completion{}, unavailable("direct completions")
 }
 
-// EmitTrace implements [TraceHost]: nobody listens.
+// EmitTrace implements [TraceHost]: it does nothing.
 func (Absent) EmitTrace(context.Context, string, json.RawMessage) error { return nil }
 
 // ToolOutput implements [OutputHost].

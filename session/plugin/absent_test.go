@@ -10,8 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestAbsent calls every capability of a host that has none: those that host
-// specification 4.7 lists do nothing, all others are unavailable.
+// TestAbsent calls every capability of [plugin.Absent]. Optional capabilities do nothing, all others are unavailable.
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	quiet := []string{

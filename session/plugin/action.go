@@ -13,30 +13,30 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// SessionParam says whether an action works on a session.
+// SessionParam says whether an action takes a session.
 type SessionParam string
 
-// The rules.
+// Values of SessionParam.
 const (
 	SessionRequired  SessionParam = "required"
 	SessionOptional  SessionParam = "optional"
 	SessionForbidden SessionParam = "forbidden"
 )
 
-// ActionDef declares a plugin action: what a host can ask of a plugin.
+// ActionDef declares a plugin action: an operation that a host calls by name.
 type ActionDef struct {
 	Name        string
 	Description string
-	Kind        string // "query", "command" or another word for readers
+	Kind        string // "query", "command" or another word, for readers
 	Session     SessionParam
-	Needs       api.Right       // what its caller needs in the session. Defaults to [api.RightWrite]
+	Needs       api.Right       // the right that the caller needs in the session. Defaults to [api.RightWrite]
 	Input       json.RawMessage // JSON schema
 	Output      json.RawMessage // JSON schema
 }
 
-// ActionContext is what actions see.
+// ActionContext is the input of actions besides their arguments.
 type ActionContext struct {
-	Session events.SessionID // empty where none was given
+	Session events.SessionID // empty without a session
 	Host    ActionHost
 }
 
@@ -48,7 +48,7 @@ type action struct {
 	run ActionFunc
 }
 
-// Action registers an action whose arguments stay raw.
+// Action registers an action with raw JSON arguments.
 func (r *Registrar) Action(def ActionDef, run ActionFunc) {
 	if old, taken := r.c.actions[def.Name]; taken {
 		r.fail("action %s is registered by %s and by %s", def.Name, old.Plugin, r.plugin)
@@ -102,7 +102,7 @@ func schemaOf[T any]() (json.RawMessage, error) {
 	return json.Marshal(schema)
 }
 
-// Actions lists what the plugins offer, by name.
+// Actions lists the plugins' actions, sorted by name.
 func (s *Session) Actions() []ActionDef {
 	list := make([]ActionDef, 0, len(s.c.actions))
 	for _, a := range s.c.actions {
@@ -112,8 +112,8 @@ func (s *Session) Actions() []ActionDef {
 	return list
 }
 
-// InvokeAction runs an action. Where none is given, the session is this one if
-// defaultToCurrent is set. An action may take as long as its caller waits: until ctx ends. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
+// InvokeAction runs an action. With defaultToCurrent, an empty session means this session. The action runs without
+// timeout until ctx ends. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
 func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
 	if err := events.CheckJSON("args", args); err != nil {
 		return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
@@ -131,12 +131,12 @@ func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMe
 	case a.Value.def.Session == SessionForbidden && session != "":
 		return Result{}, fmt.Errorf("%w: %q", ErrUnexpectedSession, name)
 	}
-	return within(ctx, s, forever, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
+	return containFor(ctx, s, noTimeout, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
 		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
 	})
 }
 
-// CallAction runs a typed action. Everything but a success is an [ErrInvoke].
+// CallAction runs a typed action. Every result other than a success is an [ErrInvoke].
 func CallAction[Out, In any](ctx context.Context, s *Session, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
 	data, err := json.Marshal(args)
 	if err != nil {

@@ -9,24 +9,25 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// hoarder saves as many artifacts as it is told to.
-type hoarder struct {
+// artifactPlugin saves a configurable number of artifacts.
+type artifactPlugin struct {
 	plugin.State[int]
 }
 
-func (h *hoarder) Register(*plugin.Registrar) error { return nil }
+func (h *artifactPlugin) Register(*plugin.Registrar) error { return nil }
 
-func (h *hoarder) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) {
+func (h *artifactPlugin) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) {
 	for i := range h.Load() {
 		w.Write(strconv.Itoa(i), []byte("small"))
 	}
 	return []byte("{}"), nil
 }
 
-// TestManyArtifacts refuses more artifacts than one event holds: the state before stays, and the next one that fits is saved.
+// TestManyArtifacts: more artifacts than one event can store are refused. The old state stays, and the next state
+// that fits is saved.
 func TestManyArtifacts(t *testing.T) {
 	t.Parallel()
-	h := &hoarder{}
+	h := &artifactPlugin{}
 	s := stack(t, plugin.New("hoarder", func(plugin.BuildContext) (plugin.Plugin, error) { return h, nil }))
 	h.Update(func(n *int) { *n = 10_000 })
 	if list, err := s.Unsaved(); len(list) != 0 || !errors.Is(err, events.ErrTooLarge) {

@@ -8,20 +8,20 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TaskFunc is a task's work. Its error fails the task.
+// TaskFunc is the work of a task. An error fails the task.
 type TaskFunc func(ctx context.Context) error
 
-// TaskHost injects input and keeps background tasks (host specification 7).
+// TaskHost injects input into turns and manages background tasks.
 type TaskHost interface {
-	// InjectTurnInput puts a message into a session's running turn, or before its next one.
+	// InjectTurnInput puts a message into a session's running turn, or before its next turn.
 	InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error
-	// SpawnHiddenTask starts work of this process that is never listed.
+	// SpawnHiddenTask starts work in this process that no list shows.
 	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work TaskFunc) error
 	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
-	// SpawnManagedTask registers a task and runs it in this process. It ends as failed when the process dies.
+	// SpawnManagedTask registers a task and runs it in this process. If the process dies, the task fails.
 	SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work TaskFunc) error
 	CancelManagedTask(ctx context.Context, id events.SessionID, task events.TaskID) error
-	// RegisterBackgroundTask registers a task that somebody outside runs, or a named runner does.
+	// RegisterBackgroundTask registers a task that a named runner or a program outside runs.
 	RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error
 	UnregisterBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) error
 	CompleteBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
@@ -34,11 +34,11 @@ type TaskHost interface {
 	CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error)
 }
 
-// MonitorHost runs monitors (host specification 8).
+// MonitorHost runs monitors.
 type MonitorHost interface {
-	// MonitorSnapshot starts what is armed and does not run.
+	// MonitorSnapshot also starts armed monitors that do not run.
 	MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error)
-	// TakeMonitorUpdates drains the updates.
+	// TakeMonitorUpdates returns the updates and removes them.
 	TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error)
 	StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error)
 	StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error)

@@ -15,12 +15,11 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// CatalogFunc changes which tools a session offers. It must not block. A look
-// at the session's tools from within cannot be answered by what it is about to
-// say: after a wait it is answered from the history.
+// CatalogFunc changes which tools a session offers. It must not block. A call from within it for the session's tools
+// cannot include its own result: after a wait that call gets the catalogue of the history.
 type CatalogFunc func(in CatalogContext) (CatalogContribution, error)
 
-// CatalogContext is what catalogue contributors see.
+// CatalogContext is the input of a [CatalogFunc].
 type CatalogContext struct {
 	Session    events.SessionID
 	Tools      []events.ToolEntry
@@ -29,57 +28,57 @@ type CatalogContext struct {
 	Extensions Extensions
 }
 
-// CatalogContribution is what one wants changed. Unknown tools are ignored.
+// CatalogContribution is the result of a [CatalogFunc]. Unknown tools are ignored.
 type CatalogContribution struct {
 	Remove []string
 	Levels map[string]events.Availability // later contributors win
 }
 
-// CatalogKey is everything that a catalogue depends on.
+// CatalogKey identifies a catalogue by all its inputs.
 type CatalogKey struct {
 	IncludeBase bool
-	Overlay     uint64 // its revision
-	Sources     string // names of the tool sources that were added
+	Overlay     uint64 // the overlay's revision
+	Sources     string // names of the session's tool sources
 	Generation  int64  // of the session's tool state
-	Plugins     uint64 // their fingerprint
+	Plugins     uint64 // fingerprint of the plugins
 }
 
-// CatalogEntry is a catalogue with what was made of it.
+// CatalogEntry is a catalogue with the values derived from it.
 type CatalogEntry struct {
-	Tools    []events.ToolEntry // that the stack offers, sorted by name
+	Tools    []events.ToolEntry // tools that the stack offers, sorted by name
 	Preamble Preamble
 	offered  map[string]*Registered
 	list     func() []json.RawMessage
 }
 
-// List is the catalogue as JSON objects, made once. The caller must not change it.
+// List is the catalogue as JSON objects, built once. The caller must not change it.
 func (c *CatalogEntry) List() []json.RawMessage { return c.list() }
 
-// Find looks up an offered tool.
+// Find returns the offered tool of a name.
 func (c *CatalogEntry) Find(name string) (*Registered, bool) {
 	r, ok := c.offered[name]
 	return r, ok
 }
 
-// CatalogKey is what the catalogue at a generation depends on.
+// CatalogKey is the key of the catalogue at a generation.
 func (s *Session) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.keyLocked(generation, fingerprint)
+	return s.keyLocked(generation, s.sources, fingerprint)
 }
 
-func (s *Session) keyLocked(generation int64, fingerprint uint64) CatalogKey {
+func (s *Session) keyLocked(generation int64, sources []string, fingerprint uint64) CatalogKey {
 	return CatalogKey{
-		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(s.added, " "), Generation: generation, Plugins: fingerprint,
+		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(sources, " "), Generation: generation, Plugins: fingerprint,
 	}
 }
 
 // catalogs are the catalogues that a stack has built.
 type catalogs struct {
 	entries  map[CatalogKey]*CatalogEntry
-	building chan struct{} // closed when the build that runs has ended; nil: none runs
-	cleared  uint64        // counts: what was built before is not kept
+	building chan struct{} // closed at the end of the running build; nil without one
+	cleared  uint64        // number of clears: a build that started before a clear is not cached
 }
 
 func (c *catalogs) clear() {
@@ -87,14 +86,14 @@ func (c *catalogs) clear() {
 	c.cleared++
 }
 
-// catalogPatience bounds the wait for a build by somebody else, who may be the one that waits.
-const catalogPatience = 5 * time.Second
+// catalogTimeout limits the wait for another build, which may be a build by the caller itself.
+const catalogTimeout = 5 * time.Second
 
-// Catalog is what the stack offers, given the session's tool state. It is
-// built once for each [CatalogKey]; an error is not kept. Plugins are asked
-// with no lock held. Errors: [ErrBuilding] where another build does not end.
+// Catalog returns the tools that the stack offers with the session's tool state. It is built once for each
+// [CatalogKey]; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
+// in time.
 func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
-	patience, done := context.WithTimeout(context.Background(), min(catalogPatience, s.host.timeout/2))
+	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.host.timeout/2))
 	defer done()
 	for {
 		entry, other, build := s.catalog(state.Generation)
@@ -112,13 +111,13 @@ func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 	}
 }
 
-// catalog gives one of three: the catalogue, the build to wait for, or how to build it.
+// catalog returns one of three: the catalogue, a running build to wait for, or the function that builds it.
 func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*projector.Catalog) (*CatalogEntry, error)) {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	over, sources, cleared := s.overlay, s.added, s.catalogs.cleared
-	key := s.keyLocked(generation, fingerprint)
+	over, sources, cleared := s.overlay, s.sources, s.catalogs.cleared
+	key := s.keyLocked(generation, sources, fingerprint)
 	if entry := s.catalogs.entries[key]; entry != nil || s.catalogs.building != nil {
 		return entry, s.catalogs.building, nil
 	}
@@ -126,43 +125,58 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 	s.catalogs.building = ended
 	return nil, nil, func(state *projector.Catalog) (entry *CatalogEntry, err error) {
 		defer func() {
+			if entry != nil {
+				s.keepCatalog(key, entry, cleared)
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.catalogs.building = nil
 			close(ended)
-			if entry != nil && s.catalogs.cleared == cleared {
-				s.catalogs.entries[key] = entry
-			}
 		}()
-		return s.buildCatalog(over, sources, state)
+		ctx := context.Background() // what is built is not one caller's: the time of hooks bounds it
+		var base map[string]*Registered
+		if !over.WithoutBase {
+			sets, err := s.sourceTools(ctx, sources)
+			if err != nil {
+				return nil, err
+			}
+			base = s.baseTools(sets)
+		}
+		return s.buildCatalog(ctx, over, base, state)
 	}
 }
 
-// RefreshCatalog builds catalogues anew with the current overlay.
+// keepCatalog has what was built be the catalogue under a key, unless all were cleared since.
+func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.catalogs.cleared == cleared {
+		s.catalogs.entries[key] = entry
+	}
+}
+
+// RefreshCatalog makes the next [Session.Catalog] rebuild the catalogue.
 func (s *Session) RefreshCatalog() { s.InvalidateCaches() }
 
-// InvalidateCaches forgets every catalogue.
+// InvalidateCaches drops all catalogues.
 func (s *Session) InvalidateCaches() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs.clear()
 }
 
-func (s *Session) buildCatalog(over overlay, sources []string, state *projector.Catalog) (*CatalogEntry, error) {
+// buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out.
+func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[string]*Registered, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*Registered)}
 	if !over.WithoutBase {
-		all, err := s.baseTools(sources)
-		if err != nil {
-			return nil, err
-		}
 		only := s.build.Access.Tools
-		for name, tool := range all {
+		for name, tool := range base {
 			if len(only) == 0 || slices.Contains(only, name) {
 				entry.offered[name] = tool
 			}
 		}
 	}
-	levels, err := s.contributeTo(entry.offered)
+	levels, err := s.contributeTo(ctx, entry.offered)
 	if err != nil {
 		return nil, err
 	}
@@ -179,14 +193,14 @@ func (s *Session) buildCatalog(over overlay, sources []string, state *projector.
 	return entry, nil
 }
 
-// contributeTo asks the catalogue contributors in order.
-func (s *Session) contributeTo(offered map[string]*Registered) (map[string]events.Availability, error) {
+// contributeTo runs the catalogue contributors in order.
+func (s *Session) contributeTo(ctx context.Context, offered map[string]*Registered) (map[string]events.Availability, error) {
 	levels := make(map[string]events.Availability)
 	for _, h := range s.c.catalog {
 		in := CatalogContext{
 			Session: s.id, Tools: entriesOf(offered, levels), Access: s.build.Access, Subagent: s.build.Subagent, Extensions: s.build.Extensions,
 		}
-		c, err := contain(context.Background(), s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
+		c, err := contain(ctx, s, h.Plugin, "catalog", func(context.Context) (CatalogContribution, error) { return h.Value(in) })
 		if err != nil {
 			return nil, hookError(h.Plugin, "catalog", err)
 		}
@@ -217,7 +231,7 @@ func entriesOf(offered map[string]*Registered, levels map[string]events.Availabi
 	return list
 }
 
-// withOverrides gives the tools the levels that hosts set.
+// withOverrides copies the availability that hosts set to the tools.
 func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.ToolEntry {
 	list := slices.Clone(tools)
 	for i := range list {
@@ -228,7 +242,7 @@ func withOverrides(tools []events.ToolEntry, state *projector.Catalog) []events.
 	return list
 }
 
-// CatalogItem is a tool as catalogues list it.
+// CatalogItem is a tool in a listed catalogue.
 type CatalogItem struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description"`
@@ -245,7 +259,7 @@ type CatalogItem struct {
 	Examples  []json.RawMessage `json:"examples,omitempty"`
 }
 
-// ListTools lists tools from searchable on, one JSON object each.
+// ListTools lists the tools with availability "searchable" or higher, one JSON object each.
 func ListTools(tools []events.ToolEntry) []json.RawMessage {
 	list := make([]json.RawMessage, 0, len(tools))
 	for i := range tools {
@@ -258,27 +272,27 @@ func ListTools(tools []events.ToolEntry) []json.RawMessage {
 			Callable: t.Callable(), Showcased: level == events.AvailShowcased, Searchable: true, Contract: t.Schema,
 			Namespace: t.Namespace, Aliases: t.Aliases, Output: t.Output, Examples: eventjson.Raws(t.Examples),
 		})
-		if err == nil { // a schema that is no JSON was refused when the tool was added
+		if err == nil { // a schema that is no JSON is refused by AddTool
 			list = append(list, data)
 		}
 	}
 	return list
 }
 
-// SetMessageSender sets where side messages of running code go.
+// SetMessageSender sets the receiver of side messages of running code.
 func (s *Session) SetMessageSender(send func(text, kind string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sender = send
 }
 
-// ClearMessageSender ends it: later messages are dropped.
+// ClearMessageSender drops later side messages.
 func (s *Session) ClearMessageSender() { s.SetMessageSender(nil) }
 
-// codeMessage is the kind of side messages that repeat the code itself; nobody is shown it.
+// codeMessage is the kind of side messages that repeat the code itself. They are not sent.
 const codeMessage = "lashlang_code"
 
-// Message sends a side message; without a sender it is dropped.
+// Message sends a side message. Without a sender it is dropped.
 func (s *Session) Message(text, kind string) {
 	s.mu.Lock()
 	send := s.sender

@@ -15,21 +15,21 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// plain is a protocol that does nothing, and counts its preambles: one for each catalogue.
-type plain struct {
+// countingProtocol does nothing and counts its preambles. Each catalogue makes one.
+type countingProtocol struct {
 	plugin.BaseProtocol
 	built atomic.Int64
 }
 
-func (p *plain) Preamble(plugin.PreambleInput) plugin.Preamble {
+func (p *countingProtocol) Preamble(plugin.PreambleInput) plugin.Preamble {
 	p.built.Add(1)
 	return plugin.Preamble{}
 }
 
 // stackOf builds a session's stack of one plugin and a protocol.
-func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Session, *plain) {
+func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Session, *countingProtocol) {
 	t.Helper()
-	p := &plain{}
+	p := &countingProtocol{}
 	h, err := plugin.NewHost(plugin.HostConfig{Timeout: limit, Factories: []plugin.Factory{
 		plugin.Func("protocol", func(r *plugin.Registrar) error {
 			r.Protocol(p)
@@ -65,8 +65,8 @@ func catalog(t *testing.T, s *plugin.Session, generation int64) *plugin.CatalogE
 	return entry
 }
 
-// TestCatalogAskedFromWithin asks for the catalogue while it is being built, by
-// the builder itself: that look ends with an error, the build does not.
+// TestCatalogAskedFromWithin: a contributor requests the catalogue that is being built. Its request fails, the build
+// succeeds.
 func TestCatalogAskedFromWithin(t *testing.T) {
 	t.Parallel()
 	var s *plugin.Session
@@ -74,7 +74,7 @@ func TestCatalogAskedFromWithin(t *testing.T) {
 	s, p := stackOf(t, 2*time.Second, func(r *plugin.Registrar) {
 		tool(r, "a")
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
-			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key: a build of its own
+			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key has its own build
 			s.Message("free", "to call")
 			s.InvalidateCaches()
 			return plugin.CatalogContribution{}, nil
@@ -92,7 +92,7 @@ func TestCatalogAskedFromWithin(t *testing.T) {
 	}
 }
 
-// TestCatalogBuiltOnce has many ask at once.
+// TestCatalogBuiltOnce: many concurrent requests share one build.
 func TestCatalogBuiltOnce(t *testing.T) {
 	t.Parallel()
 	s, p := stackOf(t, 0, func(r *plugin.Registrar) { tool(r, "a") })
@@ -115,7 +115,7 @@ func TestCatalogBuiltOnce(t *testing.T) {
 	}
 }
 
-// TestCatalogHangs has a contributor that never returns: it is given up.
+// TestCatalogHangs: a contributor that never returns fails the build.
 func TestCatalogHangs(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -133,7 +133,7 @@ func TestCatalogHangs(t *testing.T) {
 	}
 }
 
-// TestCatalogKeys names everything that the key has, one by one.
+// TestCatalogKeys: each input of the key makes a new catalogue.
 func TestCatalogKeys(t *testing.T) {
 	t.Parallel()
 	s, _ := stackOf(t, 0, func(r *plugin.Registrar) { tool(r, "a") })
@@ -165,8 +165,8 @@ func TestCatalogKeys(t *testing.T) {
 	}
 }
 
-// TestOverlayGiven reads an overlay back.
-func TestOverlayGiven(t *testing.T) {
+// TestOverlayReadBack: the stack returns the overlay that was set.
+func TestOverlayReadBack(t *testing.T) {
 	t.Parallel()
 	s, _ := stackOf(t, 0, func(*plugin.Registrar) {})
 	if !s.Overlay().IsZero() {
@@ -186,7 +186,7 @@ func TestOverlayGiven(t *testing.T) {
 	}
 }
 
-// TestMessageSender sends without, with and after a sender.
+// TestMessageSender sends messages without a sender, with one, and after it is cleared.
 func TestMessageSender(t *testing.T) {
 	t.Parallel()
 	s, _ := stackOf(t, 0, func(*plugin.Registrar) {})

@@ -14,9 +14,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// collect asks hooks in order. The first error stops the rest and drops what
-// came before it; so does a list that the point does not allow. Each hook gets
-// a context of its own, so that one cannot write over what the next one sees.
+// collect runs hooks in order. The first error stops the rest and discards all directives; so does an invalid list.
+// Each hook gets its own copy of the context, made by own.
 func collect[C any](
 	ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C, own func(C) C,
 ) ([]Owned[Directive], error) {
@@ -31,13 +30,13 @@ func collect[C any](
 			all = append(all, Owned[Directive]{h.Plugin, d})
 		}
 	}
-	if err := CheckDirectives(point, all); err != nil {
+	if err := checkDirectives(point, all); err != nil {
 		return nil, err
 	}
 	return all, nil
 }
 
-// BeforeTurn asks the hooks before a turn.
+// BeforeTurn runs the hooks before a turn.
 func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointBeforeTurn, s.c.beforeTurn, in, func(in TurnContext) TurnContext {
 		in.Input = ownInput(in.Input)
@@ -45,17 +44,17 @@ func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Direc
 	})
 }
 
-// AtCheckpoint asks the checkpoint hooks.
+// AtCheckpoint runs the checkpoint hooks.
 func (s *Session) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in, func(in CheckpointContext) CheckpointContext { return in })
 }
 
-// AfterTurn asks the hooks after a turn.
+// AfterTurn runs the hooks after a turn.
 func (s *Session) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in, func(in TurnResultContext) TurnResultContext { return in })
 }
 
-// BeforeToolCall asks the hooks before a call.
+// BeforeToolCall runs the hooks before a call.
 func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in, func(in ToolContext) ToolContext {
 		in.Args = slices.Clone(in.Args)
@@ -63,7 +62,7 @@ func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[D
 	})
 }
 
-// AfterToolCall asks the hooks after a call.
+// AfterToolCall runs the hooks after a call.
 func (s *Session) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointAfterTool, s.c.afterTool, in, ownResult)
 }
@@ -78,7 +77,7 @@ func ownResult(in ToolResultContext) ToolResultContext {
 	return in
 }
 
-// Points are the points of a turn at which this stack wants to be asked.
+// Points lists the points of a turn at which this stack has hooks.
 func (s *Session) Points() []events.HookPoint {
 	var list []events.HookPoint
 	add := func(p events.HookPoint, wanted bool) {
@@ -94,8 +93,8 @@ func (s *Session) Points() []events.HookPoint {
 	return list
 }
 
-// SeesResults reports whether some plugin sees what calls come to before they are recorded.
-func (s *Session) SeesResults() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
+// HasResultHooks reports whether a plugin processes call results before they are recorded.
+func (s *Session) HasResultHooks() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
 
 // contributes reports whether the protocol or an overlay adds to prompts.
 func (s *Session) contributes() bool {
@@ -103,10 +102,10 @@ func (s *Session) contributes() bool {
 	overlaid := len(s.overlay.Contributions) > 0
 	s.mu.Unlock()
 	p, err := s.Preamble(s.c.tools.entries, nil)
-	return overlaid || err != nil || len(p.Contributions) > 0 // the point reports the error
+	return overlaid || err != nil || len(p.Contributions) > 0 // the hook point reports the error
 }
 
-// PrepareContext runs the context transforms, each on what the one before gave.
+// PrepareContext runs the context transforms. Each gets the result of the one before.
 func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
 	for _, h := range s.c.transforms {
 		next, err := contain(ctx, s, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
@@ -133,16 +132,16 @@ func (p *Prepared) check() error {
 	return p.Overlay.Check()
 }
 
-// HasTransforms reports whether some plugin shapes what turns show.
+// HasTransforms reports whether a plugin transforms contexts.
 func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
 
-// compactTimeout is what a compactor has at least: it may ask a model.
+// compactTimeout is the minimum timeout of a compactor, because it may call a model.
 const compactTimeout = 5 * time.Minute
 
-// Compact asks the compactors in order; the first that gives nodes wins.
+// Compact runs the compactors in order. The first result with nodes wins.
 func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
-		c, err := within(ctx, s, max(s.host.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
+		c, err := containFor(ctx, s, max(s.host.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
 		})
 		if err != nil {
@@ -155,8 +154,7 @@ func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compa
 	return Owned[Compaction]{}, nil
 }
 
-// Contributions gathers what plugins and the overlay add to the prompt: duplicates
-// dropped, sorted by the slot's name and then by priority (host specification 4.4).
+// Contributions collects the contributions of plugins and of the overlay, sorted by [SortContributions].
 func (s *Session) Contributions(ctx context.Context, in PromptContext, overlay []events.Contribution) ([]events.Contribution, error) {
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
@@ -173,8 +171,8 @@ func (s *Session) Contributions(ctx context.Context, in PromptContext, overlay [
 	return SortContributions(append(all, overlay...)), nil
 }
 
-// SortContributions drops duplicates, of which the first counts whatever its
-// title, and sorts by the slot's name and then by priority, lower ones first.
+// SortContributions drops duplicates and sorts by slot name and then by ascending priority. Contributions with the
+// same slot, priority and trimmed content are duplicates; the first one stays.
 func SortContributions(list []events.Contribution) []events.Contribution {
 	type identity struct {
 		slot     events.Slot
@@ -199,9 +197,8 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 	return kept
 }
 
-// TransformStream runs a piece of text through the stream hooks, each on what
-// the one before gave. Events and reasoning of all are kept, the events with
-// the plugin that shows them; one abort is enough.
+// TransformStream runs a chunk of text through the stream hooks. Each gets the chunk of the one before. Events and
+// reasoning of all hooks are collected, events with their plugin. One abort is enough.
 func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
 	now := StreamTransform{Chunk: chunk}
 	var shown []Owned[[]byte]
@@ -221,7 +218,7 @@ func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTran
 	return now, shown, nil
 }
 
-// checkEvents finds what no host could show.
+// checkEvents refuses events that are no JSON.
 func checkEvents(list []json.RawMessage) error {
 	for i, e := range list {
 		if !json.Valid(e) {
@@ -231,7 +228,7 @@ func checkEvents(list []json.RawMessage) error {
 	return nil
 }
 
-// EndStream tells how a stream ended.
+// EndStream runs the stream-end hooks.
 func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 	for _, h := range s.c.streamEnds {
 		_, err := contain(ctx, s, h.Plugin, "stream_end", func(ctx context.Context) (struct{}, error) {
@@ -270,8 +267,7 @@ func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, 
 	return r, shown, nil
 }
 
-// ProjectToolResult gives what the model reads of a result. Where the
-// projector fails, the model reads the error.
+// ProjectToolResult returns the model's view of a result. If the projector fails, this is the error's text.
 func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, projected bool) {
 	if s.c.projector == nil {
 		return "", nil, false
@@ -290,14 +286,13 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 	return shown.Text, shown.Attachments, true
 }
 
-// Tell tells every plugin of an event of the session's life, all at once, and
-// waits. Errors are warned of and change nothing.
-func (s *Session) Tell(ctx context.Context, e Lifecycle) {
+// NotifyLifecycle sends a lifecycle event to all plugins concurrently and waits for them. Errors are logged.
+func (s *Session) NotifyLifecycle(ctx context.Context, e Lifecycle) {
 	var wait sync.WaitGroup
 	for _, h := range s.c.lifecycle {
 		e := e
 		if e.State != nil {
-			e.State = e.State.Clone() // states remember what they are asked, so no two hooks may share one
+			e.State = e.State.Clone() // a state caches query results, so two hooks must not share one
 		}
 		wait.Go(func() {
 			_, err := contain(ctx, s, h.Plugin, string(e.Kind), func(ctx context.Context) (struct{}, error) {
@@ -311,7 +306,7 @@ func (s *Session) Tell(ctx context.Context, e Lifecycle) {
 	wait.Wait()
 }
 
-// MutateConfig lets the plugins change a configuration that a host sets. One that fails is skipped.
+// MutateConfig runs the config mutators on a configuration that a host sets. A mutator that fails is skipped.
 func (s *Session) MutateConfig(ctx context.Context, change ConfigChange) events.Config {
 	now := change.Current
 	for _, h := range s.c.mutators {

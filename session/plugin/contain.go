@@ -12,37 +12,37 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// contain runs a plugin's function so that its panic, and its silence past the
-// time of hooks, are errors. One that ignores its context is left behind.
+// contain runs a hook of a plugin. A panic and a timeout become errors. A hook that ignores its context keeps running
+// in its goroutine.
 func contain[T any](ctx context.Context, s *Session, owner, point string, fn func(context.Context) (T, error)) (T, error) {
-	return within(ctx, s, s.host.timeout, owner, point, fn)
+	return containFor(ctx, s, s.host.timeout, owner, point, fn)
 }
 
-func within[T any](
+func containFor[T any](
 	ctx context.Context, s *Session, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
 ) (T, error) {
 	defer s.host.probe("plugin_hook." + point + "." + owner)()
-	return bounded(ctx, limit, owner, point, fn)
+	return runContained(ctx, limit, owner, point, fn)
 }
 
-// forever is the limit of what its caller's context alone ends.
-const forever time.Duration = 0
+// noTimeout leaves the end of a run to the caller's context.
+const noTimeout time.Duration = 0
 
-func bounded[T any](ctx context.Context, limit time.Duration, owner, point string, fn func(context.Context) (T, error)) (T, error) {
+func runContained[T any](ctx context.Context, limit time.Duration, owner, point string, fn func(context.Context) (T, error)) (T, error) {
 	type outcome struct {
 		value T
 		err   error
 	}
-	if limit != forever {
+	if limit != noTimeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
 	}
 	done := make(chan outcome, 1)
-	go func() { // ends with the hook; nobody waits for one that was left behind
+	go func() { // ends with the hook; the owner does not wait for a hook that ignores its context
 		o := outcome{err: errExited}
 		defer func() { done <- o }()
-		o.value, o.err = caught(owner, point, func() (T, error) { return fn(ctx) })
+		o.value, o.err = recovered(owner, point, func() (T, error) { return fn(ctx) })
 	}()
 	select {
 	case o := <-done:
@@ -58,11 +58,11 @@ func bounded[T any](ctx context.Context, limit time.Duration, owner, point strin
 	}
 }
 
-// errExited is a hook that ended its goroutine.
+// errExited is the error of a hook that ended its goroutine with runtime.Goexit.
 var errExited = errors.New("the hook ended its goroutine")
 
-// caught makes the panic of a plugin's function an error.
-func caught[T any](owner, point string, fn func() (T, error)) (value T, err error) {
+// recovered converts a panic of a plugin's function into an error.
+func recovered[T any](owner, point string, fn func() (T, error)) (value T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &HookError{Plugin: owner, Point: point, Panic: true, Err: fmt.Errorf("%v", p)}
@@ -71,7 +71,7 @@ func caught[T any](owner, point string, fn func() (T, error)) (value T, err erro
 	return fn()
 }
 
-// hookError names the hook in an error that does not.
+// hookError names the hook in an error, unless the error names it already.
 func hookError(owner, point string, err error) error {
 	if _, ok := err.(*HookError); ok { //nolint:errorlint // only the outermost counts
 		return err
@@ -79,58 +79,57 @@ func hookError(owner, point string, err error) error {
 	return &HookError{Plugin: owner, Point: point, Err: err}
 }
 
-// Preamble asks the driver for its part in prompts with the tools, under the
-// turn options that count. A panic of the driver is an error.
+// Preamble runs the driver for the tools and the effective turn options. A panic of the driver is an error.
 func (s *Session) Preamble(tools []events.ToolEntry, options json.RawMessage) (Preamble, error) {
 	d := s.c.driver
 	in := PreambleInput{Tools: tools, Extensions: s.build.Extensions, Options: options}
-	return caught(d.Plugin, "preamble", func() (Preamble, error) { return d.Value.Preamble(in), nil })
+	return recovered(d.Plugin, "preamble", func() (Preamble, error) { return d.Value.Preamble(in), nil })
 }
 
-// contained is a protocol whose panics, and whose silence past the time of hooks, are errors.
-type contained struct {
-	host  *Host
-	owner string
-	of    Protocol
+// containedProtocol runs a protocol's callbacks as contain runs hooks.
+type containedProtocol struct {
+	host     *Host
+	owner    string
+	protocol Protocol
 }
 
-func (c contained) call(ctx context.Context, limit time.Duration, callback string, fn func(context.Context) error) error {
-	_, err := bounded(ctx, limit, c.owner, "protocol "+callback, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
+func (c containedProtocol) call(ctx context.Context, limit time.Duration, callback string, fn func(context.Context) error) error {
+	_, err := runContained(ctx, limit, c.owner, "protocol "+callback, func(ctx context.Context) (struct{}, error) { return struct{}{}, fn(ctx) })
 	return err
 }
 
 // Initialize implements [Protocol].
-func (c contained) Initialize(ctx context.Context, s ProtocolSession) error {
-	return c.call(ctx, c.host.timeout, "initialize", func(ctx context.Context) error { return c.of.Initialize(ctx, s) })
+func (c containedProtocol) Initialize(ctx context.Context, s ProtocolSession) error {
+	return c.call(ctx, c.host.timeout, "initialize", func(ctx context.Context) error { return c.protocol.Initialize(ctx, s) })
 }
 
 // Restore implements [Protocol].
-func (c contained) Restore(ctx context.Context, s ProtocolSession, state *projector.State) error {
-	return c.call(ctx, c.host.timeout, "restore", func(ctx context.Context) error { return c.of.Restore(ctx, s, state) })
+func (c containedProtocol) Restore(ctx context.Context, s ProtocolSession, state *projector.State) error {
+	return c.call(ctx, c.host.timeout, "restore", func(ctx context.Context) error { return c.protocol.Restore(ctx, s, state) })
 }
 
 // AppendNodes implements [Protocol].
-func (c contained) AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error {
-	return c.call(ctx, c.host.timeout, "append_nodes", func(ctx context.Context) error { return c.of.AppendNodes(ctx, s, nodes) })
+func (c containedProtocol) AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error {
+	return c.call(ctx, c.host.timeout, "append_nodes", func(ctx context.Context) error { return c.protocol.AppendNodes(ctx, s, nodes) })
 }
 
 // ApplyExtension implements [Protocol].
-func (c contained) ApplyExtension(ctx context.Context, e events.Extension) error {
-	return c.call(ctx, c.host.timeout, "apply_extension", func(ctx context.Context) error { return c.of.ApplyExtension(ctx, e) })
+func (c containedProtocol) ApplyExtension(ctx context.Context, e events.Extension) error {
+	return c.call(ctx, c.host.timeout, "apply_extension", func(ctx context.Context) error { return c.protocol.ApplyExtension(ctx, e) })
 }
 
 // ValidateTurn implements [Protocol].
-func (c contained) ValidateTurn(ctx context.Context, in events.TurnInput) error {
-	return c.call(ctx, c.host.timeout, "validate_turn", func(ctx context.Context) error { return c.of.ValidateTurn(ctx, in) })
+func (c containedProtocol) ValidateTurn(ctx context.Context, in events.TurnInput) error {
+	return c.call(ctx, c.host.timeout, "validate_turn", func(ctx context.Context) error { return c.protocol.ValidateTurn(ctx, in) })
 }
 
 // Configure implements [Protocol].
-func (c contained) Configure(ctx context.Context, rt *ProtocolRuntime, m Materialization) error {
-	return c.call(ctx, c.host.timeout, "configure", func(ctx context.Context) error { return c.of.Configure(ctx, rt, m) })
+func (c containedProtocol) Configure(ctx context.Context, rt *ProtocolRuntime, m Materialization) error {
+	return c.call(ctx, c.host.timeout, "configure", func(ctx context.Context) error { return c.protocol.Configure(ctx, rt, m) })
 }
 
-// BeforeModelCall implements [Protocol]. It may ask a model, so it has a compactor's time.
-func (c contained) BeforeModelCall(ctx context.Context, in ModelCallContext) (s *events.FrameSwitch, err error) {
-	return bounded(ctx, max(c.host.timeout, compactTimeout), c.owner, "protocol before_model_call",
-		func(ctx context.Context) (*events.FrameSwitch, error) { return c.of.BeforeModelCall(ctx, in) })
+// BeforeModelCall implements [Protocol]. Its timeout is that of compactors, because it may call a model.
+func (c containedProtocol) BeforeModelCall(ctx context.Context, in ModelCallContext) (s *events.FrameSwitch, err error) {
+	return runContained(ctx, max(c.host.timeout, compactTimeout), c.owner, "protocol before_model_call",
+		func(ctx context.Context) (*events.FrameSwitch, error) { return c.protocol.BeforeModelCall(ctx, in) })
 }

@@ -9,34 +9,33 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Directive is what a hook asks for. Make one with the functions below. A list
-// is checked as a whole, against what its point allows, before any of it is
-// carried out (host specification 4.3).
+// Directive is an instruction of a hook to the turn. The functions below make directives. The whole list of a hook
+// point is checked before any directive of it is executed.
 type Directive struct {
 	Kind     events.DirectiveKind
 	Code     string        // of aborts
-	Message  string        // of aborts and questions
-	Within   time.Duration // of questions: how long an answer may take; 0: for ever
+	Message  string        // of aborts and approvals
+	Within   time.Duration // of approvals: time limit for the answer; 0 means no limit
 	Messages []events.Message
 	Create   *api.CreateRequest
 	Args     json.RawMessage
 	Result   *Result
 	Events   []json.RawMessage
-	Name     string // of a trace
+	Name     string // of a trace event
 	Payload  json.RawMessage
 }
 
-// Abort stops the turn; of a tool hook, only the call.
+// Abort stops the turn. From a tool hook it fails the call only.
 func Abort(code, message string) Directive {
 	return Directive{Kind: events.DirectiveAbort, Code: code, Message: message}
 }
 
-// Enqueue appends messages at the point, or at the next checkpoint. Those of assistants are dropped.
+// Enqueue appends messages at this point or at the next checkpoint. Messages with the role assistant are dropped.
 func Enqueue(messages ...events.Message) Directive {
 	return Directive{Kind: events.DirectiveEnqueue, Messages: messages}
 }
 
-// Say is a message of one text.
+// Say is a message with one text.
 func Say(role events.Role, text string) events.Message {
 	return events.Message{Role: role, Parts: []events.Part{{Kind: events.PartText, Text: text}}}
 }
@@ -46,37 +45,37 @@ func CreateSession(req api.CreateRequest) Directive {
 	return Directive{Kind: events.DirectiveCreate, Create: &req}
 }
 
-// ReplaceArgs lets a call run with other arguments, JSON. Of several the last counts.
+// ReplaceArgs replaces a call's arguments, JSON. The last such directive wins.
 func ReplaceArgs(args json.RawMessage) Directive {
 	return Directive{Kind: events.DirectiveReplaceArgs, Args: args}
 }
 
-// ShortCircuit answers a call in the tool's place; after the call, it replaces the answer.
+// ShortCircuit gives the result in place of the tool. After the call, it replaces the result.
 func ShortCircuit(r Result) Directive {
 	return Directive{Kind: events.DirectiveShortCircuit, Result: &r}
 }
 
-// Emit shows events, JSON, to the hosts that watch.
+// Emit sends events, JSON, to the hosts that watch the session.
 func Emit(list ...json.RawMessage) Directive {
 	return Directive{Kind: events.DirectiveEmitEvents, Events: list}
 }
 
-// Trace writes to the trace, as "plugin.<plugin>.<name>".
+// Trace writes a trace event named "plugin.<plugin>.<name>".
 func Trace(name string, payload json.RawMessage) Directive {
 	return Directive{Kind: events.DirectiveEmitTrace, Name: name, Payload: payload}
 }
 
-// Ask lets a call wait until somebody approves it.
+// Ask makes a call wait for an approval.
 func Ask(question string) Directive {
 	return Directive{Kind: events.DirectiveAskApproval, Message: question}
 }
 
-// AskWithin is [Ask] that gives nobody's answer for a refusal after a time.
+// AskWithin is [Ask] with a time limit. Without an answer in time the call is refused.
 func AskWithin(question string, within time.Duration) Directive {
 	return Directive{Kind: events.DirectiveAskApproval, Message: question, Within: within}
 }
 
-// allowed is the matrix of host specification 4.3.
+// allowed reports whether a directive may occur at a point. The package documentation has the table.
 func (d Directive) allowed(point events.HookPoint) bool {
 	tool := point == events.PointBeforeTool || point == events.PointAfterTool
 	switch d.Kind {
@@ -94,7 +93,7 @@ func (d Directive) allowed(point events.HookPoint) bool {
 	return false
 }
 
-// check reports what is wrong with a directive at a point.
+// check validates a directive at a point.
 func (d Directive) check(point events.HookPoint) error {
 	switch {
 	case d.Kind == events.DirectiveEnqueue && point == events.PointBeforeTool:
@@ -125,14 +124,14 @@ func (d Directive) check(point events.HookPoint) error {
 	return nil
 }
 
-// Owned is a value with the plugin that it came from.
+// Owned is a value with the id of the plugin that made it.
 type Owned[T any] struct {
 	Plugin string
 	Value  T
 }
 
-// CheckDirectives validates a whole list against its point, so that nothing of an invalid one is carried out.
-func CheckDirectives(point events.HookPoint, list []Owned[Directive]) error {
+// checkDirectives validates a whole list at a point. One invalid directive makes the whole list an error.
+func checkDirectives(point events.HookPoint, list []Owned[Directive]) error {
 	for i := range list {
 		if err := list[i].Value.check(point); err != nil {
 			return &HookError{Plugin: list[i].Plugin, Point: string(point), Err: err}

@@ -17,16 +17,16 @@ type silent struct{ plugin.BaseProtocol }
 
 func (silent) Preamble(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }
 
-func speaking(r *plugin.Registrar) error {
+func registerSilent(r *plugin.Registrar) error {
 	r.Protocol(silent{})
 	r.Driver(silent{})
 	return nil
 }
 
-// stack builds a session's stack beside a protocol that does nothing.
+// stack builds a session's stack with a protocol that does nothing.
 func stack(t *testing.T, factories ...plugin.Factory) *plugin.Session {
 	t.Helper()
-	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{plugin.Func("silent", speaking)}, Factories: factories})
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{plugin.Func("silent", registerSilent)}, Factories: factories})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func stack(t *testing.T, factories ...plugin.Factory) *plugin.Session {
 	return s
 }
 
-// everywhere is a plugin that asks for the same at every point.
+// everywhere is a plugin that returns the same directives at every point.
 func everywhere(id string, list ...plugin.Directive) plugin.Factory {
 	return plugin.Func(id, func(r *plugin.Registrar) error {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return list, nil })
@@ -50,7 +50,7 @@ func everywhere(id string, list ...plugin.Directive) plugin.Factory {
 	})
 }
 
-// points ask a stack at each point that takes directives.
+// points run a stack's hooks at each point that takes directives.
 var points = map[events.HookPoint]func(context.Context, *plugin.Session) ([]plugin.Owned[plugin.Directive], error){
 	events.PointBeforeTurn: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
 		return s.BeforeTurn(ctx, plugin.TurnContext{})
@@ -69,8 +69,7 @@ var points = map[events.HookPoint]func(context.Context, *plugin.Session) ([]plug
 	},
 }
 
-// matrix is which directives which points allow (host specification 4.3).
-// Points that are not listed refuse. Approvals are an addition to it.
+// matrix lists the points that allow a directive. All other points refuse it.
 var matrix = []struct {
 	directive plugin.Directive
 	allowed   []events.HookPoint
@@ -87,8 +86,8 @@ var matrix = []struct {
 	{plugin.Ask("really?"), []events.HookPoint{events.PointBeforeTool}},
 }
 
-// TestDirectiveMatrix asks for every directive at every point, between others
-// that are allowed: it is in the list, or there is no list at all.
+// TestDirectiveMatrix returns every directive at every point, between allowed ones. Either the list contains it, or
+// the list is refused.
 func TestDirectiveMatrix(t *testing.T) {
 	t.Parallel()
 	if len(points) != 5 {
@@ -113,7 +112,7 @@ func TestDirectiveMatrix(t *testing.T) {
 	}
 }
 
-// refused fails the test unless a list was dropped as a whole for what the second plugin asked.
+// refused fails the test unless the whole list is refused because of the second plugin.
 func refused(t *testing.T, what string, list []plugin.Owned[plugin.Directive], err error) {
 	t.Helper()
 	var failed *plugin.HookError
@@ -125,7 +124,7 @@ func refused(t *testing.T, what string, list []plugin.Owned[plugin.Directive], e
 	}
 }
 
-// TestDirectiveGarbage refuses directives that lack what they need, wherever they would be allowed.
+// TestDirectiveGarbage: directives without their required values are refused at points that allow them.
 func TestDirectiveGarbage(t *testing.T) {
 	t.Parallel()
 	for name, d := range map[string]plugin.Directive{
@@ -148,7 +147,7 @@ func TestDirectiveGarbage(t *testing.T) {
 	}
 }
 
-// TestHookOrder asks hooks in the order of the stack, each before any of what they want is looked at.
+// TestHookOrder: hooks run in stack order, and all run before the first directive is checked.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	s := stack(t, everywhere("c", plugin.Trace("1", nil), plugin.Trace("2", nil)), everywhere("a", plugin.Trace("3", nil)), everywhere("b"), everywhere("d", plugin.Trace("4", nil)))

@@ -1,11 +1,10 @@
-// Package plugin is what authors of plugins import: tools, hooks, protocols,
-// and the capabilities that a host offers them. It owns their declarations,
-// the stack that a session's plugins form, and the rules by which a stack is
-// asked. It imports events, projector and session/api: what plugins read of a
-// session is the fold's own view of it, not a copy with other names.
+// Package plugin is the package that plugin authors import. It declares tools, hooks, protocols and the capabilities
+// that a host offers to them. It also builds the stack of plugins of a session and calls it.
 //
-// It is pure but for one thing: a hook runs in a goroutine of its own, so that
-// its panic and its silence can be contained. It has no clock, logger or network.
+// # A first plugin
+//
+// A [Factory] builds one [Plugin] for each session. [Func] is the shortest way to one: a function that registers tools
+// and hooks.
 //
 //	plugin.Func("greeter", func(r *plugin.Registrar) error {
 //		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
@@ -18,202 +17,99 @@
 //		return nil
 //	})
 //
-// # What is recorded, and what may run again
+// Then, in the order in which most plugins need them:
 //
-// A session's plugins run on whichever node works on it. What they decide at a
-// point of a turn is one effect: it is recorded with what follows from it, and
-// neither a takeover nor a replay asks again. Until that is durable it may be
-// asked again, on another node; sessions that directives create, and direct
-// completions, are named after the effect and therefore not doubled. A
-// plugin's state ([Stateful], [State]) is saved in the commit of what changed
-// it. It moves by compare-and-set on its revision: of two nodes that change it
-// at once the first to record wins, and the other one is brought up to that.
+//   - tools: [AddTool], [Tool], [Call], [Result], [Failure]; one tool without more is [OfTool]
+//   - hooks around turns and calls: [HookFunc], the methods of [Registrar], and [Directive]
+//   - options of a session for a plugin: [WithOptions], [DecodeOptions]
+//   - state in the session's history: embed [State], or implement [Stateful]
+//   - prompts: [PromptFunc], [TransformFunc], [CompactFunc]
+//   - operations that hosts call by name: [AddAction]
+//   - tools that sessions get later: [Registrar.Source]
+//   - protocols, which build prompts and read replies: [Protocol], [Driver], [OfDriver]
 //
-// Of a turn's recorded end plugins are told at least once, by [TurnPersisted]: the commit that ends the turn
-// has the event turn.announced beside it, and turn.told follows once all of them have returned. A worker that dies
-// in between, or whose telling is cut off, leaves the session owing that, and the next worker tells them again,
-// of one turn after the other. A plugin has to expect to be told twice, and that the state which it is
-// told with has moved on. An error, or silence past the time of hooks, is warned of and not repeated. They
-// are not told where no node can build the session's plugins for as long as nodes wait for one that can, nor of a
-// turn whose telling kills one worker after the other; the log of a node says so. Of a turn
-// that failed, that was diverted, or that ended before any worker saw it, they are not told.
+// Authors do not need [Host] and [Session]: the runtime builds a session's stack with [Host.BuildSession] and calls it
+// through [Session].
 //
-// # What is contained
+// # Hooks
 //
-// A panic, silence past the time of hooks, and an answer that no history could
-// hold are errors of the plugin, in hooks, protocols, drivers and stacks alike.
-// An error does what the point's rule says (host specification 4.2) and is
-// recorded with the plugin's name; one directive that the point does not allow,
-// or more than one record holds, drops the whole list. A hook that ignores its
-// context is left behind. Hooks before a call that say too much fail that call
-// only: what was said of the others counts.
+// Hooks run in the order of the stack. A hook is contained: a panic, a run longer than the timeout of hooks, and an
+// invalid result are errors of the plugin. The record of an error has the plugin's id.
+//
+//	hook                         input               an error of it
+//	Registrar.TransformContext   TransformContext    ends the turn
+//	Registrar.BeforeTurn         TurnContext         ends the turn
+//	Registrar.Prompt             PromptContext       ends the turn
+//	Registrar.Stream, Response   text, Response      fails the model call
+//	Registrar.BeforeToolCall     ToolContext         fails this call; the turn goes on
+//	Registrar.AfterToolCall      ToolResultContext   makes this call's result a failure
+//	Registrar.ProjectToolResult  ToolResultContext   becomes the model's text of the result
+//	Registrar.Checkpoint         CheckpointContext   ends the turn
+//	Registrar.AfterTurn          TurnResultContext   fails the turn before its end is recorded
+//	Registrar.Lifecycle          Lifecycle           is logged
+//	Registrar.MutateConfig       ConfigChange        is logged; the function is skipped
+//	Registrar.Compact            TransformContext    fails the compaction
+//
+// Hooks at a point of a turn return directives. All hooks of a point run before the first directive is executed. One
+// directive that the point does not allow, or more than one record can store, makes the whole list an error.
+//
+//	directive                    before turn  checkpoint  after turn  before call  after call
+//	Abort                        yes          yes         no          this call    this call
+//	Enqueue                      yes          yes         yes         no           next checkpoint
+//	CreateSession, Emit, Trace   yes          yes         yes         yes          yes
+//	ReplaceArgs, Ask, AskWithin  no           no          no          yes          no
+//	ShortCircuit                 no           no          no          yes          replaces the result
+//
+// # What runs again after a crash
+//
+// The plugins of a session run on the node that works on it, and this node can change. The directives of one point are
+// one effect. Once the effect is in the history, no takeover and no replay runs its hooks again. Before that, another
+// node may run them again. Sessions created by directives, and direct completions, have ids derived from the effect, so
+// a repetition does not double them.
+//
+// A plugin's state ([Stateful], [State]) is saved in the commit of the change that it belongs to. The save is a
+// compare-and-set on the state's revision. If two nodes change the state concurrently, the first commit wins, and the
+// other node restores the winner's state.
+//
+// The lifecycle event [TurnPersisted] arrives at least once for a recorded end of a turn:
+//
+//	turn ends ----commit----> turn.announced ----hooks return, commit----> turn.told
+//	                              |   ^
+//	                              +---+  a worker dies, or its calls are cut off: the next worker calls the hooks again
+//
+// The next worker handles one turn after the other. So a plugin must accept the event twice, with a state that moved on.
+// An error or a timeout is logged and not repeated. The event does not arrive:
+//
+//   - if no node can build the session's plugins within the time that nodes wait for one that can
+//   - for a turn whose hooks kill one worker after the other; the node's log says so
+//   - for a turn that failed or was diverted, or that ended before any worker processed it
 //
 // # Tool sources
 //
-// A source of the reference's tool registry is a set of tools under a name that a plugin registers
-// ([Registrar.Source]): code that nodes have. Which sources a session has is in its
-// history (tool.sources_applied), by operations of every door; every node that takes the session over offers the same.
+// A tool source is a set of tools under a name that a plugin registers with [Registrar.Source]. The history records
+// which sources a session has (event tool.sources_applied), so every node that takes the session over offers the same.
+// Operations on the sources of a session, in Go and over HTTP:
 //
-//	add       ToolStateHost.AddToolSource      PUT tools/sources/NAME. A name of a tool that is taken refuses it; levels that a
-//	                                           host set for its tools before count again
-//	replace   ToolStateHost.AddToolSource      of one that the session has: it keeps its place, and is asked anew
-//	refresh   ToolStateHost.RefreshCatalog     POST tools/refresh: every node asks all sources anew
-//	remove    ToolStateHost.RemoveToolSource   DELETE tools/sources/NAME. No plugin is asked, so a source that is gone can be removed
-//	list      ToolStateHost.ToolSources        GET tools/sources: those of the session, and those that the node asked has
+//	add       ToolStateHost.AddToolSource      PUT tools/sources/NAME. A tool name in use refuses it
+//	replace   ToolStateHost.AddToolSource      the same for a source that the session has: it keeps its position
+//	refresh   ToolStateHost.RefreshCatalog     POST tools/refresh: every node queries all sources again
+//	remove    ToolStateHost.RemoveToolSource   DELETE tools/sources/NAME. Calls no plugin, so it also removes missing sources
+//	list      ToolStateHost.ToolSources        GET tools/sources: sources of the session, and sources of the queried node
 //
-// Each change is one commit with the tools that follow from it, in a new
-// generation. The model is told of it with the next call of it that is recorded; calls of
-// tools that run go on. A node that lacks a source of the session leaves its
-// turns to others, as with any plugin that cannot be built; where none has it, they end as plugin_build.
-// Forks, branches and children that take over plugin states begin with the sources, and access of the session binds their tools.
+// Each change is one commit with the resulting tools, in a new generation. The next recorded model call uses it; running
+// calls continue. A source that comes back gets the availability levels that a host set for its tools before. A node
+// without a source of the session leaves the session's turns to other nodes, as with any plugin that it cannot build.
+// If no node has the source, the turns end as plugin_build. Forks, branches, and children that inherit plugin states
+// start with the sources. The session's access restricts their tools.
 //
-// # The reference interfaces
+// # This package
 //
-// Every method of the reference interfaces of the session host (000), of
-// protocols (001), of the plugin session (002) and of the session (003), and
-// where it is here. Names without a package are this one's.
+// It imports events, projector and session/api: plugins read a session through the fold's own view. It is pure with one
+// exception: each hook runs in a goroutine of its own, so that a panic or a hang is contained. A hook that ignores its
+// cancelled context keeps its goroutine. The package has no clock, logger or network.
 //
-//	000 SessionSnapshotHost.snapshot_current                     SnapshotHost.SnapshotCurrent
-//	000 SessionSnapshotHost.snapshot_session                     SnapshotHost.SnapshotSession
-//	000 ToolCatalogHost.tool_catalog                             CatalogHost.ToolCatalog
-//	000 ToolStateHost.tool_state                                 ToolStateHost.ToolState
-//	000 ToolStateHost.apply_tool_state                           ToolStateHost.ApplyToolState
-//	000 ToolStateHost.set_tools_availability                     ToolStateHost.SetToolsAvailability
-//	000 ToolStateHost.set_tool_availability                      ToolStateHost.SetToolAvailability
-//	000 SessionLifecycleHost.create_session                      LifecycleHost.CreateSession
-//	000 SessionLifecycleHost.take_first_turn_input               LifecycleHost.TakeFirstTurnInput
-//	000 SessionLifecycleHost.close_session                       LifecycleHost.CloseSession
-//	000 TurnHost.start_turn_stream                               TurnHost.StartTurnStream
-//	000 TurnHost.await_turn                                      TurnHost.AwaitTurn
-//	000 TurnHost.cancel_turn                                     TurnHost.CancelTurn
-//	000 TurnHost.start_turn                                      TurnHost.StartTurn
-//	000 TaskHost.inject_turn_input                               TaskHost.InjectTurnInput
-//	000 TaskHost.spawn_hidden_task                               TaskHost.SpawnHiddenTask
-//	000 TaskHost.await_hidden_tasks                              TaskHost.AwaitHiddenTasks
-//	000 TaskHost.spawn_managed_task                              TaskHost.SpawnManagedTask
-//	000 TaskHost.cancel_managed_task                             TaskHost.CancelManagedTask
-//	000 TaskHost.register_background_task                        TaskHost.RegisterBackgroundTask
-//	000 TaskHost.unregister_background_task                      TaskHost.UnregisterBackgroundTask
-//	000 TaskHost.complete_background_task                        TaskHost.CompleteBackgroundTask
-//	000 TaskHost.transition_background_task_live_state           TaskHost.TransitionBackgroundTask
-//	000 TaskHost.list_background_tasks                           TaskHost.ListBackgroundTasks
-//	000 TaskHost.cancel_background_task                          TaskHost.CancelBackgroundTask
-//	000 TaskHost.cancel_all_background_tasks                     TaskHost.CancelAllBackgroundTasks
-//	000 TaskHost.validate_async_handles_visible                  TaskHost.ValidateAsyncHandlesVisible
-//	000 TaskHost.transfer_async_handles                          TaskHost.TransferAsyncHandles
-//	000 TaskHost.cancel_unreferenced_async_handles               TaskHost.CancelUnreferencedAsyncHandles
-//	000 MonitorHost.monitor_snapshot                             MonitorHost.MonitorSnapshot
-//	000 MonitorHost.take_monitor_updates                         MonitorHost.TakeMonitorUpdates
-//	000 MonitorHost.start_monitor                                MonitorHost.StartMonitor
-//	000 MonitorHost.stop_monitor                                 MonitorHost.StopMonitor
-//	000 SessionGraphHost.append_session_nodes                    GraphHost.AppendNodes
-//	000 DirectCompletionHost.direct_completion                   CompletionHost.Complete
-//	000 DirectCompletionHost.direct_llm_completion               CompletionHost.Complete
-//	000 TraceHost.emit_trace_event                               TraceHost.EmitTrace
-//	000 PromptHookHost                                           PromptHost
-//	000 TurnHookHost                                             TurnHookHost
-//	000 ToolHookHost                                             ToolHost
-//	000 TurnResultHookHost                                       TurnResultHost
-//	000 CheckpointHookHost                                       CheckpointHost
-//	000 HistoryHost                                              HistoryHost
-//	000 PluginActionHost                                         ActionHost
-//	000 RuntimeSessionHost                                       RuntimeHost
-//	001 ProtocolSessionPlugin.initialize_session                 Protocol.Initialize
-//	001 ProtocolSessionPlugin.restore_session                    Protocol.Restore
-//	001 ProtocolSessionPlugin.append_session_nodes               Protocol.AppendNodes
-//	001 ProtocolSessionPlugin.apply_session_extension            Protocol.ApplyExtension
-//	001 ProtocolSessionPlugin.validate_turn_extension            Protocol.ValidateTurn
-//	001 ProtocolSessionPlugin.configure_runtime_on_materialize   Protocol.Configure
-//	001 ProtocolSessionPlugin.before_llm_call                    Protocol.BeforeModelCall
-//	001 ProtocolSessionContext.session_id                        ProtocolSession.Session
-//	001 ProtocolBeforeLlmCallContext.direct_llm_completion       ModelCallContext.Host
-//	001 ProtocolLlmCallAction.SwitchAgentFrame                   events.FrameSwitch
-//	001 ProtocolRuntimeContext.protocol_turn_options             ProtocolRuntime.Options
-//	001 ProtocolRuntimeContext.set_protocol_turn_options         ProtocolRuntime.SetOptions
-//	001 ProtocolRuntimeContext.set_protocol_turn_options_all_frames ProtocolRuntime.SetOptionsAllFrames
-//	001 ProtocolSessionMaterialization.plugin_options            Materialization.Options
-//	001 ProtocolSessionMaterialization.is_root_session           Materialization.IsRoot
-//	001 CodeExecutorPlugin.execute_code                          CodeExecutor.Execute
-//	001 CodeExecutorPlugin.execution_state_dirty                 CodeExecutor.Dirty
-//	001 CodeExecutorPlugin.snapshot_execution_state              CodeExecutor.Snapshot
-//	001 CodeExecutorPlugin.restore_execution_state               CodeExecutor.Restore
-//	001 AssistantProseProjectorPlugin.project_assistant_prose    ProseFunc
-//	001 ProtocolDriverPlugin.build_preamble                      Driver.Preamble
-//	001 PluginOptions.empty                                      Options
-//	001 PluginOptions.typed                                      OptionsOf
-//	001 PluginOptions.insert_typed                               Options.Insert
-//	001 PluginOptions.decode                                     DecodeOptions
-//	002 PluginSession.session_id                                 Session.ID
-//	002 PluginSession.tool_access                                Session.Access
-//	002 PluginSession.subagent_context                           Session.Subagent
-//	002 PluginSession.extensions                                 Session.Extensions
-//	002 PluginSession.host                                       Session.Host
-//	002 PluginSession.tools                                      Session.Tools
-//	002 PluginSession.tool_registry                              Session.Catalog
-//	002 PluginSession.protocol_session                           Session.Protocol
-//	002 PluginSession.code_executor                              Session.CodeExecutor
-//	002 PluginSession.assistant_prose_projector                  Session.ProjectProse
-//	002 PluginSession.protocol_driver                            Session.Preamble
-//	002 PluginSession.plugin_actions                             Session.Actions
-//	002 PluginSession.has_assistant_stream_hooks                 Session.HasStream
-//	002 PluginSession.prepare_turn_context                       Session.PrepareContext
-//	002 PluginSession.compact_context                            Session.Compact
-//	002 PluginSession.collect_prompt_contributions               Session.Contributions
-//	002 PluginSession.before_turn                                Session.BeforeTurn
-//	002 PluginSession.before_tool_call                           Session.BeforeToolCall
-//	002 PluginSession.after_tool_call                            Session.AfterToolCall
-//	002 PluginSession.after_turn                                 Session.AfterTurn
-//	002 PluginSession.at_checkpoint                              Session.AtCheckpoint
-//	002 PluginSession.transform_assistant_stream                 Session.TransformStream
-//	002 PluginSession.transform_assistant_response               Session.TransformResponse
-//	002 PluginSession.project_tool_result                        Session.ProjectToolResult
-//	002 PluginSession.emit_runtime_event                         Session.Tell
-//	002 PluginSession.emit_runtime_event_with_phase_probe        HostConfig.Probe
-//	002 PluginSession.has_runtime_event_hooks                    Session.HasLifecycle
-//	002 PluginSession.mutate_session_config                      Session.MutateConfig
-//	002 PluginSession.snapshot                                   Session.Snapshot
-//	002 PluginSession.snapshot_is_current                        Session.SnapshotIsCurrent
-//	002 PluginSession.snapshot_revision_fingerprint              Session.Fingerprint
-//	002 SnapshotReader.read_blob                                 SnapshotReader.Read
-//	002 PluginSession.restore                                    Session.Restore
-//	002 PluginSession.fork_for_session                           Session.Fork
-//	002 PluginSession.fork_for_child_session                     Session.Fork
-//	002 PluginSession.fork_for_session_with_tool_catalog         Session.ForkWithCatalog
-//	002 PluginSession.invoke_plugin_action                       Session.InvokeAction
-//	002 PluginSession.call_plugin_action                         CallAction
-//	003 Session.new                                              Host.BuildSession
-//	003 Session.session_id                                       Session.ID
-//	003 Session.tools                                            Session.Tools
-//	003 Session.plugins                                          Session
-//	003 Session.set_context_overlay                              session.Host.SetOverlay
-//	003 Session.prompt_cache                                     projector.State.Prompt
-//	003 Session.context_prompt_contributions                     Session.OverlayContributions
-//	003 Session.protocol_extra_prompt_contributions              Session.Contributions
-//	003 Session.history_store                                    session.Host.State
-//	003 Session.resolved_tool_catalog                            CatalogEntry.Tools
-//	003 Session.turn_driver_preamble                             CatalogEntry.Preamble
-//	003 Session.shared_tool_catalog                              CatalogEntry.List
-//	003 Session.tool_catalog                                     session.Host.ToolCatalog
-//	003 Session.tool_catalog_cache_key                           CatalogKey
-//	003 Session.code_execution_context                           ExecContext
-//	003 Session.set_message_sender                               Session.SetMessageSender
-//	003 Session.clear_message_sender                             Session.ClearMessageSender
-//	003 Session.invalidate_runtime_caches                        session.Host.InvalidateCaches
-//	003 Session.refresh_tool_catalog                             session.Host.RefreshCatalog
-//	003 InjectedTurnInput                                        api.InjectRequest
-//	003 ExecRequest                                              ExecRequest
-//	003 SessionError.CodeExecutionUnavailable                    api.ErrCodeUnavailable
-//	003 SessionError.CodeExecutionRuntimeStopped                 api.ErrRuntimeStopped
-//	003 SessionError.ProviderMismatch                            api.ErrProviderMismatch
-//	003 SessionError.ProviderUnconfigured                        api.ErrProviderUnconfigured
-//	003 SessionError.ProviderUnavailable                         api.ErrProviderUnavailable
-//	003 SessionError.Protocol                                    api.ErrProtocol
+// It has more than 3 000 lines because declarations and stack share the unexported registrations of [Registrar]. Two
+// packages would export these to every author, and authors would import two packages for one plugin.
 //
-// Left out, with the reason:
-//
-//   - 002 PluginSession.triggers, a catalogue of event types that something raises later, and 003's use of it. An event from outside
-//     is a request of a host here: a turn, an injected input, the result of a pending call or of a task. Each of these has
-//     an id under which it happens once, and its place in the history. A subscription beside them would be a second way in.
-//   - 001 ProtocolBeforeLlmCallContext.process_scope, under which processes are started. Tasks are the only processes here. What a
-//     protocol starts with ModelCallContext.Host is named after the effect that started it, so a scope would say nothing more.
+// REFERENCE.md maps the interfaces of the reference host to this package.
 package plugin

@@ -11,27 +11,29 @@ import (
 var (
 	// ErrUnavailable is a capability that the session does not have.
 	ErrUnavailable = api.ErrUnavailable
-	// ErrNoSource is a tool source that the session has and no plugin of this node registers: another node may.
+	// ErrNoSource is a tool source that the session has and that no plugin of this node registers. Another node may
+	// register it.
 	ErrNoSource = fmt.Errorf("%w: a tool source is missing on this node", ErrUnavailable)
-	// ErrRegistration is a stack that can never work.
+	// ErrRegistration is a stack of plugins that cannot work.
 	ErrRegistration = errors.New("plugin registration")
-	// ErrSnapshot is a state that could not be saved or restored.
+	// ErrSnapshot is a plugin state that could not be saved or restored.
 	ErrSnapshot = errors.New("plugin snapshot")
-	// ErrBuilding are plugins, or their tool catalogue, that are being built, by somebody who takes long or asks from within.
+	// ErrBuilding means that the plugins, or their tool catalogue, are still being built.
+	// A plugin also gets it when it asks for the catalogue that it contributes to.
 	ErrBuilding = api.ErrBuilding
-	// ErrUnknownAction is an action that no plugin registered.
+	// ErrUnknownAction is an action that no plugin registers.
 	ErrUnknownAction = api.ErrUnknownAction
-	// ErrMissingSession is an action that needs a session and got none.
+	// ErrMissingSession is a call without session of an action that needs one.
 	ErrMissingSession = api.ErrMissingSession
-	// ErrUnexpectedSession is an action that takes no session and got one.
+	// ErrUnexpectedSession is a call with a session of an action that takes none.
 	ErrUnexpectedSession = api.ErrUnexpectedSession
-	// ErrInvoke is an action that ran and did not bring what was asked.
+	// ErrInvoke is an action call that failed or returned invalid output.
 	ErrInvoke = api.ErrInvoke
-	// ErrStateMoved is a plugin's state that another node changed meanwhile. The action may be tried again.
+	// ErrStateMoved means that another node changed the plugin's state meanwhile. The caller may repeat the action.
 	ErrStateMoved = api.ErrStateMoved
 )
 
-// HookError is a hook that failed: it returned an error or garbage, panicked, or hung.
+// HookError is a failed hook: it returned an error or invalid output, panicked, or exceeded its time.
 type HookError struct {
 	Plugin string
 	Point  string

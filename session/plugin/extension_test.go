@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// extending is a factory with extensions beside its plugin.
+// extending is a factory with extensions.
 type extending struct {
 	plugin.Factory
 	list map[string]any
@@ -17,15 +17,15 @@ type extending struct {
 
 func (e extending) Extensions() map[string]any { return e.list }
 
-// TestExtensions hands what factories contribute to every plugin, in the order
-// of the stack, also to those that are built before (host specification 4.1).
+// TestExtensions: every plugin gets the extensions of all factories in stack order, including those of later
+// factories.
 func TestExtensions(t *testing.T) {
 	t.Parallel()
 	none := func(*plugin.Registrar) error { return nil }
 	var first, offered []any
 	reader := plugin.New("reader", func(in plugin.BuildContext) (plugin.Plugin, error) {
 		first = in.Extensions["words"]
-		return nothing{}, nil
+		return emptyPlugin{}, nil
 	})
 	h, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{
 		reader,
@@ -58,9 +58,9 @@ func TestExtensions(t *testing.T) {
 	}
 }
 
-type nothing struct{}
+type emptyPlugin struct{}
 
-func (nothing) Register(r *plugin.Registrar) error {
+func (emptyPlugin) Register(r *plugin.Registrar) error {
 	r.Protocol(silent{})
 	r.Driver(silent{})
 	return nil

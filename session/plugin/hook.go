@@ -9,14 +9,12 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// HookFunc decides at a point of a turn. An error does what the point's rule
-// says (host specification 4.2); so do a panic, a hang and an invalid list.
-// It may run again only while nothing of it was recorded. What it is given is
-// its own, but for the view, which is the session's and only to be read. Bodies
-// that are kept outside the log are in it: no message, result or argument is a reference.
+// HookFunc decides at a point of a turn. The package documentation says what an error does at each point;
+// a panic, a timeout and an invalid list count as errors. The hook may run again while its result is not recorded.
+// The input is a copy for this hook, except View, which is shared and read-only. All bodies in it are loaded.
 type HookFunc[C any] func(ctx context.Context, in C) ([]Directive, error)
 
-// TurnContext is what the hooks before a turn see.
+// TurnContext is the input of hooks before a turn.
 type TurnContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
@@ -25,7 +23,7 @@ type TurnContext struct {
 	Host    TurnHookHost
 }
 
-// CheckpointContext is what checkpoint hooks see.
+// CheckpointContext is the input of checkpoint hooks.
 type CheckpointContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
@@ -34,7 +32,7 @@ type CheckpointContext struct {
 	Host    CheckpointHost
 }
 
-// TurnResultContext is what the hooks after a turn see.
+// TurnResultContext is the input of hooks after a turn.
 type TurnResultContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
@@ -43,19 +41,19 @@ type TurnResultContext struct {
 	Host    TurnResultHost
 }
 
-// ToolContext is what the hooks before a call see.
+// ToolContext is the input of hooks before a tool call.
 type ToolContext struct {
 	Call Call
 	Tool string
-	Args json.RawMessage // as the model gave them
+	Args json.RawMessage // from the model's reply
 	Host ToolHost
 }
 
-// ToolResultContext is what the hooks after a call see.
+// ToolResultContext is the input of hooks after a tool call.
 type ToolResultContext struct {
 	Call   Call
 	Tool   string
-	Args   json.RawMessage // that the call ran with
+	Args   json.RawMessage // the arguments that the call ran with
 	Result Result
 	Millis int64
 	Host   ToolHost
@@ -64,7 +62,7 @@ type ToolResultContext struct {
 // PromptFunc contributes to the prompt of a turn. An error stops the turn.
 type PromptFunc func(ctx context.Context, in PromptContext) ([]events.Contribution, error)
 
-// PromptContext is what prompt contributors see.
+// PromptContext is the input of a [PromptFunc].
 type PromptContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
@@ -74,11 +72,11 @@ type PromptContext struct {
 	Host    PromptHost
 }
 
-// TransformFunc shapes what a turn shows of the conversation. The graph is
-// untouched. Each gets what the one before gave. An error fails the turn.
+// TransformFunc changes the messages that a turn shows to the model. The session's graph stays unchanged.
+// Each function gets the result of the one before. An error fails the turn.
 type TransformFunc func(ctx context.Context, in TransformContext, now Prepared) (Prepared, error)
 
-// TransformContext is what context transforms see.
+// TransformContext is the input of transforms and compactors.
 type TransformContext struct {
 	Session    events.SessionID
 	Turn       events.TurnID
@@ -88,41 +86,40 @@ type TransformContext struct {
 	Host       HistoryHost
 }
 
-// Prepared is a turn's context on its way through the transforms.
+// Prepared is the model's view of the session, as transforms change it.
 type Prepared struct {
-	Messages []events.Message // what the model will be shown; messages of the path keep their ids
-	Overlay  *Overlay         // tools and contributions for this session from now on; nil leaves them
+	Messages []events.Message // messages for the model; messages of the graph's path keep their ids
+	Overlay  *Overlay         // tools and contributions of this session from now on; nil changes nothing
 }
 
-// CompactFunc summarises the conversation into what a new frame begins with.
-// Without nodes it means no. It may ask a model and take its time: five
-// minutes, where that is more than hooks have.
+// CompactFunc summarises the conversation into the first nodes of a new frame. A compaction without nodes declines.
+// It may call a model: its timeout is the timeout of hooks, but at least five minutes.
 type CompactFunc func(ctx context.Context, in TransformContext) (Compaction, error)
 
-// Compaction is what a new frame begins with.
+// Compaction is the start of a new frame.
 type Compaction struct {
 	Nodes []api.AppendNode
-	Keep  events.NodeID // nodes of the active path from here on stay visible behind Nodes; empty keeps none
+	Keep  events.NodeID // nodes of the active path from this one on stay visible behind Nodes; empty keeps none
 }
 
-// StreamFunc transforms a piece of a reply's text as it arrives.
+// StreamFunc transforms a chunk of a reply's text while the reply arrives.
 type StreamFunc func(ctx context.Context, session events.SessionID, chunk string) (StreamTransform, error)
 
-// StreamTransform is what a stream hook makes of a piece.
+// StreamTransform is the result of a [StreamFunc].
 type StreamTransform struct {
-	Chunk     string // shown instead; empty shows nothing
+	Chunk     string // replaces the chunk; empty shows nothing
 	Reasoning []string
 	Events    []json.RawMessage
-	Abort     bool // the reply ends here
+	Abort     bool // ends the reply here
 }
 
-// StreamEndFunc is told how a stream ended.
+// StreamEndFunc receives the reason for which a stream ended.
 type StreamEndFunc func(ctx context.Context, session events.SessionID, reason StreamEnd)
 
-// StreamEnd is how a stream ended.
+// StreamEnd is the reason for which a stream ended.
 type StreamEnd string
 
-// The ends.
+// Reasons for the end of a stream.
 const (
 	StreamComplete  StreamEnd = "complete"
 	StreamAborted   StreamEnd = "aborted" // by a hook
@@ -138,50 +135,51 @@ type Response struct {
 	Model string
 }
 
-// Text is what it says, without its calls and its reasoning.
+// Text is the reply's text without calls and reasoning.
 func (r Response) Text() string {
 	return events.Message{Parts: r.Parts}.Text()
 }
 
-// ResponseFunc transforms it. An error counts as a failure of the provider.
+// ResponseFunc transforms a reply and returns events for watching hosts. An error counts as a failure of the
+// provider.
 type ResponseFunc func(ctx context.Context, session events.SessionID, r Response) (Response, []json.RawMessage, error)
 
-// ProjectFunc gives what the model reads of a result. The record keeps the
-// result itself. Where it fails, the model reads the error.
+// ProjectFunc returns the model's view of a tool result. The history keeps the result itself.
+// If the function fails, the model gets the error.
 type ProjectFunc func(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, err error)
 
-// ProseFunc gives what users see of the model's prose.
+// ProseFunc returns the text that users see in place of the model's prose.
 type ProseFunc func(text string) string
 
-// MutateFunc gives a configuration in place of the one that a host sets.
+// MutateFunc returns the configuration to set. now is the result of the function before it.
 type MutateFunc func(ctx context.Context, change ConfigChange, now events.Config) (events.Config, error)
 
-// ConfigChange is a change that a host asks for.
+// ConfigChange is a change of configuration that a host requests.
 type ConfigChange struct {
 	Session           events.SessionID
 	Previous, Current events.Config
 }
 
-// LifecycleFunc is told of a session's events.
+// LifecycleFunc receives an event of the session's life.
 type LifecycleFunc func(ctx context.Context, e Lifecycle) error
 
 // LifecycleKind names an event of a session's life.
 type LifecycleKind string
 
-// The events.
+// Lifecycle events.
 const (
-	TurnFinalized        LifecycleKind = "turn_finalized" // before its end is recorded
-	TurnPersisted        LifecycleKind = "turn_persisted" // after, at least once; not of a turn whose pipeline failed
+	TurnFinalized        LifecycleKind = "turn_finalized" // before the turn's end is recorded
+	TurnPersisted        LifecycleKind = "turn_persisted" // after the turn's end is recorded, at least once; not for a turn whose pipeline failed
 	SessionRestored      LifecycleKind = "session_restored"
 	SessionConfigChanged LifecycleKind = "session_config_changed"
 )
 
-// Lifecycle is one of them.
+// Lifecycle is an event of a session's life.
 type Lifecycle struct {
 	Kind    LifecycleKind
 	Session events.SessionID
-	Turn    events.TurnID // of turns
+	Turn    events.TurnID // of turn events
 	State   *projector.State
-	Change  ConfigChange // of configurations
+	Change  ConfigChange // of configuration events
 	Host    RuntimeHost
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// HostConfig of a [Host].
+// HostConfig configures a [Host].
 type HostConfig struct {
-	Builtins  []Factory     // those whose id a factory below has are left out
-	Factories []Factory     // the host's own, in their order, after the built-in ones
+	Builtins  []Factory     // a factory of Factories with the same id replaces one of these
+	Factories []Factory     // in their order, after the built-in factories
 	Timeout   time.Duration // of one hook. Defaults to 30 s
-	// Probe brackets every hook: it is told "plugin_hook.<point>.<plugin>" at
-	// the beginning, and what it returns is called at the end. Defaults to nothing.
+	// Probe runs at the start of every hook with "plugin_hook.<point>.<plugin>", and the returned function runs at
+	// its end. Defaults to nothing.
 	Probe func(phase string) (end func())
-	// Warn is told what is logged and otherwise ignored. Defaults to the log of the first worker that uses the host.
+	// Warn receives errors that are logged and otherwise ignored. Defaults to the log of the first worker that uses
+	// the host.
 	Warn func(plugin, point string, err error)
 }
 
@@ -32,10 +33,10 @@ type Host struct {
 
 	mu     sync.Mutex
 	live   map[events.SessionID]bool
-	warned func(plugin, point string, err error) // nil: nobody
+	warned func(plugin, point string, err error) // nil drops warnings
 }
 
-// NewHost puts factories in order (host specification 4.1). Of two with one id the error names it.
+// NewHost orders the factories. Two factories with one id, and one without an id, are errors.
 func NewHost(cfg HostConfig) (*Host, error) {
 	h := &Host{timeout: cfg.Timeout, warned: cfg.Warn, live: make(map[events.SessionID]bool)}
 	if h.timeout == 0 {
@@ -61,8 +62,8 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	return h, errors.Join(errs...)
 }
 
-// WarnTo sets who is told what is logged and otherwise ignored, unless somebody is already.
-func (h *Host) WarnTo(warn func(plugin, point string, err error)) {
+// SetWarn sets the receiver of warnings, unless one is set.
+func (h *Host) SetWarn(warn func(plugin, point string, err error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.warned == nil {
@@ -79,7 +80,7 @@ func (h *Host) warn(plugin, point string, err error) {
 	}
 }
 
-// Session is a session's stack of plugins. Its methods may be called from many goroutines.
+// Session is a session's stack of plugins. It is safe for concurrent use.
 type Session struct {
 	host    *Host
 	id      events.SessionID
@@ -89,23 +90,23 @@ type Session struct {
 
 	mu       sync.Mutex
 	overlay  overlay
-	added    []string  // tool sources
-	known    []Overlay // whose handlers this process has, the newest first
+	sources  []string  // names of the session's tool sources
+	handlers []Overlay // overlays whose handlers this process has, newest first
 	catalogs catalogs
 	sender   func(text, kind string)
 
-	executing chan struct{} // holds one while code runs
+	executing chan struct{} // semaphore: has one element while code runs
 }
 
-// member is one plugin of a stack.
+// member is one plugin of a stack. Its state goes through Unsaved, then Committed or Discarded.
 type member struct {
-	id     string
-	plugin Plugin
-	saved  uint64 // revision that the history has, as far as it is known here
-	handed uint64 // revision that it will have once what was given out has landed
-	seen   uint64 // the plugin's own revision when it was restored or given out last
-	given  *given // what was given out last; nil where nothing was since it was restored
-	lost   bool   // something given out will not land: it is restored before it gives out more
+	id           string
+	plugin       Plugin
+	saved        uint64      // revision in the history, as far as this node knows
+	pending      uint64      // revision in the history after all pending saves are committed
+	lastRevision uint64      // the plugin's own revision at the last restore or save
+	lastSaved    *savedState // the last state handed to a save; nil after a restore
+	discarded    bool        // a pending save failed: the plugin must be restored before its next save
 }
 
 func (m *member) version() string {
@@ -122,9 +123,8 @@ func (m *member) revision() uint64 {
 	return 0
 }
 
-// BuildSession builds a session's stack: every factory that wants the session,
-// in order; a nil snapshot restores nothing. The session is live until
-// [Session.Close]; of two live ones with one id the second is refused.
+// BuildSession builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
+// nothing. The session is live until [Session.Close]. A second live stack of the same session is refused.
 func (h *Host) BuildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	h.mu.Lock()
 	taken := h.live[in.Session]
@@ -147,10 +147,9 @@ func (h *Host) release(id events.SessionID) {
 	delete(h.live, id)
 }
 
-// Takes refuses a configuration that names a protocol that no plugin is here:
-// to ask again does not help. What else is wrong with its plugins, its building says. Errors: an
-// [*events.FieldError] that is [events.ErrInvalid].
-func (h *Host) Takes(in BuildContext) error {
+// CheckConfig refuses a configuration whose protocol no plugin of this node registers. Other errors of its plugins
+// appear when the stack is built. Errors: an [*events.FieldError] that is [events.ErrInvalid].
+func (h *Host) CheckConfig(in BuildContext) error {
 	_, err := h.registered(in)
 	if missing, ok := errors.AsType[*events.FieldError](err); ok && errors.Is(err, ErrUnavailable) {
 		return &events.FieldError{Field: missing.Field, Reason: missing.Reason + ": check the name, or have the node's plugins provide it", Err: events.ErrInvalid}
@@ -158,7 +157,7 @@ func (h *Host) Takes(in BuildContext) error {
 	return nil
 }
 
-// registered is a stack whose plugins have declared what they are, and no more.
+// registered is a stack after the registration of its plugins, before they become ready.
 func (h *Host) registered(in BuildContext) (*Session, error) {
 	s := &Session{
 		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
@@ -198,8 +197,8 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 	}
 	for i := range s.plugins {
 		m := &s.plugins[i]
-		// Every node begins with the same.
-		if m.seen, err = caught(m.id, "revision", func() (uint64, error) { _ = m.version(); return m.revision(), nil }); err != nil {
+		// The revision after registration is the same on every node.
+		if m.lastRevision, err = recovered(m.id, "revision", func() (uint64, error) { _ = m.version(); return m.revision(), nil }); err != nil {
 			return nil, err
 		}
 	}
@@ -216,7 +215,7 @@ func (h *Host) extensions() (Extensions, error) {
 		if !ok {
 			continue
 		}
-		own, err := caught(f.ID(), "extensions", func() (map[string]any, error) { return e.Extensions(), nil })
+		own, err := recovered(f.ID(), "extensions", func() (map[string]any, error) { return e.Extensions(), nil })
 		if err != nil {
 			return nil, err
 		}
@@ -227,9 +226,9 @@ func (h *Host) extensions() (Extensions, error) {
 	return all, nil
 }
 
-// register builds a factory's plugin and takes what it declares.
+// register builds a factory's plugin and runs its registration. A panic is an error.
 func (s *Session) register(f Factory, in BuildContext) error {
-	_, err := caught(f.ID(), "register", func() (struct{}, error) { return struct{}{}, s.registerPlugin(f, in) })
+	_, err := recovered(f.ID(), "register", func() (struct{}, error) { return struct{}{}, s.registerPlugin(f, in) })
 	return err
 }
 
@@ -252,8 +251,8 @@ func (s *Session) registerPlugin(f Factory, in BuildContext) error {
 	return nil
 }
 
-// complete checks the slots that must be filled. Which plugins fill them, the
-// session's configuration says: one that names no protocol of this node can be changed.
+// complete checks that a protocol and a driver are registered. The session's configuration names the protocol, so the
+// error names this field.
 func (s *Session) complete() error {
 	s.c.sorted()
 	if err := s.c.checkSources(); err != nil {
@@ -274,41 +273,41 @@ func (s *Session) complete() error {
 	}
 }
 
-// Close ends the session's life in this process.
+// Close ends the stack in this process.
 func (s *Session) Close() { s.host.release(s.id) }
 
 // ID is the session's id.
 func (s *Session) ID() events.SessionID { return s.id }
 
-// Host is what built the stack.
+// Host is the host that built the stack.
 func (s *Session) Host() *Host { return s.host }
 
-// Access is what the session may use.
+// Access is the session's tool access.
 func (s *Session) Access() events.ToolAccess { return s.build.Access }
 
-// Subagent says as what the session was made.
+// Subagent describes the session's role as a child of another session.
 func (s *Session) Subagent() events.Subagent { return s.build.Subagent }
 
-// Extensions are those of every factory.
+// Extensions are the payloads of all factories.
 func (s *Session) Extensions() Extensions { return s.build.Extensions }
 
-// Tools are those that the plugins registered, before overlays and restrictions. It must not be changed.
+// Tools are the tools that plugins registered, before overlays and restrictions. The caller must not change them.
 func (s *Session) Tools() *Tools { return s.c.tools }
 
-// Protocol is the session's protocol. Its panics, and its silence past the time of hooks, are errors.
+// Protocol is the session's protocol. Panics and timeouts of its callbacks are errors.
 func (s *Session) Protocol() Protocol {
-	return contained{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
+	return containedProtocol{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
 }
 
-// SavesProtocol reports whether the plugin that is the protocol keeps a state in the history.
-func (s *Session) SavesProtocol() bool {
+// ProtocolIsStateful reports whether the plugin of the protocol is [Stateful].
+func (s *Session) ProtocolIsStateful() bool {
 	return slices.ContainsFunc(s.plugins, func(m member) bool {
 		_, stateful := m.plugin.(Stateful)
 		return stateful && m.id == s.c.protocol.Plugin
 	})
 }
 
-// CodeExecutor runs the protocol's code; nil where nothing does.
+// CodeExecutor runs the protocol's code. It is nil without an executor.
 func (s *Session) CodeExecutor() CodeExecutor {
 	if s.c.executor == nil {
 		return nil
@@ -316,9 +315,9 @@ func (s *Session) CodeExecutor() CodeExecutor {
 	return s.c.executor.Value
 }
 
-// Executing waits until no code of the session runs in this process, and keeps
-// it so until done is called. The error is what ended ctx.
-func (s *Session) Executing(ctx context.Context) (done func(), err error) {
+// LockExecutor waits until no code of the session runs in this process and prevents new runs until unlock is called.
+// The error is the cause of a cancelled ctx.
+func (s *Session) LockExecutor(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.executing <- struct{}{}:
 		return func() { <-s.executing }, nil
@@ -327,13 +326,14 @@ func (s *Session) Executing(ctx context.Context) (done func(), err error) {
 	}
 }
 
-// ProjectProse gives what users see of the model's prose: the prose itself where nothing projects it, or fails to.
+// ProjectProse returns the text that users see of the model's prose. Without a projector, or if it fails, this is the
+// prose itself.
 func (s *Session) ProjectProse(text string) string {
 	if s.c.proseProject == nil {
 		return text
 	}
 	p := s.c.proseProject
-	shown, err := caught(p.Plugin, "prose", func() (string, error) { return p.Value(text), nil })
+	shown, err := recovered(p.Plugin, "prose", func() (string, error) { return p.Value(text), nil })
 	if err != nil {
 		s.host.warn(p.Plugin, "prose", err)
 		return text
@@ -341,14 +341,14 @@ func (s *Session) ProjectProse(text string) string {
 	return shown
 }
 
-// HasStream reports whether some plugin transforms streams.
+// HasStream reports whether a plugin transforms streams.
 func (s *Session) HasStream() bool { return len(s.c.streams) > 0 }
 
-// HasLifecycle reports whether some plugin is told of the session's life.
+// HasLifecycle reports whether a plugin receives lifecycle events.
 func (s *Session) HasLifecycle() bool { return len(s.c.lifecycle) > 0 }
 
-// Fork builds a stack for another session with this one's state. The context
-// says whose child it is and what it may use; overlay may be nil.
+// Fork builds a stack for another session with this session's plugin states and overlay. in describes the other
+// session.
 func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
 	snapshot, err := s.Snapshot()
 	if err != nil {
@@ -360,12 +360,12 @@ func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fork.overlay, fork.known, fork.added = s.overlay, slices.Clone(s.known), s.added
-	fork.overlay.seq = 0 // the other session's history has it at another sequence
+	fork.overlay, fork.handlers, fork.sources = s.overlay, slices.Clone(s.handlers), s.sources
+	fork.overlay.seq = 0 // the sequence belongs to this session's history
 	return fork, nil
 }
 
-// ForkWithCatalog is [Session.Fork] with another overlay of the tool catalogue.
+// ForkWithCatalog is [Session.Fork] with another overlay.
 func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overlay) (*Session, error) {
 	fork, err := s.Fork(ctx, in)
 	if err != nil {
@@ -378,7 +378,7 @@ func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overla
 	return fork, nil
 }
 
-// Monitors are the monitors that plugins declare, with their ids made unique.
+// Monitors are the monitors that plugins declare, with unique ids.
 func (s *Session) Monitors() []events.MonitorSpec {
 	list := make([]events.MonitorSpec, len(s.c.monitors))
 	for i, m := range s.c.monitors {

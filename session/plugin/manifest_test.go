@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestManifestRefused registers tools that say of themselves what no catalogue could hold, or what is not so.
+// TestManifestRefused: invalid descriptions of tools are refused.
 func TestManifestRefused(t *testing.T) {
 	t.Parallel()
 	args := &jsonschema.Schema{Type: "object", Required: []string{"to"}}

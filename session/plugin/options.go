@@ -7,11 +7,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Options are JSON for plugins, by plugin id.
+// Options is JSON by plugin id.
 type Options map[string]string
 
-// WithOptions makes a factory of a plugin with options. Where a session has
-// options for the plugin, they stand in place of these.
+// WithOptions makes a factory of a plugin with options. The session's own options replace these defaults as a whole.
 func WithOptions[O any](id string, options O, build func(BuildContext, O) (Plugin, error)) Factory {
 	return New(id, func(in BuildContext) (Plugin, error) {
 		own, found, err := DecodeOptions[O](in.Options, id)
@@ -25,13 +24,13 @@ func WithOptions[O any](id string, options O, build func(BuildContext, O) (Plugi
 	})
 }
 
-// OptionsOf are the options of one plugin.
+// OptionsOf makes the options of one plugin from a value that JSON can carry.
 func OptionsOf(id string, v any) (Options, error) {
 	o := make(Options)
 	return o, o.Insert(id, v)
 }
 
-// Insert sets a plugin's options, in place of earlier ones.
+// Insert sets the options of a plugin and replaces earlier ones.
 func (o Options) Insert(id string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -41,8 +40,8 @@ func (o Options) Insert(id string, v any) error {
 	return nil
 }
 
-// DecodeOptions reads a plugin's options. It reports whether there are any;
-// those that do not fit T are an error.
+// DecodeOptions decodes a plugin's options into T. found reports whether the plugin has options.
+// Options that do not fit T are an error.
 func DecodeOptions[T any](o Options, id string) (v T, found bool, err error) {
 	text, found := o[id]
 	if !found {

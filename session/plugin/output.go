@@ -11,25 +11,24 @@ import (
 	"github.com/lash-go/lash/session/schema"
 )
 
-// Output is the form that a reply must have. The zero value is text. A
-// provider that cannot keep to the form refuses the request.
+// Output is the required form of a reply. The zero value is text. A provider that does not support the form refuses
+// the request.
 type Output struct {
-	JSON   bool            `json:",omitempty"` // a JSON object, whatever is in it. Not beside a schema
+	JSON   bool            `json:",omitempty"` // any JSON object. Excludes Schema
 	Name   string          `json:",omitempty"` // of the schema: 1 to 64 letters, digits, "_" and "-"
-	Schema json.RawMessage `json:",omitempty"` // JSON schema, an object, of the JSON that the reply must be
-	Strict bool            `json:",omitempty"` // the schema binds the provider, where it knows schemas that do not
+	Schema json.RawMessage `json:",omitempty"` // JSON schema, an object, that the reply must match
+	Strict bool            `json:",omitempty"` // makes the provider enforce the schema, where enforcement is optional
 }
 
-// ToolChoice is what a reply must do with the tools of its request. The zero
-// value leaves it to the model. At most one field is set.
+// ToolChoice restricts which tools a reply calls. The zero value leaves the choice to the model.
+// At most one field is set.
 type ToolChoice struct {
-	None     bool   `json:",omitempty"` // call none
-	Required bool   `json:",omitempty"` // call one or more, whichever
-	Tool     string `json:",omitempty"` // call the tool of this name
+	None     bool   `json:",omitempty"` // no calls
+	Required bool   `json:",omitempty"` // at least one call of any tool
+	Tool     string `json:",omitempty"` // a call of the tool with this name
 }
 
-// Check refuses an output and a tool choice that no provider could keep to.
-// The error is an [*events.FieldError].
+// Check refuses an output form or a tool choice that no provider supports. The error is an [*events.FieldError].
 func (r *CompletionRequest) Check() error {
 	if err := r.Output.Check("output"); err != nil {
 		return err
@@ -40,12 +39,12 @@ func (r *CompletionRequest) Check() error {
 	return r.ToolChoice.check(r.Tools)
 }
 
-// OutputOf is the form of a turn's answer as one of a reply.
+// OutputOf converts the output form of a turn.
 func OutputOf(f events.OutputForm) Output {
 	return Output{Name: f.Name, Schema: f.Schema, Strict: f.Strict}
 }
 
-// Check refuses what is no form. The error is an [*events.FieldError] of a field below the one that is given.
+// Check refuses an invalid form. The error is an [*events.FieldError] for a field below the named one.
 func (o Output) Check(field string) error {
 	if len(o.Schema) == 0 {
 		switch {
@@ -77,7 +76,7 @@ func (o Output) compiled(field string) (*jsonschema.Resolved, error) {
 	return schema.Compile(field+".schema", s)
 }
 
-// Fault says why a text is not JSON that matches the schema: "is no JSON". Empty: it is.
+// Fault says why a text is not JSON that matches the schema, for example "is no JSON". Empty means that it matches.
 func (o Output) Fault(text string) string {
 	compiled, err := o.compiled("output")
 	if err == nil {

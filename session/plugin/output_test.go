@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestPlainRequest keeps what a request without a form is in JSON: histories
-// hold its digest, and a turn that goes on under a newer version compares them.
+// TestPlainRequest: the JSON of a request without a form stays the same. Histories have its digest, and a turn that
+// continues under a newer version compares the digests.
 func TestPlainRequest(t *testing.T) {
 	t.Parallel()
 	got, err := json.Marshal(plugin.CompletionRequest{Key: "k"})

@@ -11,23 +11,22 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Overlay lays tools and contributions over a session's own. The history has
-// what it says, and every node offers that. The handlers of its tools are of
-// this process: on another node, and in a later process, a tool runs where a
-// plugin of the session reserves one of its source and name ([Registrar.Reserve]).
+// Overlay adds tools and contributions to a session's own. The history records the overlay, and every node offers it.
+// The handlers of its tools exist in this process only. On another node, and in a later process, a tool runs if a
+// plugin of the session reserves a tool of the same source and name ([Registrar.Reserve]).
 type Overlay struct {
-	Tools         []*Tools // of one name the first wins, before the session's own
+	Tools         []*Tools // for the same name the first wins, and it wins over the session's own
 	Contributions []events.Contribution
-	WithoutBase   bool // only these tools
+	WithoutBase   bool // the session's own tools are not offered
 }
 
-// IsZero reports whether it lays nothing over anything.
+// IsZero reports whether the overlay changes nothing.
 func (o Overlay) IsZero() bool {
 	return len(o.Tools) == 0 && len(o.Contributions) == 0 && !o.WithoutBase
 }
 
-// Check refuses what cannot be composed, or no history could hold. Errors:
-// [ErrRegistration], and an [*events.FieldError].
+// Check refuses an overlay that is invalid or that the history cannot record. Errors: [ErrRegistration],
+// [*events.FieldError].
 func (o Overlay) Check() error {
 	for i, set := range o.Tools {
 		if set == nil {
@@ -45,11 +44,11 @@ func (o Overlay) Check() error {
 	return err
 }
 
-// MaxOverlayBytes is how large an overlay may be as it is recorded, in bytes:
-// the names, descriptions and schemas of its tools, and its contributions.
+// MaxOverlayBytes limits the encoded size of a recorded overlay, in bytes: names, descriptions and schemas of its
+// tools, and its contributions.
 const MaxOverlayBytes = 128 << 10
 
-// Recorded is what the history has of the overlay.
+// Recorded is the event that records the overlay.
 func (o Overlay) Recorded() events.SessionOverlaid {
 	byName := o.byName()
 	fact := events.SessionOverlaid{Contributions: o.Contributions, WithoutBase: o.WithoutBase}
@@ -67,30 +66,30 @@ func (o Overlay) byName() map[string]*Registered {
 	return byName
 }
 
-// Same reports whether two overlays are the same: the same sets of tools, and contributions that say the same.
-func (o Overlay) Same(p Overlay) bool {
+// same reports whether two overlays have the same tool sets and equal contributions.
+func (o Overlay) same(p Overlay) bool {
 	return o.WithoutBase == p.WithoutBase && slices.Equal(o.Tools, p.Tools) &&
 		slices.EqualFunc(o.Contributions, p.Contributions, SameContribution)
 }
 
-// SameContribution reports whether two contributions say the same.
+// SameContribution reports whether two contributions are equal.
 func SameContribution(a, b events.Contribution) bool {
 	return a.Slot == b.Slot && a.Title == b.Title && a.Priority == b.Priority && a.Minimum == b.Minimum &&
 		a.Content == b.Content && slices.Equal(a.Tools, b.Tools)
 }
 
-// overlay is what lies over a stack's tools.
+// overlay is the current overlay of a stack.
 type overlay struct {
 	Overlay
-	seq      events.Seq // of the record that it was brought to; 0: of none
+	seq      events.Seq // sequence of the record that it comes from; 0 without a record
 	revision uint64
 }
 
-// toolID tells tools that plugins reserve apart.
+// toolID identifies a reserved tool.
 type toolID struct{ source, name string }
 
-// Reserve keeps tools for overlays: they are offered only where an overlay, on
-// whichever node it was laid, has a tool of the same source and name.
+// Reserve registers handlers for tools of overlays. A session offers such a tool only while an overlay, set on any
+// node, has a tool of the same source and name.
 func (r *Registrar) Reserve(set *Tools) error {
 	for name, tool := range set.byName {
 		id := toolID{tool.Source, name}
@@ -102,51 +101,51 @@ func (r *Registrar) Reserve(set *Tools) error {
 	return nil
 }
 
-// SetOverlay lays tools and contributions over the stack's own in this process,
-// until the history says otherwise. The same again changes nothing and keeps
-// the cache; so does one that fails [Overlay.Check].
+// SetOverlay sets the stack's overlay in this process until the history has another one. An equal overlay changes
+// nothing and keeps the catalogue cache. An overlay that fails [Overlay.Check] changes nothing.
 func (s *Session) SetOverlay(o Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.knowLocked(o)
-	s.layLocked(o)
+	s.addHandlersLocked(o)
+	s.setOverlayLocked(o)
 	return nil
 }
 
-// KnowOverlays gives the stack handlers for tools of overlays, those that count first in front.
-func (s *Session) KnowOverlays(list ...Overlay) {
+// AddOverlayHandlers makes the handlers of overlays available to the stack. Earlier overlays of the list take
+// precedence.
+func (s *Session) AddOverlayHandlers(list ...Overlay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range slices.Backward(list) {
-		s.knowLocked(o)
+		s.addHandlersLocked(o)
 	}
 	if len(list) > 0 && SameOverlay(s.overlay.Recorded(), list[0].Recorded()) {
-		s.layLocked(list[0]) // the same tools with other handlers
+		s.setOverlayLocked(list[0]) // the same tools with other handlers
 	}
 }
 
-// keptOverlays is how many overlays a stack knows handlers of: the one that counts, and
-// one that a hook lays whose record may fail.
-const keptOverlays = 2
+// maxHandlerOverlays is the number of overlays whose handlers a stack keeps: the effective one, and one that a hook
+// sets and whose commit may fail.
+const maxHandlerOverlays = 2
 
-func (s *Session) knowLocked(o Overlay) {
-	s.known = KeepOverlay(s.known, o)
+func (s *Session) addHandlersLocked(o Overlay) {
+	s.handlers = PrependOverlay(s.handlers, o)
 }
 
-// KeepOverlay puts an overlay in front of those that handlers are kept of.
-func KeepOverlay(list []Overlay, o Overlay) []Overlay {
-	if len(o.Tools) == 0 || len(list) > 0 && list[0].Same(o) {
+// PrependOverlay puts an overlay in front of those whose handlers are kept.
+func PrependOverlay(list []Overlay, o Overlay) []Overlay {
+	if len(o.Tools) == 0 || len(list) > 0 && list[0].same(o) {
 		return list
 	}
 	list = append([]Overlay{o}, list...)
-	return list[:min(len(list), keptOverlays)]
+	return list[:min(len(list), maxHandlerOverlays)]
 }
 
-func (s *Session) layLocked(o Overlay) {
-	if s.overlay.Same(o) {
+func (s *Session) setOverlayLocked(o Overlay) {
+	if s.overlay.same(o) {
 		return
 	}
 	s.overlay.Overlay = Overlay{Tools: slices.Clone(o.Tools), Contributions: slices.Clone(o.Contributions), WithoutBase: o.WithoutBase}
@@ -154,9 +153,8 @@ func (s *Session) layLocked(o Overlay) {
 	s.catalogs.clear()
 }
 
-// FollowOverlay brings the stack to the overlay of the history. A look at the
-// history that is older than one before changes nothing, unless that one is
-// undone: what was folded ahead of the log did not get there.
+// FollowOverlay sets the stack's overlay to that of the history. An overlay of an older sequence than the current one
+// is ignored, unless the current one is undone: it was folded before its commit, and the commit failed.
 func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -167,9 +165,9 @@ func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 	if SameOverlay(s.overlay.Recorded(), now.SessionOverlaid) {
 		return
 	}
-	for _, o := range s.known {
+	for _, o := range s.handlers {
 		if SameOverlay(o.Recorded(), now.SessionOverlaid) {
-			s.layLocked(o)
+			s.setOverlayLocked(o)
 			return
 		}
 	}
@@ -177,18 +175,18 @@ func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 	if len(now.Tools) > 0 {
 		set := NewTools()
 		for i := range now.Tools {
-			_ = set.put(s.handlerLocked(&now.Tools[i])) // no name stands twice
+			_ = set.put(s.handlerLocked(&now.Tools[i])) // names are unique
 		}
 		o.Tools = []*Tools{set}
 	}
-	s.layLocked(o)
+	s.setOverlayLocked(o)
 }
 
-// handlerLocked is a recorded tool with what runs it here.
+// handlerLocked is a recorded tool with the handler that runs it in this process.
 func (s *Session) handlerLocked(entry *events.ToolEntry) *Registered {
 	var tool *Registered
-	for i := 0; i < len(s.known) && tool == nil; i++ {
-		if own := s.known[i].byName()[entry.Name]; own != nil && own.Source == entry.Source {
+	for i := 0; i < len(s.handlers) && tool == nil; i++ {
+		if own := s.handlers[i].byName()[entry.Name]; own != nil && own.Source == entry.Source {
 			tool = own
 		}
 	}
@@ -203,10 +201,10 @@ func (s *Session) handlerLocked(entry *events.ToolEntry) *Registered {
 	return &bound
 }
 
-// absentTool stands for one that nothing in this process runs.
+// absentTool is a tool without a handler in this process.
 func absentTool(entry *events.ToolEntry) *Registered {
 	name := entry.Name
-	tool, _ := register(Tool{Name: name}, func(context.Context, Call, json.RawMessage) (Result, error) { // any object is taken
+	tool, _ := register(Tool{Name: name}, func(context.Context, Call, json.RawMessage) (Result, error) { // accepts any object
 		return Result{}, &Failure{
 			Class: ClassUnavailable, Code: CodeUnavailable,
 			Message: fmt.Sprintf("tool %q was laid over this session's tools by a process that is gone, and no plugin of this node reserves it", name),
@@ -215,13 +213,13 @@ func absentTool(entry *events.ToolEntry) *Registered {
 	return tool
 }
 
-// SameOverlay reports whether two records say the same.
+// SameOverlay reports whether two records of overlays are equal.
 func SameOverlay(a, b events.SessionOverlaid) bool {
 	return a.WithoutBase == b.WithoutBase && slices.EqualFunc(a.Contributions, b.Contributions, SameContribution) &&
 		slices.EqualFunc(a.Tools, b.Tools, events.SameOffer)
 }
 
-// Overlay is what lies over the session's own tools.
+// Overlay is the current overlay.
 func (s *Session) Overlay() Overlay {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,74 +11,80 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// rude is where a plugin panics.
-type rude string
+// panicPlace panics at one place.
+type panicPlace string
 
-func (r rude) at(where string) {
+func (r panicPlace) at(where string) {
 	if string(r) == where {
 		panic("ouch")
 	}
 }
 
-type rudeFactory struct{ rude }
+type panickingFactory struct{ panicPlace }
 
-func (f rudeFactory) ID() string { return "rude" }
+func (f panickingFactory) ID() string { return "rude" }
 
-func (f rudeFactory) Wants(plugin.BuildContext) bool { f.at("wants"); return true }
+func (f panickingFactory) Wants(plugin.BuildContext) bool { f.at("wants"); return true }
 
-func (f rudeFactory) Extensions() map[string]any { f.at("extensions"); return nil }
+func (f panickingFactory) Extensions() map[string]any { f.at("extensions"); return nil }
 
-func (f rudeFactory) Build(plugin.BuildContext) (plugin.Plugin, error) {
+func (f panickingFactory) Build(plugin.BuildContext) (plugin.Plugin, error) {
 	f.at("build")
-	return rudePlugin(f), nil
+	return panickingPlugin(f), nil
 }
 
-type rudePlugin struct{ rude }
+type panickingPlugin struct{ panicPlace }
 
-func (p rudePlugin) Register(r *plugin.Registrar) error {
+func (p panickingPlugin) Register(r *plugin.Registrar) error {
 	p.at("register")
-	r.Protocol(rudeProtocol{rude: p.rude})
-	r.Driver(rudeProtocol{rude: p.rude})
+	r.Protocol(panickingProtocol{panicPlace: p.panicPlace})
+	r.Driver(panickingProtocol{panicPlace: p.panicPlace})
 	r.ProjectProse(func(string) string { p.at("prose"); return "projected" })
 	r.Lifecycle(func(context.Context, plugin.Lifecycle) error { p.at("lifecycle"); return nil })
 	return nil
 }
 
-func (p rudePlugin) SessionReady(context.Context, *plugin.Session) error { p.at("ready"); return nil }
+func (p panickingPlugin) SessionReady(context.Context, *plugin.Session) error {
+	p.at("ready")
+	return nil
+}
 
-func (p rudePlugin) Revision() uint64 { p.at("revision"); return 1 }
+func (p panickingPlugin) Revision() uint64 { p.at("revision"); return 1 }
 
-func (p rudePlugin) Version() string { p.at("version"); return "1" }
+func (p panickingPlugin) Version() string { p.at("version"); return "1" }
 
-func (p rudePlugin) Snapshot(*plugin.SnapshotWriter) ([]byte, error) {
+func (p panickingPlugin) Snapshot(*plugin.SnapshotWriter) ([]byte, error) {
 	p.at("snapshot")
 	return nil, nil
 }
 
-func (p rudePlugin) Restore(plugin.Meta, plugin.SnapshotReader) error { p.at("restore"); return nil }
-
-type rudeProtocol struct {
-	plugin.BaseProtocol
-	rude
+func (p panickingPlugin) Restore(plugin.Meta, plugin.SnapshotReader) error {
+	p.at("restore")
+	return nil
 }
 
-func (p rudeProtocol) Preamble(plugin.PreambleInput) plugin.Preamble {
+type panickingProtocol struct {
+	plugin.BaseProtocol
+	panicPlace
+}
+
+func (p panickingProtocol) Preamble(plugin.PreambleInput) plugin.Preamble {
 	p.at("preamble")
 	return plugin.Preamble{}
 }
 
-func (p rudeProtocol) Restore(context.Context, plugin.ProtocolSession, *projector.State) error {
+func (p panickingProtocol) Restore(context.Context, plugin.ProtocolSession, *projector.State) error {
 	p.at("protocol")
 	return nil
 }
 
-// TestPanics makes an error of whatever panics outside of the hooks of a turn.
+// TestPanics: panics outside of turn hooks become errors.
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var warned []string
 	build := func(where string) (*plugin.Session, error) {
 		h, err := plugin.NewHost(plugin.HostConfig{
-			Factories: []plugin.Factory{rudeFactory{rude(where)}}, Warn: func(_, point string, _ error) { warned = append(warned, point) },
+			Factories: []plugin.Factory{panickingFactory{panicPlace(where)}}, Warn: func(_, point string, _ error) { warned = append(warned, point) },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -103,7 +109,7 @@ func TestPanics(t *testing.T) {
 	for where, use := range map[string]func(*plugin.Session) string{
 		"prose": func(s *plugin.Session) string { return s.ProjectProse("as it is") },
 		"lifecycle": func(s *plugin.Session) string {
-			s.Tell(t.Context(), plugin.Lifecycle{Kind: "lifecycle"})
+			s.NotifyLifecycle(t.Context(), plugin.Lifecycle{Kind: "lifecycle"})
 			return "as it is"
 		},
 	} {
@@ -126,7 +132,7 @@ func panicked(t *testing.T, what string, err error) {
 	}
 }
 
-// TestOwnContext lets hooks write over what they are given: the next one, and who asks, see what it was.
+// TestOwnContext: a hook that changes its input changes neither the next hook's input nor the caller's.
 func TestOwnContext(t *testing.T) {
 	t.Parallel()
 	scribbles := func(id string) plugin.Factory {

@@ -8,67 +8,69 @@ import (
 
 // Factory builds one plugin for each session.
 type Factory interface {
-	// ID names the plugin in histories: "plan_mode".
+	// ID names the plugin in histories, for example "plan_mode".
 	ID() string
-	// Build makes the plugin of one session. It must not block.
+	// Build makes the plugin for one session. It must not block.
 	Build(BuildContext) (Plugin, error)
 }
 
-// BuildContext is what a factory knows of the session.
+// BuildContext describes the session that a factory builds a plugin for.
 type BuildContext struct {
 	Session    events.SessionID
-	Parent     events.SessionID // empty: a root session
+	Parent     events.SessionID // empty for a root session
 	Config     events.Config
 	Options    Options
 	Access     events.ToolAccess
 	Subagent   events.Subagent
-	Extensions Extensions // of every factory of the stack
+	Extensions Extensions // by extension id, of all factories of the stack
 }
 
 // IsRoot reports whether the session has no parent.
 func (c BuildContext) IsRoot() bool { return c.Parent == "" }
 
-// Plugin is a plugin in one session. It may also be a [Versioned], a [Stateful], a [Readier].
+// Plugin is one plugin in one session. It may also implement [Versioned], [Stateful] and [Readier].
 //
-// Its hooks run on the node that works on the session, which changes: what
-// must outlive a call belongs in its state.
+// A plugin runs on the node that works on the session, and that node changes. Values that must outlive a hook call
+// belong into the plugin's state.
 type Plugin interface {
-	// Register declares what the plugin does. It is called once.
+	// Register declares the plugin's tools and hooks. The host calls it once.
 	Register(*Registrar) error
 }
 
-// Versioned is a plugin with a version of its state's shape. Others have "1".
+// Versioned gives the version of the state's format. The default is "1".
 type Versioned interface{ Version() string }
 
-// Stateful is a plugin whose state is part of the session's history. [State] implements most of it.
+// Stateful is a plugin whose state is part of the session's history. [State] implements it for values that JSON can
+// carry.
 type Stateful interface {
-	// Revision counts the changes: it must grow with every one.
+	// Revision counts the changes of the state. It grows with every change.
 	Revision() uint64
-	// Snapshot gives the state as JSON; artifacts go to the writer. Neither it nor Restore may ask the host for anything.
+	// Snapshot returns the state as JSON and writes artifacts to the writer. Snapshot and Restore must not call the
+	// host.
 	Snapshot(*SnapshotWriter) ([]byte, error)
-	// Restore replaces the state. Without one, meta.State is nil: begin anew.
+	// Restore replaces the state. A nil meta.State means that there is no saved state.
 	Restore(meta Meta, artifacts SnapshotReader) error
 }
 
-// Readier is told once that the session's stack is complete. What needs the
-// stack is [ErrBuilding] until then; tools are answered from the history.
+// Readier gets one call after the stack is complete and before the session runs. Capabilities of the host that need
+// the complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
 type Readier interface {
 	SessionReady(ctx context.Context, s *Session) error
 }
 
-// Selective is a factory that has no plugin for some sessions.
+// Selective is a factory that builds a plugin for some sessions only.
 type Selective interface{ Wants(BuildContext) bool }
 
-// Extending is a factory that contributes to the stack's extensions.
+// Extending is a factory that contributes payloads to the stack's extensions.
 type Extending interface {
-	// Extensions are payloads by extension id.
+	// Extensions returns payloads by extension id.
 	Extensions() map[string]any
 }
 
-// Extensions are what factories contributed, by extension id, in stack order.
+// Extensions are the payloads of all factories by extension id, in stack order.
 type Extensions map[string][]any
 
-// factory is a [Factory] made of functions.
+// factory is a [Factory] made of two values.
 type factory struct {
 	id    string
 	build func(BuildContext) (Plugin, error)
@@ -77,15 +79,15 @@ type factory struct {
 func (f factory) ID() string                             { return f.id }
 func (f factory) Build(ctx BuildContext) (Plugin, error) { return f.build(ctx) }
 
-// New makes a factory of a function.
+// New makes a factory from an id and a build function.
 func New(id string, build func(BuildContext) (Plugin, error)) Factory { return factory{id, build} }
 
-// Func makes a factory of a plugin that is nothing but its registrations.
+// Func makes a factory of a plugin without state or options: it only registers tools and hooks.
 func Func(id string, register func(*Registrar) error) Factory {
 	return factory{id, func(BuildContext) (Plugin, error) { return registration(register), nil }}
 }
 
-// OfTool makes a factory of one typed tool, see [AddTool]. Its id is the tool's name.
+// OfTool makes a factory of one typed tool, see [AddTool]. The factory's id is the tool's name.
 func OfTool[In, Out any](tool Tool, run func(context.Context, Call, In) (Out, error)) Factory {
 	return Func(tool.Name, func(r *Registrar) error {
 		AddTool(r, tool, run)
@@ -93,8 +95,8 @@ func OfTool[In, Out any](tool Tool, run func(context.Context, Call, In) (Out, er
 	})
 }
 
-// OfDriver makes a factory of a protocol that is nothing but its driver, for
-// the sessions whose configuration names it.
+// OfDriver makes a factory of a protocol that consists of a driver only. It builds a plugin for sessions whose
+// configuration names the id as their protocol.
 func OfDriver(id string, d Driver) Factory { return driverFactory{id, d} }
 
 type driverFactory struct {
@@ -119,7 +121,7 @@ type registration func(*Registrar) error
 
 func (f registration) Register(r *Registrar) error { return f(r) }
 
-// OfTools makes a factory of tools. The function is asked once a session; nil means none.
+// OfTools makes a factory of a set of tools. The function runs once per session; nil means no tools.
 func OfTools(id string, tools func(events.SessionID) *Tools) Factory {
 	return factory{id, func(ctx BuildContext) (Plugin, error) {
 		return registration(func(r *Registrar) error {

@@ -10,28 +10,28 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Protocol is a protocol's part in a session's life. Embed [BaseProtocol] for
-// the callbacks that do nothing.
+// Protocol receives the callbacks of a session's protocol. Embed [BaseProtocol] for callbacks that do nothing.
 type Protocol interface {
-	// Initialize runs once for each live session: opened, created, or rebuilt. An error fails the opening.
+	// Initialize runs once for each live session: opened, created or rebuilt. An error fails the opening.
 	Initialize(ctx context.Context, s ProtocolSession) error
-	// Restore runs after it, and again on a live session after the leaf was moved to another branch and in a new
-	// frame. It begins anew: what extensions brought the protocol is handed again. An error fails the opening.
+	// Restore runs after Initialize. It runs again on a live session after the leaf moves to another branch, and in a
+	// new frame. Afterwards the session's extensions are applied again, see ApplyExtension. An error fails the
+	// opening.
 	Restore(ctx context.Context, s ProtocolSession, state *projector.State) error
-	// AppendNodes sees nodes that a host appends, before they are. An error fails the append.
+	// AppendNodes sees the nodes that a host wants to append. An error refuses the append.
 	AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error
-	// ApplyExtension takes an object of the protocol's own from a host. The history keeps it: unless the plugin is
-	// [Stateful], it is handed again, in order, after each Restore, on whichever node that is.
+	// ApplyExtension receives an object of the protocol's own format from a host. The history keeps it.
+	// Unless the plugin is [Stateful], every node applies all extensions again, in order, after each Restore.
 	ApplyExtension(ctx context.Context, e events.Extension) error
-	// ValidateTurn checks a turn's extension and its turn options, before anything of it is recorded.
+	// ValidateTurn checks a turn's extension and options before the turn is recorded.
 	ValidateTurn(ctx context.Context, in events.TurnInput) error
-	// Configure runs each time a session is materialised, resumed ones too.
+	// Configure runs each time a session is materialised, including resumed sessions.
 	Configure(ctx context.Context, rt *ProtocolRuntime, m Materialization) error
-	// BeforeModelCall may go on in another frame instead of asking the model. An error fails the turn.
+	// BeforeModelCall may continue in another frame in place of the model call. An error fails the turn.
 	BeforeModelCall(ctx context.Context, in ModelCallContext) (*events.FrameSwitch, error)
 }
 
-// BaseProtocol does nothing, accepts every turn and no extension of a session.
+// BaseProtocol is a [Protocol] that does nothing. It accepts every turn and refuses every session extension.
 type BaseProtocol struct{}
 
 // Initialize implements [Protocol].
@@ -59,34 +59,34 @@ func (BaseProtocol) BeforeModelCall(context.Context, ModelCallContext) (*events.
 	return nil, nil //nolint:nilnil // no switch, no error
 }
 
-// ProtocolSession is what a protocol may know of a session.
+// ProtocolSession identifies the session of a protocol callback.
 type ProtocolSession struct{ Session events.SessionID }
 
-// Materialization says how a session came to be live.
+// Materialization describes how a session became live.
 type Materialization struct {
-	Options Options // of every plugin
-	IsRoot  bool    // no parent
+	Options Options // of all plugins
+	IsRoot  bool    // the session has no parent
 }
 
-// ProtocolRuntime is a protocol's hold on its durable turn options.
+// ProtocolRuntime reads and changes a protocol's durable turn options.
 type ProtocolRuntime struct {
 	options json.RawMessage
 	changed bool
 	all     bool
 }
 
-// NewProtocolRuntime begins with the options as recorded.
+// NewProtocolRuntime starts from the recorded options.
 func NewProtocolRuntime(options json.RawMessage) *ProtocolRuntime {
 	return &ProtocolRuntime{options: options}
 }
 
-// Options are the session's turn options, JSON of the protocol's own; nil where none were set.
+// Options are the session's turn options, JSON in the protocol's own format. Without options it is nil.
 func (r *ProtocolRuntime) Options() json.RawMessage { return r.options }
 
-// SetOptions sets them for the session's current frame and those that follow.
+// SetOptions sets the options of the session's current frame and of later frames.
 func (r *ProtocolRuntime) SetOptions(o json.RawMessage) { r.set(o, false) }
 
-// SetOptionsAllFrames sets them for every frame.
+// SetOptionsAllFrames sets the options of every frame.
 func (r *ProtocolRuntime) SetOptionsAllFrames(o json.RawMessage) { r.set(o, true) }
 
 func (r *ProtocolRuntime) set(o json.RawMessage, all bool) {
@@ -94,7 +94,7 @@ func (r *ProtocolRuntime) set(o json.RawMessage, all bool) {
 	r.options, r.all = o, r.all || all
 }
 
-// Change is what has to be recorded; nil where nothing has.
+// Change is the event to record; nil without a change.
 func (r *ProtocolRuntime) Change() *events.FrameConfigured {
 	if !r.changed {
 		return nil
@@ -102,15 +102,15 @@ func (r *ProtocolRuntime) Change() *events.FrameConfigured {
 	return &events.FrameConfigured{Options: r.options, All: r.all}
 }
 
-// ModelCallContext is what a protocol sees before a model call.
+// ModelCallContext is the input of [Protocol].BeforeModelCall.
 type ModelCallContext struct {
 	Session    events.SessionID
 	Turn       events.TurnID
 	Prompt     projector.Prompt
-	Options    json.RawMessage // turn options that count
+	Options    json.RawMessage // effective turn options
 	View       projector.ReadView
 	LastPrompt int64 // tokens of the last prompt, 0 before the first
-	Window     int64 // tokens; 0 means unknown
+	Window     int64 // context window in tokens; 0 means unknown
 	Host       HistoryHost
 }
 
@@ -119,95 +119,95 @@ type Driver interface {
 	Preamble(in PreambleInput) Preamble
 }
 
-// DriverFunc is a [Driver] that is one function.
+// DriverFunc makes a [Driver] from one function.
 type DriverFunc func(in PreambleInput) Preamble
 
 // Preamble implements [Driver].
 func (f DriverFunc) Preamble(in PreambleInput) Preamble { return f(in) }
 
-// PreambleInput is what a preamble is made of.
+// PreambleInput is the input of a [Driver].
 type PreambleInput struct {
-	Tools      []events.ToolEntry // that the session offers
+	Tools      []events.ToolEntry // tools that the session offers
 	Extensions Extensions
-	Options    json.RawMessage // turn options that count
+	Options    json.RawMessage // effective turn options
 }
 
 // Preamble is a protocol's part in prompts and replies. Every function may be nil.
 type Preamble struct {
 	Contributions []events.Contribution
-	// HideTools keeps the tools out of the request: the protocol tells of them in its own way.
+	// HideTools leaves the tools out of the request. The protocol describes them in its own way.
 	HideTools bool
-	// Show gives the conversation as the model is told it.
-	Show func([]events.Message) []events.Message
-	// Read says what a reply means.
+	// Render converts the conversation into the messages that the model gets.
+	Render func([]events.Message) []events.Message
+	// Read interprets a reply.
 	Read func(Response) Reading
-	// Cut reports whether the reply can end here, given its text so far.
-	Cut func(text string) bool
+	// Complete reports whether the reply can end after the text so far.
+	Complete func(text string) bool
 }
 
-// Reading is what a reply means.
+// Reading is the interpretation of a reply.
 type Reading struct {
 	Parts   []events.Part // of the reply as it is recorded
-	Correct string        // the reply is no answer: tell the model this, and ask again
+	Correct string        // if set, the reply is no valid answer: the model gets this text and replies again
 }
 
-// ToolCode is the name of the tool that a protocol's code runs as: part of no catalogue.
+// ToolCode is the tool name under which a protocol's code runs. No catalogue lists it.
 const ToolCode = api.ToolCode
 
 // ExecRequest is code to run.
 type ExecRequest struct {
 	Language     string
 	Code         string
-	AcceptFinish bool // whether the code may end the turn
+	AcceptFinish bool // the code may end the turn
 }
 
-// ExecResponse is what it came to.
+// ExecResponse is the result of running code.
 type ExecResponse struct {
 	Output    string
-	Truncated int64           // bytes left out of Output
-	Calls     int             // tool calls made
-	Error     string          // that the model reads; not an error of the executor
+	Truncated int64           // number of bytes cut from Output
+	Calls     int             // number of tool calls made
+	Error     string          // error text for the model, not an error of the executor
 	Finished  bool            // the turn ends with Value
-	Value     json.RawMessage // of a finish
+	Value     json.RawMessage // set if Finished
 	Switch    *events.FrameSwitch
 }
 
 // CodeExecutor runs a protocol's code. Its calls do not overlap.
 type CodeExecutor interface {
-	// Execute runs code. Errors: [api.ErrRuntimeStopped], what ends ctx, and as
-	// they are those of the context's functions. Made again after a crash, it
-	// must make the same tool calls in the same order.
+	// Execute runs code. Errors: [api.ErrRuntimeStopped], the cause of a cancelled ctx, and unchanged errors of in's
+	// functions. After a crash the run is repeated. Then it must make the same tool calls in the same order.
 	Execute(ctx context.Context, in ExecContext, req ExecRequest) (ExecResponse, error)
-	// Dirty reports whether the state differs from the one that was saved or restored last.
+	// Dirty reports whether the state differs from the state that was saved or restored last.
 	Dirty() bool
-	// Snapshot gives the state; nil means none.
+	// Snapshot returns the state; nil means none.
 	Snapshot(ctx context.Context, s ProtocolSession) ([]byte, error)
-	// Restore sets it; nil begins anew. It runs before each Execute, with the current frame's.
+	// Restore replaces the state; nil starts with no state. It runs before each Execute, with the current frame's
+	// state.
 	Restore(ctx context.Context, s ProtocolSession, state []byte) error
 }
 
-// ExecContext is what running code can do.
+// ExecContext is the environment of running code.
 type ExecContext struct {
 	Session    events.SessionID
 	Turn       events.TurnID
 	Effect     events.EffectID
-	Options    json.RawMessage           // turn options that count
-	Extension  events.Extension          // of the turn
-	Frame      events.FrameID            // that the code runs in
-	Plugins    map[string]string         // JSON for plugins, by plugin id, as the turn's input brought it
-	Tools      []events.ToolEntry        // that it may call
-	Chronology []projector.Chronological // with every body
+	Options    json.RawMessage           // effective turn options
+	Extension  events.Extension          // the turn's extension
+	Frame      events.FrameID            // the frame in which the code runs
+	Plugins    map[string]string         // JSON by plugin id, from the turn's input
+	Tools      []events.ToolEntry        // tools that the code may call
+	Chronology []projector.Chronological // with all bodies loaded
 	Host       ToolHost
-	// Call runs a tool as a model's call does, hooks and all. n numbers the
-	// calls and starts of this run from 0: made again, a call gets its recorded
-	// result. What the tool came to is the result's outcome; an error is not the
-	// tool's: the code has to end with it, and may run again. Calls may overlap.
+	// Call runs a tool as a call of the model does, including hooks. n numbers the calls and starts of this run from
+	// 0.
+	// In a repeated run, a call that has a recorded result returns that result. A failed tool is a result with its
+	// outcome. On an error the code must end with this error; the run may be repeated. Calls may overlap.
 	Call func(ctx context.Context, n int, tool string, args json.RawMessage) (Result, error)
-	// Start begins a tool as a background task, which outlives the turn, and
-	// gives its handle; made again it begins nothing. Await gives its result, in
-	// any turn, on any node. A [*Failure] is the code's to handle.
+	// Start starts a tool as a background task, which outlives the turn, and returns its handle. In a repeated run it
+	// returns the same handle. Await returns the result of a handle, in any turn and on any node.
+	// The code may handle a [*Failure]; other errors end it.
 	Start func(ctx context.Context, n int, tool string, args json.RawMessage) (handle string, err error)
 	Await func(ctx context.Context, handle string) (Result, error)
-	// Message shows a side message to the hosts that watch.
+	// Message sends a side message to the hosts that watch the session.
 	Message func(text, kind string)
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Registrar takes what one plugin declares.
+// Registrar collects the tools, hooks and other registrations of one plugin.
 type Registrar struct {
 	plugin string
 	c      *contributions
 	errs   []error
 }
 
-// contributions is everything that a stack's plugins registered, in stack order.
+// contributions are the registrations of all plugins of a stack, in stack order.
 type contributions struct {
 	tools        *Tools
-	owners       map[string]string // of tools
+	owners       map[string]string // plugin id by tool name
 	reserved     map[toolID]*Registered
 	sources      map[string]Owned[SourceFunc] // by name
 	beforeTurn   []Owned[HookFunc[TurnContext]]
@@ -54,7 +54,7 @@ func (r *Registrar) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf(format, args...))
 }
 
-// slot fills a place that takes one registration.
+// slot fills a registration that at most one plugin of a stack may make.
 func slot[T any](r *Registrar, name string, at **Owned[T], value T) {
 	if *at != nil {
 		r.fail("%s is registered by %s and by %s", name, (*at).Plugin, r.plugin)
@@ -65,7 +65,7 @@ func slot[T any](r *Registrar, name string, at **Owned[T], value T) {
 
 func owned[T any](r *Registrar, value T) Owned[T] { return Owned[T]{r.plugin, value} }
 
-// Tools adds the tools of a set.
+// Tools adds all tools of a set.
 func (r *Registrar) Tools(set *Tools) error {
 	var errs []error
 	for _, name := range set.names() {
@@ -98,90 +98,92 @@ func (r *Registrar) addTool(tool *Registered) error {
 	return r.c.tools.put(tool)
 }
 
-// BeforeTurn hooks run before a turn's first model call.
+// BeforeTurn adds a hook that runs before a turn's first model call.
 func (r *Registrar) BeforeTurn(fn HookFunc[TurnContext]) {
 	r.c.beforeTurn = append(r.c.beforeTurn, owned(r, fn))
 }
 
-// Checkpoint hooks run between a reply's results and the next model call, and before a turn's end.
+// Checkpoint adds a hook that runs between the results of a reply's calls and the next model call, and before a
+// turn's end.
 func (r *Registrar) Checkpoint(fn HookFunc[CheckpointContext]) {
 	r.c.checkpoint = append(r.c.checkpoint, owned(r, fn))
 }
 
-// AfterTurn hooks run before a turn's end is recorded.
+// AfterTurn adds a hook that runs before a turn's end is recorded.
 func (r *Registrar) AfterTurn(fn HookFunc[TurnResultContext]) {
 	r.c.afterTurn = append(r.c.afterTurn, owned(r, fn))
 }
 
-// BeforeToolCall hooks run before each tool call, all with the model's own arguments.
+// BeforeToolCall adds a hook that runs before each tool call. Every such hook sees the model's own arguments.
 func (r *Registrar) BeforeToolCall(fn HookFunc[ToolContext]) {
 	r.c.beforeTool = append(r.c.beforeTool, owned(r, fn))
 }
 
-// AfterToolCall hooks run after each tool call that was not answered in the tool's place.
+// AfterToolCall adds a hook that runs after each tool call, except calls that a hook answered with [ShortCircuit].
 func (r *Registrar) AfterToolCall(fn HookFunc[ToolResultContext]) {
 	r.c.afterTool = append(r.c.afterTool, owned(r, fn))
 }
 
-// Prompt adds a contributor to the prompt.
+// Prompt adds a function that contributes to prompts.
 func (r *Registrar) Prompt(fn PromptFunc) { r.c.prompt = append(r.c.prompt, owned(r, fn)) }
 
-// TransformContext shapes what a turn shows of the conversation. Higher priorities run first.
+// TransformContext adds a function that changes the messages which the model sees. Higher priorities run first.
 func (r *Registrar) TransformContext(priority int, fn TransformFunc) {
 	r.c.transforms = append(r.c.transforms, owned(r, ranked[TransformFunc]{priority, fn}))
 }
 
-// Compact offers to summarise the conversation into a new frame. Higher priorities are asked first.
+// Compact adds a function that summarises the conversation into a new frame. Higher priorities run first.
 func (r *Registrar) Compact(priority int, fn CompactFunc) {
 	r.c.compactors = append(r.c.compactors, owned(r, ranked[CompactFunc]{priority, fn}))
 }
 
-// Stream transforms a reply's text as it arrives.
+// Stream adds a function that transforms a reply's text while it arrives.
 func (r *Registrar) Stream(fn StreamFunc) { r.c.streams = append(r.c.streams, owned(r, fn)) }
 
-// StreamEnd is told how a stream ended.
+// StreamEnd adds a function that runs when a stream ends.
 func (r *Registrar) StreamEnd(fn StreamEndFunc) {
 	r.c.streamEnds = append(r.c.streamEnds, owned(r, fn))
 }
 
-// Response transforms a whole reply before it is recorded.
+// Response adds a function that transforms a whole reply before it is recorded.
 func (r *Registrar) Response(fn ResponseFunc) { r.c.responses = append(r.c.responses, owned(r, fn)) }
 
-// MutateConfig may change a configuration that a host sets.
+// MutateConfig adds a function that may change a configuration that a host sets.
 func (r *Registrar) MutateConfig(fn MutateFunc) { r.c.mutators = append(r.c.mutators, owned(r, fn)) }
 
-// Lifecycle is told of a session's events. All are told at once; errors are logged.
+// Lifecycle adds a function that receives the session's lifecycle events. All such functions run concurrently; their
+// errors are logged.
 func (r *Registrar) Lifecycle(fn LifecycleFunc) { r.c.lifecycle = append(r.c.lifecycle, owned(r, fn)) }
 
-// Catalog changes which tools the session offers.
+// Catalog adds a function that changes which tools the session offers.
 func (r *Registrar) Catalog(fn CatalogFunc) { r.c.catalog = append(r.c.catalog, owned(r, fn)) }
 
-// Monitor declares a monitor of every session. Its id is "<plugin>-<id>".
+// Monitor declares a monitor for every session. The monitor's id is "<plugin>-<id>".
 func (r *Registrar) Monitor(spec events.MonitorSpec) {
 	r.c.monitors = append(r.c.monitors, owned(r, spec))
 }
 
-// ProjectToolResult sets what the model reads of tool results. One plugin may.
+// ProjectToolResult sets the function that makes the model's text of a tool result. At most one plugin sets it.
 func (r *Registrar) ProjectToolResult(fn ProjectFunc) {
 	slot(r, "tool result projector", &r.c.projector, fn)
 }
 
-// Protocol sets the protocol's session. Exactly one plugin must.
+// Protocol sets the session's protocol. Exactly one plugin sets it.
 func (r *Registrar) Protocol(p Protocol) { slot(r, "protocol session", &r.c.protocol, p) }
 
-// Driver sets how prompts are built and replies are read. Exactly one plugin must.
+// Driver sets how prompts are built and replies are read. Exactly one plugin sets it.
 func (r *Registrar) Driver(d Driver) { slot(r, "protocol driver", &r.c.driver, d) }
 
-// CodeExecutor sets what runs the model's code. One plugin may.
+// CodeExecutor sets the executor of the model's code. At most one plugin sets it.
 func (r *Registrar) CodeExecutor(e CodeExecutor) { slot(r, "code executor", &r.c.executor, e) }
 
-// ProjectProse sets what users see of the model's prose, in the turn as it is put together (safe_text).
-// One plugin may. It is asked once for each reply, and recorded with it.
+// ProjectProse sets the function that makes the text which users see of the model's prose (safe_text of an assembled
+// turn). At most one plugin sets it. It runs once for each reply, and the result is recorded with the reply.
 func (r *Registrar) ProjectProse(fn ProseFunc) {
 	slot(r, "assistant prose projector", &r.c.proseProject, fn)
 }
 
-// sorted puts what has priorities in order.
+// sorted puts the registrations that have priorities in order.
 func (c *contributions) sorted() {
 	slices.SortStableFunc(c.transforms, func(a, b Owned[ranked[TransformFunc]]) int {
 		return cmp.Compare(b.Value.priority, a.Value.priority)

@@ -9,11 +9,10 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// executor is one that nobody asks.
+// executor is a code executor that no test calls.
 type executor struct{ plugin.CodeExecutor }
 
-// TestSlotsTwice refuses a second plugin in every place that takes one, and
-// names both (host specification 4.1).
+// TestSlotsTwice: a second registration of a singleton is refused, and the error names both plugins.
 func TestSlotsTwice(t *testing.T) {
 	t.Parallel()
 	tool := func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil }
@@ -33,7 +32,7 @@ func TestSlotsTwice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for range 2 { // what was refused is not live
+		for range 2 { // a refused stack is not live
 			_, err = h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 			said := ""
 			if err != nil {
@@ -46,7 +45,7 @@ func TestSlotsTwice(t *testing.T) {
 	}
 }
 
-// TestSlotsEmpty does without what may be left out.
+// TestSlotsEmpty: optional registrations may be missing.
 func TestSlotsEmpty(t *testing.T) {
 	t.Parallel()
 	s := stack(t)

@@ -19,20 +19,20 @@ type Meta struct {
 	Plugin   string
 	Version  string
 	Revision uint64
-	State    json.RawMessage // nil: there is none, begin anew
+	State    json.RawMessage // nil without a saved state
 }
 
-// SnapshotWriter takes a plugin's artifacts.
+// SnapshotWriter receives a plugin's artifacts.
 type SnapshotWriter struct{ artifacts []events.Artifact }
 
-// Write adds a named body. More than a few hundred are too many to save.
+// Write adds a named artifact. A state can have a few hundred artifacts at most.
 func (w *SnapshotWriter) Write(name string, data []byte) {
 	w.artifacts = append(w.artifacts, events.Artifact{Name: name, Data: data})
 }
 
-// What an event holds of artifacts whose bodies are all kept outside the log, in bytes.
+// Sizes in bytes that an event needs for artifacts whose bodies are stored outside the log.
 const (
-	artifactBytes  = 128 // of each, beside its name
+	artifactBytes  = 128 // of one artifact, without its name
 	artifactsBytes = 48 << 10
 )
 
@@ -47,10 +47,10 @@ func (w *SnapshotWriter) check() error {
 	return nil
 }
 
-// SnapshotReader gives them back.
+// SnapshotReader reads a plugin's saved artifacts.
 type SnapshotReader struct{ artifacts []events.Artifact }
 
-// Read finds a named body; nil when there is none.
+// Read returns the artifact of a name, or nil.
 func (r SnapshotReader) Read(name string) []byte {
 	for i := range r.artifacts {
 		if r.artifacts[i].Name == name {
@@ -60,22 +60,21 @@ func (r SnapshotReader) Read(name string) []byte {
 	return nil
 }
 
-// State holds a plugin's state: any value that JSON carries. Embed it, and the
-// plugin is [Stateful]. It is safe for concurrent use.
+// State makes a plugin [Stateful]: embed it. T is any type that JSON can carry. It is safe for concurrent use.
 type State[T any] struct {
 	mu       sync.Mutex
 	value    T
 	revision uint64
 }
 
-// Load is the value. Change it by [State.Update] only.
+// Load returns the value. Only [State.Update] may change it.
 func (s *State[T]) Load() T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.value
 }
 
-// Update changes the value.
+// Update changes the value and increments the revision.
 func (s *State[T]) Update(change func(*T)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +110,7 @@ func (s *State[T]) Restore(meta Meta, _ SnapshotReader) error {
 	return nil
 }
 
-// Snapshot is the state of every plugin of the stack, in stack order.
+// Snapshot returns the state of every plugin of the stack, in stack order.
 func (s *Session) Snapshot() ([]projector.PluginState, error) {
 	list := make([]projector.PluginState, 0, len(s.plugins))
 	for i := range s.plugins {
@@ -131,7 +130,7 @@ func (m *member) snapshot() (projector.PluginState, error) {
 		return state, nil
 	}
 	var w SnapshotWriter
-	data, err := caught(m.id, "snapshot", func() ([]byte, error) { return p.Snapshot(&w) })
+	data, err := recovered(m.id, "snapshot", func() ([]byte, error) { return p.Snapshot(&w) })
 	if err == nil && len(data) > 0 && !json.Valid(data) {
 		err = fmt.Errorf("state is no JSON")
 	}
@@ -145,7 +144,7 @@ func (m *member) snapshot() (projector.PluginState, error) {
 	return state, nil
 }
 
-// SnapshotIsCurrent reports whether a snapshot is what [Session.Snapshot] would give.
+// SnapshotIsCurrent reports whether a snapshot equals the result of [Session.Snapshot].
 func (s *Session) SnapshotIsCurrent(prev []projector.PluginState) bool {
 	if prev == nil || len(prev) != len(s.plugins) {
 		return false
@@ -168,7 +167,7 @@ func find(list []projector.PluginState, id string) *projector.PluginState {
 	return nil
 }
 
-// Fingerprint identifies the versions and revisions of the stack, in its order (host specification 4.5).
+// Fingerprint is a hash of the ids, versions and revisions of the stack's plugins, in stack order.
 func (s *Session) Fingerprint() uint64 {
 	hash := sha256.New()
 	for i := range s.plugins {
@@ -180,8 +179,7 @@ func (s *Session) Fingerprint() uint64 {
 	return binary.LittleEndian.Uint64(hash.Sum(nil))
 }
 
-// Restore sets the state of every plugin. One without an entry begins anew;
-// entries of other plugins are ignored.
+// Restore sets the state of every plugin. A plugin without an entry is reset; entries of other plugins are ignored.
 func (s *Session) Restore(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,21 +201,20 @@ func (m *member) restore(from *projector.PluginState) error {
 		meta = Meta{Plugin: m.id, Version: from.Version, Revision: from.Revision, State: from.State}
 		reader.artifacts = from.Artifacts
 	}
-	_, err := caught(m.id, "restore", func() (struct{}, error) { return struct{}{}, p.Restore(meta, reader) })
+	_, err := recovered(m.id, "restore", func() (struct{}, error) { return struct{}{}, p.Restore(meta, reader) })
 	if err != nil {
 		return fmt.Errorf("%w: restore %s: %w", ErrSnapshot, m.id, err)
 	}
-	m.saved, m.seen, m.lost, m.given = 0, p.Revision(), false, nil
+	m.saved, m.lastRevision, m.discarded, m.lastSaved = 0, p.Revision(), false, nil
 	if from != nil {
 		m.saved = from.Revision
 	}
-	m.handed = m.saved
+	m.pending = m.saved
 	return nil
 }
 
-// Follow restores the plugins whose states another node has changed, and those
-// of which something given out was lost: what this node changed meanwhile is
-// lost with it. A look at the history that is older than one before changes nothing.
+// Follow restores plugins whose states another node changed, and plugins with a discarded save. Local changes of
+// these plugins are lost. A list that is older than an earlier one changes nothing.
 func (s *Session) Follow(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -229,8 +226,8 @@ func (s *Session) Follow(list []projector.PluginState) error {
 			now = from.Revision
 		}
 		switch {
-		case now < m.saved, now == m.saved && !m.lost:
-		case now == m.handed && !m.lost && m.given.same(from):
+		case now < m.saved, now == m.saved && !m.discarded:
+		case now == m.pending && !m.discarded && m.lastSaved.same(from):
 			m.saved = now
 		default:
 			if err := m.restore(from); err != nil {
@@ -241,20 +238,20 @@ func (s *Session) Follow(list []projector.PluginState) error {
 	return nil
 }
 
-// Unsaved gives the states that changed since they were restored or given out,
-// to be recorded; then [Session.Landed] or [Session.Lost] is due. A plugin
-// whose state cannot be taken keeps its old one; the error tells.
+// Unsaved returns the events that record the changed states. The caller reports their outcome with
+// [Session.Committed] or [Session.Discarded]. If a plugin's state cannot be saved, the others are returned with an
+// error.
 func (s *Session) Unsaved() (list []events.Payload, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
 		m := &s.plugins[i]
-		if m.lost || m.revision() == m.seen {
+		if m.discarded || m.revision() == m.lastRevision {
 			continue
 		}
 		state, failed := m.snapshot()
 		fact := &events.PluginStateSaved{
-			Plugin: m.id, Version: state.Version, Base: m.handed, Revision: state.Revision, State: state.State, Artifacts: state.Artifacts,
+			Plugin: m.id, Version: state.Version, Base: m.pending, Revision: state.Revision, State: state.State, Artifacts: state.Artifacts,
 		}
 		if failed == nil {
 			failed = fact.Validate()
@@ -264,42 +261,42 @@ func (s *Session) Unsaved() (list []events.Payload, err error) {
 			continue
 		}
 		list = append(list, fact)
-		m.handed, m.seen, m.given = state.Revision, state.Revision, (*given)(&state)
+		m.pending, m.lastRevision, m.lastSaved = state.Revision, state.Revision, (*savedState)(&state)
 	}
 	return list, err
 }
 
-// Landed says that states given out are in the history now, and counted there.
-func (s *Session) Landed(list []events.Payload) {
-	s.given(list, func(m *member, fact *events.PluginStateSaved) {
+// Committed reports that the history has the states that [Session.Unsaved] returned.
+func (s *Session) Committed(list []events.Payload) {
+	s.eachSaved(list, func(m *member, fact *events.PluginStateSaved) {
 		switch {
 		case fact.Revision <= m.saved:
-		case fact.Base == m.saved && fact.Revision <= m.handed:
+		case fact.Base == m.saved && fact.Revision <= m.pending:
 			m.saved = fact.Revision
-		default: // it was restored meanwhile
-			m.lost = true
+		default: // restored meanwhile
+			m.discarded = true
 		}
 	})
 }
 
-// Lost says that states given out will not be in the history. Their plugins
-// are restored by the next [Session.Follow], and give out nothing until then.
-func (s *Session) Lost(list []events.Payload) {
-	s.given(list, func(m *member, fact *events.PluginStateSaved) {
-		if m.saved < fact.Revision && fact.Revision <= m.handed {
-			m.lost = true
+// Discarded reports that states of [Session.Unsaved] will not be in the history. The next [Session.Follow] restores
+// their plugins. Until then [Session.Unsaved] does not return states of them.
+func (s *Session) Discarded(list []events.Payload) {
+	s.eachSaved(list, func(m *member, fact *events.PluginStateSaved) {
+		if m.saved < fact.Revision && fact.Revision <= m.pending {
+			m.discarded = true
 		}
 	})
 }
 
-// HasLost reports whether a [Session.Follow] is due.
-func (s *Session) HasLost() bool {
+// HasDiscarded reports whether a plugin needs [Session.Follow].
+func (s *Session) HasDiscarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.plugins, func(m member) bool { return m.lost })
+	return slices.ContainsFunc(s.plugins, func(m member) bool { return m.discarded })
 }
 
-func (s *Session) given(list []events.Payload, tell func(*member, *events.PluginStateSaved)) {
+func (s *Session) eachSaved(list []events.Payload, tell func(*member, *events.PluginStateSaved)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range list {
@@ -315,11 +312,11 @@ func (s *Session) given(list []events.Payload, tell func(*member, *events.Plugin
 	}
 }
 
-// given is the state of a plugin that was given out last.
-type given projector.PluginState
+// savedState is the last state of a plugin that was handed to a save.
+type savedState projector.PluginState
 
-// same tells a state of the history from another node's that has the same revision.
-func (g *given) same(from *projector.PluginState) bool {
+// same compares a state of the history with this one. Two nodes may save different states with the same revision.
+func (g *savedState) same(from *projector.PluginState) bool {
 	return g != nil && from != nil && g.Version == from.Version && bytes.Equal(g.State, from.State) &&
 		slices.EqualFunc(g.Artifacts, from.Artifacts, func(a, b events.Artifact) bool {
 			return a.Name == b.Name && bytes.Equal(a.Data, b.Data)

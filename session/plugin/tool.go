@@ -18,87 +18,86 @@ import (
 type Tool struct {
 	Name        string // 1 to 64 characters of A-Z a-z 0-9 _ -
 	Description string
-	Effects     events.Effects // zero is non-idempotent: runs at most once
+	Effects     events.Effects // zero is non-idempotent: a call runs at most once
 	Retry       Retry
-	Timeout     time.Duration       // of one attempt; 0 means none
+	Timeout     time.Duration       // of one attempt; 0 means no limit
 	Serial      bool                // runs alone, after the other calls of its reply
-	Level       events.Availability // how far it is offered. Defaults to showcased
-	Source      string              // who provides it
-	// Portable says that the handler needs nothing of the turn's process: no state of
-	// its plugin, no calls of its own. A node without the tool role hands it to one that has it.
+	Level       events.Availability // visibility in the catalogue. Defaults to showcased
+	Source      string              // name of the provider. Defaults to the plugin's id
+	// Portable means that the handler needs nothing of the turn's process: no plugin state and no nested calls.
+	// A node without the tool role sends the call to a node that has this role.
 	Portable bool
-	// Schema is the JSON schema of the arguments. Defaults to what the type of the arguments says.
+	// Schema is the JSON schema of the arguments. Defaults to the schema of the argument type.
 	Schema *jsonschema.Schema
 
-	Namespace string             // that it is found under, with others: as a name; or empty
-	Aliases   []string           // other words that it is found by; it is called by its name alone
-	Output    *jsonschema.Schema // of what it returns, where that is JSON: for its readers, results are not held to it
-	Examples  []json.RawMessage  // arguments of calls, which the schema accepts
+	Namespace string             // groups the tool with others in searches: a tool name, or empty
+	Aliases   []string           // more words that searches match; calls use Name only
+	Output    *jsonschema.Schema // describes results that are JSON, for readers. Results are not validated
+	Examples  []json.RawMessage  // example arguments, which must match Schema
 }
 
-// Retry says when a failed call is tried again (host specification 6.7).
-// Only failures that say so themselves are, see [Failure].
+// Retry is the retry policy of failed calls. Only a [Failure] with Safe set is retried.
 type Retry struct {
-	Attempts int           // in all; 0 and 1 mean never again
-	Base     time.Duration // before the second try; doubles
-	Max      time.Duration // of one wait; 0 means no cap
+	Attempts int           // total number of attempts; 0 and 1 mean no retry
+	Base     time.Duration // before the second attempt; doubles
+	Max      time.Duration // limit of one wait; 0 means no limit
 }
 
-// Call is one call of a tool.
+// Call describes one call of a tool.
 type Call struct {
 	Session events.SessionID
 	Turn    events.TurnID
 	Effect  events.EffectID // unique in the session
-	ID      events.CallID   // as the model gave it
-	Key     string          // idempotency key: the same in every attempt, on every worker
+	ID      events.CallID   // from the model's reply
+	Key     string          // idempotency key: the same for every attempt, on every worker
 	Attempt int             // from 1
-	Host    ToolHost        // what the call may ask of its host; nil in tools that run outside of sessions
+	Host    ToolHost        // capabilities of the session; nil for tools that run without a session
 
-	pending *bool // set when the key was asked for
+	pending *bool // set by CompletionKey
 	nested  NestedFunc
 }
 
-// Inner is a call that a tool makes.
-type Inner struct {
+// NestedCall is a call that a tool makes.
+type NestedCall struct {
 	Tool string
-	Args json.RawMessage // empty is {}
+	Args json.RawMessage // empty means {}
 }
 
-// InnerResult is what it came to. An error is not the called tool's failure:
-// the outer call has to end with it.
-type InnerResult struct {
+// NestedResult is the outcome of a [NestedCall]. A failed tool is a Result with its outcome.
+// Err means that the outer call must end with this error.
+type NestedResult struct {
 	Result
 	Err error
 }
 
-// NestedFunc makes calls inside a call.
-type NestedFunc func(ctx context.Context, first int, list []Inner) []InnerResult
+// NestedFunc runs calls that a tool makes.
+type NestedFunc func(ctx context.Context, first int, list []NestedCall) []NestedResult
 
-// Nested makes calls beside each other, as the model's own are made: hooks,
-// catalogue, arguments; the serial ones follow the others. first numbers the
-// first of them among all that this call makes. When it runs again after a
-// crash, a call that returned before answers the same without running; so the
-// tool, which must be repeatable, has to make the same calls again.
-func (c Call) Nested(ctx context.Context, first int, list []Inner) []InnerResult {
+// Nested runs calls concurrently, as calls of the model run: with hooks, catalogue and validation of arguments.
+// Serial tools follow the others. first is the number of the first call of the list among all calls that this tool
+// makes.
+//
+// After a crash the outer call runs again. A nested call that returned before then gives its recorded result.
+// So the tool must be repeatable and must make the same calls in the same order.
+func (c Call) Nested(ctx context.Context, first int, list []NestedCall) []NestedResult {
 	if c.nested != nil {
 		return c.nested(ctx, first, list)
 	}
-	results := make([]InnerResult, len(list))
+	results := make([]NestedResult, len(list))
 	for i := range results {
 		results[i].Err = &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "calls inside this call are not possible here"}
 	}
 	return results
 }
 
-// Nesting lets the call make calls.
-func (c Call) Nesting(run NestedFunc) Call {
+// WithNested sets the function that runs nested calls.
+func (c Call) WithNested(run NestedFunc) Call {
 	c.nested = run
 	return c
 }
 
-// CompletionKey promises a result from outside: whoever has the key resolves
-// the call, also days later and on another node. The tool then returns a
-// [Result] with Pending set.
+// CompletionKey names the call for a result from outside. Any client with the key may resolve the call,
+// days later and on another node. The tool then returns a [Result] with Pending set.
 func (c Call) CompletionKey() events.EffectID {
 	if c.pending != nil {
 		*c.pending = true
@@ -106,45 +105,45 @@ func (c Call) CompletionKey() events.EffectID {
 	return c.Effect
 }
 
-// Track lets the caller find out whether the completion key was asked for.
-func (c Call) Track(asked *bool) Call {
+// WithPending makes CompletionKey set *asked.
+func (c Call) WithPending(asked *bool) Call {
 	c.pending = asked
 	return c
 }
 
-// Result is what a tool gives back.
+// Result is the result of a tool call.
 type Result struct {
-	Text        string // what the model reads
+	Text        string // text for the model
 	Attachments []events.Part
 	Outcome     events.Outcome     // zero is success
-	Control     events.Control     // of successes: whether the turn ends with this result
-	Switch      events.FrameSwitch // of [events.ControlSwitch]
+	Control     events.Control     // of a success: whether the turn ends with this result
+	Switch      events.FrameSwitch // for [events.ControlSwitch]
 	Pending     bool               // the result comes later, see [Call.CompletionKey]
-	Class, Code string             // of failures
+	Class, Code string             // of a failure
 }
 
-// Check finds what no history could hold.
+// Check refuses a result that the history cannot record.
 func (r *Result) Check() error {
 	recorded := events.ToolResult{Outcome: r.Outcome, Attachments: r.Attachments, Control: r.Control, Switch: r.Switch}
 	return (&events.ToolReturned{Results: []events.ToolResult{recorded}}).Validate()
 }
 
-// Handler runs a tool. args is valid JSON that the schema accepts. An error
-// is a failure that the model sees; [*Failure] says more about it.
+// Handler runs a tool. args is valid JSON that matches the schema. The model sees the error as a failed call; a
+// [*Failure] gives details.
 type Handler func(ctx context.Context, call Call, args json.RawMessage) (Result, error)
 
-// Failure is a tool's own account of what went wrong.
+// Failure is an error of a tool with details for the model and for the retry policy.
 type Failure struct {
-	Class   string // see the classes
+	Class   string // one of the Class constants
 	Code    string
 	Message string
-	Safe    bool          // trying again cannot do harm
-	After   time.Duration // not before; 0 leaves it to the policy
+	Safe    bool          // a retry does no harm
+	After   time.Duration // earliest retry; 0 uses the tool's policy
 }
 
 func (f *Failure) Error() string { return f.Message }
 
-// The classes of failures (host specification 6.6).
+// Classes of failures.
 const (
 	ClassInvalidRequest   = "invalid_request"
 	ClassUnavailable      = "unavailable"
@@ -156,13 +155,13 @@ const (
 	ClassInternal         = "internal"
 )
 
-// Tools is a set of tools by name. It is built once, then only read.
+// Tools is a set of tools by name. After construction it is read-only.
 type Tools struct {
 	byName  map[string]*Registered
 	entries []events.ToolEntry
 }
 
-// Registered is a tool ready to run.
+// Registered is a tool with its compiled schema and its handler.
 type Registered struct {
 	Tool
 	Handler Handler
@@ -170,17 +169,17 @@ type Registered struct {
 	entry   events.ToolEntry
 }
 
-// Registry takes tools: a set, or a plugin's registrar.
+// Registry accepts tools: a [Tools] set or a [Registrar].
 type Registry interface {
 	add(tool Tool, run Handler) error
 }
 
-// NewTools is an empty set.
+// NewTools returns an empty set.
 func NewTools() *Tools { return &Tools{byName: make(map[string]*Registered)} }
 
-// AddTool registers a typed tool. The schema of its arguments comes from In,
-// a struct; what it returns becomes text: a string as it is, anything else as
-// JSON. It panics on a declaration that can never work, as registration is static.
+// AddTool registers a typed tool. The argument schema comes from the struct In. A result of type string becomes the
+// text; a [Result] stays as it is; other types become JSON. Registration is static, so AddTool panics on an invalid
+// declaration.
 func AddTool[In, Out any](tools Registry, tool Tool, run func(context.Context, Call, In) (Out, error)) {
 	if tool.Schema == nil {
 		schema, err := jsonschema.For[In](nil)
@@ -217,7 +216,7 @@ func textOf(out any) (string, error) {
 	return string(data), err
 }
 
-// Add registers a tool whose arguments stay raw. A nil schema accepts any object.
+// Add registers a tool with raw JSON arguments. A nil schema accepts any object.
 func (t *Tools) Add(tool Tool, run Handler) error { return t.add(tool, run) }
 
 func (t *Tools) add(tool Tool, run Handler) error {
@@ -227,7 +226,7 @@ func (t *Tools) add(tool Tool, run Handler) error {
 	return t.AddNamed(tool, run)
 }
 
-// AddNamed is Add for names that came with recorded conversations, which no rule of ours binds.
+// AddNamed is [Tools.Add] without the check of the name, for tools of recorded conversations.
 func (t *Tools) AddNamed(tool Tool, run Handler) error {
 	registered, err := register(tool, run)
 	if err != nil {
@@ -263,7 +262,7 @@ func register(tool Tool, run Handler) (*Registered, error) {
 	return registered, nil
 }
 
-// describe adds what a tool says for those who look for it.
+// describe fills in the fields for searches.
 func (r *Registered) describe(entry *events.ToolEntry) error {
 	entry.Namespace, entry.Aliases = r.Namespace, r.Aliases
 	if r.Output != nil {
@@ -288,7 +287,7 @@ func (r *Registered) describe(entry *events.ToolEntry) error {
 	return nil
 }
 
-// checkEntry finds what no catalogue could hold.
+// checkEntry refuses a tool that the history cannot record.
 func checkEntry(entry events.ToolEntry) error {
 	return (&events.ToolStateApplied{Tools: []events.ToolEntry{entry}}).Validate()
 }
@@ -311,16 +310,16 @@ func (t *Tools) names() []string {
 	return list
 }
 
-// Entries is the catalogue as it is recorded, sorted by name. The caller must not change it.
+// Entries lists the tools as they are recorded, sorted by name. The caller must not change the list.
 func (t *Tools) Entries() []events.ToolEntry { return t.entries }
 
-// Find looks a tool up.
+// Find returns the tool of a name.
 func (t *Tools) Find(name string) (*Registered, bool) {
 	r, ok := t.byName[name]
 	return r, ok
 }
 
-// Codes of failures that the dispatch itself reports.
+// Codes of failures that the dispatch of calls reports.
 const (
 	CodeInvalidArgs  = "invalid_tool_args"
 	CodeUnavailable  = "tool_unavailable"
@@ -336,8 +335,7 @@ const (
 	CodeNestedChanged = "nested_call_changed"
 )
 
-// Check validates arguments. What is no JSON counts as {} (host specification
-// 3.4), so that the schema's complaint reaches the model.
+// Check validates arguments. Input that is no JSON counts as {}, so that the model gets the schema's error message.
 func (r *Registered) Check(args []byte) (json.RawMessage, error) {
 	if err := events.CheckJSON("arguments", args); err != nil {
 		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}

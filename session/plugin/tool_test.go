@@ -22,8 +22,8 @@ type addition struct {
 
 func add(_ context.Context, _ plugin.Call, in addition) (int, error) { return in.A + in.B, nil }
 
-// run checks the arguments and runs the tool as a worker does.
-func run(t *testing.T, tools *plugin.Tools, name, args string) (plugin.Result, error) {
+// runTool checks the arguments and runs the tool as a worker does.
+func runTool(t *testing.T, tools *plugin.Tools, name, args string) (plugin.Result, error) {
 	t.Helper()
 	tool, ok := tools.Find(name)
 	if !ok {
@@ -36,7 +36,7 @@ func run(t *testing.T, tools *plugin.Tools, name, args string) (plugin.Result, e
 	return tool.Handler(t.Context(), plugin.Call{}, checked)
 }
 
-// TestAddToolSchema takes the schema from the type of the arguments.
+// TestAddToolSchema: the schema comes from the argument type.
 func TestAddToolSchema(t *testing.T) {
 	t.Parallel()
 	tools := plugin.NewTools()
@@ -70,7 +70,7 @@ func encode(t *testing.T, v any) string {
 	return string(data)
 }
 
-// TestArguments holds arguments against the schema; what is no JSON counts as {} (host specification 3.4).
+// TestArguments checks arguments against the schema. Arguments that are no JSON count as {}.
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	tools := plugin.NewTools()
@@ -78,7 +78,7 @@ func TestArguments(t *testing.T) {
 	plugin.AddTool(tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
 	tests := []struct {
 		name, tool, args string
-		want             string // text; empty where the arguments are refused
+		want             string // text; empty if the arguments are refused
 	}{
 		{"valid", "add", `{"a":1,"b":2}`, "3"},
 		{"spaces", "add", " {\n\"a\": 1, \"b\": 2}\n", "3"},
@@ -100,7 +100,7 @@ func TestArguments(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := run(t, tools, tt.tool, tt.args)
+			got, err := runTool(t, tools, tt.tool, tt.args)
 			if tt.want != "" {
 				if err != nil || got.Text != tt.want {
 					t.Errorf("got %q, %v, want %q", got.Text, err, tt.want)
@@ -115,7 +115,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestResults makes text of what a tool returns.
+// TestResults: results become text.
 func TestResults(t *testing.T) {
 	t.Parallel()
 	tools := plugin.NewTools()
@@ -127,19 +127,19 @@ func TestResults(t *testing.T) {
 	plugin.AddTool(tools, plugin.Tool{Name: "unfit"}, func(context.Context, plugin.Call, struct{}) (chan int, error) { return nil, nil })
 	plugin.AddTool(tools, plugin.Tool{Name: "error"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "x", problem })
 	for name, want := range map[string]string{"text": `as "it" is`, "value": `{"a":1,"b":2}`} {
-		if got, err := run(t, tools, name, "{}"); err != nil || got.Text != want {
+		if got, err := runTool(t, tools, name, "{}"); err != nil || got.Text != want {
 			t.Errorf("%s: got %q, %v, want %q", name, got.Text, err, want)
 		}
 	}
-	if _, err := run(t, tools, "unfit", "{}"); err == nil {
+	if _, err := runTool(t, tools, "unfit", "{}"); err == nil {
 		t.Error("unfit: got nil, want an error")
 	}
-	if got, err := run(t, tools, "error", "{}"); !errors.Is(err, error(problem)) || got.Text != "" {
+	if got, err := runTool(t, tools, "error", "{}"); !errors.Is(err, error(problem)) || got.Text != "" {
 		t.Errorf("error: got %q, %v, want %v", got.Text, err, problem)
 	}
 }
 
-// TestAdd refuses what can never work and keeps the entries in order.
+// TestAdd: invalid tools are refused, and the entries are sorted.
 func TestAdd(t *testing.T) {
 	t.Parallel()
 	raw := func(_ context.Context, _ plugin.Call, args json.RawMessage) (plugin.Result, error) {
@@ -155,7 +155,7 @@ func TestAdd(t *testing.T) {
 	tests := []struct {
 		name string
 		add  func() error
-		want error // nil where any will do
+		want error // nil accepts any error
 	}{
 		{"duplicate", func() error { return tools.Add(plugin.Tool{Name: "a"}, raw) }, nil},
 		{"duplicate_named", func() error { return tools.AddNamed(plugin.Tool{Name: "a"}, raw) }, nil},
@@ -179,7 +179,7 @@ func TestAdd(t *testing.T) {
 	if want := []string{"a", "b/c.d", "m", "z"}; !slices.Equal(names, want) {
 		t.Errorf("entries: got %v, want %v", names, want)
 	}
-	if got, err := run(t, tools, "m", `{"any": [1]}`); err != nil || got.Text != `{"any": [1]}` {
+	if got, err := runTool(t, tools, "m", `{"any": [1]}`); err != nil || got.Text != `{"any": [1]}` {
 		t.Errorf("raw arguments: got %q, %v, want them as they came", got.Text, err)
 	}
 	if _, ok := tools.Find("none"); ok {
@@ -187,7 +187,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestAddToolPanics on a registration that can never work.
+// TestAddToolPanics: AddTool panics on an invalid declaration.
 func TestAddToolPanics(t *testing.T) {
 	t.Parallel()
 	for name, register := range map[string]func(*plugin.Tools){

@@ -10,15 +10,13 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// SourceFunc gives the tools that a source has now; nil is none. It is asked
-// whenever a catalogue is built and must not block: a source that reads its
-// tools from elsewhere answers with those that it read last, and has them
-// looked at again by a refresh. The same tools are best given as the same handlers.
+// SourceFunc returns the current tools of a source; nil means none. It runs for every build of a catalogue and must
+// not block. A source that reads its tools from elsewhere returns the last tools that it read, and reads again after
+// a refresh. It should return the same handlers for the same tools.
 type SourceFunc func(ctx context.Context) (*Tools, error)
 
-// Source registers a tool source: tools that only those sessions have to which
-// it was added under this name, until it is removed there. The history says which
-// sessions these are, so that every node offers the same.
+// Source registers a tool source. A session has its tools only after the source is added to it under this name.
+// The history records the sources of a session, so every node offers the same tools.
 func (r *Registrar) Source(name string, tools SourceFunc) {
 	if err := events.CheckToken("source", name); err != nil {
 		r.errs = append(r.errs, err)
@@ -30,8 +28,8 @@ func (r *Registrar) Source(name string, tools SourceFunc) {
 	r.c.sources[name] = owned(r, tools)
 }
 
-// checkSources refuses a source under whose name tools stand that are always there:
-// the tools of a source are known by that name.
+// checkSources refuses a source whose name is the source of a permanent tool, because a tool is identified by its
+// source and name.
 func (c *contributions) checkSources() error {
 	for _, t := range c.tools.entries {
 		if s, taken := c.sources[t.Source]; taken {
@@ -41,7 +39,7 @@ func (c *contributions) checkSources() error {
 	return nil
 }
 
-// Sources are the names of the tool sources that plugins register for a session, sorted.
+// Sources lists the names of the tool sources that plugins register for a session, sorted.
 func (h *Host) Sources(in BuildContext) ([]string, error) {
 	s, err := h.registered(in)
 	if err != nil {
@@ -50,8 +48,8 @@ func (h *Host) Sources(in BuildContext) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.c.sources)), nil
 }
 
-// FollowSources brings the stack to the sources of the history. One that no
-// plugin registers here is [ErrNoSource], and changes nothing.
+// FollowSources sets the stack's tool sources to those of the history. If this node's plugins do not register one of
+// them, the error is [ErrNoSource] and nothing changes.
 func (s *Session) FollowSources(names []string) error {
 	for _, name := range names {
 		if _, known := s.c.sources[name]; !known {
@@ -60,59 +58,71 @@ func (s *Session) FollowSources(names []string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.added = slices.Clone(names)
+	s.sources = slices.Clone(names)
 	return nil
 }
 
-// CatalogWith is the catalogue as it would be with another source, which the
-// stack does not have. A tool of the source whose name is taken is an [*events.FieldError].
-// Errors otherwise: those of [Session.Catalog], and [ErrNoSource] where no plugin registers the source.
-func (s *Session) CatalogWith(state *projector.Catalog, source string) (*CatalogEntry, error) {
+// CatalogWith is the catalogue with one more source, without adding the source to the stack. A tool name in use is an
+// [*events.FieldError]. Each source is asked once, with ctx, for at most the time of a hook. The result is kept as the
+// catalogue of the generation after the state's. Other errors: those of [Session.Catalog], and [ErrNoSource] for an unregistered source.
+func (s *Session) CatalogWith(ctx context.Context, state *projector.Catalog, source string) (*CatalogEntry, error) {
 	if _, known := s.c.sources[source]; !known {
 		return nil, fmt.Errorf("tool source %q: %w", source, ErrNoSource)
 	}
+	fingerprint := s.Fingerprint()
 	s.mu.Lock()
-	over, names := s.overlay, append(slices.Clone(s.added), source)
+	over, names, cleared := s.overlay, append(slices.Clone(s.sources), source), s.catalogs.cleared
+	key := s.keyLocked(state.Generation+1, names, fingerprint)
 	s.mu.Unlock()
-	own, err := s.baseTools(names[:len(names)-1])
+	sets, err := s.sourceTools(ctx, names)
 	if err != nil {
 		return nil, err
 	}
-	more, err := s.sourceTools(source)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range more.names() {
+	last := len(sets) - 1
+	own := s.baseTools(sets[:last])
+	for _, name := range sets[last].names() {
 		if other := own[name]; other != nil {
 			reason := fmt.Sprintf("%q has the tool %q, as %q has", source, name, other.Source)
 			return nil, &events.FieldError{Field: "source", Reason: reason, Err: events.ErrInvalid}
 		}
 	}
-	return s.buildCatalog(over, names, state)
+	entry, err := s.buildCatalog(ctx, over, s.baseTools(sets), state)
+	if err == nil {
+		s.keepCatalog(key, entry, cleared)
+	}
+	return entry, err
 }
 
-// baseTools are the plugins' tools and those of sources; of one name the first counts.
-func (s *Session) baseTools(sources []string) (map[string]*Registered, error) {
+// baseTools are the tools of plugins and sources. If two have the same name, the first wins.
+func (s *Session) baseTools(sources []*Tools) map[string]*Registered {
 	all := maps.Clone(s.c.tools.byName)
-	for _, source := range sources {
-		set, err := s.sourceTools(source)
-		if err != nil {
-			return nil, err
-		}
+	for _, set := range sources {
 		for name, tool := range set.byName {
 			if _, taken := all[name]; !taken {
 				all[name] = tool
 			}
 		}
 	}
-	return all, nil
+	return all
 }
 
-// sourceTools asks a source, and puts its name to its tools.
-func (s *Session) sourceTools(source string) (*Tools, error) {
+// sourceTools queries sources, one after the other.
+func (s *Session) sourceTools(ctx context.Context, sources []string) ([]*Tools, error) {
+	list := make([]*Tools, len(sources))
+	for i, source := range sources {
+		var err error
+		if list[i], err = s.askSource(ctx, source); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// askSource queries a source and sets its name in its tools.
+func (s *Session) askSource(ctx context.Context, source string) (*Tools, error) {
 	fn := s.c.sources[source]
 	point := "tool source " + source
-	set, err := contain(context.Background(), s, fn.Plugin, point, fn.Value)
+	set, err := contain(ctx, s, fn.Plugin, point, fn.Value)
 	if err != nil {
 		return nil, hookError(fn.Plugin, point, err)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// check refuses references to nothing, recursion that consumes nothing of the
-// value, and schemas of which too many are applied to one place of a value.
+// check refuses unknown references, recursion on the same value, and schemas of which too many apply to one location
+// of a value.
 func (g *graph) check() error {
 	for at, n := range g.nodes {
 		for i, ref := range n.here {
@@ -29,7 +29,7 @@ func (g *graph) check() error {
 	return g.visits(closed)
 }
 
-// same is how often each schema is applied to the value that the one at a place is applied to.
+// same counts how often each schema applies to the value to which the schema at a location applies.
 func (g *graph) same(at string, known map[string]map[string]float64, open map[string]bool) (map[string]float64, error) {
 	if count, ok := known[at]; ok {
 		return count, nil
@@ -49,7 +49,7 @@ func (g *graph) same(at string, known map[string]map[string]float64, open map[st
 			count[place] += n
 			total += n
 		}
-		if total > MaxVisits {
+		if total > maxVisits {
 			return nil, tooMany(at)
 		}
 	}
@@ -58,13 +58,13 @@ func (g *graph) same(at string, known map[string]map[string]float64, open map[st
 }
 
 func tooMany(at string) error {
-	return fmt.Errorf("%s: applies more than %d schemas to one place of a value", clip(at), MaxVisits)
+	return fmt.Errorf("%s: applies more than %d schemas to one place of a value", clip(at), maxVisits)
 }
 
-// applied is how often each schema is applied to one place of a value.
+// applied counts how often each schema applies to one location of a value.
 type applied map[string]float64
 
-// key tells one from another.
+// key identifies the counts.
 func (a applied) key() string {
 	places := slices.Sorted(maps.Keys(a))
 	var b strings.Builder
@@ -74,9 +74,8 @@ func (a applied) key() string {
 	return b.String()
 }
 
-// visits goes down a value in every way that the schema knows of, and looks at
-// what is applied to each place. Where a schema that recurs is reached in more
-// than one way, that grows with every step.
+// visits walks down a value along all paths that the schema knows, and counts the schemas that apply to each
+// location. If several paths lead to a recursive schema, the counts grow with every step.
 func (g *graph) visits(same map[string]map[string]float64) error {
 	first := applied{"#": 1}
 	seen, todo := map[string]bool{first.key(): true}, []applied{first}
@@ -87,7 +86,7 @@ func (g *graph) visits(same map[string]map[string]float64) error {
 				all[place] += times * n
 				total += times * n
 			}
-			if total > MaxVisits {
+			if total > maxVisits {
 				return tooMany(at)
 			}
 		}
@@ -98,14 +97,14 @@ func (g *graph) visits(same map[string]map[string]float64) error {
 				todo = append(todo, next)
 			}
 		}
-		if len(seen) > 4*MaxNodes {
-			return fmt.Errorf("has more than %d ways to apply its schemas", 4*MaxNodes)
+		if len(seen) > 4*maxNodes {
+			return fmt.Errorf("has more than %d ways to apply its schemas", 4*maxNodes)
 		}
 	}
 	return nil
 }
 
-// down is what is applied to each member of a value, where these are applied to the value.
+// down counts the schemas that apply to each member of a value to which these schemas apply.
 func (g *graph) down(all applied) map[string]applied {
 	members := map[string]applied{"*": {}}
 	for place := range all {

@@ -1,7 +1,6 @@
-// Package schema accepts JSON schemas from anywhere: clients, plugins, tools of
-// other programs. A schema is a program: one that refers to itself without end
-// takes the process with it, and a small one can ask for years of work. So a
-// schema is checked when it is accepted, and what is accepted is cheap to apply.
+// Package schema accepts JSON schemas from clients, plugins and tools of other programs. A schema is a program: a
+// recursive one can exhaust the process, and a small one can cost years of work. So a schema is checked before use,
+// and an accepted schema is cheap.
 package schema
 
 import (
@@ -19,15 +18,15 @@ import (
 
 // Limits of a schema.
 const (
-	MaxBytes = 256 << 10 // of its JSON
-	MaxDepth = 64        // of schemas within each other
-	MaxNodes = 5000      // schemas in it
-	// MaxVisits is how many schemas may be applied to one place of a value, however deep.
-	MaxVisits = 1000
+	maxBytes = 256 << 10 // size of its JSON
+	maxDepth = 64        // nesting of schemas
+	maxNodes = 5000      // number of schemas in it
+	// maxVisits limits the schemas that apply to one location of a value, at any depth.
+	maxVisits = 1000
 )
 
-// Parse reads a schema. It checks it before: each schema within another is read as
-// often as there are schemas around it. Errors are those of [Compile].
+// Parse decodes a schema. It checks the schema first, because the library reads a nested schema once per enclosing
+// schema. Errors are those of [Compile].
 func Parse(field string, data []byte) (*jsonschema.Schema, error) {
 	if err := check(field, data); err != nil {
 		return nil, err
@@ -39,8 +38,8 @@ func Parse(field string, data []byte) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// Compile checks a schema and makes it ready to validate. Errors: [*events.FieldError]
-// that is [events.ErrInvalid] or [events.ErrTooLarge], of the given field.
+// Compile checks a schema and prepares it for validation. Errors: an [*events.FieldError] of the field that is
+// [events.ErrInvalid] or [events.ErrTooLarge].
 func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 	data, err := json.Marshal(s)
 	if err != nil {
@@ -56,9 +55,9 @@ func Compile(field string, s *jsonschema.Schema) (*jsonschema.Resolved, error) {
 	return resolved, nil
 }
 
-// check finds what makes a schema dear, without reading it as one.
+// check refuses an expensive schema, without decoding it as a schema.
 func check(field string, data []byte) error {
-	if len(data) > MaxBytes {
+	if len(data) > maxBytes {
 		return tooLarge(field, len(data))
 	}
 	if err := events.CheckJSON(field, data); err != nil {
@@ -79,35 +78,35 @@ func check(field string, data []byte) error {
 }
 
 func tooLarge(field string, size int) error {
-	return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, MaxBytes), Err: events.ErrTooLarge}
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", size, maxBytes), Err: events.ErrTooLarge}
 }
 
 func invalid(field, reason string) error {
 	return &events.FieldError{Field: field, Reason: reason, Err: events.ErrInvalid}
 }
 
-// node is a schema at a place, which a JSON pointer names.
+// node is a schema at a location, which a JSON pointer names.
 type node struct {
-	here  []string            // schemas that are applied to the same value: allOf, $ref and the like
-	below map[string][]string // schemas that are applied to what the value holds, by the member's name; "*": any
+	here  []string            // schemas for the same value: allOf, $ref and similar
+	below map[string][]string // schemas for the value's members, by the member's name; "*" for any
 }
 
-// graph is a schema with all that it holds.
+// graph is a schema with its nested schemas.
 type graph struct{ nodes map[string]*node }
 
-// add takes in the schema at a place, and all within it.
+// add adds the schema at a location, and its nested schemas.
 func (g *graph) add(at string, v any, depth int) error {
 	n := &node{below: make(map[string][]string)}
 	g.nodes[at] = n
 	switch {
-	case depth > MaxDepth:
-		return fmt.Errorf("%s: schemas within each other: more than %d", clip(at), MaxDepth)
-	case len(g.nodes) > MaxNodes:
-		return fmt.Errorf("has more than %d schemas", MaxNodes)
+	case depth > maxDepth:
+		return fmt.Errorf("%s: schemas within each other: more than %d", clip(at), maxDepth)
+	case len(g.nodes) > maxNodes:
+		return fmt.Errorf("has more than %d schemas", maxNodes)
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil // true, false
+		return nil // true or false
 	}
 	for _, key := range []string{"$dynamicRef", "$dynamicAnchor", "$anchor", "$recursiveRef"} {
 		if _, ok := m[key]; ok {
@@ -123,14 +122,13 @@ func (g *graph) add(at string, v any, depth int) error {
 		}
 		n.here = append(n.here, ref)
 	}
-	return g.addHeld(n, at, m, depth)
+	return g.addNested(n, at, m, depth)
 }
 
-// addHeld takes in the schemas within one, by the keywords that hold them. What is
-// behind another keyword is never applied.
-func (g *graph) addHeld(n *node, at string, m map[string]any, depth int) error {
+// addNested adds the schemas in one, by the keywords that contain schemas. Schemas under other keywords never apply.
+func (g *graph) addNested(n *node, at string, m map[string]any, depth int) error {
 	var err error
-	hold := func(place string, v any, into func(place string)) {
+	nest := func(place string, v any, into func(place string)) {
 		if err == nil {
 			err = g.add(place, v, depth+1)
 			into(place)
@@ -142,18 +140,18 @@ func (g *graph) addHeld(n *node, at string, m map[string]any, depth int) error {
 	}
 	for _, key := range []string{"not", "if", "then", "else"} {
 		if v, ok := m[key]; ok {
-			hold(at+"/"+key, v, here)
+			nest(at+"/"+key, v, here)
 		}
 	}
 	for _, key := range []string{"allOf", "anyOf", "oneOf"} {
 		for i, v := range list(m[key]) {
-			hold(at+"/"+key+"/"+strconv.Itoa(i), v, here)
+			nest(at+"/"+key+"/"+strconv.Itoa(i), v, here)
 		}
 	}
 	for _, key := range []string{"dependentSchemas", "dependencies"} {
 		for _, name := range names(m[key]) {
-			if v := m[key].(map[string]any)[name]; list(v) == nil { // else it lists names
-				hold(at+"/"+key+"/"+escape(name), v, here)
+			if v := m[key].(map[string]any)[name]; list(v) == nil { // otherwise it lists names
+				nest(at+"/"+key+"/"+escape(name), v, here)
 			}
 		}
 	}
@@ -161,23 +159,23 @@ func (g *graph) addHeld(n *node, at string, m map[string]any, depth int) error {
 		"items", "additionalItems", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "contentSchema",
 	} {
 		if v, ok := m[key]; ok && list(v) == nil {
-			hold(at+"/"+key, v, below("*"))
+			nest(at+"/"+key, v, below("*"))
 		}
 	}
 	for _, key := range []string{"prefixItems", "items"} {
 		for i, v := range list(m[key]) {
-			hold(at+"/"+key+"/"+strconv.Itoa(i), v, below("["+strconv.Itoa(i)))
+			nest(at+"/"+key+"/"+strconv.Itoa(i), v, below("["+strconv.Itoa(i)))
 		}
 	}
 	for _, name := range names(m["properties"]) {
-		hold(at+"/properties/"+escape(name), m["properties"].(map[string]any)[name], below("."+name))
+		nest(at+"/properties/"+escape(name), m["properties"].(map[string]any)[name], below("."+name))
 	}
 	for _, name := range names(m["patternProperties"]) {
-		hold(at+"/patternProperties/"+escape(name), m["patternProperties"].(map[string]any)[name], below("*"))
+		nest(at+"/patternProperties/"+escape(name), m["patternProperties"].(map[string]any)[name], below("*"))
 	}
 	for _, key := range []string{"$defs", "definitions"} {
 		for _, name := range names(m[key]) {
-			hold(at+"/"+key+"/"+escape(name), m[key].(map[string]any)[name], func(string) {})
+			nest(at+"/"+key+"/"+escape(name), m[key].(map[string]any)[name], func(string) {})
 		}
 	}
 	return err
@@ -190,7 +188,7 @@ func names(v any) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// escape is a member's name as a step of a JSON pointer.
+// escape converts a member's name to a step of a JSON pointer.
 func escape(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
 func clip(s string) string { return s[:min(len(s), 100)] }

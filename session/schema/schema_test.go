@@ -23,7 +23,7 @@ func compile(t *testing.T, text string) (*jsonschema.Resolved, error) {
 	return schema.Compile("schema", &s)
 }
 
-// TestRefused has schemas that would take the process down, or never end.
+// TestRefused has schemas that would exhaust the process or never end.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	doubled := func(keyword string, n int) string { // each applies the next one twice
@@ -74,8 +74,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTaken has what programs that mean well send, with a value that fits and one that does not.
-func TestTaken(t *testing.T) {
+// TestAccepted has schemas of ordinary programs, each with a valid and an invalid value.
+func TestAccepted(t *testing.T) {
 	t.Parallel()
 	wide := make([]string, 1500)
 	for i := range wide {
@@ -110,7 +110,7 @@ func TestTaken(t *testing.T) {
 	}
 }
 
-// FuzzCompile compiles any schema, and applies what is accepted to a value of many levels.
+// FuzzCompile compiles any schema, and applies accepted ones to a deeply nested value.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{`{"$ref":"#"}`, `{"items":{"$ref":"#"}}`, `{"anyOf":[{"properties":{"a":{"$ref":"#"}}},{"properties":{"a":{}}}]}`, `{"prefixItems":[{"$ref":"#/items"}],"items":{"not":{}}}`, `{"dependencies":{"a":["b"],"b":{"$ref":"#/$defs/x"}},"$defs":{"x":true}}`} {
 		f.Add([]byte(seed))

@@ -22,8 +22,8 @@ import (
 
 // Config of a service. Everything has a default.
 type Config struct {
-	// Concurrency is how many requests are worked on at once. Of those that take as long as a model does there are as many
-	// besides, a quarter of them of one user. Defaults to 64
+	// Concurrency is how many requests are worked on at once. Of operations that take long, see [operation.Served], there
+	// are as many besides, a quarter of them of one user. Defaults to 64
 	Concurrency int
 	// Scopes are what users of other accounts may do, as the server knows these, by
 	// name; nil lets all of them do everything but run commands. Those of the
@@ -46,11 +46,11 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	answers := make(map[string]bus.AnswerFunc)
 	var long []string
 	for name, op := range operation.Named() {
-		if takesLong(name) {
+		if op.TakesLong() {
 			long = append(long, string(name))
 		}
 		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-			return d.answer(streaming(ctx, r.Piece), op, r.From, r.Data)
+			return d.answer(streaming(ctx, r), op, r.From, r.Data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
@@ -61,13 +61,13 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 }
 
 // streaming has a completion sent in pieces, where the client takes them.
-func streaming(ctx context.Context, piece func([]byte)) context.Context {
-	if piece == nil {
+func streaming(ctx context.Context, r bus.Incoming) context.Context {
+	if !r.Stream {
 		return ctx
 	}
 	return operation.WithStream(ctx, func(d plugin.CompletionDelta) {
-		if data, err := events.EncodePayload(&d); err == nil { // as it is of every delta
-			piece(data)
+		if data, err := events.EncodePayload(&d); err == nil && r.Piece != nil { // without an error, as it is of every delta
+			r.Piece(data)
 		}
 	})
 }
@@ -85,16 +85,11 @@ type door struct {
 	taken map[string]int // by user
 }
 
-// takesLong reports whether an operation may take as long as a model, or a plugin, does.
-func takesLong(name operation.Name) bool {
-	return name == operation.Complete.Name || name == operation.Compact.Name || name == operation.InvokeAction.Name
-}
-
 // shared holds a user to its share of the requests that take long, so that it
 // keeps no other user waiting. Those of the nodes' own account are not held to it.
-func (d *door) shared(ctx context.Context, name operation.Name) (release func(), err error) {
+func (d *door) shared(ctx context.Context, op operation.Served) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
-	if !ok || !takesLong(name) {
+	if !ok || !op.TakesLong() {
 		return func() {}, nil
 	}
 	if !d.take(c.Name) {
@@ -174,6 +169,9 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", row.Name, errPanicked, p)
 		}
 	}()
+	if operation.StreamOf(ctx) != nil && !op.Streams() {
+		return nil, 0, &events.FieldError{Field: bus.StreamHeader, Reason: fmt.Sprintf("is not for %s, whose answer has no pieces", row.Name), Err: events.ErrInvalid}
+	}
 	r, err := api.DecodeRequest(data)
 	if err != nil {
 		return nil, 0, err
@@ -190,7 +188,7 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
-	release, err := d.shared(ctx, row.Name)
+	release, err := d.shared(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -1,8 +1,8 @@
-// Package task decides about background tasks and monitors: what is appended,
-// given the session's state and what was asked for. It is pure: no goroutine,
-// clock, randomness or network. It imports events and projector only.
+// Package task decides about background tasks and monitors: it computes the events to append from the session's state
+// and a request. It is pure: no goroutines, clock, randomness or network. It imports events, projector, session/api and
+// session/turn.
 //
-// The table of a task's states is that of host specification 7.3:
+// The transitions of a task's state:
 //
 //	            running  waiting  cancel_requested  completed  failed  cancelled
 //	pending        x        x            x              x        x         x
@@ -10,6 +10,5 @@
 //	waiting        x                     x              x        x         x
 //	cancel_req.                                         x        x         x
 //
-// What is not in it changes nothing and is no error: no events. A decision
-// that somebody must know about is refused with one of the errors here.
+// Other transitions have no events and are no error. Refusals that a caller must see are the errors of this package.
 package task

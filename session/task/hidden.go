@@ -6,10 +6,10 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// MaxHidden is how many hidden tasks of one session may run at once.
+// MaxHidden limits the hidden tasks of one session that run concurrently.
 const MaxHidden = 256
 
-// Hide registers a task of a worker that is never listed. More than [MaxHidden] are an [api.LimitError].
+// Hide registers a hidden task of a worker. More than [MaxHidden] are an [api.LimitError].
 func Hide(s *projector.State, id, parent events.TaskID, label string, worker events.WorkerID) ([]events.Event, error) {
 	live := 0
 	for i := range s.Tasks {
@@ -31,8 +31,8 @@ func Hide(s *projector.State, id, parent events.TaskID, label string, worker eve
 	return append(list, events.Of("", hidden)), nil
 }
 
-// Hidden lists the hidden tasks that live, or have failed and of which no await was told, in
-// the order of their registrations; only those that a hidden task has spawned itself, where parent is one.
+// Hidden lists the hidden tasks that live, or that failed and were not reported by an await, in the order of
+// registrations. A parent that is not empty restricts the list to tasks that this hidden task spawned.
 func Hidden(s *projector.State, parent events.TaskID) []*projector.Task {
 	var list []*projector.Task
 	for i := range s.Tasks {
@@ -43,7 +43,7 @@ func Hidden(s *projector.State, parent events.TaskID) []*projector.Task {
 	return list
 }
 
-// Detach lets an await go that has met a failed task: neither that nor the other tasks of the await are told of again.
+// Detach ends an await that found a failed task: the await's tasks are not reported again.
 func Detach(s *projector.State, ids []events.TaskID) []events.Event {
 	var list []events.Event
 	for _, id := range ids {

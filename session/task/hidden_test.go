@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestHidden has hidden tasks be in no list, be cancelled by nothing, and be forgotten once they have completed.
+// TestHidden: hidden tasks are in no list, cannot be cancelled, and are removed when they complete.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s")

@@ -9,10 +9,10 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// MaxMonitors bounds the monitors of a session.
+// MaxMonitors limits the monitors of a session.
 const MaxMonitors = 256
 
-// ToolRunner is the runner of the tasks that run tool calls of turns elsewhere.
+// ToolRunner is the runner of tasks that run a turn's tool calls on another node.
 const ToolRunner = "tool"
 
 // MonitorRunner is the runner of the tasks that run monitors.
@@ -25,7 +25,7 @@ func monitorOf(t *projector.Task) (events.MonitorID, bool) {
 	return events.MonitorOf(t.ID)
 }
 
-// RegisterMonitor adds a monitor or replaces what one runs. Where that changes nothing there are no events.
+// RegisterMonitor adds a monitor or replaces its specification. Without a change there are no events.
 func RegisterMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -37,11 +37,11 @@ func RegisterMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Even
 	case !ok && len(s.Monitors) >= MaxMonitors:
 		return nil, &events.FieldError{Field: "monitors", Reason: fmt.Sprintf("limit is %d", MaxMonitors), Err: events.ErrTooLarge}
 	}
-	return of(&events.MonitorRegistered{Spec: spec}), nil
+	return eventOf(&events.MonitorRegistered{Spec: spec}), nil
 }
 
-// StartMonitor registers and arms a monitor, and its task. One that is armed
-// and has its task goes on; a new specification counts from its next start.
+// StartMonitor registers and arms a monitor and its task. An armed monitor with a task continues; a new specification
+// applies from its next start.
 func StartMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, error) {
 	list, err := RegisterMonitor(s, spec)
 	if err != nil {
@@ -66,7 +66,7 @@ func monitorTask(spec events.MonitorSpec) events.TaskRegistered {
 	return reg
 }
 
-// StartArmed registers the tasks of the monitors that are armed and have none: those of session starts.
+// StartArmed registers tasks for armed monitors without a task: those that start with the session.
 func StartArmed(s *projector.State) ([]events.Event, error) {
 	var list []events.Event
 	for i := range s.Monitors {
@@ -83,7 +83,7 @@ func StartArmed(s *projector.State) ([]events.Event, error) {
 	return list, nil
 }
 
-// Declare registers monitors that are not as they are declared, and starts those that are armed: they begin with the session.
+// Declare registers changed declarations of monitors, and starts the armed ones.
 func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, error) {
 	var list []events.Event
 	for i := range specs {
@@ -103,8 +103,7 @@ func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, er
 	return append(list, run...), err
 }
 
-// StopMonitor stops a monitor and disarms it, whether it runs or not. It stays
-// so until it is started again. A wake that is pending is taken back.
+// StopMonitor stops and disarms a monitor in any state, until it is started again. It cancels a pending wake.
 func StopMonitor(s *projector.State, id events.MonitorID) ([]events.Event, error) {
 	m, ok := s.Monitor(id)
 	if !ok {
@@ -119,9 +118,9 @@ func StopMonitor(s *projector.State, id events.MonitorID) ([]events.Event, error
 	return endMonitor(s, id, &events.MonitorEnded{Monitor: id, State: events.MonitorStopped}), nil
 }
 
-// endMonitor records a stop and takes back the wake that is pending.
+// endMonitor records a stop and cancels the pending wake.
 func endMonitor(s *projector.State, id events.MonitorID, end *events.MonitorEnded) []events.Event {
-	list := of(end)
+	list := eventOf(end)
 	if m, ok := s.Monitor(id); ok && m.Wake != "" {
 		list = append(list, events.Of("", &events.InputCancelled{Inputs: []events.InputID{m.Wake}}))
 	}
@@ -134,11 +133,10 @@ type Line struct {
 	Stderr bool
 }
 
-// Report records the lines that came together. The first one on standard
-// output becomes an input, where the policy is to queue a turn and no input
-// of the monitor is pending.
+// Report records lines that were read together. The first line on standard output makes an input, if the policy
+// queues a turn and no input of the monitor is pending.
 func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
-	t, err := Held(s, c)
+	t, err := CheckClaim(s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +155,7 @@ func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
 				return nil, err
 			}
 			line.Wake = wake
-			list = of(&events.InputInjected{
+			list = eventOf(&events.InputInjected{
 				Input: wake, Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: WakeText(id, l.Text)}},
 			})
 		}
@@ -166,8 +164,8 @@ func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
 	return append(list, events.Of("", p)), nil
 }
 
-// freeWake is the id of the input that a line becomes. A fork has nodes of its
-// parent's inputs, and hosts may use any id: those are avoided.
+// freeWake is an unused id for the input that a line makes. A fork has nodes of its parent's inputs, and hosts may
+// use any id.
 func freeWake(s *projector.State, id events.MonitorID, sequence int64) (events.InputID, error) {
 	first := events.WakeInput(id, sequence)
 	wish := first
@@ -187,15 +185,15 @@ func freeWake(s *projector.State, id events.MonitorID, sequence int64) (events.I
 	}
 }
 
-// WakeText is what the model reads of a line (host specification 8.3).
+// WakeText is the model's text of a line.
 func WakeText(id events.MonitorID, line string) string {
 	return fmt.Sprintf("Monitor event %q: %s", string(id), line)
 }
 
-// EndMonitor records how a monitor's command ended, and ends its task. A wake
-// that is pending stays: its line waits to be read.
+// EndMonitor records the end of a monitor's command, and ends its task. A pending wake stays, so that its line is
+// read.
 func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.Event, error) {
-	t, err := Held(s, c)
+	t, err := CheckClaim(s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -214,7 +212,7 @@ func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.
 	return []events.Event{events.Of("", &end), events.Of("", done)}, nil
 }
 
-// TakeUpdates gives the updates up to a sequence, and drains them.
+// TakeUpdates returns the updates up to a sequence, and the event that removes them.
 func TakeUpdates(s *projector.State, upto int64) ([]projector.MonitorUpdate, []events.Event) {
 	n := 0
 	for n < len(s.Feed.Updates) && s.Feed.Updates[n].Sequence <= upto {
@@ -223,10 +221,10 @@ func TakeUpdates(s *projector.State, upto int64) ([]projector.MonitorUpdate, []e
 	if n == 0 {
 		return nil, nil
 	}
-	return s.Feed.Updates[:n], of(&events.MonitorUpdatesTaken{Upto: s.Feed.Updates[n-1].Sequence})
+	return s.Feed.Updates[:n], eventOf(&events.MonitorUpdatesTaken{Upto: s.Feed.Updates[n-1].Sequence})
 }
 
-// AckWakes takes back the pending inputs of monitors, which acknowledges them.
+// AckWakes cancels the pending inputs of monitors, which acknowledges them.
 func AckWakes(s *projector.State, ids []events.MonitorID) []events.Event {
 	var list []events.Event
 	for _, id := range ids {

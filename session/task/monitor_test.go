@@ -35,7 +35,7 @@ func started(t *testing.T, s events.MonitorSpec) (*history, task.Claim) {
 	return h, task.ClaimOf(k)
 }
 
-// report gives the input that the lines become; empty where they become none.
+// report returns the input that the lines make, if any.
 func (h *history) report(c task.Claim, lines ...task.Line) events.InputID {
 	h.t.Helper()
 	list, err := task.Report(h.State, c, lines)
@@ -48,7 +48,7 @@ func (h *history) report(c task.Claim, lines ...task.Line) events.InputID {
 	return ""
 }
 
-// TestMonitorRegister is a table of what a registration does to what is armed.
+// TestMonitorRegister lists the effects of a registration on armed monitors.
 func TestMonitorRegister(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")
@@ -80,7 +80,7 @@ func TestMonitorRegister(t *testing.T) {
 	}
 }
 
-// TestMonitorWake wakes once until the wake is settled.
+// TestMonitorWake: a monitor makes one input until that input is settled.
 func TestMonitorWake(t *testing.T) {
 	t.Parallel()
 	h, c := started(t, spec("m"))
@@ -103,7 +103,7 @@ func TestMonitorWake(t *testing.T) {
 	}
 }
 
-// TestMonitorWakeOfFork avoids ids that a fork's nodes have.
+// TestMonitorWakeOfFork avoids ids of a fork's nodes.
 func TestMonitorWakeOfFork(t *testing.T) {
 	t.Parallel()
 	h, c := started(t, spec("m"))
@@ -115,7 +115,7 @@ func TestMonitorWakeOfFork(t *testing.T) {
 	}
 }
 
-// TestMonitorEnds is how a monitor and its task end, and who may say so.
+// TestMonitorEnds: how a monitor and its task end, and which claim may end them.
 func TestMonitorEnds(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -150,7 +150,7 @@ func TestMonitorEnds(t *testing.T) {
 	}
 }
 
-// TestMonitorStop takes the pending wake back, and is for any state but unknown.
+// TestMonitorStop cancels the pending wake, in every state of a monitor.
 func TestMonitorStop(t *testing.T) {
 	t.Parallel()
 	h, c := started(t, spec("m"))
@@ -184,7 +184,7 @@ func TestMonitorAbandon(t *testing.T) {
 	}
 }
 
-// TestUpdatesBounded keeps the newest, by number and by size, and the gap shows.
+// TestUpdatesBounded keeps the newest updates by number and size, and the gap is visible.
 func TestUpdatesBounded(t *testing.T) {
 	t.Parallel()
 	h, c := started(t, spec("m"))

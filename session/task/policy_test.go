@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestCancelPolicies stops a task of every policy, whoever runs it, in each of the ways there are.
+// TestCancelPolicies stops a task of every policy and every kind of runner in every way.
 func TestCancelPolicies(t *testing.T) {
 	t.Parallel()
 	runs := map[string]events.TaskRegistered{
@@ -52,8 +52,8 @@ func TestCancelPolicies(t *testing.T) {
 	}
 }
 
-// TestClosePolicies closes a session with a task of every policy and kind, with a parent and without one. A task that is to
-// be the parent's owes that until it is transferred, or stays.
+// TestClosePolicies closes a session with a task of every policy and kind, with and without a parent. A task for the
+// parent is leaving until it is transferred or stays.
 func TestClosePolicies(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]events.TaskRegistered{
@@ -69,7 +69,7 @@ func TestClosePolicies(t *testing.T) {
 					h := &history{t, projector.New("s")}
 					h.add([]events.Event{events.Of("", &events.SessionOpened{Parent: parent})}, nil)
 					h.add(task.Register(h.State, reg))
-					bound := kind == "monitor" || kind == "call" // to its session
+					bound := kind == "monitor" || kind == "call" // ends with its session
 					leaves := policy == events.CloseTransfer && !bound && parent != ""
 					h.add(append(task.Close(h.State, "closed"), events.Of("", &events.SessionClosed{})), nil)
 					cancelled := events.TaskCancelled
@@ -83,7 +83,7 @@ func TestClosePolicies(t *testing.T) {
 					if got := h.state("k"); got != want {
 						t.Errorf("got %s, want %s", got, want)
 					}
-					if got := h.Tasks[0].Moving(); got != leaves {
+					if got := h.Tasks[0].LeavePending(); got != leaves {
 						t.Errorf("is to leave: got %t, want %t", got, leaves)
 					}
 					stays(h, leaves, cancelled)
@@ -93,7 +93,7 @@ func TestClosePolicies(t *testing.T) {
 	}
 }
 
-// stays has a task stay that is to leave: it is cancelled, and owes nothing but what that brings. Of any other nothing is decided.
+// stays keeps a leaving task: it is cancelled and needs nothing more. For other tasks there is no decision.
 func stays(h *history, leaves bool, cancelled events.TaskState) {
 	h.t.Helper()
 	k, seq := h.Tasks[0], h.Seq
@@ -105,14 +105,14 @@ func stays(h *history, leaves bool, cancelled events.TaskState) {
 	if got := h.Seq != seq; got != leaves {
 		h.t.Errorf("stays: got %t, want %t", got, leaves)
 	}
-	if k = h.Tasks[0]; leaves && (k.Moving() || k.State != cancelled || k.Reason != "full") {
+	if k = h.Tasks[0]; leaves && (k.LeavePending() || k.State != cancelled || k.Reason != "full") {
 		h.t.Errorf("that stays: got %+v, want it %s and not to leave", k, cancelled)
 	}
 }
 
-// TestRoomForLeft has tasks of closed sessions fill the places that they may take: the session registers as many of its
-// own beside them, and each bound alone refuses one more.
-func TestRoomForLeft(t *testing.T) {
+// TestTransferCapacity: tasks of closed sessions fill their limit. The session can register as many of its own, and
+// each limit alone refuses one more.
+func TestTransferCapacity(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ n, size int }{"tasks": {task.MaxLeft, 0}, "bytes": {task.MaxLeftArgs / (8 << 10), 8 << 10}} {
 		t.Run(name, func(t *testing.T) {
@@ -125,14 +125,14 @@ func TestRoomForLeft(t *testing.T) {
 			var last events.TaskRegistered
 			for i := range tc.n {
 				last = events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("k%d", i)), Runner: "r", Args: args, From: "c", Created: 5}
-				if err := task.RoomForLeft(h.State, []events.TaskRegistered{last}); err != nil {
+				if err := task.CheckTransferCapacity(h.State, []events.TaskRegistered{last}); err != nil {
 					t.Fatalf("task %d: %v", i, err)
 				}
 				h.add(task.Arrive(h.State, []events.TaskRegistered{last}))
 			}
 			more := last
 			more.Task = "more"
-			code, class := api.Code(task.RoomForLeft(h.State, []events.TaskRegistered{more}))
+			code, class := api.Code(task.CheckTransferCapacity(h.State, []events.TaskRegistered{more}))
 			if class != api.ClassTooLarge && class != api.ClassBusy {
 				t.Errorf("one more: got %s of class %s, want a refusal", code, class)
 			}
@@ -146,7 +146,7 @@ func TestRoomForLeft(t *testing.T) {
 	}
 }
 
-// TestPassedOn has the cancel of a task be owed to its child until that knows of it, however many tasks end meanwhile.
+// TestPassedOn: the cancel of a task is passing until its child has it, however many tasks end meanwhile.
 func TestPassedOn(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s")
@@ -175,7 +175,7 @@ func TestPassedOn(t *testing.T) {
 			t.Errorf("of another registration: got %v, want nothing", other)
 		}
 		h.add(task.PassedOn(h.State, id, k.Seq, ""), nil)
-		if k, ok := h.Task(id); ok && (k.Owing() || k.State != events.TaskCancelled) {
+		if k, ok := h.Task(id); ok && (k.Unfinished() || k.State != events.TaskCancelled) {
 			t.Errorf("task %s: got %+v, want it cancelled and settled", id, k)
 		}
 	}

@@ -10,34 +10,34 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Errors of decisions. Nothing is appended where one is returned.
+// Errors of decisions. A decision with an error appends nothing.
 var (
 	// ErrUnknown is a task that the session does not have.
 	ErrUnknown = api.ErrUnknownTask
 	// ErrRunning is the id of a task that has not ended.
 	ErrRunning = api.ErrTaskRunning
-	// ErrTaken is a claim that is not, or no longer, the one that the history has.
+	// ErrTaken is a claim that differs from the claim in the history.
 	ErrTaken = api.ErrTaskTaken
 	// ErrUnknownMonitor is a monitor that the session does not have.
 	ErrUnknownMonitor = api.ErrUnknownMonitor
-	// ErrMonitorTask is the task of a monitor where only others are possible: monitors stay in their session.
+	// ErrMonitorTask is an operation that is not possible for a monitor's task: monitors stay in their session.
 	ErrMonitorTask = api.ErrMonitorTask
 )
 
-// Bounds of the live tasks of a session.
+// Limits of the live tasks of a session.
 const (
 	MaxLive     = 1024
-	MaxLiveArgs = 8 << 20 // bytes of their arguments together
+	MaxLiveArgs = 8 << 20 // bytes of all their arguments
 )
 
-// roomFor refuses registrations that a session has no place for, beside the live tasks that they do not replace, and
-// those whose cancel has yet to be passed on: that is as much as one look at a session has to wake.
-func roomFor(s *projector.State, list ...events.TaskRegistered) error {
-	return within(s, list, MaxLive, MaxLiveArgs, func(*projector.Task) bool { return true })
+// checkCapacity refuses registrations above the limits of live tasks. Tasks whose cancel must still be passed on
+// count too, because one pass over a session wakes all of them. Replaced tasks do not count.
+func checkCapacity(s *projector.State, list ...events.TaskRegistered) error {
+	return checkLimits(s, list, MaxLive, MaxLiveArgs, func(*projector.Task) bool { return true })
 }
 
-// within is roomFor among those tasks that count.
-func within(s *projector.State, list []events.TaskRegistered, most, mostArgs int, counts func(*projector.Task) bool) error {
+// checkLimits is checkCapacity for the tasks that counts accepts.
+func checkLimits(s *projector.State, list []events.TaskRegistered, most, mostArgs int, counts func(*projector.Task) bool) error {
 	n, args := 0, 0
 	count := func(size int) { n, args = n+1, args+size }
 	for i := range list {
@@ -45,7 +45,7 @@ func within(s *projector.State, list []events.TaskRegistered, most, mostArgs int
 	}
 	for i := range s.Tasks {
 		replaced := slices.ContainsFunc(list, func(reg events.TaskRegistered) bool { return reg.Task == s.Tasks[i].ID })
-		if s.Tasks[i].Owing() && counts(&s.Tasks[i]) && !replaced {
+		if s.Tasks[i].Unfinished() && counts(&s.Tasks[i]) && !replaced {
 			count(len(s.Tasks[i].Args))
 		}
 	}
@@ -58,7 +58,7 @@ func within(s *projector.State, list []events.TaskRegistered, most, mostArgs int
 	return nil
 }
 
-// Claim is a worker's right to run a task, as task.started gave it.
+// Claim is a worker's right to run a task, from task.started.
 type Claim struct {
 	Task    events.TaskID
 	Seq     events.Seq // of the registration
@@ -66,14 +66,14 @@ type Claim struct {
 	Attempt int64
 }
 
-// ClaimOf is the claim that stands in a task's record.
+// ClaimOf is the claim in a task's record.
 func ClaimOf(t *projector.Task) Claim {
 	return Claim{Task: t.ID, Seq: t.Seq, Worker: t.Worker, Attempt: t.Attempt}
 }
 
-func of(p events.Payload) []events.Event { return []events.Event{events.Of("", p)} }
+func eventOf(p events.Payload) []events.Event { return []events.Event{events.Of("", p)} }
 
-// here finds a task of the session; one that was transferred away is none.
+// here finds a task of the session. A transferred task is not found.
 func here(s *projector.State, id events.TaskID) (*projector.Task, bool) {
 	t, ok := s.Task(id)
 	if !ok || t.To != "" {
@@ -82,7 +82,7 @@ func here(s *projector.State, id events.TaskID) (*projector.Task, bool) {
 	return t, true
 }
 
-// Live lists the tasks that have not ended, by creation; hidden ones are left out.
+// Live lists the tasks that have not ended, in order of creation, without hidden ones.
 func Live(s *projector.State) []events.TaskID {
 	var ids []events.TaskID
 	for i := range s.Tasks {
@@ -93,41 +93,40 @@ func Live(s *projector.State) []events.TaskID {
 	return ids
 }
 
-// Register puts a task in the registry. The id of a live one is [ErrRunning]; that of an ended one is free.
-// More than [MaxLive] are [events.ErrTooLarge], and more than [MaxLiveArgs] an [api.LimitError].
+// Register adds a task to the registry. The id of a live task is [ErrRunning]; the id of an ended one can be reused.
+// More than [MaxLive] tasks are [events.ErrTooLarge], and more than [MaxLiveArgs] an [api.LimitError].
 func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, error) {
 	if err := reg.Validate(); err != nil {
 		return nil, err
 	}
 	switch t, ok := here(s, reg.Task); {
 	case ok && !t.Live() && reg.Child != "" && t.Child == reg.Child:
-		return nil, nil // it ended before its creator, which a worker runs again, came here again: a child is one work
-	case ok && t.Owing():
+		return nil, nil // a repeated creator finds its child's task ended: a child is registered once
+	case ok && t.Unfinished():
 		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 	}
-	if err := roomFor(s, reg); err != nil {
+	if err := checkCapacity(s, reg); err != nil {
 		return nil, err
 	}
-	return of(&reg), nil
+	return eventOf(&reg), nil
 }
 
-// Start claims a task for a worker: the first time, or when the claim before
-// it has died. taken is the claim that the decision was made on; if the
-// history has another one meanwhile, it is [ErrTaken].
+// Start claims a task for a worker: for the first time, or after the worker of the claim before died. taken is the
+// claim on which the decision was made. If the history has another claim, the error is [ErrTaken].
 func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Event, error) {
 	t, ok := here(s, taken.Task)
 	if !ok || !t.Live() || ClaimOf(t) != taken {
 		return nil, fmt.Errorf("task %s: %w", taken.Task, ErrTaken)
 	}
-	list := of(&events.TaskStarted{Task: t.ID, Worker: worker, Attempt: t.Attempt + 1})
+	list := eventOf(&events.TaskStarted{Task: t.ID, Worker: worker, Attempt: t.Attempt + 1})
 	if id, ok := monitorOf(t); ok {
 		list = append(list, events.Of("", &events.MonitorStarted{Monitor: id, Worker: worker, Attempt: t.Attempt + 1}))
 	}
 	return list, nil
 }
 
-// Held reports whether a claim is the one that the history has of a live task; else it is [ErrTaken].
-func Held(s *projector.State, c Claim) (*projector.Task, error) {
+// CheckClaim returns the live task of a claim. If the history has another claim, the error is [ErrTaken].
+func CheckClaim(s *projector.State, c Claim) (*projector.Task, error) {
 	t, ok := here(s, c.Task)
 	if !ok || !t.Live() || ClaimOf(t) != c {
 		return nil, fmt.Errorf("task %s: %w", c.Task, ErrTaken)
@@ -135,16 +134,15 @@ func Held(s *projector.State, c Claim) (*projector.Task, error) {
 	return t, nil
 }
 
-// While is a decision about a task that counts only while a claim is the one
-// that the history has; else it is [ErrTaken].
+// While makes a decision if the claim is the one in the history, otherwise the error is [ErrTaken].
 func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.Event, error) {
-	if _, err := Held(s, c); err != nil {
+	if _, err := CheckClaim(s, c); err != nil {
 		return nil, err
 	}
 	return decide(), nil
 }
 
-// Transition moves a live task to running or waiting. In a closed session it changes nothing, as [Progress].
+// Transition moves a live task to running or waiting. In a closed session it changes nothing, like [Progress].
 func Transition(s *projector.State, id events.TaskID, to events.TaskState) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() || s.Status == projector.StatusClosed || t.State == to || t.State == events.TaskCancelling {
@@ -153,29 +151,29 @@ func Transition(s *projector.State, id events.TaskID, to events.TaskState) []eve
 	if to != events.TaskRunning && to != events.TaskWaiting {
 		return nil
 	}
-	return of(&events.TaskStateChanged{Task: id, State: to})
+	return eventOf(&events.TaskStateChanged{Task: id, State: to})
 }
 
-// Progress records what a live task has to say. Of a task that goes on in a closed session only its
-// cancel and its end are recorded: its history does not grow on without end.
+// Progress records a progress message of a live task. A closed session records only the cancel and the end of a task,
+// so that its history does not grow without limit.
 func Progress(s *projector.State, id events.TaskID, message string) []events.Event {
 	if t, ok := here(s, id); !ok || !t.Live() || s.Status == projector.StatusClosed {
 		return nil
 	}
-	return of(&events.TaskProgressed{Task: id, Message: message})
+	return eventOf(&events.TaskProgressed{Task: id, Message: message})
 }
 
-// Complete ends a live task. A state that does not end one changes nothing.
+// Complete ends a live task. A state that is not final changes nothing.
 func Complete(s *projector.State, id events.TaskID, state events.TaskState, summary string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() || !state.Terminal() {
 		return nil
 	}
-	return of(&events.TaskEnded{Task: id, State: state, Summary: summary})
+	return eventOf(&events.TaskEnded{Task: id, State: state, Summary: summary})
 }
 
-// RequestCancel asks a live task to stop by itself. The first request wins. A task
-// that is not to be waited for is cancelled instead: [events.CancelAbortLocal].
+// RequestCancel requests that a live task stops. The first request wins. A task with [events.CancelAbortLocal] is
+// cancelled instead.
 func RequestCancel(s *projector.State, id events.TaskID, reason string) []events.Event {
 	t, ok := here(s, id)
 	if ok && t.Cancel == events.CancelAbortLocal {
@@ -191,17 +189,16 @@ func requested(t *projector.Task, reason string) []events.Event {
 	if !t.Live() || t.State == events.TaskCancelling {
 		return nil
 	}
-	return of(&events.TaskCancelRequested{Task: t.ID, Reason: reason})
+	return eventOf(&events.TaskCancelRequested{Task: t.ID, Reason: reason})
 }
 
-// external reports whether a program outside runs a task, and alone may say that it ended.
+// external reports whether only a program outside may report the end of a task.
 func external(t *projector.Task) bool {
 	return t.Cancel == events.CancelExternal && t.Runner == "" && t.Worker == "" && t.Child == ""
 }
 
-// Cancel ends a live task as cancelled, at once; that of a monitor stops the
-// monitor, and that of a call gives the call its result, as no worker may look
-// at the task any more. One that is [events.CancelExternal] is asked to stop.
+// Cancel ends a live task as cancelled, at once. It also stops a monitor, and gives a call its result, because no
+// worker may process the task again. A task with [events.CancelExternal] gets a stop request instead.
 func Cancel(s *projector.State, id events.TaskID, reason string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || !t.Live() {
@@ -218,12 +215,12 @@ func Cancel(s *projector.State, id events.TaskID, reason string) []events.Event 
 	return list
 }
 
-// CallTask is the id of the task that runs a call of a turn elsewhere.
+// CallTask is the id of the task that runs a turn's call on another node.
 func CallTask(session events.SessionID, effect events.EffectID) events.TaskID {
 	return events.TaskID(events.DerivedID("call-", string(session), string(effect)))
 }
 
-// cancelCall is the result of the call that a task runs, where the turn awaits one.
+// cancelCall is the result of the call that a task runs, if the turn waits for it.
 func cancelCall(s *projector.State, t *projector.Task) []events.Event {
 	run := s.Turn()
 	if t.Of != events.TaskTool || t.Runner != ToolRunner || run == nil || run.Cancelled {
@@ -240,7 +237,7 @@ func cancelCall(s *projector.State, t *projector.Task) []events.Event {
 	return nil
 }
 
-// CancelAll cancels tasks in the order given.
+// CancelAll cancels tasks in the given order.
 func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.Event {
 	var list []events.Event
 	for _, id := range ids {
@@ -249,8 +246,8 @@ func CancelAll(s *projector.State, ids []events.TaskID, reason string) []events.
 	return list
 }
 
-// PassedOn records that the cancel of a task has reached its child, or why it never can. One that was only asked to
-// stop ends with it: as cancelled, or as failed for that reason.
+// PassedOn records that the cancel of a task reached its child, or why it never can. A task with a stop request ends
+// with it: as cancelled, or as failed for that reason.
 func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why string) []events.Event {
 	t, ok := here(s, id)
 	if !ok || t.Seq != registered || !t.Passing() {
@@ -263,8 +260,8 @@ func PassedOn(s *projector.State, id events.TaskID, registered events.Seq, why s
 	return append(Complete(s, id, state, summary), events.Of("", &events.TaskPassedOn{Task: id}))
 }
 
-// Close is what becomes of the live tasks of a session that closes, see [events.ClosePolicy].
-// Those that are to be the parent's owe that from then on; where there is no parent they are cancelled.
+// Close decides about the live tasks of a session that closes, see [events.ClosePolicy]. Tasks for the parent are
+// recorded as leaving; without a parent they are cancelled.
 func Close(s *projector.State, reason string) []events.Event {
 	var list []events.Event
 	var leave []events.TaskID
@@ -290,28 +287,28 @@ func closing(t *projector.Task) events.ClosePolicy {
 	return t.Close
 }
 
-// Abandon ends a live task whose worker is gone and whose policy is not to restart.
+// Abandon ends a live task whose worker died and whose policy does not restart it.
 func Abandon(s *projector.State, c Claim, why string) ([]events.Event, error) {
-	t, err := Held(s, c)
+	t, err := CheckClaim(s, c)
 	if err != nil {
 		return nil, err
 	}
-	list := of(&events.TaskEnded{Task: t.ID, State: events.TaskFailed, Summary: why})
+	list := eventOf(&events.TaskEnded{Task: t.ID, State: events.TaskFailed, Summary: why})
 	if m, ok := monitorOf(t); ok {
 		list = append(list, events.Of("", &events.MonitorEnded{Monitor: m, State: events.MonitorIdle, Error: why}))
 	}
 	return list, nil
 }
 
-// Remove takes a task out of the registry, whatever its state.
+// Remove removes a task in any state from the registry.
 func Remove(s *projector.State, id events.TaskID) []events.Event {
 	if _, ok := here(s, id); !ok {
 		return nil
 	}
-	return of(&events.TaskRemoved{Task: id})
+	return eventOf(&events.TaskRemoved{Task: id})
 }
 
-// Validate reports the first id that is not a live task of the session, as [ErrUnknown].
+// Validate returns [ErrUnknown] for the first id that is not a live task of the session.
 func Validate(s *projector.State, ids []events.TaskID) error {
 	for _, id := range ids {
 		if t, ok := here(s, id); !ok || !t.Live() || t.Hidden {
@@ -321,7 +318,7 @@ func Validate(s *projector.State, ids []events.TaskID) error {
 	return nil
 }
 
-// Unreferenced lists the live tasks that are not kept, by creation.
+// Unreferenced lists the live tasks that are not in keep, in order of creation.
 func Unreferenced(s *projector.State, keep []events.TaskID) []events.TaskID {
 	return slices.DeleteFunc(Live(s), func(id events.TaskID) bool { return slices.Contains(keep, id) })
 }

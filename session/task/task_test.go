@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// history is a state that every decision is folded into.
+// history is a state that folds every decision.
 type history struct {
 	t *testing.T
 	*projector.State
@@ -25,7 +25,7 @@ func begin(t *testing.T, id events.SessionID) *history {
 	return h
 }
 
-// add folds what was decided, as one commit, and checks the state.
+// add folds a decision as one commit and checks the state.
 func (h *history) add(list []events.Event, err error) *history {
 	h.t.Helper()
 	if err != nil {
@@ -58,7 +58,7 @@ func (h *history) state(id events.TaskID) events.TaskState {
 	return t.State
 }
 
-// in brings a task into a state by the way of the table.
+// in moves a task into a state along the table.
 func in(t *testing.T, state events.TaskState) *history {
 	t.Helper()
 	h := begin(t, "s1")
@@ -78,7 +78,7 @@ func in(t *testing.T, state events.TaskState) *history {
 	return h
 }
 
-// TestTable holds every pair of states against host specification 7.3, Go column.
+// TestTable checks every pair of states against the table of the package documentation.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	const (
@@ -121,7 +121,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestFoldKeepsTable folds events that the table has no place for: a foreign writer cannot break it.
+// TestFoldKeepsTable folds events that violate the table: other writers cannot break it.
 func TestFoldKeepsTable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -168,7 +168,7 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestRegisterChildOnce cancels the task of a child, and then registers it as its creator does that runs again.
+// TestRegisterChildOnce cancels the task of a child, and registers it again, as a repeated creator does.
 func TestRegisterChildOnce(t *testing.T) {
 	t.Parallel()
 	h, reg := begin(t, "s1"), events.TaskRegistered{Task: "k", Child: "kid", State: events.TaskRunning}
@@ -190,7 +190,7 @@ func TestRegisterChildOnce(t *testing.T) {
 	}
 }
 
-// TestClaim fences: of two workers that saw the same claim one wins, and the loser's word counts no more.
+// TestClaim: of two workers with the same claim one wins, and reports of the other are refused.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskPending)
@@ -201,7 +201,7 @@ func TestClaim(t *testing.T) {
 	}
 	first := task.ClaimOf(&h.Tasks[0])
 	h.add(task.Start(h.State, first, "w2"))
-	if _, err := task.Held(h.State, first); !errors.Is(err, task.ErrTaken) {
+	if _, err := task.CheckClaim(h.State, first); !errors.Is(err, task.ErrTaken) {
 		t.Errorf("claim of the dead: got %v, want %v", err, task.ErrTaken)
 	}
 	if got := h.Tasks[0]; got.Attempt != 2 || got.Worker != "w2" || got.State != events.TaskRunning {
@@ -209,7 +209,7 @@ func TestClaim(t *testing.T) {
 	}
 }
 
-// TestWhile counts only what is decided by who has the task now.
+// TestWhile: only the worker with the current claim decides.
 func TestWhile(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskPending)
@@ -230,37 +230,7 @@ func TestWhile(t *testing.T) {
 	}
 }
 
-// TestTransferCameBack refuses to mark a task that left and came back since the
-// list was made: what the list registered in the target has left from there again.
-func TestTransferCameBack(t *testing.T) {
-	t.Parallel()
-	a, b := in(t, events.TaskRunning), begin(t, "s2")
-	pass := func(from, to *history) {
-		t.Helper()
-		list, err := task.Leaving(from.State, []events.TaskID{"k"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		to.add(task.Arrive(to.State, list))
-		out, moved := task.Leave(from.State, to.Session, list, from.Seq)
-		if !moved || len(out) != 1 {
-			t.Fatalf("leave: got %v, %v, want moved", out, moved)
-		}
-		from.add(out, nil)
-	}
-	slow, err := task.Leaving(a.State, []events.TaskID{"k"})
-	seen := a.Seq
-	if err != nil || len(slow) != 1 {
-		t.Fatalf("leaving: got %v, %v, want one", slow, err)
-	}
-	pass(a, b)
-	pass(b, a)
-	if out, moved := task.Leave(a.State, "s2", slow, seen); moved || out != nil {
-		t.Errorf("leave: got %v, %v, want refused", out, moved)
-	}
-}
-
-// TestKept drops the ended task that ended first, beyond what is kept, and no live one.
+// TestKept drops the task that ended first beyond the limit, and no live task.
 func TestKept(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")
@@ -278,106 +248,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestTransfer repeats every step, as a caller does that died in between.
-func TestTransfer(t *testing.T) {
-	t.Parallel()
-	from, to := in(t, events.TaskRunning), begin(t, "s2")
-	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
-	list, err := task.Leaving(from.State, []events.TaskID{"k", "missing"})
-	if err != nil || len(list) != 1 {
-		t.Fatalf("leaving: got %v, %v, want one", list, err)
-	}
-	to.add(task.Arrive(to.State, list))
-	if again, err := task.Arrive(to.State, list); err != nil || len(again) != 0 {
-		t.Errorf("second arrival: got %v, %v, want nothing", again, err)
-	}
-	// It ends in between: the copy has to learn of it first.
-	from.add(task.Complete(from.State, "k", events.TaskCompleted, "42"), nil)
-	if out, moved := task.Leave(from.State, "s2", list, from.Seq); moved || out != nil {
-		t.Errorf("leave with an old copy: got %v, %v, want refused", out, moved)
-	}
-	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
-	to.add(task.Arrive(to.State, list))
-	out, moved := task.Leave(from.State, "s2", list, from.Seq)
-	if !moved {
-		t.Fatal("leave: got refused, want moved")
-	}
-	from.add(out, nil)
-	if out, moved := task.Leave(from.State, "s2", list, from.Seq); !moved || out != nil {
-		t.Errorf("second leave: got %v, %v, want nothing to do", out, moved)
-	}
-	if got := to.Tasks[0]; got.State != events.TaskCompleted || got.Summary != "42" || got.From != "s1" || got.CreatedAt != from.Tasks[0].CreatedAt {
-		t.Errorf("arrived: got %+v", got)
-	}
-	if got := from.Tasks[0]; got.Live() || got.To != "s2" {
-		t.Errorf("left behind: got %+v", got)
-	}
-	if list, _ := task.Leaving(from.State, []events.TaskID{"k"}); len(list) != 0 {
-		t.Errorf("leaving twice: got %v, want none", list)
-	}
-}
-
-// TestTasksOfOneMillisecond registers a task again at the time of the one before,
-// of which another session has a copy that lives: it is not taken for that one.
-func TestTasksOfOneMillisecond(t *testing.T) {
-	t.Parallel()
-	s := projector.New("s1")
-	add := func(payloads ...events.Payload) {
-		t.Helper()
-		c := &events.Commit{Session: "s1", At: 7}
-		for _, p := range payloads {
-			c.Events = append(c.Events, events.Of("", p))
-		}
-		if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: c}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	to := begin(t, "s2")
-	add(&events.SessionOpened{}, &events.TaskRegistered{Task: "k", State: events.TaskRunning})
-	list, _ := task.Leaving(s, []events.TaskID{"k"})
-	to.add(task.Arrive(to.State, list))
-	add(&events.TaskTransferred{Tasks: []events.TaskID{"k"}, To: "s2"})
-	add(&events.TaskRegistered{Task: "k", State: events.TaskRunning})
-	list, _ = task.Leaving(s, []events.TaskID{"k"})
-	if out, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("arrival of the second one: got %v, %v, want %v", out, err, task.ErrRunning)
-	}
-}
-
-// TestTransferOfEnded cancels the copy of a task before the other session lets go
-// of it, and has a worker start it there meanwhile: it stays cancelled.
-func TestTransferOfEnded(t *testing.T) {
-	t.Parallel()
-	from, to := in(t, ""), begin(t, "s2")
-	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
-	to.add(task.Arrive(to.State, list))
-	to.add(task.Cancel(to.State, "k", "not wanted"), nil)
-	from.add(task.Start(from.State, task.ClaimOf(&from.Tasks[0]), "w1"))
-	list, _ = task.Leaving(from.State, []events.TaskID{"k"})
-	if out, err := task.Arrive(to.State, list); err != nil || len(out) != 0 {
-		t.Errorf("arrival of what was started since: got %v, %v, want nothing", out, err)
-	}
-	out, moved := task.Leave(from.State, "s2", list, from.Seq)
-	if from.add(out, nil); !moved || to.Tasks[0].State != events.TaskCancelled || from.Tasks[0].Live() {
-		t.Errorf("got moved %v, %+v and %+v, want it cancelled there and gone here", moved, to.Tasks[0], from.Tasks[0])
-	}
-}
-
-func TestTransferRefused(t *testing.T) {
-	t.Parallel()
-	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)
-	to.Session = "s2"
-	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
-	if _, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("arrive: got %v, want %v", err, task.ErrRunning)
-	}
-	from.add(task.StartMonitor(from.State, spec("m")))
-	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, task.ErrMonitorTask) {
-		t.Errorf("monitor: got %v, want %v", err, task.ErrMonitorTask)
-	}
-}
-
-// TestArgsTogether bounds the arguments of the live tasks of a session, registered here or elsewhere; those of ended ones are dropped.
+// TestArgsTogether limits the arguments of a session's live tasks, own and transferred ones; ended ones do not count.
 func TestArgsTogether(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")
@@ -401,7 +272,7 @@ func TestArgsTogether(t *testing.T) {
 	h.add(task.Register(h.State, reg(n)))
 }
 
-// TestProgressOfClosedSession has a task that goes on when its session closes: the history does not grow on with it.
+// TestProgressOfClosedSession: a task that continues after its session closed does not make the history grow.
 func TestProgressOfClosedSession(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")
@@ -425,7 +296,7 @@ func TestProgressOfClosedSession(t *testing.T) {
 	}
 }
 
-// TestPassingTogether cancels tasks of children as fast as they are registered: those that no child has heard of yet count.
+// TestPassingTogether: cancelled tasks of children count against the limits until the children have the cancel.
 func TestPassingTogether(t *testing.T) {
 	t.Parallel()
 	h := begin(t, "s1")

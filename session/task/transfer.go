@@ -9,8 +9,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Leaving lists, of ids, the registrations that another session needs to take
-// the tasks over. Ids that the session does not have are left out.
+// Leaving lists the registrations with which another session takes the tasks over. Unknown ids are skipped.
 func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, error) {
 	var list []events.TaskRegistered
 	for _, id := range ids {
@@ -30,10 +29,9 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 	return list, nil
 }
 
-// Arrive registers tasks that come from another session. Where one has the id
-// of a live task of this session, nothing is registered: [ErrRunning]. A copy
-// that came before is left, or brought up to date. One that has ended here meanwhile,
-// as by a cancel, stays ended, whatever its worker did in the other session.
+// Arrive registers tasks that come from another session. If one has the id of a live task of this session, nothing is
+// registered: [ErrRunning]. An existing copy is kept or updated. A copy that has ended here, for example by a cancel,
+// stays ended.
 func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
 	var out []events.Event
 	var regs []events.TaskRegistered
@@ -43,18 +41,18 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 		switch {
 		case ok && t.From == reg.From && sameCopy(t, &reg):
 			continue
-		case ok && t.Owing() && (t.From != reg.From || t.CreatedAt != reg.Created):
+		case ok && t.Unfinished() && (t.From != reg.From || t.CreatedAt != reg.Created):
 			return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
 		}
 		out, regs = append(out, events.Of("", &reg)), append(regs, reg)
 	}
-	if err := roomFor(s, regs...); err != nil {
+	if err := checkCapacity(s, regs...); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// sameCopy reports whether a record is what the registration would make it, or further on.
+// sameCopy reports whether a task equals the registration, or is further on.
 func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
 	switch {
 	case t.CreatedAt != reg.Created:
@@ -68,17 +66,17 @@ func sameCopy(t *projector.Task, reg *events.TaskRegistered) bool {
 		t.State == reg.State && t.Worker == reg.Worker && t.Runner == reg.Runner && t.Summary == reg.Summary && bytes.Equal(t.Args, reg.Args)
 }
 
-// Leave marks tasks as transferred, where they are still what was registered
-// in the other session; moved is false when one is not, and then nothing is
-// marked. seen is where the source ended when the list was made: a task that was
-// registered after that has left and come back meanwhile, and what was
-// registered in the other session may have gone on from there.
-func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered, seen events.Seq) (out []events.Event, moved bool) {
+// Depart marks tasks as transferred if they are unchanged since the registration in the other session. If one has
+// changed, moved is false and nothing is marked.
+//
+// seen is the source's last sequence when the list was made. A task with a later registration has left and come back,
+// and the copy in the other session may have continued.
+func Depart(s *projector.State, to events.SessionID, list []events.TaskRegistered, seen events.Seq) (out []events.Event, moved bool) {
 	var ids []events.TaskID
 	for i := range list {
 		t, ok := here(s, list[i].Task)
 		if !ok || t.CreatedAt != list[i].Created {
-			continue // removed or transferred meanwhile, by a call like this one
+			continue // removed or transferred by a concurrent call
 		}
 		if t.Seq > seen || t.State != list[i].State || t.Worker != list[i].Worker || t.Attempt != list[i].Attempt {
 			return nil, false
@@ -88,22 +86,23 @@ func Leave(s *projector.State, to events.SessionID, list []events.TaskRegistered
 	if len(ids) == 0 {
 		return nil, true
 	}
-	return of(&events.TaskTransferred{Tasks: ids, To: to}), true
+	return eventOf(&events.TaskTransferred{Tasks: ids, To: to}), true
 }
 
-// Bounds of the places that tasks of closed sessions may take in their parent, together with all others that came from
-// another session: what children leave does not keep a session from having tasks of its own.
+// Limits of tasks of closed children in their parent, together with all other transferred tasks. They leave capacity
+// for the session's own tasks.
 const (
 	MaxLeft     = MaxLive / 2
-	MaxLeftArgs = MaxLiveArgs / 2 // bytes of their arguments together
+	MaxLeftArgs = MaxLiveArgs / 2 // bytes of all their arguments
 )
 
-// RoomForLeft refuses, as [Register] does, tasks of a closed session that are more than [MaxLeft] and [MaxLeftArgs] allow.
-func RoomForLeft(s *projector.State, list []events.TaskRegistered) error {
-	return within(s, list, MaxLeft, MaxLeftArgs, func(t *projector.Task) bool { return t.From != "" })
+// CheckTransferCapacity refuses tasks of a closed session above [MaxLeft] and [MaxLeftArgs], with the errors of
+// [Register].
+func CheckTransferCapacity(s *projector.State, list []events.TaskRegistered) error {
+	return checkLimits(s, list, MaxLeft, MaxLeftArgs, func(t *projector.Task) bool { return t.From != "" })
 }
 
-// New reports whether a session has no copy yet of one of the tasks that come from another.
+// New reports whether the session has no copy of one of the tasks from another session.
 func New(s *projector.State, list []events.TaskRegistered) bool {
 	return slices.ContainsFunc(list, func(reg events.TaskRegistered) bool {
 		t, ok := here(s, reg.Task)
@@ -111,12 +110,12 @@ func New(s *projector.State, list []events.TaskRegistered) bool {
 	})
 }
 
-// Stay is for a task that the session which it is to go to does not take: it is cancelled here. registered tells it
-// from others that had its id.
+// Stay keeps and cancels a task that the target session does not accept. registered distinguishes it from other tasks
+// with its id.
 func Stay(s *projector.State, id events.TaskID, registered events.Seq, reason string) []events.Event {
 	t, ok := here(s, id)
-	if !ok || t.Seq != registered || !t.Moving() {
+	if !ok || t.Seq != registered || !t.LeavePending() {
 		return nil
 	}
-	return append(of(&events.TaskStayed{Task: id}), Cancel(s, id, reason)...)
+	return append(eventOf(&events.TaskStayed{Task: id}), Cancel(s, id, reason)...)
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// TestNothingBeginsBeforeHooks wants no call to be recorded as begun while the
-// plugins have not said which calls run: one that waits for an approval would be
-// lost with the next claim.
+// TestNothingBeginsBeforeHooks: no call is recorded as started before the hooks decide which calls run. Otherwise the
+// next claim would record a call that waits for an approval as lost.
 func TestNothingBeginsBeforeHooks(t *testing.T) {
 	t.Parallel()
 	s := projector.New("s1")
@@ -34,10 +33,10 @@ func TestNothingBeginsBeforeHooks(t *testing.T) {
 	step(turn.Reply{ModelReplied: events.ModelReplied{
 		Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "pay", Args: []byte("{}")}},
 	}})
-	if owes := turn.Owed(s); owes.Hooks != events.PointBeforeTool {
+	if owes := turn.Next(s); owes.Hooks != events.PointBeforeTool {
 		t.Fatalf("owed: got %+v, want the hooks before the calls", owes)
 	}
-	if _, err := turn.Step(s, turn.Begin{}); !errors.Is(err, turn.ErrStale) || turn.Unbegun(s) {
+	if _, err := turn.Step(s, turn.Begin{}); !errors.Is(err, turn.ErrStale) || turn.NeedsBegin(s) {
 		t.Errorf("begin before the hooks: got %v, want %v", err, turn.ErrStale)
 	}
 	step(turn.Hooks{Ran: events.HookRan{Point: events.PointBeforeTool}})

@@ -8,8 +8,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// begin records, before they start, the calls that must not run twice;
-// skip are those that do not start now.
+// begin records the start of calls that are not repeatable. skip are calls that do not start now.
 func (m *machine) begin(iteration int64, calls []projector.Call, skip map[int64]bool) {
 	var begun []int64
 	for i := range calls {
@@ -32,15 +31,14 @@ func (m *machine) tool(name string) (*events.ToolEntry, bool) {
 	return tool, ok && tool.Callable()
 }
 
-// MaxCalls is how many tool calls one reply of a model may ask for: the results
-// that end all of them at once must fit into an event.
+// MaxCalls limits the tool calls of one reply: the results that end all of them must fit into one event.
 const MaxCalls = 1024
 
-// MaxCallsBytes bounds the ids and the names of tools of those calls, with 116 bytes more for each: one message has the
-// results of all of them, and must fit into an event with their bodies in blobs, for sessions that begin with it.
+// MaxCallsBytes limits the ids and tool names of these calls, plus 116 bytes for each. One message has the results of
+// all of them. With bodies in blobs it must fit into one event, for sessions that start with it.
 const MaxCallsBytes = events.MaxEventBytes - 8<<10
 
-// Calls is how many tool calls parts of a reply ask for, and what they count of [MaxCallsBytes].
+// Calls returns the number of tool calls in parts, and their bytes for [MaxCallsBytes].
 func Calls(parts []events.Part) (n, bytes int) {
 	for i := range parts {
 		if p := &parts[i]; p.Kind == events.PartToolCall {
@@ -50,32 +48,33 @@ func Calls(parts []events.Part) (n, bytes int) {
 	return n, bytes
 }
 
-// resultBytes is what a result has in its message beside the id of its call and the name of its tool: its kind, its outcome, a reference.
+// resultBytes is the size of a result in its message without call id and tool name: its kind, its outcome, a
+// reference.
 const resultBytes = 116
 
-// CancelledText is what the model reads in place of the result of a cancelled call.
-const CancelledText = "[cancelled] The call was cancelled."
+// cancelledText is the model's text for the result of a cancelled call.
+const cancelledText = "[cancelled] The call was cancelled."
 
-// CancelledBegunText is the same for a call that may not run twice and was started: its outcome is unknown.
-const CancelledBegunText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
+// cancelledStartedText is the text for a call that is not repeatable and had started: its outcome is unknown.
+const cancelledStartedText = "[cancelled] The call was cancelled after it had begun. It may or may not have taken effect."
 
-// closeCalls gives every call without a result a cancelled one.
+// closeCalls records a cancelled result for every call without a result.
 func (m *machine) closeCalls(iteration int64, calls []projector.Call) {
 	if results := cancelled(calls, nil); len(results) > 0 {
 		m.emit(&events.ToolReturned{Iteration: iteration, Results: results, Message: m.freeResults()})
 	}
 }
 
-// cancelled are the results of calls that have none, nor among those at hand.
+// cancelled are the results for calls that have none, neither recorded nor in have.
 func cancelled(calls []projector.Call, have []events.ToolResult) []events.ToolResult {
 	results := make([]events.ToolResult, 0, len(calls))
 	for i := range calls {
 		if calls[i].Done || slices.ContainsFunc(have, func(r events.ToolResult) bool { return r.Call == int64(i) }) {
 			continue
 		}
-		text := CancelledText
+		text := cancelledText
 		if calls[i].Begun {
-			text = CancelledBegunText
+			text = cancelledStartedText
 		}
 		results = append(results, events.ToolResult{Call: int64(i), Outcome: events.OutcomeCancelled, Text: text})
 	}
@@ -99,7 +98,7 @@ func (m *machine) results(in Results) (Output, error) {
 		m.firm = true
 		m.emit(&events.ToolPended{Iteration: in.Iteration, Calls: in.Pending})
 	}
-	m.beside(in.Beside)
+	m.emitAll(in.Extra)
 	if in.Stopped != nil && !m.t.Cancelled {
 		m.stopped(fresh, *in.Stopped)
 		return m.done()
@@ -108,7 +107,7 @@ func (m *machine) results(in Results) (Output, error) {
 	return m.done()
 }
 
-// stopped ends a turn that cannot go on with what its calls came to.
+// stopped ends a turn that cannot continue, with the results of its calls.
 func (m *machine) stopped(fresh []events.ToolResult, issue events.Issue) {
 	m.firm = true
 	list := append(cancelled(m.t.Calls, fresh), fresh...)
@@ -117,7 +116,7 @@ func (m *machine) stopped(fresh []events.ToolResult, issue events.Issue) {
 	m.end(events.TurnCompleted{End: events.EndRuntimeError, Issue: issue})
 }
 
-// fresh are the results of calls that have none.
+// fresh are the results for calls that have none.
 func (m *machine) fresh(list []events.ToolResult) []events.ToolResult {
 	fresh := list[:0:0]
 	for _, r := range list {
@@ -130,7 +129,7 @@ func (m *machine) fresh(list []events.ToolResult) []events.ToolResult {
 	return fresh
 }
 
-// returned records results; with the last of them the turn goes on, or ends.
+// returned records results. After the last of them the turn continues or ends.
 func (m *machine) returned(fresh []events.ToolResult) {
 	if len(fresh) == 0 {
 		return
@@ -151,11 +150,11 @@ func pending(t *projector.Turn) int {
 	return n
 }
 
-// controlled ends the turn if a successful result asks for it: of all the
-// reply's results, now complete, the first that does (host specification 3.4).
+// controlled ends the turn if one of the reply's results has a control: the first successful one with a control, in
+// call order.
 func (m *machine) controlled(fresh []events.ToolResult) bool {
 	if m.t.Cancelled {
-		return false // the cancel came first in the log
+		return false // the cancel is earlier in the log
 	}
 	results := make([]events.ToolResult, len(m.t.Calls))
 	for i := range m.t.Calls {
@@ -193,36 +192,35 @@ func (m *machine) afterWork() {
 	case m.t.Cancelled: // a stop follows
 	case m.limitReached(m.t.Iteration + 1):
 		m.maxTurns()
-	case m.t.Owes(events.PointCheckpoint):
+	case m.t.HasHooks(events.PointCheckpoint):
 		m.emit(&events.TurnCheckpointed{At: events.AtAfterWork})
 	default:
 		m.accept(events.AtAfterWork)
 	}
 }
 
-// answer lets a call go on that waited for an approval. One that was refused
-// goes on too: to a result that says so.
-func (m *machine) answer(in Answer) (Output, error) {
+// answer lets a call continue that waited for an approval. A refused call continues with a result that says so.
+func (m *machine) applyAnswer(in Answer) (Output, error) {
 	a := m.t.Approval(in.Effect)
-	if a == nil || a.Answered || m.t.Cancelled { // the cancel came first in the log
+	if a == nil || a.Answered || m.t.Cancelled { // the cancel is earlier in the log
 		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolApprovalGiven)
 	return m.done()
 }
 
-// beginOwed records the calls that must not run twice and that an answer lets start.
+// beginOwed records the start of calls that are not repeatable and that an answer allows.
 func (m *machine) beginOwed() (Output, error) {
-	if len(Owed(m.s).Calls) == 0 {
+	if len(Next(m.s).Calls) == 0 {
 		return Output{}, fmt.Errorf("%w: no call starts", ErrStale)
 	}
-	m.begin(m.t.Iteration, m.t.Calls, m.held())
+	m.begin(m.t.Iteration, m.t.Calls, m.blocked())
 	return m.done()
 }
 
-// Unbegun reports whether the state owes a call that must not run twice and
-// that no event says has begun: [Begin] comes before it.
-func Unbegun(s *projector.State) bool {
+// NeedsBegin reports whether the state needs a call that is not repeatable and has no recorded start: [Begin] must
+// precede it.
+func NeedsBegin(s *projector.State) bool {
 	out, err := Step(s, Begin{})
 	return err == nil && len(out.Events) > 0
 }

@@ -24,7 +24,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 		return m.done()
 	}
 	if !c.Refused.IsZero() {
-		if len(m.s.Queue) == 0 { // the input that the turn follows from must not lead to another one
+		if len(m.s.Queue) == 0 { // the input that starts the turn must not start another one
 			m.accept(events.AtStart)
 		}
 		m.emit(&events.TurnCompleted{End: events.EndFailed, Issue: c.Refused})
@@ -34,7 +34,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 	if fact := Offer(&m.s.Catalog, c.Tools); fact != nil {
 		m.emit(fact)
 	}
-	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on goes before all that waits
+	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on turn precedes all waiting inputs
 		m.accept(events.AtStart)
 	}
 	start := m.started(c, 1)
@@ -42,7 +42,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 		start.Message = m.free(projector.UserMessage(m.id))
 	}
 	m.emit(start)
-	m.beside(c.Beside)
+	m.emitAll(c.Extra)
 	if !c.Problem.IsZero() {
 		m.emit(&events.TurnCompleted{End: events.EndInvalidInput, Issue: c.Problem})
 	}
@@ -53,8 +53,7 @@ func (m *machine) started(c Claim, attempt int64) *events.TurnStarted {
 	return &events.TurnStarted{Attempt: attempt, Worker: c.Worker, Points: c.Points}
 }
 
-// next picks the turn to start: the first of the queue, else one that goes on
-// with the input that a monitor left.
+// next picks the turn to start: the first of the queue, otherwise a turn for a monitor's input.
 func (m *machine) next() (events.TurnInput, error) {
 	if m.s.Status != projector.StatusOpen {
 		return events.TurnInput{}, fmt.Errorf("%w: session is %q", ErrStale, m.s.Status)
@@ -76,7 +75,7 @@ func (m *machine) next() (events.TurnInput, error) {
 	return input, nil
 }
 
-// freeTurn is an id for a turn that follows from a name, and that no turn of the session has.
+// freeTurn derives an unused turn id from a name.
 func (m *machine) freeTurn(prefix, name string) events.TurnID {
 	id := events.TurnID(prefix + name)
 	if events.CheckToken("turn", id) != nil {
@@ -92,10 +91,10 @@ func (m *machine) freeTurn(prefix, name string) events.TurnID {
 	}
 }
 
-// takeOver goes on where a worker that went quiet left off.
+// takeOver continues the turn of a worker that went silent.
 func (m *machine) takeOver(c Claim) (Output, error) {
 	m.emit(m.started(c, m.t.Attempt+1))
-	m.beside(c.Beside)
+	m.emitAll(c.Extra)
 	var lost []int64
 	for i := range m.t.Calls {
 		if call := &m.t.Calls[i]; call.Begun && !call.Done && !call.Pended && !m.isResolved(int64(i)) {
@@ -109,29 +108,29 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 		}
 	}
 	if m.t.Gated || !slices.Contains(c.Points, events.PointBeforeTool) {
-		m.begin(m.t.Iteration, m.t.Calls, m.held())
+		m.begin(m.t.Iteration, m.t.Calls, m.blocked())
 	}
 	return m.done()
 }
 
-// isResolved reports whether the history has a call's result from outside. It
-// may come before the call is pending, where its worker died.
+// isResolved reports whether the history has a call's result from outside. If the worker died, the result may precede
+// the call's pending event.
 func (m *machine) isResolved(call int64) bool {
 	return m.t.Resolution(ToolEffect(m.id, m.t.Iteration, call)) != nil
 }
 
-// held are the calls that do not start: they wait for an approval, or were refused one.
-func (m *machine) held() map[int64]bool {
+// blocked are the calls that do not start: they wait for an approval, or it was refused.
+func (m *machine) blocked() map[int64]bool {
 	list := make(map[int64]bool)
 	for i := range m.t.Calls {
 		effect := ToolEffect(m.id, m.t.Iteration, int64(i))
 		a := m.t.Approval(effect)
-		list[int64(i)] = m.t.Asking(effect) || a != nil && !a.Answer.Granted
+		list[int64(i)] = m.t.WaitsForApproval(effect) || a != nil && !a.Answer.Granted
 	}
 	return list
 }
 
-// heal moves a leaf that names no node to the newest message (host specification 1.3).
+// heal moves a leaf that names no node to the newest message.
 func (m *machine) heal() {
 	leaf, orphaned, err := m.s.Orphaned()
 	m.errs = errors.Join(m.errs, err)
@@ -140,9 +139,8 @@ func (m *machine) heal() {
 	}
 }
 
-// Offer is the catalogue of a worker's tools where it differs from the one at
-// hand; nil where it does not. Overrides set by hosts stay, also those of tools
-// that are not offered now.
+// Offer is the catalogue of a worker's tools, or nil if it equals have. It keeps the overrides that hosts set, also
+// those of tools that are not offered now.
 func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
 	entries := make([]events.ToolEntry, 0, len(tools))
 	old := have.Tools
@@ -169,12 +167,12 @@ func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateA
 	return &events.ToolStateApplied{Generation: have.Generation + 1, Tools: entries}
 }
 
-// accept admits pending inputs at a checkpoint, and the messages of turns that
-// ask for it, and reports how many. A turn's start takes no other turn in.
+// accept takes pending inputs at a checkpoint, and the messages of turns with the policy inject. It returns their
+// number. The start of a turn takes no messages of other turns.
 func (m *machine) accept(at events.CheckpointKind) int {
 	var ids []events.InputID
 	for _, in := range m.s.Inputs {
-		if len(ids) == MaxAccepted {
+		if len(ids) == maxAccepted {
 			break
 		}
 		if at != events.AtAfterWork || in.Boundary == events.BoundaryAfterWork {
@@ -187,7 +185,7 @@ func (m *machine) accept(at events.CheckpointKind) int {
 	n := len(ids)
 	for i := range m.s.Queue {
 		q := &m.s.Queue[i]
-		if q.Busy == events.BusyInject && !q.Cancelled && at != events.AtStart && n < MaxAccepted {
+		if q.Busy == events.BusyInject && !q.Cancelled && at != events.AtStart && n < maxAccepted {
 			m.emitFor(q.ID, &events.TurnDiverted{End: events.EndInjected, By: m.id, At: at, Message: m.free(projector.UserMessage(q.ID))})
 			n++
 		}

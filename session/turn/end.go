@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// end ends the turn, or comes to the point at which its last hooks are owed.
+// end ends the turn, or moves it to the point of its last hooks.
 func (m *machine) end(c events.TurnCompleted) {
-	if !m.t.Owes(events.PointAfterTurn) {
+	if !m.t.HasHooks(events.PointAfterTurn) {
 		m.complete(c)
 		return
 	}
@@ -19,11 +19,11 @@ func (m *machine) end(c events.TurnCompleted) {
 	m.emit(&events.TurnCheckpointed{At: events.AtEnd, Ending: c})
 }
 
-// complete is the last event of a turn, and of what it leads to in the same commit.
+// complete emits the last event of a turn, and the follow-on turn in the same commit.
 func (m *machine) complete(c events.TurnCompleted) {
 	m.firm = true
 	if m.t != nil && m.t.Cancelled && c.End != events.EndFailed {
-		c = events.TurnCompleted{End: events.EndCancelled} // the cancel came first in the log
+		c = events.TurnCompleted{End: events.EndCancelled} // the cancel is earlier in the log
 	}
 	if c.End == events.EndSwitched {
 		if issue := m.switchIssue(c.Switch); !issue.IsZero() {
@@ -35,7 +35,7 @@ func (m *machine) complete(c events.TurnCompleted) {
 		return
 	}
 	nodes := c.Switch.Nodes
-	c.Switch.Nodes = nil // they stand in the frame that they open
+	c.Switch.Nodes = nil // the opened frame has them
 	m.emit(&c)
 	m.emit(&events.FrameOpened{Frame: c.Switch.Frame, Reason: "continue_as", Nodes: m.renamed(nodes)})
 	root, n := m.root(), m.t.Switches+1
@@ -43,12 +43,12 @@ func (m *machine) complete(c events.TurnCompleted) {
 		Root: root, Switches: n, Callers: m.t.Callers, Trace: m.t.Trace,
 		Input: events.TurnInput{
 			Parts:   []events.Part{{Kind: events.PartText, Text: c.Switch.Task}},
-			Options: m.t.Input.Options, Extension: m.t.Input.Extension, Generation: m.t.Input.Generation, Output: m.t.Input.Output, Layers: m.t.Input.Layers, // the host asked for all of it
+			Options: m.t.Input.Options, Extension: m.t.Input.Extension, Generation: m.t.Input.Generation, Output: m.t.Input.Output, Layers: m.t.Input.Layers, // from the host's request
 		},
 	})
 }
 
-// switchIssue is why the turn cannot go on in a frame.
+// switchIssue is the reason why the turn cannot continue in a frame.
 func (m *machine) switchIssue(s events.FrameSwitch) events.Issue {
 	if m.t.Switches >= events.MaxSwitches {
 		return events.Issue{Kind: "runtime", Code: "agent_frame_switch_limit", Message: fmt.Sprintf("the turn has switched frames %d times", m.t.Switches)}
@@ -68,7 +68,7 @@ func (m *machine) root() events.TurnID {
 	return m.id
 }
 
-// followOn is the id of the turn after the nth switch: "<root>-frame-<n>", cut to a token's length.
+// followOn is the id of the turn after the nth switch: "<root>-frame-<n>", shortened to a token's length.
 func (m *machine) followOn(root events.TurnID, n int64) events.TurnID {
 	for suffix := "-frame-" + strconv.FormatInt(n, 10); ; suffix += "x" {
 		id := string(root) + suffix
@@ -83,7 +83,7 @@ func (m *machine) followOn(root events.TurnID, n int64) events.TurnID {
 	}
 }
 
-// renamed gives nodes ids that are free.
+// renamed gives nodes unused ids.
 func (m *machine) renamed(nodes []events.NewNode) []events.NewNode {
 	list := make([]events.NewNode, len(nodes))
 	for i, n := range nodes {
@@ -93,7 +93,7 @@ func (m *machine) renamed(nodes []events.NewNode) []events.NewNode {
 	return list
 }
 
-// frameSwitch ends the turn before the model is asked.
+// frameSwitch ends the turn in place of a model call.
 func (m *machine) frameSwitch(in Switch) (Output, error) {
 	if m.t.Replied || in.Iteration != m.t.Iteration || m.t.Cancelled {
 		return Output{}, fmt.Errorf("%w: frame switch of iteration %d", ErrStale, in.Iteration)
@@ -102,8 +102,8 @@ func (m *machine) frameSwitch(in Switch) (Output, error) {
 	return m.done()
 }
 
-// broken ends a turn whose pipeline failed. Before its first reply nothing of it stays on the path;
-// after it, calls without a result say so.
+// broken ends a turn whose pipeline failed. Before the first reply, its nodes leave the path. After it, calls without
+// a result are closed.
 func (m *machine) broken(in Broken) (Output, error) {
 	if in.Iteration != m.t.Iteration {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, in.Iteration)

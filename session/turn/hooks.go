@@ -6,14 +6,14 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// hooks takes the plugins' decisions at the point that the state owes.
+// hooks processes the plugins' decisions at the current point.
 func (m *machine) hooks(in Hooks) (Output, error) {
-	if o := Owed(m.s); o.Hooks != in.Ran.Point || o.At != in.Ran.At || o.Iteration != in.Ran.Iteration {
+	if o := Next(m.s); o.Hooks != in.Ran.Point || o.At != in.Ran.At || o.Iteration != in.Ran.Iteration {
 		return Output{}, fmt.Errorf("%w: hooks of %s", ErrStale, in.Ran.Point)
 	}
 	m.out.Linger = true
 	m.emit(&in.Ran)
-	m.beside(in.Beside)
+	m.emitAll(in.Extra)
 	switch in.Ran.Point {
 	case events.PointBeforeTurn:
 		m.beforeTurn(in)
@@ -46,11 +46,11 @@ func (m *machine) beforeTurn(in Hooks) {
 }
 
 func (m *machine) beforeTool(in Hooks) {
-	if !in.Ran.Issue.IsZero() { // nobody knows which of the calls may run
+	if !in.Ran.Issue.IsZero() { // it is unknown which calls may run
 		m.stopped(nil, in.Ran.Issue)
 		return
 	}
-	m.firm = true // what calls run with must not become another thing
+	m.firm = true // the arguments of running calls must not change
 	skip := make(map[int64]bool)
 	for i := range in.Asks {
 		m.emit(&in.Asks[i])
@@ -68,8 +68,8 @@ func (m *machine) beforeTool(in Hooks) {
 	m.returned(m.fresh(in.Results))
 }
 
-// checkpoint appends what hooks enqueued, then what hosts injected. Inputs
-// enter in this commit or stay pending, so that no abort loses them.
+// checkpoint appends messages of hooks, then inputs of hosts. Inputs enter in this commit or stay pending, so an
+// abort loses none.
 func (m *machine) checkpoint(in Hooks) {
 	switch {
 	case !in.Ran.Issue.IsZero():
@@ -94,7 +94,7 @@ func (m *machine) checkpoint(in Hooks) {
 	case limit:
 		m.maxTurns()
 	default:
-		m.firm = true // the model is about to be asked on a reply that may be gathered still
+		m.firm = true // a model call must not follow a lingering reply
 	}
 }
 
@@ -107,7 +107,8 @@ func (m *machine) afterTurn(in Hooks) {
 	m.complete(m.t.Ending)
 }
 
-// appendMessages appends messages of plugins below the leaf and reports how many. Only users and the system speak here.
+// appendMessages appends messages of plugins below the leaf and returns their number. It drops messages of
+// assistants.
 func (m *machine) appendMessages(list []events.Message, point string) int {
 	var nodes []events.NewNode
 	for _, msg := range list {

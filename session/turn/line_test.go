@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// tools reads what a worker offers: name, or name:effects.
+// tools parses a worker's tools: name, or name:effects.
 func (a args) tools() []events.ToolEntry {
 	var list []events.ToolEntry
 	for _, w := range a {
@@ -21,7 +21,7 @@ func (a args) tools() []events.ToolEntry {
 	return list
 }
 
-// input reads the input of a turn at word i: nothing goes on from the leaf.
+// input parses the input of a turn from word i on. Without words, the turn continues from the leaf.
 func (a args) input(i int) events.TurnInput {
 	if a.word(i) == "" {
 		return events.TurnInput{Continue: true}
@@ -33,7 +33,7 @@ func (a args) input(i int) events.TurnInput {
 	return in
 }
 
-// machine reads a line that is an input of the machine.
+// machine parses a line that is an input of the machine.
 func (a args) machine(t *testing.T, name string, tools []events.ToolEntry, s *projector.State) turn.Input {
 	t.Helper()
 	iteration := int64(0)
@@ -112,7 +112,7 @@ func (a args) reply(iteration int64) turn.Reply {
 	return turn.Reply{ModelReplied: r}
 }
 
-// render writes an event as one line.
+// render formats an event as one line.
 func render(e *events.Event) string {
 	line := string(e.Kind)
 	if e.Turn != "" {

@@ -5,18 +5,17 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Request is what records the turn of a command: its request, with whatever its
-// policy, which is the request's Busy, makes of the turn in its way, all in one
-// commit. Where the session is idle the policy says nothing.
+// Request records a requested turn, and the effect of its policy (the request's Busy) on another turn, in one commit.
+// In an idle session the policy has no effect.
 func Request(s *projector.State, id events.TurnID, r events.TurnRequested) []events.Event {
-	by := inTheWay(s)
+	by := otherTurn(s)
 	if by == "" || r.Busy == events.BusyEnqueue {
 		r.Busy = events.BusyEnqueue
 		return []events.Event{events.Of(id, &r)}
 	}
 	r.Behind = by
 	list := []events.Event{events.Of(id, &r)}
-	switch r.Busy { //nolint:exhaustive // the others change nothing yet
+	switch r.Busy { //nolint:exhaustive // other policies have no effect yet
 	case events.BusyReject:
 		return append(list, events.Of(id, &events.TurnDiverted{End: events.EndRejected, By: by}))
 	case events.BusyInterrupt:
@@ -27,8 +26,8 @@ func Request(s *projector.State, id events.TurnID, r events.TurnRequested) []eve
 	return list
 }
 
-// inTheWay is the running turn, or the first that waits to run here; empty: neither.
-func inTheWay(s *projector.State) events.TurnID {
+// otherTurn is the running turn, otherwise the first that waits to run here. Without one it is empty.
+func otherTurn(s *projector.State) events.TurnID {
 	if t := s.Turn(); t != nil {
 		return t.ID
 	}
@@ -40,8 +39,8 @@ func inTheWay(s *projector.State) events.TurnID {
 	return ""
 }
 
-// interruptible reports whether the turn in the way has begun and nobody has
-// cancelled it: it runs, or a frame switch led to it. What only waits is passed instead.
+// interruptible reports whether the other turn has started and is not cancelled: it runs, or a frame switch requested
+// it. A waiting turn is overtaken instead.
 func interruptible(s *projector.State) bool {
 	if t := s.Turn(); t != nil {
 		return !t.Cancelled
@@ -49,8 +48,8 @@ func interruptible(s *projector.State) bool {
 	return len(s.Queue) > 0 && s.Queue[0].Switches > 0 && !s.Queue[0].Cancelled
 }
 
-// Branching is the first turn that waits to go on in another session; nil where
-// there is none. It cannot be cancelled here: that session may have it already.
+// Branching is the first turn that waits to run in another session, or nil. It cannot be cancelled here, because that
+// session may have it already.
 func Branching(s *projector.State) *projector.QueuedTurn {
 	for i := range s.Queue {
 		if s.Queue[i].Busy == events.BusyBranch {

@@ -16,17 +16,17 @@ func (m *machine) reply(in Reply) (Output, error) {
 		r.Message = m.free(projector.ReplyMessage(m.id, r.Iteration))
 	}
 	m.emit(r)
-	m.beside(in.Beside)
+	m.emitAll(in.Extra)
 	calls := callsOf(r.Parts)
 	end, issue := m.classify(r, calls)
 	switch {
-	case m.t.Cancelled: // the cancel came first in the log
+	case m.t.Cancelled: // the cancel is earlier in the log
 		m.closeCalls(r.Iteration, calls)
 		m.end(events.TurnCompleted{End: events.EndCancelled})
 	case end != "" && end != events.EndFinished:
 		m.closeCalls(r.Iteration, calls)
 		m.end(events.TurnCompleted{End: end, Issue: issue})
-	case len(calls) > 0 && m.t.Owes(events.PointBeforeTool):
+	case len(calls) > 0 && m.t.HasHooks(events.PointBeforeTool):
 		m.out.Linger = true // the decisions may join
 	case len(calls) > 0:
 		m.begin(r.Iteration, calls, nil)
@@ -42,10 +42,10 @@ func (m *machine) reply(in Reply) (Output, error) {
 	return m.done()
 }
 
-// misformed is what the model is told of an answer that is not of the form that was asked for.
+// misformed is the text for the model after an answer without the required form.
 const misformed = "Your reply is not what was asked for: it %s. Reply again, with nothing but JSON that matches the schema."
 
-// answered ends a turn by the model's answer.
+// answered ends a turn with the model's answer.
 func (m *machine) answered() {
 	end := events.EndFinished
 	if !m.t.Input.Output.IsZero() {
@@ -54,7 +54,7 @@ func (m *machine) answered() {
 	m.end(events.TurnCompleted{End: end})
 }
 
-// correct lets the model try again, told what its reply lacked.
+// correct lets the model try again, with a message about its reply.
 func (m *machine) correct(text string, iteration int64) {
 	if m.limitReached(iteration + 1) {
 		m.maxTurns()
@@ -70,7 +70,7 @@ func (m *machine) correct(text string, iteration int64) {
 // beforeCompletion is the checkpoint between the model's answer and the end of the turn.
 func (m *machine) beforeCompletion(next int64) {
 	switch {
-	case m.t.Owes(events.PointCheckpoint):
+	case m.t.HasHooks(events.PointCheckpoint):
 		m.out.Linger = true
 		m.emit(&events.TurnCheckpointed{At: events.AtBeforeCompletion})
 	case m.limitReached(next) || m.accept(events.AtBeforeCompletion) == 0:
@@ -88,7 +88,7 @@ func callsOf(parts []events.Part) []projector.Call {
 	return calls
 }
 
-// classify tells how a reply ends the turn: empty when it does not by itself (host specification 3.4).
+// classify returns how a reply ends the turn; empty if the turn continues.
 func (m *machine) classify(r *events.ModelReplied, calls []projector.Call) (events.TurnEnd, events.Issue) {
 	provider := func(code string) (events.TurnEnd, events.Issue) {
 		return events.EndProviderError, events.Issue{Kind: "provider", Code: code, Message: r.Detail}
@@ -124,7 +124,7 @@ func hasText(parts []events.Part) bool {
 	return false
 }
 
-// interrupted ends a cancelled turn with what had come of the reply that it was cancelled in.
+// interrupted ends a cancelled turn with the partial reply.
 func (m *machine) interrupted(p *events.ModelInterrupted) (Output, error) {
 	if m.t.Replied || p.Iteration != m.t.Iteration || !m.t.Cancelled || m.t.Checkpoint == events.AtEnd {
 		return Output{}, fmt.Errorf("%w: interrupted reply of iteration %d", ErrStale, p.Iteration)
@@ -140,7 +140,7 @@ func (m *machine) failure(in *Failure) (Output, error) {
 		return Output{}, fmt.Errorf("%w: failure of iteration %d", ErrStale, f.Iteration)
 	}
 	if f.Fallback = m.fallback(in); !f.Fallback.IsZero() {
-		if in.Cut != nil { // before the event that changes the prompt which it names
+		if in.Cut != nil { // before the event that changes the prompt to which it refers
 			m.emit(in.Cut)
 		}
 		m.emit(f)
@@ -150,7 +150,7 @@ func (m *machine) failure(in *Failure) (Output, error) {
 	if in.Cut != nil {
 		m.emit(in.Cut)
 	}
-	if m.t.Cancelled { // the cancel came first in the log
+	if m.t.Cancelled { // the cancel is earlier in the log
 		m.end(events.TurnCompleted{End: events.EndCancelled})
 		return m.done()
 	}
@@ -161,8 +161,8 @@ func (m *machine) failure(in *Failure) (Output, error) {
 	return m.done()
 }
 
-// fallback is what is asked in place of a model whose call failed: where the
-// failure is not the request's, and nobody has cancelled the turn.
+// fallback is the next model after a failed call. There is none if the request caused the failure, or if the turn is
+// cancelled.
 func (m *machine) fallback(in *Failure) events.FallbackTo {
 	if m.t.Cancelled || !in.Retryable && !in.Unavailable {
 		return events.FallbackTo{}

@@ -8,91 +8,89 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// MaxAccepted is how many injected inputs one checkpoint takes (host specification 3.11).
-const MaxAccepted = 64
+// maxAccepted limits the injected inputs that one checkpoint takes.
+const maxAccepted = 64
 
-// ErrStale is an input that does not answer anything that the state owes.
-// Whoever brought it refolds; a superseded worker finds out here.
+// ErrStale is an input that the state does not need. The caller folds again. A superseded worker gets this error.
 var ErrStale = errors.New("input does not fit the state")
 
-// Input is what happened outside: one of [Claim], [Reply], [Failure], [Interrupted], [Switch],
-// [Broken], [Results], [Hooks], [Answer], [Resolved], [Begin], [Facts], [Stop].
+// Input is an event outside of the machine: one of [Claim], [Reply], [Failure], [Interrupted], [Switch], [Broken],
+// [Results], [Hooks], [Answer], [Resolved], [Begin], [Facts], [Stop].
 type Input interface{ input() }
 
-// Claim takes the next turn, or takes over the running one.
+// Claim starts the next turn, or takes over the running one.
 type Claim struct {
 	Worker  events.WorkerID
-	Tools   []events.ToolEntry // what the worker offers, sorted by name
-	Points  []events.HookPoint // where the session's plugins want to be asked
-	Problem events.Issue       // why the input cannot be run; zero when it can
-	Refused events.Issue       // why a plugin refuses it; zero when none does
-	Beside  []events.Payload
+	Tools   []events.ToolEntry // tools that the worker offers, sorted by name
+	Points  []events.HookPoint // points at which the session's plugins have hooks
+	Problem events.Issue       // why the input cannot run; zero if it can
+	Refused events.Issue       // why a plugin refuses it; zero if none does
+	Extra   []events.Payload   // additional events
 }
 
-// Reply is a model's answer to the call owed.
+// Reply is the result of the model call.
 type Reply struct {
 	events.ModelReplied
-	Correct string // what the protocol tells the model instead of accepting the reply as the turn's answer
-	Beside  []events.Payload
+	Correct string // message to the model, if the protocol does not accept the reply as the turn's answer
+	Extra   []events.Payload
 }
 
-// Failure is a model call that failed for good.
+// Failure is a model call that failed after all attempts.
 type Failure struct {
 	events.ModelFailed
-	Cut         *events.ModelInterrupted // what had come of a reply; nil: nothing
-	Unavailable bool                     // the model's provider cannot be had
+	Cut         *events.ModelInterrupted // the partial reply, if any
+	Unavailable bool                     // the node cannot reach the model's provider
 }
 
-// Interrupted is a model call that was cut off because its turn was cancelled.
+// Interrupted is a model call that was interrupted because its turn was cancelled.
 type Interrupted struct{ events.ModelInterrupted }
 
-// Switch is a protocol that goes on in another frame instead of asking the model.
+// Switch continues in another frame in place of a model call.
 type Switch struct {
 	Iteration int64
 	events.FrameSwitch
 }
 
-// Broken is a pipeline that failed around the turn: nothing that the turn came to counts.
+// Broken is a failed pipeline around the turn: the turn has no result.
 type Broken struct {
 	Iteration int64
 	Issue     events.Issue
 }
 
-// Results are the calls that finished, ascending.
+// Results are the results of finished calls, ascending.
 type Results struct {
 	Iteration int64
 	Results   []events.ToolResult
-	Pending   []int64          // calls that wait for somebody outside from now on, ascending
-	Beside    []events.Payload // facts that land with them
-	Stopped   *events.Issue    // the turn cannot go on: what has no result yet is cancelled
+	Pending   []int64          // calls that now wait for a result from outside, ascending
+	Extra     []events.Payload // additional events of the same commit
+	Stopped   *events.Issue    // the turn cannot continue: calls without a result are cancelled
 }
 
-// Hooks is what the plugins decided at the point owed.
+// Hooks are the decisions of the plugins at a point.
 type Hooks struct {
 	Ran      events.HookRan
-	Prepared *events.TurnPrepared       // before the turn: the prompt, where it is not the frame's alone
-	Messages []events.Message           // to append
-	Results  []events.ToolResult        // before the calls: those that do not run, ascending
-	Asks     []events.ToolApprovalAsked // before the calls: those that wait for an approval
+	Prepared *events.TurnPrepared       // before the turn: the prompt, if it differs from the frame's
+	Messages []events.Message           // messages to append
+	Results  []events.ToolResult        // before the calls: results of calls that do not run, ascending
+	Asks     []events.ToolApprovalAsked // before the calls: approval requests
 	Abort    *events.Issue
-	Stopped  *events.Issue // the turn cannot go on
-	Beside   []events.Payload
+	Stopped  *events.Issue // the turn cannot continue
+	Extra    []events.Payload
 }
 
-// Answer is somebody's word on a call that waits for an approval.
+// Answer is the answer to an approval request.
 type Answer struct{ events.ToolApprovalGiven }
 
-// Resolved is what a pending call came to.
+// Resolved is the result of a pending call.
 type Resolved struct{ events.ToolResolved }
 
-// Begin is a worker that is about to start the calls owed: those that must not
-// run twice are recorded before.
+// Begin precedes the start of calls: it records the calls that are not repeatable.
 type Begin struct{}
 
-// Facts are what a running effect records on its way.
-type Facts struct{ Beside []events.Payload }
+// Facts are additional events of a running effect.
+type Facts struct{ Extra []events.Payload }
 
-// Stop ends a turn whose cancel was requested, once its effects have been stopped.
+// Stop ends a cancelled turn after its effects have stopped.
 type Stop struct{}
 
 func (Claim) input()       {}
@@ -109,13 +107,13 @@ func (Begin) input()       {}
 func (Facts) input()       {}
 func (Stop) input()        {}
 
-// Output is what follows from an input.
+// Output has the events that follow from an input.
 type Output struct {
-	Events []events.Event // of one commit
-	Linger bool           // the commit may wait a moment for the next one, see the package comment
+	Events []events.Event // events of one commit
+	Linger bool           // the commit may wait for the next one, see the package documentation
 }
 
-// Step decides. It changes nothing. Errors: [ErrStale], [projector.ErrPartial].
+// Step computes the output of an input. It does not change the state. Errors: [ErrStale], [projector.ErrPartial].
 func Step(s *projector.State, in Input) (Output, error) {
 	m := &machine{s: s, t: s.Turn(), taken: make(map[events.NodeID]bool)}
 	if claim, ok := in.(Claim); ok {
@@ -141,13 +139,13 @@ func Step(s *projector.State, in Input) (Output, error) {
 	case Hooks:
 		return m.hooks(in)
 	case Answer:
-		return m.answer(in)
+		return m.applyAnswer(in)
 	case Resolved:
 		return m.resolved(in)
 	case Begin:
 		return m.beginOwed()
 	case Facts:
-		m.beside(in.Beside)
+		m.emitAll(in.Extra)
 		return m.done()
 	case Stop:
 		return m.stop()
@@ -159,9 +157,9 @@ type machine struct {
 	s     *projector.State
 	t     *projector.Turn
 	id    events.TurnID
-	taken map[events.NodeID]bool // ids given out in this step
+	taken map[events.NodeID]bool // ids used in this step
 	out   Output
-	firm  bool // something in the commit must not wait
+	firm  bool // the commit must not linger
 	errs  error
 }
 
@@ -171,7 +169,7 @@ func (m *machine) emitFor(id events.TurnID, p events.Payload) {
 	m.out.Events = append(m.out.Events, events.Of(id, p))
 }
 
-func (m *machine) beside(list []events.Payload) {
+func (m *machine) emitAll(list []events.Payload) {
 	for _, p := range list {
 		m.emit(p)
 	}
@@ -182,7 +180,7 @@ func (m *machine) done() (Output, error) {
 	return m.out, m.errs
 }
 
-// free is the override that makes a message id unique; empty when the default is free.
+// free returns an unused message id if the default is in use, otherwise an empty one.
 func (m *machine) free(wish events.MessageID) events.MessageID {
 	if id := m.unique(events.NodeID(wish)); events.MessageID(id) != wish {
 		return events.MessageID(id)
@@ -190,7 +188,7 @@ func (m *machine) free(wish events.MessageID) events.MessageID {
 	return ""
 }
 
-// unique is a node id that nothing has, nor will have after this step.
+// unique returns an unused node id, also among the ids of this step.
 func (m *machine) unique(wish events.NodeID) events.NodeID {
 	id, err := m.s.FreeID(wish, m.taken)
 	m.errs = errors.Join(m.errs, err)

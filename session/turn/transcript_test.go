@@ -17,9 +17,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
-// TestTranscripts plays the sections of testdata/*.txtar. A line that begins
-// with "> " is something that happens; below it stand the events that follow,
-// "lingers" where they may wait, and what the state owes then.
+// TestTranscripts plays the sections of testdata/*.txtar. A line that begins with "> " is an input. Below it are its
+// events, "lingers" if they may wait, and the needs of the state afterwards.
 func TestTranscripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -55,7 +54,7 @@ func TestTranscripts(t *testing.T) {
 
 type section struct{ name, text string }
 
-// sections splits a txtar archive. What stands before the first file has no name.
+// sections splits a txtar archive. The text before the first file has no name.
 func sections(data string) []section {
 	list := []section{{}}
 	for line := range strings.Lines(data) {
@@ -68,7 +67,7 @@ func sections(data string) []section {
 	return list
 }
 
-// player is a session that a transcript moves.
+// player is the session of a transcript.
 type player struct {
 	t     *testing.T
 	s     *projector.State
@@ -90,7 +89,7 @@ func play(t *testing.T, text string) string {
 	return p.out.String()
 }
 
-// happen plays one line: name and arguments, of which key=value ones come in any order.
+// happen plays one line: a name and arguments, with key=value ones in any order.
 func (p *player) happen(words []string) {
 	p.t.Helper()
 	a := arguments(words[1:])
@@ -108,7 +107,7 @@ func (p *player) happen(words []string) {
 	case "request":
 		p.fold(events.TurnID(a.word(0)), &events.TurnRequested{Input: a.input(1)})
 	case "ask":
-		p.commit(p.told(turn.Request(p.s, events.TurnID(a.word(0)), events.TurnRequested{Input: a.input(1), Busy: events.WhenBusy(a.get("busy"))})))
+		p.commit(p.request(turn.Request(p.s, events.TurnID(a.word(0)), events.TurnRequested{Input: a.input(1), Busy: events.WhenBusy(a.get("busy"))})))
 	case "cancel":
 		p.fold(events.TurnID(a.word(0)), &events.TurnCancelRequested{Request: a.word(1)})
 	case "append":
@@ -133,8 +132,8 @@ func (p *player) happen(words []string) {
 	}
 }
 
-// told writes down what follows from a request.
-func (p *player) told(list []events.Event) []events.Event {
+// request renders the events of a request.
+func (p *player) request(list []events.Event) []events.Event {
 	for i := range list {
 		fmt.Fprintf(&p.out, "  %s\n", render(&list[i]))
 	}
@@ -143,7 +142,7 @@ func (p *player) told(list []events.Event) []events.Event {
 
 func textParts(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
 
-// available is a host that changes one tool of the catalogue.
+// available is a host that changes the availability of one tool.
 func (p *player) available(name string, level events.Availability) {
 	tools := append([]events.ToolEntry(nil), p.s.Catalog.Tools...)
 	for i := range tools {
@@ -154,7 +153,7 @@ func (p *player) available(name string, level events.Availability) {
 	p.fold("", &events.ToolStateApplied{Generation: p.s.Catalog.Generation + 1, Tools: tools})
 }
 
-// fold commits what others appended; it is not worth a line.
+// fold commits events of others, without output.
 func (p *player) fold(id events.TurnID, payload events.Payload) {
 	p.t.Helper()
 	p.commit([]events.Event{events.Of(id, payload)})
@@ -175,7 +174,7 @@ func (p *player) commit(list []events.Event) {
 	}
 }
 
-// step plays an input of the machine and writes down what follows.
+// step plays an input of the machine and renders its output.
 func (p *player) step(in turn.Input) {
 	p.t.Helper()
 	before := p.head()
@@ -211,7 +210,7 @@ func (p *player) head() []byte {
 }
 
 func (p *player) owed() {
-	owes := turn.Owed(p.s)
+	owes := turn.Next(p.s)
 	switch {
 	case owes.Turn == "":
 		p.out.WriteString("  owes nothing\n")
@@ -229,7 +228,7 @@ func (p *player) owed() {
 	}
 }
 
-// model is what is asked, where the turn has come to a fallback.
+// model renders the fallback model of the turn, if any.
 func (p *player) model() string {
 	prompt, err := p.s.Prompt()
 	if err != nil {
@@ -246,7 +245,7 @@ type args []string
 
 func arguments(words []string) args { return words }
 
-// word is the argument at i that is no key=value.
+// word is the i-th argument that is no key=value.
 func (a args) word(i int) string {
 	for _, w := range a {
 		if strings.Contains(w, "=") {
@@ -269,7 +268,7 @@ func (a args) get(key string) string {
 	return ""
 }
 
-// fallbacks are those of a list of <provider>/<model>, of which the provider may be empty.
+// fallbacks parses a list of <provider>/<model>; the provider may be empty.
 func (a args) fallbacks() (list []events.Fallback) {
 	for _, w := range strings.FieldsFunc(a.get("fallbacks"), func(r rune) bool { return r == ',' }) {
 		provider, model, _ := strings.Cut(w, "/")
@@ -283,7 +282,7 @@ func (a args) num(key string) int64 {
 	return n
 }
 
-// series is the word at i, or what it names: i1..i3.
+// series expands the word at i, for example i1..i3.
 func (a args) series(i int) []string {
 	first, last, ok := strings.Cut(a.word(i), "..")
 	if !ok {

@@ -39,7 +39,7 @@ type Lash struct {
 	remove string // directory that goes with it
 }
 
-// Start boots it, with plugins beside [workers.Builtins], and returns when it takes turns. [busembed.ErrHeld]: another
+// Start boots it, with plugins beside [workers.Builtins], and returns when it takes turns. [busembed.ErrInUse]: another
 // process runs in the directory.
 func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash, err error) {
 	if cfg.Provider == nil {

@@ -34,8 +34,8 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrHeld) {
-			t.Errorf("a second one in the directory: got %v, want %v", err, busembed.ErrHeld)
+		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrInUse) {
+			t.Errorf("a second one in the directory: got %v, want %v", err, busembed.ErrInUse)
 		}
 		_, err = lash.Create(t.Context(), session.CreateRequest{ID: "s"})
 		if exists := want != "1"; errors.Is(err, session.ErrExists) != exists {

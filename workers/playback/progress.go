@@ -18,7 +18,7 @@ func landed(s *projector.State, step *Step) (bool, error) {
 		ids, err := s.Appended(string(entryNode(a.Entry)))
 		return len(ids) > 0, err
 	case a.Config != nil:
-		_, done, err := s.Configured(string(entryNode(a.Entry)))
+		_, done, err := s.FindConfiguration(string(entryNode(a.Entry)))
 		return done, err
 	case a.Frame != nil:
 		for _, f := range s.Frames {

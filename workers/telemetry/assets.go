@@ -84,8 +84,8 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	value(a.bytes, prometheus.GaugeValue, float64(s.Bytes))
 	for class, q := range s.Queue {
 		value(a.waiting, prometheus.GaugeValue, float64(q.Waiting), string(class))
-		value(a.held, prometheus.GaugeValue, float64(q.Held), string(class))
-		value(a.again, prometheus.GaugeValue, float64(q.Again), string(class))
+		value(a.held, prometheus.GaugeValue, float64(q.AckPending), string(class))
+		value(a.again, prometheus.GaugeValue, float64(q.Redelivered), string(class))
 		value(a.delivered, prometheus.CounterValue, float64(q.Delivered), string(class))
 	}
 }

@@ -25,7 +25,7 @@ func newGenMetrics() genMetrics {
 			Name: "gen_ai_client_operation_duration_seconds", Help: "Duration of model calls with their retries.", Buckets: prometheus.ExponentialBuckets(0.01, 2, 14),
 		}, append(slices.Clone(labels), "error_type")),
 		tokens: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "gen_ai_client_token_usage", Help: "Tokens of one reply, by type: input, which a cache may have had, and output.", Buckets: prometheus.ExponentialBuckets(1, 4, 14),
+			Name: "gen_ai_client_token_usage", Help: "Tokens of one model call with its failed tries, by type: input, which a cache may have had, and output.", Buckets: prometheus.ExponentialBuckets(1, 4, 14),
 		}, append(slices.Clone(labels), "gen_ai_token_type")),
 	}
 }

@@ -42,7 +42,7 @@ func (s *Spans) Trace(r api.TraceRecord) {
 	if c.Session == "" || c.Turn == "" {
 		return
 	}
-	at := tracing.Place{Session: c.Session, Turn: c.Turn, Client: c.Client}
+	at := tracing.SpanKey{Session: c.Session, Turn: c.Turn, Client: c.Client}
 	under := at
 	under.What = string(c.Origin)
 	switch e.Type {
@@ -67,7 +67,7 @@ func toolOf(e *api.TraceEvent) string {
 }
 
 // span exports one span, which ended when the record was made.
-func (s *Spans) span(r *api.TraceRecord, m made, at tracing.Place, under trace.SpanContext) {
+func (s *Spans) span(r *api.TraceRecord, m made, at tracing.SpanKey, under trace.SpanContext) {
 	ctx := context.WithValue(context.Background(), placeKey{}, at) // nothing of a caller's belongs in it
 	if under.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, under)
@@ -105,12 +105,12 @@ type placeKey struct{}
 type derived struct{}
 
 func (derived) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
-	p, _ := ctx.Value(placeKey{}).(tracing.Place)
+	p, _ := ctx.Value(placeKey{}).(tracing.SpanKey)
 	p.Client = events.TraceParent{} // a span without a parent has no client's trace
 	return p.Span().TraceID(), p.Span().SpanID()
 }
 
 func (derived) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	p, _ := ctx.Value(placeKey{}).(tracing.Place)
+	p, _ := ctx.Value(placeKey{}).(tracing.SpanKey)
 	return p.Span().SpanID()
 }

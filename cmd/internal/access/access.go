@@ -84,7 +84,7 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 		return nil, errors.Join(errs...)
 	}
 	opts := []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		_, _ = fmt.Fprintf(warn, "nats: %v\n", err) // the library's own handler writes past warn
+		say(warn, err) // the library's own handler writes past warn
 	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
@@ -101,6 +101,8 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 	}
 	return opts, nil
 }
+
+func say(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }
 
 // same reports whether two URLs name one port of this machine.
 func same(a, b string) bool {

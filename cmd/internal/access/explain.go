@@ -2,6 +2,7 @@ package access
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -15,8 +16,15 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// Explain says what to do about servers that could not be used; away is the advice where they do not answer.
-func (f *Flags) Explain(err error, away string) error {
+// Roles of users, as deploy/nats has them.
+const (
+	Node    = "node"
+	Host    = "host"
+	Auditor = "auditor"
+)
+
+// Explain says what to do about servers that could not be used: role is the user's that can do it, away the advice where they do not answer.
+func (f *Flags) Explain(err error, role, away string) error {
 	advice := away
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
@@ -26,7 +34,7 @@ func (f *Flags) Explain(err error, away string) error {
 		advice = fmt.Sprintf("%s may not hear %s.>: give --inbox %s.%s", user, cmp.Or(f.Inbox, DefaultInbox), DefaultInbox, name)
 	case errors.Is(err, nats.ErrPermissionViolation):
 		user, _ := f.user()
-		advice = user + " has no permission for that: its role is another one"
+		advice = fmt.Sprintf("%s has no permission for that: a user of role %s has it, --tls-cert and --tls-key name its certificate", user, role)
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
 	case errors.Is(err, nats.ErrNkeysNotSupported):
@@ -44,6 +52,27 @@ func (f *Flags) Explain(err error, away string) error {
 // Final reports whether servers refused the user what it needs: to wait changes nothing.
 func Final(err error) bool {
 	return errors.Is(err, bus.ErrInbox) || errors.Is(err, nats.ErrPermissionViolation)
+}
+
+// EndOnRefusal is a context that ends, with [nats.ErrPermissionViolation] as its cause, where servers refuse a request: it gets no
+// answer. The option stands behind those of [Flags.Options], and what else servers say goes to warn as it does with them.
+func EndOnRefusal(ctx context.Context, warn io.Writer) (context.Context, context.CancelFunc, nats.Option) {
+	ctx, end := context.WithCancelCause(ctx)
+	return ctx, func() { end(nil) }, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) && strings.Contains(strings.ToLower(err.Error()), "permissions violation for publish") {
+			end(err)
+			return
+		}
+		say(warn, err)
+	})
+}
+
+// Refused is the error of a context of [EndOnRefusal] that servers ended; nil where they did not.
+func Refused(ctx context.Context) error {
+	if err := context.Cause(ctx); errors.Is(err, nats.ErrPermissionViolation) {
+		return err
+	}
+	return nil
 }
 
 // isRefusedCertificate reports whether the other side ended the handshake, by an

@@ -28,7 +28,7 @@ func TestRefusedCertificate(t *testing.T) {
 		"no_tls":       {fmt.Errorf("%w: %w", nats.ErrTLS, tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), false},
 		"nobody_there": {&net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false},
 	} {
-		got := (&access.Flags{}).Explain(tc.err, "is the node running?").Error()
+		got := (&access.Flags{}).Explain(tc.err, access.Host, "is the node running?").Error()
 		if strings.Contains(got, "--tls-cert and --tls-key are a user's") != tc.refused || strings.Contains(got, "is the node running?") == tc.refused {
 			t.Errorf("%s: got %q", name, got)
 		}
@@ -38,7 +38,7 @@ func TestRefusedCertificate(t *testing.T) {
 // TestKeyOfAnotherServer is told of servers without keys at the port where the store's embedded server was.
 func TestKeyOfAnotherServer(t *testing.T) {
 	t.Parallel()
-	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), "is the node running?")
+	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), access.Host, "is the node running?")
 	if !strings.Contains(err.Error(), "use another directory") || strings.Contains(err.Error(), "is the node running?") {
 		t.Errorf("got %q, want the directory as the advice", err)
 	}

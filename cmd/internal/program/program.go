@@ -81,6 +81,12 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	if err != nil {
 		return fail(s, err)
 	}
+	if len(args) == 0 && len(parser.Model.Children) > 0 { // a command has to be named
+		if _, err := parser.Parse([]string{"--help"}); err != nil {
+			return fail(s, err)
+		}
+		return Failed
+	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {
 		return exited // --help

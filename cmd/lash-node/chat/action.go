@@ -27,6 +27,17 @@ const (
 	Quit    Verb = "/quit"
 )
 
+// noun names what the user asked for, in a sentence.
+func (v Verb) noun() string {
+	switch v {
+	case Say:
+		return "the prompt"
+	case Answer:
+		return "the answer"
+	}
+	return string(v)
+}
+
 // Action is what a user asks for with a line.
 type Action struct {
 	Verb    Verb

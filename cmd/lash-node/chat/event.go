@@ -3,12 +3,14 @@ package chat
 import (
 	"cmp"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/transcript"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // event shows an event, before it is folded.
@@ -61,6 +63,7 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 		v.replied(ev.Turn, p)
 	case *events.ModelFailed:
 		v.retract()
+		v.fails = p
 		v.emit(noted(Problem, "the model call failed: %s", strings.TrimSpace(p.Error+" "+p.Code+" "+p.Message)))
 		if !p.Fallback.IsZero() {
 			v.emit(noted(Note, "the turn goes on with %s", strings.TrimSpace(p.Fallback.Provider+" "+p.Fallback.Model)))
@@ -127,6 +130,7 @@ func (v *View) said(who, text string) {
 }
 
 func (v *View) completed(turn events.TurnID, p *events.TurnCompleted) {
+	defer func() { v.fails = nil }()
 	v.retract()
 	switch p.End {
 	case events.EndFinished, events.EndSubmitted:
@@ -139,8 +143,27 @@ func (v *View) completed(turn events.TurnID, p *events.TurnCompleted) {
 	case events.EndIncomplete, events.EndInvalidInput, events.EndMaxTurns, events.EndProviderError, events.EndRuntimeError, events.EndToolError,
 		events.EndPluginAbort, events.EndFailed, events.EndRejected, events.EndInjected, events.EndBranched:
 		said := strings.TrimSpace(p.Issue.Code + " " + p.Issue.Message)
-		v.emit(noted(Problem, "turn %s ended: %s%s: say it again, or /model NAME takes another model", turn, p.End, because(said)))
+		if v.fails != nil {
+			said = "" // it stands above
+		}
+		v.emit(noted(Problem, "turn %s ended: %s%s: %s", turn, p.End, because(said), v.advice()))
 	}
+}
+
+// advice is what to do about a turn that ended without an answer.
+func (v *View) advice() string {
+	const again = "say it again, or /model NAME takes another model"
+	switch f := v.fails; {
+	case f == nil:
+		return again
+	case f.Error == string(llm.KindTransport):
+		return "is OPENAI_BASE_URL, or ANTHROPIC_BASE_URL, of the node right, and does the endpoint run? " + again
+	case f.Status == http.StatusNotFound:
+		return again + "; with an endpoint of your own, OPENAI_BASE_URL of the node mostly ends with /v1"
+	case f.Error == string(llm.KindAuth):
+		return "is OPENAI_API_KEY, or ANTHROPIC_API_KEY, of the node right? " + again
+	}
+	return again
 }
 
 func (v *View) diverted(turn events.TurnID, p *events.TurnDiverted) {
@@ -184,6 +207,7 @@ func (v *View) configured(c *events.Commit, p *events.SessionConfigured) {
 }
 
 func (v *View) replied(turn events.TurnID, p *events.ModelReplied) {
+	v.model, v.fails = cmp.Or(p.Model, v.model), nil
 	text := textOf(p.Parts)
 	if len(p.Shown) > 0 {
 		text = textOf(p.Shown)

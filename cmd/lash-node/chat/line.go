@@ -94,10 +94,15 @@ func clip(text string, lines, limit int, more string) string {
 	if at := nth(head, '\n', lines); at >= 0 {
 		head = head[:at]
 	}
-	if len(head) == len(text) || strings.TrimSpace(text[len(head):]) == "" {
+	rest := text[len(head):]
+	if strings.TrimSpace(rest) == "" {
 		return head
 	}
-	return fmt.Sprintf("%s … (%d more bytes, %s)", head, len(text)-len(head), more)
+	note := fmt.Sprintf(" … (%d more bytes, %s)", len(rest), more)
+	if len(rest) <= len(note) && !strings.Contains(rest, "\n") {
+		return text // the note would be longer than what it hides
+	}
+	return head + note
 }
 
 // nth is where the n-th of a character stands, from 1; -1 where there are fewer.

@@ -9,6 +9,8 @@ import (
 
 // Link says when the connections to the servers are lost, and when all are back. It is safe for concurrent use.
 type Link struct {
+	Also nats.Option // another one of each connection; nil: none
+
 	said chan Line
 
 	mu   sync.Mutex
@@ -25,10 +27,14 @@ func (l *Link) Said() <-chan Line { return l.said }
 
 // Options of connections.
 func (l *Link) Options() []nats.Option {
-	return []nats.Option{
+	list := []nats.Option{
 		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) { l.set(nc, !nc.IsClosed()) }),
 		nats.ReconnectHandler(func(nc *nats.Conn) { l.set(nc, false) }),
 	}
+	if l.Also != nil {
+		list = append(list, l.Also)
+	}
+	return list
 }
 
 func (l *Link) set(nc *nats.Conn, down bool) {

@@ -29,9 +29,6 @@ func (v *View) delta(d *api.Delta) {
 		v.emit(linesOf(Result, m.Text)...)
 		return
 	}
-	if r := d.Retry; !r.IsZero() {
-		v.emit(noted(Note, "the model call failed (%s): attempt %d of %d, the next in %.1f s", r.Reason, r.Attempt, r.Attempts, float64(r.WaitMillis)/1000))
-	}
 	if now := (try{d.Turn, d.Iteration, d.Call, d.Attempt}); now != v.live.try {
 		v.retract()
 		v.live.try = now
@@ -44,6 +41,12 @@ func (v *View) delta(d *api.Delta) {
 		v.emit(linesOf(Reply, v.live.text[v.live.done:end+1])...)
 		v.live.done = end + 1
 	}
+}
+
+// retried shows that a model call is tried again, also where replies are not shown while they come.
+func (v *View) retried(r api.RetryStatus) {
+	v.retry = r
+	v.emit(noted(Note, "waiting for the model, try %d of %d in %.1f s: %s", r.Attempt+1, r.Attempts, float64(r.WaitMillis)/1000, r.Reason))
 }
 
 // gap stops streaming of the attempt: its commit has the whole.

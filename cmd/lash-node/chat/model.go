@@ -126,7 +126,7 @@ func (m *screen) waits() string {
 		return now
 	}
 	for _, a := range m.doing {
-		return "waiting for a node to take " + string(a.Verb)
+		return "waiting for a node to take " + a.Verb.noun()
 	}
 	return ""
 }
@@ -149,14 +149,7 @@ func (m *screen) joined(msg joinedMsg) {
 }
 
 func (m *screen) header() Line {
-	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, orNodes(m.view.Model()))
-}
-
-func orNodes(model string) string {
-	if model == "" {
-		return "of the node"
-	}
-	return model
+	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, m.view.Model())
 }
 
 func (m *screen) observe(msg seenMsg) {
@@ -243,7 +236,7 @@ func (m *screen) prepare(a Action) (Action, bool) {
 		}
 	case Model:
 		if a.Text == "" {
-			m.print(noted(Note, "model: %s", orNodes(m.view.Model())))
+			m.print(noted(Note, "model: %s", m.view.Model()))
 			return a, false
 		}
 	case Branch:
@@ -291,6 +284,10 @@ func (m *screen) showing(a Action) (Action, bool) {
 		if q := m.view.Question(); q != nil {
 			a.Effect = q.Effect
 			return a, true
+		}
+		if n == 0 {
+			m.print(noted(Problem, "this session has no tool calls yet"))
+			return a, false
 		}
 	} else if typed, err := strconv.Atoi(a.Text); err == nil {
 		n = typed

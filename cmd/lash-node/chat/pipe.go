@@ -162,10 +162,11 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 			}
 			if q := p.view.Question(); q != nil && !p.Wait && p.view.Turn() == own && !refused[q.Effect] {
 				refused[q.Effect] = true
+				p.note("this call is refused, as no user can be asked at a pipe: --allow %s lets the node run such calls, --approvals wait leaves the answer to another terminal", q.Tool)
 				do(Action{Verb: Answer, Effect: q.Effect, Text: refusal})
 			}
 		case <-wait.C():
-			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: lash-node serve"+p.Talk.Where+" starts one")
+			what := cmp.Or(p.view.Status(), "waiting for a node to take the prompt: "+p.Talk.Starts)
 			if what = wait.late(what); what != "" {
 				p.note("%s", what)
 			}

@@ -2,6 +2,7 @@ package chat
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -75,6 +76,15 @@ type Place struct {
 	Text string // its beginning, escaped
 }
 
+// speaker is whose message it is: results of tools have the user's role in a conversation.
+func speaker(m *events.Message) string {
+	results := func(p events.Part) bool { return p.Kind == events.PartToolResult }
+	if len(m.Parts) > 0 && !slices.ContainsFunc(m.Parts, func(p events.Part) bool { return !results(p) }) {
+		return "tool"
+	}
+	return string(m.Role)
+}
+
 // Places are the messages of the active path, oldest first.
 func (v *View) Places() ([]Place, error) {
 	path, err := v.s.Path()
@@ -85,7 +95,7 @@ func (v *View) Places() ([]Place, error) {
 	for _, n := range path {
 		said := string(n.Kind)
 		if n.Kind == events.NodeMessage {
-			said = string(n.Message.Role) + ": " + clip(beginning(n.Message.Parts), 1, 60, "…")
+			said = speaker(&n.Message) + ": " + clip(beginning(n.Message.Parts), 1, 60, "…")
 		}
 		list = append(list, Place{n.ID, transcript.VisibleLine(said)})
 	}

@@ -20,6 +20,7 @@ type Talk struct {
 	Blobs   session.BlobReader
 	Config  events.Config // of sessions that the chat makes
 	Where   string        // flags that lead another command to the same place, each after a space
+	Starts  string        // how a node is started there: "lash-node serve starts one"
 	Full    bool          // nothing is shortened
 	Link    *Link
 }
@@ -36,7 +37,7 @@ const slow = 2 * time.Second
 // late says after a while what the opening of a session waits for.
 func (t *Talk) late(show func(Line)) *time.Timer {
 	return time.AfterFunc(slow, func() {
-		show(noted(Note, "waiting for a node that opens the session: lash-node serve%s starts one", t.Where))
+		show(noted(Note, "waiting for a node that opens the session: %s", t.Starts))
 	})
 }
 
@@ -274,7 +275,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.As(err, new(*events.ErasedError)):
 		advice = "lash-node chat without --session begins another"
 	case errors.Is(err, events.ErrNoSession):
-		advice = fmt.Sprintf("there is no session %s here: lash-replay%s ls lists what there is", id, t.Where)
+		return &explained{err: err, whole: true, advice: fmt.Sprintf("there is no session %s here: lash-replay%s ls lists what there is", id, t.Where)}
 	case errors.Is(err, api.ErrTurnRunning):
 		advice = "/cancel stops it, or wait until it has ended, and try again"
 	case errors.Is(err, api.ErrClosed):
@@ -290,20 +291,26 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.Is(err, api.ErrUnknownNode):
 		advice = "/branch lists them"
 	case errors.Is(err, bus.ErrNobody):
-		advice = fmt.Sprintf("no node serves: lash-node serve%s starts one", t.Where)
+		advice = "no node serves: " + t.Starts
 	default:
 		advice = fmt.Sprintf("the session is kept, lash-node chat%s --session %s goes on with it", t.Where, id)
 	}
-	return &explained{err, advice}
+	return &explained{err: err, advice: advice}
 }
 
 // explained is an error with what to do next.
 type explained struct {
 	err    error
 	advice string
+	whole  bool // the advice says all that the error does
 }
 
-func (e *explained) Error() string { return e.err.Error() + ": " + e.advice }
+func (e *explained) Error() string {
+	if e.whole {
+		return e.advice
+	}
+	return e.err.Error() + ": " + e.advice
+}
 func (e *explained) Unwrap() error { return e.err }
 
 // Farewell says how to come back to a session.

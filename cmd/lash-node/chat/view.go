@@ -30,7 +30,10 @@ type View struct {
 	opts  Options
 	s     *projector.State
 	live  live
-	calls []events.EffectID // numbered from 1
+	retry api.RetryStatus     // of the model call that runs
+	fails *events.ModelFailed // since the last reply
+	model string              // of the last reply that was seen
+	calls []events.EffectID   // numbered from 1
 	out   []Line
 }
 
@@ -43,8 +46,12 @@ func (v *View) Seq() events.Seq { return v.s.Seq }
 // Seen gives the lines that follow from an observation. Errors: [projector.ErrOutOfOrder].
 func (v *View) Seen(o api.Observed) ([]Line, error) {
 	v.out = nil
+	if o.Delta != nil && !o.Delta.Retry.IsZero() {
+		v.retried(o.Delta.Retry)
+	}
 	switch {
 	case o.Commit != nil:
+		v.retry = api.RetryStatus{}
 		if o.Seq != v.s.Seq+1 {
 			return nil, fmt.Errorf("commit %d after %d: %w", o.Seq, v.s.Seq, projector.ErrOutOfOrder)
 		}
@@ -53,7 +60,7 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 			v.event(o.Commit, ev)
 			v.s.Ahead(ev, o.Commit.At)
 		}
-		v.s.Landed()
+		v.s.Committed()
 	case o.Delta != nil && v.opts.Live:
 		v.delta(o.Delta)
 	case o.Gap != nil && v.opts.Live:
@@ -86,8 +93,16 @@ func (v *View) Question() *projector.Approval {
 	return nil
 }
 
-// Model is the session's model; empty: the node's.
-func (v *View) Model() string { return v.s.Config.Model }
+// Model says which model the session has.
+func (v *View) Model() string {
+	switch {
+	case v.s.Config.Model != "":
+		return v.s.Config.Model
+	case v.model != "":
+		return v.model + ", as the node chose for its last reply"
+	}
+	return "as the node chooses (its --model)"
+}
 
 // Call is the call of a number, as lines have it.
 func (v *View) Call(n int) (events.EffectID, bool) {
@@ -118,6 +133,8 @@ func (v *View) Status() string {
 		return "waiting for the turn to stop"
 	case len(v.s.Questions()) > 0:
 		return "waiting for an approval of " + transcript.VisibleLine(v.s.Questions()[0].Tool)
+	case !t.Replied && !v.retry.IsZero():
+		return fmt.Sprintf("waiting for the model, try %d of %d", v.retry.Attempt+1, v.retry.Attempts)
 	case !t.Replied:
 		return "waiting for the model"
 	}

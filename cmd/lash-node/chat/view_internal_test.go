@@ -66,6 +66,47 @@ func TestOtherModelAndTools(t *testing.T) {
 	}
 }
 
+// TestRetries shows each further try of a model call with its reason, also where replies are not shown while they come.
+func TestRetries(t *testing.T) {
+	t.Parallel()
+	for _, live := range []bool{true, false} {
+		v := running(t, Options{Live: live})
+		list, err := v.Seen(api.Observed{Delta: &api.Delta{Turn: "t1", Attempt: 3, Retry: api.RetryStatus{WaitMillis: 1500, Attempt: 2, Attempts: 8, Reason: "connection refused"}}})
+		if err != nil || len(list) != 1 || list[0].Text != "waiting for the model, try 3 of 8 in 1.5 s: connection refused" {
+			t.Errorf("live %v: got %v, %v, want the next try", live, list, err)
+		}
+		if got := v.Status(); got != "waiting for the model, try 3 of 8" {
+			t.Errorf("live %v: status: got %q", live, got)
+		}
+		if _, err := v.Seen(committed(v, replied("so"))); err != nil || strings.Contains(v.Status(), "try") {
+			t.Errorf("live %v: after the reply: got %q, %v", live, v.Status(), err)
+		}
+	}
+}
+
+// TestAdvice says of a model call that failed what of the node's environment is likely wrong.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]*events.ModelFailed{
+		"OPENAI_BASE_URL, or ANTHROPIC_BASE_URL, of the node right, and does the endpoint run?": {Error: "transport", Message: "connection refused"},
+		"OPENAI_BASE_URL of the node mostly ends with /v1":                                      {Error: "invalid_request", Status: 404, Message: "unknown path"},
+		"OPENAI_API_KEY, or ANTHROPIC_API_KEY, of the node right?":                              {Error: "auth", Status: 401, Message: "no"},
+		"provider_error: say it again, or /model NAME takes another model":                      {Error: "server", Status: 500, Message: "no"},
+	} {
+		v := running(t, Options{})
+		end := &events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: p.Error, Message: p.Message}}
+		list, err := v.Seen(committed(v, events.Of("t1", p)))
+		if err == nil {
+			var more []Line
+			more, err = v.Seen(committed(v, events.Of("t1", end)))
+			list = append(list, more...)
+		}
+		if err != nil || len(list) != 2 || !strings.Contains(list[0].Text, p.Message) || !strings.Contains(list[1].Text, want) || strings.Contains(list[1].Text, ": "+p.Error) {
+			t.Errorf("%s: got %v, %v, want %q", p.Error, list, err, want)
+		}
+	}
+}
+
 // TestTakeover says of a turn that starts again whether another node goes on with it: after an answer it is mostly the same.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
@@ -90,6 +131,43 @@ func TestPlacesHaveText(t *testing.T) {
 		if got := beginning(parts); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// TestPlacesNameTheSpeaker has results of tools, which stand in a message of the user's role.
+func TestPlacesNameTheSpeaker(t *testing.T) {
+	t.Parallel()
+	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
+	for _, tc := range []struct {
+		m    events.Message
+		want string
+	}{
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{text}}, "user"},
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{result, result}}, "tool"},
+		{events.Message{Role: events.RoleUser, Parts: []events.Part{result, text}}, "user"},
+		{events.Message{Role: events.RoleAssistant}, "assistant"},
+	} {
+		if got := speaker(&tc.m); got != tc.want {
+			t.Errorf("%v: got %q, want %q", tc.m, got, tc.want)
+		}
+	}
+}
+
+// TestClipNeverGrows shortens texts: what is shown is never longer than the text on one line.
+func TestClipNeverGrows(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ab é]{0,200}`).Draw(t, "text")
+		got := clip(text, 1, rapid.IntRange(1, 100).Draw(t, "limit"), "more")
+		if len(got) > len(text) {
+			t.Errorf("got %q of %q", got, text)
+		}
+	})
+	if got, want := clip(strings.Repeat("a", 100), 1, 10, "more"), "aaaaaaaaaa … (90 more bytes, more)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := clip("a\nb", 1, 10, "more"), "a … (2 more bytes, more)"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

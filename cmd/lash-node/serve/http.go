@@ -16,18 +16,18 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// httpFlags are those of the HTTP door.
+// httpFlags are those of the HTTP server.
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or of read, write, approve, configure, command some with commas between), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
 	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
 	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
-	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP door, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
+	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP server, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
 	HTTPTLSKey      string   `name:"http-tls-key" help:"Key of that certificate." placeholder:"FILE" type:"path"`
 	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
 	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
-	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP door at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
-	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP door, e.g. https://example.com." placeholder:"ORIGIN"`
+	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP server at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
+	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
 // httpDoor is the HTTP door of a node; nil where it has none.

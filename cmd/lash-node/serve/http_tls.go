@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// certificates are those of the HTTP door, as its files have them at any time.
+// certificates are those of the HTTP server, as its files have them at any time.
 type certificates struct {
 	own     atomic.Pointer[tls.Certificate]
 	clients atomic.Pointer[x509.CertPool] // nil: clients show none

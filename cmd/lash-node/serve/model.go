@@ -42,6 +42,8 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w", p.ID(), err)
 	case c.Model == "":
 		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shown(names))
+	case failed != nil && failed.Kind == llm.KindTransport:
+		s.Say("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
 	case err != nil:
 		s.Say("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
 	case !slices.Contains(names, c.Model):
@@ -64,6 +66,11 @@ func noModel(context.Context, llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{Response: llm.Response{
 		Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}},
 	}}, nil
+}
+
+// HasKey reports whether the environment names a shipped provider that asks models.
+func HasKey(env func(name string) string) bool {
+	return env("OPENAI_API_KEY") != "" || env("OPENAI_BASE_URL") != "" || env("ANTHROPIC_API_KEY") != ""
 }
 
 // providers are those of the program, all others whose key is in the environment, and the scripted one.

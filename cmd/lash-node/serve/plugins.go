@@ -116,13 +116,17 @@ func (cfg Config) defaultPlugins() (names []string) {
 
 // Help implements [kong.HelpProvider].
 func (c *Command) Help() string {
+	return c.adds.PluginsHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
+}
+
+// PluginsHelp lists what --plugins may name, one a line.
+func (cfg Config) PluginsHelp() string {
 	var b strings.Builder
 	b.WriteString("Plugins:\n\n")
-	for _, p := range c.adds.known() {
+	for _, p := range cfg.known() {
 		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
 	}
-	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(c.adds.defaultPlugins(), ","), "none")
-	b.WriteString("\nWhat the gate asks is answered with lash-node approvals and lash-node approve.")
+	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(cfg.defaultPlugins(), ","), "none")
 	return b.String()
 }
 

@@ -88,7 +88,7 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 	}
 	if node.server != nil {
 		s.Say("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
-		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Promise())
+		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
 	}
 	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()

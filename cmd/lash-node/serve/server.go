@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
@@ -25,7 +26,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Say("waiting: %s", what) }
 	if n.bus, err = bus.Open(ctx, cfg); err != nil {
 		if c.NATS != "" {
-			err = c.Explain(err, "--nats URL names the servers")
+			err = c.Explain(err, access.Node, "--nats URL names the servers")
 		}
 		return err
 	}
@@ -72,7 +73,7 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
 	over()
 	switch {
-	case errors.Is(err, busembed.ErrHeld):
+	case errors.Is(err, busembed.ErrInUse):
 		return nil, fmt.Errorf("%w: stop that one, or give --store another directory", err)
 	case err != nil:
 		return nil, fmt.Errorf("%w: --store DIR names another directory, --listen HOST:PORT another address, whose port 0 is a free one", err)

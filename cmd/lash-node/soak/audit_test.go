@@ -72,9 +72,10 @@ func TestAsked(t *testing.T) {
 func TestTakeovers(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
+	wakes := map[events.SessionID]bool{"s": true}
 	incidents := []incident{
-		{Fault: FaultKill, Worker: "a", At: at(10), Until: at(11)},
-		{Fault: FaultKill, Worker: "b", At: at(20), Until: at(21)},
+		{Fault: FaultKill, Worker: "a", At: at(10), Until: at(11), wakes: wakes},
+		{Fault: FaultKill, Worker: "b", At: at(20), Until: at(21), wakes: wakes},
 		{Fault: FaultServer, Target: "s1", At: at(20.5), Until: at(24)},
 		{Fault: FaultFreeze, Worker: "c", At: at(40), Until: at(44)},
 	}
@@ -85,8 +86,8 @@ func TestTakeovers(t *testing.T) {
 		{turn: "t1", worker: "d", at: at(43), again: true}, // c was frozen
 	}, incidents)
 	want := []takeover{
-		{"s", "t1", "a", "b", at(10), 400 * time.Millisecond, false},
-		{"s", "t1", "b", "c", at(20), 2 * time.Second, true},
+		{"s", "t1", "a", "b", at(10), 400 * time.Millisecond, false, false},
+		{"s", "t1", "b", "c", at(20), 2 * time.Second, false, true},
 	}
 	if n != 3 || !slices.Equal(list, want) {
 		t.Errorf("got %d takeovers, %+v, want 3, %+v", n, list, want)

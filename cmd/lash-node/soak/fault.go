@@ -21,19 +21,26 @@ const (
 	FaultFreeze    Fault = "freeze"    // SIGSTOP of a node or a server, then SIGCONT
 	FaultServer    Fault = "server"    // kill -9 of a server, which comes back
 	FaultPartition Fault = "partition" // a node or a server is cut off from everything
+	FaultWakes     Fault = "wakes"     // kill -9 of a node, and every wake in the queue is lost
 )
 
 // Faults are all kinds.
-func Faults() []Fault { return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition} }
+func Faults() []Fault {
+	return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition, FaultWakes}
+}
+
+// kills reports whether the fault kills a node.
+func (f Fault) kills() bool { return f == FaultKill || f == FaultWakes }
 
 // incident is a fault that happened.
 type incident struct {
-	Fault  Fault           `json:"fault"`
-	Target string          `json:"target"`
-	Worker events.WorkerID `json:"worker,omitempty"` // of a node's process
-	At     time.Time       `json:"at"`
-	Until  time.Time       `json:"until"` // when all was well again
-	server bool
+	Fault  Fault                     `json:"fault"`
+	Target string                    `json:"target"`
+	Worker events.WorkerID           `json:"worker,omitempty"` // of a node's process
+	At     time.Time                 `json:"at"`
+	Until  time.Time                 `json:"until"`         // when all was well again
+	Lost   time.Time                 `json:"lost,omitzero"` // when the queue of wakes was empty; zero: it was not purged, or the purge failed
+	wakes  map[events.SessionID]bool // of turns, in the queue right before a kill; nil: unknown
 }
 
 // journal is the incidents so far.
@@ -60,7 +67,8 @@ type fate struct {
 	f       *fleet
 	o       *Options
 	random  *rand.Rand
-	whole   func(context.Context) bool // the servers agree again
+	bus     *bus.Bus
+	queue   sync.Mutex // of a kill with what the queue has then
 	wait    sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by name
@@ -75,10 +83,11 @@ const (
 	pauseMax = 1500 * time.Millisecond
 )
 
-// Of every cycle the last part is calm: nodes are killed and nothing else
-// happens, so that takeovers are timed which no other fault made slow.
+// Of every cycle the last part is calm: nodes are killed, with and without a
+// loss of wakes, and nothing else happens, so that takeovers are timed which no
+// other fault made slow.
 const (
-	cycle     = 20 * time.Second
+	cycle     = 30 * time.Second // long enough that a turn whose wake is lost goes on within the calm
 	calmAfter = 10 * time.Second
 )
 
@@ -87,12 +96,14 @@ func calm(since time.Duration) bool { return since%cycle >= calmAfter }
 // run does faults until ctx ends, and returns when all is well again.
 func (t *fate) run(ctx context.Context) error {
 	began := time.Now()
+	kills := slices.DeleteFunc(slices.Clone(t.o.Faults), func(f Fault) bool { return !f.kills() })
 	for len(t.o.Faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
-		fault := t.o.Faults[t.random.IntN(len(t.o.Faults))]
-		if calm(time.Since(began)) && slices.Contains(t.o.Faults, FaultKill) {
-			fault = FaultKill
+		list := t.o.Faults
+		if calm(time.Since(began)) && len(kills) > 0 {
+			list = kills
 		}
-		onServer := fault == FaultServer || fault != FaultKill && t.random.IntN(3) == 0
+		fault := list[t.random.IntN(len(list))]
+		onServer := fault == FaultServer || !fault.kills() && t.random.IntN(3) == 0
 		// The draws are the same whether or not the target is free, so that a seed gives one sequence.
 		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
 		d := draw{length: t.between(time.Second, 5*time.Second), short: t.random.IntN(2) == 0}
@@ -104,13 +115,13 @@ func (t *fate) run(ctx context.Context) error {
 			continue
 		}
 		t.wait.Go(func() {
-			i := incident{Fault: fault, Target: name, At: time.Now(), server: onServer}
+			i := incident{Fault: fault, Target: name, At: time.Now()}
 			var err error
 			if onServer {
 				err = t.onServer(ctx, fault, server, d)
 			} else {
 				i.Worker = node.id
-				err = t.onNode(ctx, fault, node, d)
+				err = t.onNode(ctx, &i, node, d)
 			}
 			i.Until = time.Now()
 			t.f.incident.add(i)
@@ -166,8 +177,8 @@ func (t *fate) release(name string, onServer bool, err error) {
 }
 
 // onNode does a fault to a node and undoes it. The end of ctx only makes it shorter.
-func (t *fate) onNode(ctx context.Context, fault Fault, n *node, d draw) error {
-	switch fault {
+func (t *fate) onNode(ctx context.Context, i *incident, n *node, d draw) error {
+	switch i.Fault {
 	case FaultFreeze:
 		if err := n.child.freeze(); err != nil {
 			return err
@@ -179,9 +190,11 @@ func (t *fate) onNode(ctx context.Context, fault Fault, n *node, d draw) error {
 		bus.Sleep(ctx, d.length)
 		heal(n.links)
 		return nil
-	case FaultKill, FaultServer:
+	case FaultKill, FaultWakes, FaultServer:
 	}
-	n.child.kill()
+	if err := t.kill(ctx, i, n); err != nil {
+		return err
+	}
 	if !d.short {
 		bus.Sleep(ctx, d.length)
 	}
@@ -201,7 +214,7 @@ func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (er
 		cut(all, d.short)
 		bus.Sleep(ctx, d.length)
 		heal(all)
-	case FaultServer, FaultKill:
+	case FaultServer, FaultKill, FaultWakes:
 		s.child.kill()
 		if !d.short {
 			bus.Sleep(ctx, d.length)
@@ -213,7 +226,7 @@ func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (er
 	}
 	healed, cancel := context.WithTimeout(context.WithoutCancel(ctx), readyWait)
 	defer cancel()
-	for !t.whole(healed) {
+	for !t.bus.Agreed(healed) {
 		if !bus.Sleep(healed, 100*time.Millisecond) {
 			return fmt.Errorf("the servers do not agree after %s", readyWait)
 		}

@@ -14,17 +14,26 @@ type Report struct {
 	Faults    int   `json:"faults"` // of all kinds
 	Takeovers int   `json:"takeovers"`
 	// Takeovers of killed nodes while nothing else was disturbed: from the kill
-	// to the commit that claims the turn on another node.
+	// to the commit that claims the turn on another node. These sessions had
+	// their wake in the queue until then.
 	TakeoverP50 float64 `json:"takeover_p50_ms"`
-	TakeoverP99 float64 `json:"takeover_p99_ms"`
-	Doubled     int     `json:"doubled"` // effects that ran twice and must not
-	Lost        int     `json:"lost"`    // sessions whose accepted turns did not end, or whose history differs
+	TakeoverP99 float64 `json:"takeover_p99_ms"` // at most 2 s
+	Doubled     int     `json:"doubled"`         // effects that ran twice and must not
+	Lost        int     `json:"lost"`            // sessions whose accepted turns did not end, or whose history differs
+
+	// The same of sessions that had no wake when their node was killed, or lost it
+	// before the claim. A wake that had reached another worker by then counts as
+	// lost: it has its effect, within half a second.
+	LostWakeP50 float64 `json:"lost_wake_p50_ms"`
+	LostWakeP99 float64 `json:"lost_wake_p99_ms"` // at most 10 s
 
 	Seed            uint64        `json:"seed"`
 	Sessions        int           `json:"sessions"`
 	ByFault         map[Fault]int `json:"by_fault"`
 	TakeoverMax     float64       `json:"takeover_max_ms"`
-	TakeoversTimed  int           `json:"takeovers_timed"`   // that the two figures above are of
+	TakeoversTimed  int           `json:"takeovers_timed"` // with their wake
+	LostWakeMax     float64       `json:"lost_wake_max_ms"`
+	LostWakeTimed   int           `json:"lost_wake_timed"`
 	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while servers or other nodes were disturbed
 	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of those
 	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of those
@@ -46,8 +55,20 @@ type Bad struct {
 	History string           `json:"history"` // archive file, for lash-replay
 }
 
-// Failed reports whether something was lost or doubled.
-func (r *Report) Failed() bool { return r.Lost > 0 || r.Doubled > 0 }
+// TakeoverLimit and LostWakeLimit are what the 99th percentile of takeovers may
+// take: with the session's wake, and where that was lost.
+const (
+	TakeoverLimit = 2 * time.Second
+	LostWakeLimit = 10 * time.Second
+)
+
+// Late reports whether a 99th percentile of takeovers exceeds its limit.
+func (r *Report) Late() bool {
+	return r.TakeoverP99 > millis(TakeoverLimit) || r.LostWakeP99 > millis(LostWakeLimit)
+}
+
+// Failed reports whether something was lost, doubled or late.
+func (r *Report) Failed() bool { return r.Lost > 0 || r.Doubled > 0 || r.Late() }
 
 func (r *Report) bad(id events.SessionID) *Bad {
 	for i := range r.Bad {
@@ -82,7 +103,8 @@ type takeover struct {
 	To        events.WorkerID  `json:"to"`
 	Killed    time.Time        `json:"killed"`
 	Took      time.Duration    `json:"took_ns"`   // until the commit that claims it
-	Disturbed bool             `json:"disturbed"` // servers or other nodes were, meanwhile
+	LostWake  bool             `json:"lost_wake"` // the queue had no wake of the session, at the kill or at some time since
+	Disturbed bool             `json:"disturbed"` // servers or other nodes were, meanwhile, or what the queue had is unknown
 }
 
 // takeovers times each claim after the first against the kill of the worker before. n counts all of them.
@@ -95,12 +117,16 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 			continue
 		}
 		n++
-		i := slices.IndexFunc(incidents, func(i incident) bool { return i.Fault == FaultKill && i.Worker == before.worker })
+		i := slices.IndexFunc(incidents, func(i incident) bool { return i.Fault.kills() && i.Worker == before.worker })
 		if i < 0 || c.at.Before(incidents[i].At) {
 			continue // it was frozen or cut off
 		}
-		killed := incidents[i].At
-		list = append(list, takeover{session, c.turn, before.worker, c.worker, killed, c.at.Sub(killed), disturbed(incidents, killed, c.at)})
+		kill := &incidents[i]
+		list = append(list, takeover{
+			Session: session, Turn: c.turn, From: before.worker, To: c.worker, Killed: kill.At, Took: c.at.Sub(kill.At),
+			LostWake:  !kill.wakes[session] || purged(incidents, kill.At, c.at),
+			Disturbed: kill.wakes == nil || disturbed(incidents, kill.At, c.at),
+		})
 	}
 	return list, n
 }
@@ -108,11 +134,18 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 // settle is how long after a fault clients and servers may still find each other again.
 const settle = time.Second
 
-// disturbed reports whether something else than kills of nodes went on between two times.
+// disturbed reports whether something else than kills of nodes and losses of wakes went on between two times.
+// A purge that failed may have been done or not.
 func disturbed(incidents []incident, from, to time.Time) bool {
 	return slices.ContainsFunc(incidents, func(i incident) bool {
-		return i.Fault != FaultKill && i.At.Before(to) && i.Until.Add(settle).After(from)
+		known := i.Fault == FaultKill || i.Fault == FaultWakes && !i.Lost.IsZero()
+		return !known && i.At.Before(to) && i.Until.Add(settle).After(from)
 	})
+}
+
+// purged reports whether the queue of wakes was, between two times.
+func purged(incidents []incident, from, to time.Time) bool {
+	return slices.ContainsFunc(incidents, func(i incident) bool { return i.Lost.After(from) && i.Lost.Before(to) })
 }
 
 // percentile of a list, by nearest rank, in milliseconds.
@@ -126,15 +159,20 @@ func percentile(list []time.Duration, p float64) float64 {
 }
 
 func (r *Report) times(list []takeover) {
-	var alone, disturbed []time.Duration
+	var alone, lost, disturbed []time.Duration
 	for i := range list {
-		if list[i].Disturbed {
+		switch {
+		case list[i].Disturbed:
 			disturbed = append(disturbed, list[i].Took)
-		} else {
+		case list[i].LostWake:
+			lost = append(lost, list[i].Took)
+		default:
 			alone = append(alone, list[i].Took)
 		}
 	}
 	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(alone), percentile(alone, 50), percentile(alone, 99)
 	r.TakeoverMax = percentile(alone, 100)
+	r.LostWakeTimed, r.LostWakeP50, r.LostWakeP99 = len(lost), percentile(lost, 50), percentile(lost, 99)
+	r.LostWakeMax = percentile(lost, 100)
 	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(disturbed), percentile(disturbed, 50), percentile(disturbed, 99)
 }

@@ -82,7 +82,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 		if err := l.halfway(ctx, n, 3*restartTurns*restartEffects-restartTurns*restartEffects/2); err != nil {
 			return err
 		}
-		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, At: time.Now()})
+		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, wakes: wakesOf(ctx, b), At: time.Now()})
 		n.child.kill()
 		dead := time.Now()
 		err := f.startNode(ctx, n)

@@ -83,7 +83,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	defer cancel()
 	fate := &fate{
 		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // it must repeat
-		whole: b.Agreed,
+		bus: b,
 	}
 	var all sync.WaitGroup
 	errs := make([]error, 2)

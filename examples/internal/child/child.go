@@ -103,12 +103,18 @@ func (p *Program) Signal(sig os.Signal) {
 // Ended waits until it ends, which has to be with exit code 0, and gives all that it said.
 func (p *Program) Ended() (said string) {
 	p.t.Helper()
+	return p.Failed(0)
+}
+
+// Failed is Ended, with another exit code.
+func (p *Program) Failed(code int) (said string) {
+	p.t.Helper()
 	for p.lines.Scan() {
 		p.said = append(p.said, p.lines.Text())
 	}
 	p.ended = true
-	if err := p.cmd.Wait(); err != nil {
-		p.t.Fatalf("the program: %v", err)
+	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != code {
+		p.t.Fatalf("the program: got %v, want exit code %d", err, code)
 	}
 	return strings.Join(p.said, "\n")
 }

@@ -22,9 +22,9 @@ func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	return plugin.Preamble{
 		Contributions: contributions(in.Tools, o),
 		HideTools:     true,
-		Show:          show,
+		Render:        show,
 		Read:          func(r plugin.Response) plugin.Reading { return read(r, o) },
-		Cut:           sandbox.Closed,
+		Complete:      sandbox.Closed,
 	}
 }
 

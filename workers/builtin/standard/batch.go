@@ -58,7 +58,7 @@ type batchResult struct {
 
 func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Result, error) {
 	results := make([]batchResult, len(in.Calls))
-	var calls []plugin.Inner
+	var calls []plugin.NestedCall
 	var at []int // positions of calls among the results
 	for i, c := range in.Calls {
 		results[i].Tool = c.Tool
@@ -74,7 +74,7 @@ func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Resul
 		if err != nil {
 			return plugin.Result{}, err
 		}
-		calls, at = append(calls, plugin.Inner{Tool: c.Tool, Args: args}), append(at, i)
+		calls, at = append(calls, plugin.NestedCall{Tool: c.Tool, Args: args}), append(at, i)
 	}
 	out := plugin.Result{}
 	for i, got := range call.Nested(ctx, 0, calls) {

@@ -2,7 +2,6 @@ package call
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -29,10 +28,10 @@ func (m *modelCall) request() llm.Request {
 }
 
 // complete asks the provider, as often as the retry policy says, and streams the reply.
-func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, int, error) {
+func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
 	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
-		return llm.Response{}, 0, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
+		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
 	}
 	deltas := newDeltas(m.env.Bus, m.session, m.Owes.Turn, m.Owes.Iteration)
 	defer deltas.stop()
@@ -46,18 +45,18 @@ func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response
 
 // gaveUp notes a try that failed, and is followed by another one.
 func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
-	if len(m.tries) == events.MaxFailedTries {
-		m.tries = m.tries[1:]
+	if len(m.lost) == events.MaxFailedTries {
+		m.lost = m.lost[1:]
 	}
-	m.tries = append(m.tries, events.FailedTry{
+	m.lost = append(m.lost, events.FailedTry{
 		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: Clip(failure.Message), Wait: wait.Milliseconds(),
 	})
 }
 
 // rendered is the conversation in the protocol's form, after what plugins contributed.
 func (m *modelCall) rendered(messages []events.Message) []events.Message {
-	if m.Preamble.Show != nil {
-		messages = m.Preamble.Show(messages)
+	if m.Preamble.Render != nil {
+		messages = m.Preamble.Render(messages)
 	}
 	if m.Prompt.System == "" {
 		return messages
@@ -70,13 +69,7 @@ func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	m.stream = &stream{ctx: ctx, cut: cut, stack: m.Stack, preamble: m.Preamble, deltas: deltas}
-	m.tried++
-	resp, err := complete(ctx, provider, req, m.stream.add)
-	now, err := m.stream.close(resp, err)
-	if err != nil {
-		m.spent, m.name = m.spent.Add(resp.Usage), cmp.Or(resp.Model, m.name)
-	}
-	return now, err
+	return m.stream.close(complete(ctx, provider, req, m.stream.add))
 }
 
 // endStream tells the plugins how the stream ended.

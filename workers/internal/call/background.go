@@ -155,7 +155,7 @@ func changed(ctx context.Context, live *bus.Live, look <-chan time.Time) error {
 			return context.Cause(ctx)
 		case <-look:
 			return nil
-		case <-live.Back:
+		case <-live.Status:
 			return nil
 		case msg := <-live.C:
 			if bus.ParseLive(msg).Seq != 0 {

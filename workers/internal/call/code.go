@@ -37,7 +37,7 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	if err != nil {
 		return plugin.Result{}, err
 	}
-	done, err := d.stack.Executing(ctx)
+	done, err := d.stack.LockExecutor(ctx)
 	if err != nil {
 		return plugin.Result{}, err
 	}

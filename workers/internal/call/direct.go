@@ -5,7 +5,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -31,25 +30,14 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 		Messages: messages, Tools: toolSpecs(req.Tools), ToolChoice: llm.ToolChoice(req.ToolChoice), Output: llm.Output(req.Output),
 	}
 	sink, retried := streamTo(req.Stream)
-	resp, _, err := e.traced(req.Where, asking(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, int, error) {
-		var spent events.Usage // on tries that failed
-		resp, tries, err := e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
-			resp, err := complete(ctx, provider, asked, sink)
-			if err != nil {
-				spent = spent.Add(resp.Usage)
-			}
-			return resp, err
-		}, retried)
-		if err == nil {
-			resp.Usage = resp.Usage.Add(spent)
-		}
-		return resp, tries, err
+	resp, tries, err := e.traced(req.Where, asking(cmp.Or(config.Provider, e.Provider), req.Source, &asked), func() (llm.Response, tries, error) {
+		return e.withRetries(ctx, func(ctx context.Context) (llm.Response, error) { return complete(ctx, provider, asked, sink) }, retried)
 	})
 	if err != nil {
 		return plugin.Completion{}, err
 	}
 	return plugin.Completion{
-		Text: textOf(resp.Parts), Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: cmp.Or(resp.Model, model),
+		Text: textOf(resp.Parts), Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage.Add(tries.spent), Model: cmp.Or(resp.Model, model),
 	}, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,14 +41,6 @@ type Env struct {
 // has the id; [plugin.ErrUnavailable], where this process runs no tasks.
 type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 
-// Retry says how failed model calls are tried again.
-type Retry struct {
-	Attempts int           // in all
-	Base     time.Duration // the first wait; each further one is twice the one before
-	Max      time.Duration // of one wait
-	MaxAfter time.Duration // of one wait that the provider asks for
-}
-
 // ProviderFor finds the provider of a session's configuration. A configuration
 // that names a provider gets that one or none: a provider that is registered
 // under the name and calls itself otherwise is refused. Errors: [*api.ProviderError].
@@ -57,12 +50,25 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	err := &api.ProviderError{Session: id, Provider: name}
 	switch {
 	case name == "", !ok:
+		err.Known = e.named()
 		return nil, err
 	case config.Provider != "" && provider.ID() != name:
 		err.Actual = provider.ID()
 		return nil, err
 	}
 	return provider, nil
+}
+
+// named are the providers that a configuration may name here.
+func (e *Env) named() string {
+	var list []string
+	for name, p := range e.Providers {
+		if p.ID() == name {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	return strings.Join(list, ", ")
 }
 
 func (e *Env) warn(id events.SessionID, err error) {
@@ -75,17 +81,31 @@ func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result
 	return pluginResult(&whole), err
 }
 
+// tries are those of one model call.
+type tries struct {
+	n     int          // in all
+	spent events.Usage // on those that failed
+	model string       // as the last one that failed and knew it reported it
+}
+
+func (t *tries) failed(resp *llm.Response) {
+	t.spent, t.model = t.spent.Add(resp.Usage), cmp.Or(resp.Model, t.model)
+}
+
 // withRetries makes a model call until it succeeds, fails for good, or has been
-// tried as often as the policy says. It returns the number of attempts.
-// onRetry, which may be nil, is called before each wait.
-func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, int, error) {
+// tried as often as the policy says. onRetry, which may be nil, is called before each wait.
+func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
+	var t tries
 	for n := 1; ; n++ {
 		resp, err := call(ctx)
+		if t.n = n; err != nil {
+			t.failed(&resp)
+		}
 		var failure *llm.Error
 		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
-			return resp, n, err
+			return resp, t, err
 		}
-		wait := min(e.Retry.Base<<(n-1), e.Retry.Max)
+		wait := e.Retry.wait(n)
 		if failure.RetryAfter > 0 {
 			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
 		}
@@ -93,16 +113,13 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 			onRetry(n, wait, failure)
 		}
 		if !bus.Sleep(ctx, wait) {
-			return resp, n, context.Cause(ctx)
+			return resp, t, context.Cause(ctx)
 		}
 	}
 }
 
 // maxTokens is more than any model uses in one try. Sums of it stay far below what a count holds.
 const maxTokens = 1 << 40
-
-// maxMeta is how much of its own data a provider may put beside the parts of one reply: it is recorded in one event.
-const maxMeta = events.MaxEventBytes / 2
 
 // complete asks a provider once. What it says beside the parts is as little trusted as these: names and codes
 // have the length of an id, and no count is negative or beyond [maxTokens]. They are recorded, summed and shown.
@@ -118,12 +135,8 @@ func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink 
 		short.Code = clipName(short.Code)
 		err = &short
 	}
-	meta := 0
-	for i := range resp.Parts {
-		meta += len(resp.Parts[i].Meta)
-	}
-	if err == nil && meta > maxMeta { // its usage counts all the same
-		err = &llm.Error{Kind: llm.KindMalformed, Code: "meta_too_large", Message: fmt.Sprintf("the reply has %d bytes of the provider's own data beside its text, limit is %d", meta, maxMeta)}
+	if err == nil { // its usage counts all the same
+		err = checkReply(&events.ModelReplied{Parts: resp.Parts, Stop: resp.Stop}, maxRecordBytes)
 	}
 	return resp, err
 }

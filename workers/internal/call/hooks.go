@@ -16,7 +16,7 @@ import (
 type Hooks struct {
 	At       *Snapshot
 	Stack    *plugin.Session
-	Owes     turn.Owes       // the state owes the point
+	Owes     turn.Needs      // the state owes the point
 	Preamble plugin.Preamble // the protocol's part in the prompt; used before the turn only
 }
 
@@ -38,7 +38,7 @@ func (h Hooks) Run(ctx context.Context) turn.Input {
 type hooks struct {
 	*Snapshot
 	stack    *plugin.Session
-	owes     turn.Owes
+	owes     turn.Needs
 	effect   events.EffectID
 	preamble plugin.Preamble
 	over     events.SessionOverlaid // what lies over the session's tools
@@ -65,7 +65,7 @@ func (h *hooks) fail(code string, err error) {
 	if failed, ok := errors.AsType[*plugin.HookError](err); ok {
 		ran.Failed = failed.Plugin
 	}
-	h.in = turn.Hooks{Ran: ran, Beside: h.in.Beside}
+	h.in = turn.Hooks{Ran: ran, Extra: h.in.Extra}
 }
 
 // conclude carries out the directives of hooks.
@@ -159,10 +159,10 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	h.stack.KnowOverlays(h.env.Host.KeepOverlay(h.session, o)...)
+	h.stack.AddOverlayHandlers(h.env.Host.KeepOverlay(h.session, o)...)
 	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.over) {
 		h.over = fact
-		h.in.Beside = append(h.in.Beside, &fact)
+		h.in.Extra = append(h.in.Extra, &fact)
 	}
 	return nil
 }
@@ -197,6 +197,6 @@ func (h *hooks) afterTurn(ctx context.Context) {
 	})
 	h.conclude(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {
-		h.stack.Tell(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
+		h.stack.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
 	}
 }

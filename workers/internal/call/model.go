@@ -24,7 +24,7 @@ import (
 type Model struct {
 	At       *Snapshot // the state whose prompt it is
 	Stack    *plugin.Session
-	Owes     turn.Owes // the state owes the call
+	Owes     turn.Needs // the state owes the call
 	Prompt   projector.Prompt
 	Preamble plugin.Preamble // the protocol's part in the prompt and the reply
 }
@@ -46,10 +46,8 @@ type modelCall struct {
 	effect  events.EffectID
 	stream  *stream // of the last attempt
 	started time.Time
-	tried   int          // attempts that were begun
-	spent   events.Usage // on attempts that failed
-	name    string       // of the model, as the provider told it last
-	tries   []events.FailedTry
+	tries   tries
+	lost    []events.FailedTry // before the last try
 }
 
 func (m *modelCall) run(ctx context.Context) (in turn.Input) {
@@ -65,14 +63,15 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 	}
 	m.started = time.Now()
 	req := m.request()
-	resp, attempts, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, int, error) {
+	resp, tries, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, tries, error) {
 		return m.complete(ctx, req)
 	})
+	m.tries = tries
 	m.endStream(ctx, err)
 	if err != nil {
-		return m.failed(ctx, err, attempts)
+		return m.failed(ctx, err)
 	}
-	return m.reply(ctx, resp, attempts)
+	return m.reply(ctx, resp)
 }
 
 // beforeCall lets the protocol go on in another frame instead. nil: the model is asked.
@@ -80,7 +79,7 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	const code = "protocol_before_llm_call"
 	w, err := m.whole(ctx)
 	if err != nil {
-		return m.failed(ctx, err, 0)
+		return m.failed(ctx, err)
 	}
 	s, err := m.Stack.Protocol().BeforeModelCall(ctx, plugin.ModelCallContext{
 		Session: m.session, Turn: m.Owes.Turn, Prompt: m.Prompt, Options: m.At.options, View: w.view,
@@ -102,7 +101,7 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 		case refused:
 			return m.broken(code, err)
 		case err != nil:
-			return m.failed(ctx, err, 0)
+			return m.failed(ctx, err)
 		}
 		return turn.Switch{Iteration: m.Owes.Iteration, FrameSwitch: to}
 	}
@@ -121,29 +120,26 @@ func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
 }
 
 // reply passes a whole reply through the plugins and the protocol.
-func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) turn.Input {
+func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	now, shown, err := m.Stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
 	if err == nil {
 		err = m.stream.emit(shown)
 	}
 	if err != nil {
-		return m.failed(ctx, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())}, attempts)
+		return m.refused(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())})
 	}
 	reading := plugin.Reading{Parts: now.Parts}
 	if m.Preamble.Read != nil {
 		reading = m.Preamble.Read(now)
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
-	switch n, bytes := turn.Calls(resp.Parts); {
-	case n > turn.MaxCalls:
-		return m.broken("too_many_calls", fmt.Errorf("the reply asks for %d tool calls, limit is %d", n, turn.MaxCalls))
-	case bytes > turn.MaxCallsBytes:
-		return m.broken("too_many_calls", fmt.Errorf("the ids and names of the reply's tool calls have %d bytes, limit is %d", bytes, turn.MaxCallsBytes))
+	if err := checkCalls(resp.Parts); err != nil {
+		return m.refused(ctx, &resp, err)
 	}
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
-		Attempts: exceptOne(attempts), Millis: time.Since(m.started).Milliseconds(), Failed: m.tries, Spent: m.spent,
+		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.lost, Spent: m.tries.spent,
 	}}
 	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
 		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
@@ -153,14 +149,38 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response, attempts int) 
 			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
 		}
 	}
+	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have made it larger
+		return m.refused(ctx, &resp, err)
+	}
 	if fact := m.stream.fact(m.Owes); fact != nil {
-		reply.Beside = append(reply.Beside, fact)
+		reply.Extra = append(reply.Extra, fact)
 	}
 	return reply
 }
 
+// maxMessageBytes is what the id of its message adds to the event of a reply, at most.
+const maxMessageBytes = events.MaxIDBytes + 8
+
+// checkCalls refuses a reply that asks for more tool calls than the history has results of.
+func checkCalls(parts []events.Part) error {
+	const code = "too_many_calls"
+	switch n, bytes := turn.Calls(parts); {
+	case n > turn.MaxCalls:
+		return &llm.Error{Kind: llm.KindMalformed, Code: code, Message: fmt.Sprintf("the reply asks for %d tool calls, limit is %d", n, turn.MaxCalls)}
+	case bytes > turn.MaxCallsBytes:
+		return &llm.Error{Kind: llm.KindMalformed, Code: code, Message: fmt.Sprintf("the ids and names of the reply's tool calls have %d bytes, limit is %d", bytes, turn.MaxCallsBytes)}
+	}
+	return nil
+}
+
+// refused records why a whole reply does not count, and what it cost.
+func (m *modelCall) refused(ctx context.Context, resp *llm.Response, err error) turn.Input {
+	m.tries.failed(resp)
+	return m.failed(ctx, err)
+}
+
 // failed records why there is no reply, and what had come of one.
-func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.Input {
+func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
 	cut := m.cut()
 	if ctx.Err() != nil {
 		if cut == nil {
@@ -169,8 +189,8 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 		return turn.Interrupted{ModelInterrupted: *cut}
 	}
 	f := events.ModelFailed{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(attempts),
-		Provider: m.providerID(), Model: m.model(), Failed: m.tries,
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(m.tries.n),
+		Provider: m.providerID(), Model: m.model(), Failed: m.lost,
 	}
 	if failure, ok := errors.AsType[*llm.Error](err); ok {
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
@@ -182,12 +202,12 @@ func (m *modelCall) failed(ctx context.Context, err error, attempts int) turn.In
 
 // cut is what had come of the reply, and what it cost; nil where nothing is known of either.
 func (m *modelCall) cut() *events.ModelInterrupted {
-	if m.stream == nil || len(m.stream.shown) == 0 && m.spent.IsZero() {
+	if m.stream == nil || len(m.stream.shown) == 0 && m.tries.spent.IsZero() {
 		return nil
 	}
 	return &events.ModelInterrupted{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown.parts(), Usage: m.spent,
-		Provider: m.providerID(), Model: cmp.Or(m.name, m.model()), Attempts: exceptOne(m.tried), Millis: time.Since(m.started).Milliseconds(),
+		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown.parts(), Usage: m.tries.spent,
+		Provider: m.providerID(), Model: cmp.Or(m.tries.model, m.model()), Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(),
 	}
 }
 

@@ -11,29 +11,33 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// traced makes a model call, and traces its start, its end and its usage.
-func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (llm.Response, int, error)) (llm.Response, int, error) {
+// traced makes a model call, and traces its start, its end and what it has used, its failed tries included.
+func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (llm.Response, tries, error)) (llm.Response, tries, error) {
 	if !e.Host.Traces() {
 		return call()
 	}
 	about.Type = api.TraceModelStarted
 	e.Host.Trace(0, where, about)
 	started := time.Now()
-	resp, attempts, err := call()
-	about.Attempts, about.Millis = int64(attempts), time.Since(started).Milliseconds()
+	resp, tries, err := call()
+	about.Attempts, about.Millis = int64(tries.n), time.Since(started).Milliseconds()
+	model, used := cmp.Or(resp.Model, tries.model, about.Model), tries.spent
 	if err != nil {
 		about.Type = api.TraceModelFailed
 		about.Kind, about.Code = kindOf(err)
-		e.Host.Trace(0, where, about)
-		return resp, attempts, err
+	} else {
+		reply := api.UsageOf(resp.Usage)
+		about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, model, resp.ID, resp.Stop, &reply
+		used = used.Add(resp.Usage)
 	}
-	used := api.UsageOf(resp.Usage)
-	about.Type, about.Model, about.Reply, about.Stop, about.Usage = api.TraceModelCompleted, cmp.Or(resp.Model, about.Model), resp.ID, resp.Stop, &used
 	e.Host.Trace(0, where, about)
-	e.Host.Trace(0, where, api.TraceEvent{
-		Type: api.TraceTokenUsage, Provider: about.Provider, Model: about.Model, Asked: about.Asked, Source: about.Source, Usage: &used,
-	})
-	return resp, attempts, nil
+	if err == nil || !used.IsZero() {
+		total := api.UsageOf(used)
+		e.Host.Trace(0, where, api.TraceEvent{
+			Type: api.TraceTokenUsage, Provider: about.Provider, Model: model, Asked: about.Asked, Source: about.Source, Usage: &total,
+		})
+	}
+	return resp, tries, err
 }
 
 // asking is what is traced of a request.

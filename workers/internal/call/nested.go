@@ -78,8 +78,8 @@ func (d *dispatch) innerCall(n int, tool string, args json.RawMessage) turn.Call
 // nestedAll makes calls at the same time, the serial ones one by one after the
 // others. It makes none where this call is parked, as that runs again. first
 // numbers the first of them.
-func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Inner) []plugin.InnerResult {
-	results := make([]plugin.InnerResult, len(list))
+func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.NestedCall) []plugin.NestedResult {
+	results := make([]plugin.NestedResult, len(list))
 	if d.parked.Load() {
 		for i := range results {
 			results[i].Err = errParked

@@ -85,8 +85,8 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 	defer watch.Wait()
 	defer cancel()
 	ended := make(chan struct{}, 1)
-	stop, err := e.Bus.Hear(id, func(m bus.LiveMessage) {
-		if m.Ends {
+	stop, err := e.Bus.OnCommit(id, func(m bus.LiveMessage) {
+		if m.EndsTurn {
 			select {
 			case ended <- struct{}{}:
 			default: // the state is read anyway

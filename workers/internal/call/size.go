@@ -1,34 +1,84 @@
 package call
 
 import (
+	"context"
 	"fmt"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // maxHookBytes bounds what the hooks of one point may record inside the log, in bytes.
 const maxHookBytes = 128 << 10
 
-// maxInlineBytes leaves room in an event for the references to bodies outside the log.
-const maxInlineBytes = events.MaxEventBytes - 16<<10
+// maxRecordBytes bounds what hooks record at one point, or a provider says in one reply, as it is encoded with its bodies
+// outside the log. The rest of an event is for what the runtime adds.
+const maxRecordBytes = events.MaxEventBytes - 16<<10
 
 // tooLarge reports a payload of hooks that no event could carry, even with its
 // bodies outside the log, or whose bodies are more than may be kept there.
 func tooLarge(p events.Payload) error {
-	data, err := events.EncodePayload(p)
 	bodies := session.BodyBytes(p)
-	fixed := len(data) - bodies
+	whole, spilled, err := encodedSizes(p)
 	switch {
-	case err != nil:
-		return err
-	case fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes:
-		return fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
 	case bodies > events.MaxBlobBytes:
 		return fmt.Errorf("plugins recorded bodies of %d bytes at one point, limit is %d: %w", bodies, events.MaxBlobBytes, events.ErrTooLarge)
+	case err != nil:
+		return err
+	case whole-bodies > maxHookBytes || spilled > maxRecordBytes:
+		return fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", whole, maxHookBytes, events.ErrTooLarge)
 	}
 	return nil
 }
+
+// checkReply refuses a reply whose event no log takes, whatever makes it large or invalid. limit is of its encoded size, in bytes.
+func checkReply(p events.Payload, limit int) error {
+	if err := p.Validate(); err != nil {
+		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_invalid", Message: Clip(err.Error()), Err: err}
+	}
+	_, spilled, err := encodedSizes(p)
+	switch {
+	case err != nil:
+		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_too_large", Message: Clip(err.Error()), Err: err}
+	case spilled > limit:
+		return &llm.Error{
+			Kind: llm.KindMalformed, Code: "reply_too_large", Err: events.ErrTooLarge,
+			Message: fmt.Sprintf("the reply has %d bytes beside the bodies that are stored outside the log, limit is %d", spilled, limit),
+		}
+	}
+	return nil
+}
+
+// encodedSizes are those of a payload as it is, and with its bodies outside the log where [session.Spill] puts them there.
+func encodedSizes(p events.Payload) (whole, spilled int, err error) {
+	data, err := events.EncodePayload(p)
+	if err != nil {
+		return 0, 0, err
+	}
+	whole = len(data)
+	if fixed := whole - session.BodyBytes(p); fixed > events.MaxEventBytes { // without a look at its many bodies
+		return whole, fixed, nil
+	}
+	if p, err = session.Spill(context.Background(), unstored{}, p); err == nil { // which waits for nothing
+		data, err = events.EncodePayload(p)
+	}
+	return whole, len(data), err
+}
+
+// unstored gives references to bodies that it does not store, to measure them.
+type unstored struct{ session.Blobs }
+
+func (unstored) PutBlob(_ context.Context, body []byte) (events.BlobRef, error) {
+	if len(body) > events.MaxBlobBytes {
+		return events.BlobRef{}, fmt.Errorf("a body has %d bytes, limit is %d: %w", len(body), events.MaxBlobBytes, events.ErrTooLarge)
+	}
+	return events.BlobRef{Digest: strings.Repeat("0", digestBytes), Size: int64(len(body))}, nil
+}
+
+// digestBytes is the length of a digest in a reference.
+const digestBytes = 64
 
 // appended is the event that records messages of hooks, to measure it.
 func appended(list []events.Message) *events.GraphAppended {

@@ -2,10 +2,16 @@ package call
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/workers/llm"
 )
 
 // TestTooLarge has messages of hooks that no body outside the log can hold.
@@ -19,5 +25,72 @@ func TestTooLarge(t *testing.T) {
 	}
 	if err := tooLarge(appended(say(events.MaxBlobBytes + 1))); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("got %v, want %v above the limit", err, events.ErrTooLarge)
+	}
+}
+
+// TestCheckReply draws replies that are large by any of their fields: those that pass are the ones that the log takes.
+func TestCheckReply(t *testing.T) {
+	t.Parallel()
+	taken, refused := 0, 0
+	rapid.Check(t, func(rt *rapid.T) {
+		p := largeReply(rt)
+		spilled, err := session.Spill(t.Context(), kept{}, p)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		_, err = events.Encode(&events.Commit{
+			ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("t1", spilled)},
+		})
+		got := checkReply(p, events.MaxEventBytes)
+		if (got == nil) != (err == nil) {
+			rt.Fatalf("got %v, want what the log says: %v", got, err)
+		}
+		if err == nil {
+			taken++
+			return
+		}
+		refused++
+		if failure, ok := errors.AsType[*llm.Error](got); !ok || failure.Code != "reply_too_large" {
+			rt.Errorf("got %v, want reply_too_large", got)
+		}
+	})
+	if taken == 0 || refused == 0 {
+		t.Errorf("%d were taken and %d refused, want some of both", taken, refused)
+	}
+}
+
+// largeReply draws a reply of equal parts, each of which has some bytes in one of its fields.
+func largeReply(t *rapid.T) *events.ModelReplied {
+	total := rapid.IntRange(100<<10, 512<<10).Draw(t, "bytes")
+	size := rapid.SampledFrom([]int{1, 10, 100, 1000, 10_000, 100_000}).Draw(t, "bytes of one")
+	long := strings.Repeat("x", size)
+	part := rapid.SampledFrom([]events.Part{
+		{Kind: events.PartText, Text: long},
+		{Kind: events.PartReasoning, Text: long},
+		{Kind: events.PartReasoning, Text: "x", Meta: []byte(long)},
+		{Kind: events.PartToolCall, Call: events.CallID(long), Tool: "t", Args: []byte("{}")},
+		{Kind: events.PartToolCall, Call: "c", Tool: long, Args: []byte("{}")},
+		{Kind: events.PartToolCall, Call: "c", Tool: "t", Args: []byte(long)},
+		{Kind: events.PartToolCall, Call: "c", Tool: "t", Meta: []byte(long)},
+		{Kind: events.PartAttachment, MediaType: long, Text: "x"},
+	}).Draw(t, "part")
+	return &events.ModelReplied{Stop: events.StopEnd, Parts: slices.Repeat([]events.Part{part}, total/size/rapid.IntRange(1, 20).Draw(t, "fewer")+1)}
+}
+
+// TestTooLargeOfManyBodies has hooks say so many messages that the references to their bodies are what no event holds.
+func TestTooLargeOfManyBodies(t *testing.T) {
+	t.Parallel()
+	many := func(n int) *events.GraphAppended {
+		var list []events.Message
+		for i := range n {
+			list = append(list, events.Message{ID: events.MessageID(fmt.Sprint("m", i)), Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: strings.Repeat("x", 4000)}}})
+		}
+		return appended(list)
+	}
+	if err := tooLarge(many(100)); err != nil {
+		t.Errorf("got %v, want none", err)
+	}
+	if err := tooLarge(many(1600)); !errors.Is(err, events.ErrTooLarge) {
+		t.Errorf("got %v, want %v", err, events.ErrTooLarge)
 	}
 }

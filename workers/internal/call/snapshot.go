@@ -97,7 +97,7 @@ func (s *Snapshot) copy() *projector.State {
 	s.filling.Lock()
 	defer s.filling.Unlock()
 	if s.whole != nil {
-		state.Show(s.whole.view)
+		state.CacheView(s.whole.view)
 	}
 	return state
 }

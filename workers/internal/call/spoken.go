@@ -10,8 +10,8 @@ import (
 // bodies outside the log, and what stays inside, fit one event.
 const maxRuns = 256
 
-// spoken is what was streamed of a reply, in runs of one kind. From the last two of [maxRuns] on, all that comes
-// joins that one of its kind: nothing is left out, and which came first is no longer told.
+// spoken is what was streamed of a reply, in runs of one kind. Once there are [maxRuns], text is appended to the last run
+// of its kind: all text is kept, and the order of the two kinds is lost.
 type spoken []*spokenRun
 
 type spokenRun struct {

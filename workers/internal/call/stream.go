@@ -72,7 +72,7 @@ func (s *stream) pass(chunk string) {
 	}
 	s.text.WriteString(t.Chunk)
 	s.show(llm.Delta{Kind: events.PartText, Text: t.Chunk})
-	if t.Abort || s.preamble.Cut != nil && s.preamble.Cut(s.text.String()) {
+	if t.Abort || s.preamble.Complete != nil && s.preamble.Complete(s.text.String()) {
 		s.aborted = true
 		s.late = time.AfterFunc(usageGrace, s.cut)
 	}
@@ -140,7 +140,7 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 }
 
 // fact records what hooks emitted with the reply; nil where they emitted nothing.
-func (s *stream) fact(owes turn.Owes) events.Payload {
+func (s *stream) fact(owes turn.Needs) events.Payload {
 	if s == nil || len(s.emitted) == 0 {
 		return nil
 	}

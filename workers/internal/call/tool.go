@@ -37,11 +37,11 @@ func (t Tool) Run(ctx context.Context) turn.Input {
 	result, pending := d.run(ctx)
 	switch {
 	case pending:
-		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Beside: d.facts}
+		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Extra: d.facts}
 	case result == nil:
 		return nil
 	}
-	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Beside: d.facts, Stopped: d.stopped}
+	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.facts, Stopped: d.stopped}
 }
 
 // dispatch is a tool call that runs: one of the model, one inside another, a
@@ -94,7 +94,7 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 // hooked reports whether the hooks after a call see it: a call that was refused they do not.
 func (d *dispatch) hooked(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
-	return d.stack.SeesResults() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
+	return d.stack.HasResultHooks() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
 }
 
 // outcome is the tool's own result, or the one that resolved the call from outside.

@@ -22,7 +22,7 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args [
 		err := d.handOver(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
 	}
-	call := d.asSeen().Nesting(d.nestedAll)
+	call := d.asSeen().WithNested(d.nestedAll)
 	for n := 1; ; n++ {
 		call.Attempt = n
 		result, err := d.attempt(ctx, tool, call, args)
@@ -64,8 +64,8 @@ func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call pl
 	}()
 	promised := false
 	at := api.TraceContextOf(d.at.state)
-	ctx = tracing.Under(ctx, tracing.Place{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
-	result, err = tool.Handler(ctx, call.Track(&promised), args)
+	ctx = tracing.Under(ctx, tracing.SpanKey{Session: call.Session, Turn: call.Turn, What: string(call.Effect), Client: at.Client})
+	result, err = tool.Handler(ctx, call.WithPending(&promised), args)
 	if bad := result.Check(); err == nil && bad != nil {
 		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the tool returned garbage: %v", bad)}
 	}

@@ -28,7 +28,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	b.append("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: "m1", Command: "tail", Wake: events.WakeQueueTurn}})
 	b.append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: session.Ask("a line").Input.Parts},
 		&events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "a line", Wake: "line1"}}})
-	if before := b.state(); !turn.Owing(before, 0) {
+	if before := b.state(); !turn.NeedsWorker(before, 0) {
 		t.Fatal("the line asks for no turn")
 	}
 	once := func() {
@@ -43,8 +43,8 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	if err != nil || len(records) != 1 || records[0].End != events.EndFailed {
 		t.Errorf("got %+v, %v, want one turn that failed", records, err)
 	}
-	if turn.Owing(after, 0) || len(after.Inputs) != 0 {
-		t.Errorf("owes more: %v, inputs %d, want the input settled with the turn", turn.Owing(after, 0), len(after.Inputs))
+	if turn.NeedsWorker(after, 0) || len(after.Inputs) != 0 {
+		t.Errorf("owes more: %v, inputs %d, want the input settled with the turn", turn.NeedsWorker(after, 0), len(after.Inputs))
 	}
 	once()
 	if got := b.state().Seq; got != after.Seq {
@@ -138,7 +138,7 @@ func TestManyCalls(t *testing.T) {
 	}
 	n++
 	refused("t2")
-	n, id = 512, strings.Repeat("x", turn.MaxCallsBytes/512)
+	n, id = turn.MaxCalls, strings.Repeat("x", turn.MaxCallsBytes/turn.MaxCalls-100) // a result takes more than a call
 	refused("t3")
 }
 

@@ -246,9 +246,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		c.Refused = issueOf("session", code, err)
 	}
 	if c.Refused.IsZero() {
-		c.Beside = append(r.unsaved(), r.declared()...)
+		c.Extra = append(r.unsaved(), r.declared()...)
 		if !config.Equal(r.state.Config) {
-			c.Beside = append(c.Beside, &events.SessionConfigured{Config: config})
+			c.Extra = append(c.Extra, &events.SessionConfigured{Config: config})
 		}
 	}
 	return c, nil

@@ -128,10 +128,10 @@ func (r *run) flush(ctx context.Context) error {
 		began, count := time.Now(), r.arrived() // an answer that is late is of a state that may be old
 		at := r.batch.durable.Seq
 		undo := r.claiming(c)
-		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Landed(); return r.state.Clone() })
+		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Committed(); return r.state.Clone() })
 		if err == nil && seq == at+1 {
 			if conflicts > 0 {
-				r.p.cfg.Bus.EndWay(r.session)
+				r.p.cfg.Bus.ReleasePriority(r.session)
 			}
 			r.current, r.seen = began, count
 			r.logCommit(seq, c)
@@ -148,7 +148,7 @@ func (r *run) flush(ctx context.Context) error {
 			r.discard(inputs...)
 			return r.refused(ctx, first(inputs), err)
 		}
-		r.p.cfg.Bus.AskWay(r.session, time.Time{}) // what is accepted is done before more is accepted
+		r.p.cfg.Bus.RequestPriority(r.session, time.Time{}) // what is accepted is done before more is accepted
 		if err := r.redo(ctx, inputs, ahead); err != nil {
 			return err
 		}

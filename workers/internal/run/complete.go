@@ -22,7 +22,7 @@ func (r *run) complete(ctx context.Context, c completion) error {
 			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
 				results.Results = append(results.Results, more.Results...)
 				results.Pending = append(results.Pending, more.Pending...)
-				results.Beside = append(results.Beside, more.Beside...)
+				results.Extra = append(results.Extra, more.Extra...)
 				if results.Stopped == nil {
 					results.Stopped = more.Stopped
 				}
@@ -74,13 +74,13 @@ func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
 func (r *run) withUnsaved(in turn.Input) turn.Input {
 	switch in := in.(type) {
 	case turn.Reply:
-		in.Beside = append(in.Beside, r.unsaved()...)
+		in.Extra = append(in.Extra, r.unsaved()...)
 		return in
 	case turn.Results:
-		in.Beside = append(in.Beside, r.unsaved()...)
+		in.Extra = append(in.Extra, r.unsaved()...)
 		return in
 	case turn.Hooks:
-		in.Beside = append(in.Beside, r.unsaved()...)
+		in.Extra = append(in.Extra, r.unsaved()...)
 		return in
 	}
 	return in

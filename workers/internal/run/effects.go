@@ -20,7 +20,7 @@ import (
 // start starts every effect that the state owes and that does not run yet. It
 // runs only when the events that owe them are durable, or linger.
 func (r *run) start(ctx context.Context) error {
-	owes := turn.Owed(r.state)
+	owes := turn.Next(r.state)
 	if len(owes.Calls) == 0 {
 		r.stack.ClearMessageSender() // no call runs
 	}
@@ -36,7 +36,7 @@ func (r *run) start(ctx context.Context) error {
 }
 
 // starts reports whether the state owes an effect that does not run yet.
-func (r *run) starts(owes turn.Owes) bool {
+func (r *run) starts(owes turn.Needs) bool {
 	switch {
 	case owes.Hooks != "":
 		return r.inflight[turn.HookEffect(owes)] == nil
@@ -118,7 +118,7 @@ func (r *run) stop(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	if !turn.Owed(r.state).Stop {
+	if !turn.Next(r.state).Stop {
 		return nil // a reply that completed meanwhile ended it, or what came of one
 	}
 	return r.step(ctx, turn.Stop{})
@@ -128,7 +128,7 @@ func (r *run) stop(ctx context.Context) error {
 func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
 
 // startHooks asks the plugins at the point that the state owes.
-func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
+func (r *run) startHooks(ctx context.Context, owes turn.Needs) error {
 	e := &effect{turn: owes.Turn, id: turn.HookEffect(owes)}
 	if _, started := r.inflight[e.id]; started {
 		return nil
@@ -145,7 +145,7 @@ func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
 	return nil
 }
 
-func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
+func (r *run) startModel(ctx context.Context, owes turn.Needs) error {
 	e := &effect{turn: owes.Turn, id: turn.ModelEffect(owes.Turn, owes.Iteration)}
 	if _, started := r.inflight[e.id]; started {
 		return nil
@@ -167,7 +167,7 @@ func (r *run) startModel(ctx context.Context, owes turn.Owes) error {
 	return nil
 }
 
-func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
+func (r *run) startTools(ctx context.Context, owes turn.Needs) error {
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})

@@ -30,7 +30,7 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	ack, back := func() {}, func(time.Duration) {}
 	if w != nil {
 		ack = func() { _ = w.Ack() }
-		back = func(d time.Duration) { _ = w.GiveBack(d) }
+		back = func(d time.Duration) { _ = w.Nak(d) }
 	}
 	soon, waits := errors.AsType[wake.SoonError](err)
 	switch {
@@ -79,12 +79,12 @@ func (p *Pool) failed(ctx context.Context, r *run, w *bus.Wake, err error) {
 		exhausted = seq == 0 && r.trial.Count >= int64(p.cfg.Retry.Attempts)
 	}
 	if !exhausted {
-		_ = w.GiveBack(wait)
+		_ = w.Nak(wait)
 		return
 	}
 	if kept := p.trials.DeadLetter(ctx, r.session, r.trial, err); kept != nil {
 		log.Warn("keep dead letter", zap.Error(kept))
-		_ = w.GiveBack(p.cfg.Retry.Base)
+		_ = w.Nak(p.cfg.Retry.Base)
 		return
 	}
 	_ = w.Ack()

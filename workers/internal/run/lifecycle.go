@@ -39,7 +39,7 @@ func (r *run) announced(list []events.Event) []events.Event {
 		t := r.state.Turn()
 		tells := r.stack.Session != nil && r.stack.HasLifecycle()
 		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
-			tells = t.Owes(events.PointAfterTurn) // as the worker knew that claimed the turn
+			tells = t.HasHooks(events.PointAfterTurn) // as the worker knew that claimed the turn
 		}
 		if tells {
 			return slices.Insert(slices.Clone(list), i+1, events.Of(list[i].Turn, &events.TurnAnnounced{Worker: r.p.cfg.ID}))
@@ -116,7 +116,7 @@ func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector
 	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // they are told all the same, and the body is a reference
 	}
-	stack.Tell(ctx, plugin.Lifecycle{
+	stack.NotifyLifecycle(ctx, plugin.Lifecycle{
 		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
 	})
 }

@@ -235,7 +235,7 @@ func (p *Pool) placeLocked(w *bus.Wake) {
 		return
 	}
 	if p.roomLocked() <= 0 || p.draining.Load() {
-		_ = w.GiveBack(0)
+		_ = w.Nak(0)
 		return
 	}
 	p.startLocked(w.Session, w)

@@ -123,7 +123,7 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	b.submit("t1")
 	got(t, model.asked)
 	asked := make(chan wake.Question, 4)
-	stop, err := b.bus.Answer("w2", func(body []byte) []byte {
+	stop, err := b.bus.ServeWorker("w2", func(body []byte) []byte {
 		var q wake.Question
 		if err := events.DecodePayload(body, &q); err != nil {
 			return []byte("no")

@@ -45,7 +45,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		f.recorded <- err
 		return nil
 	}
-	if _, err = r.decide(ctx, turn.Facts{Beside: f.list}); err == nil {
+	if _, err = r.decide(ctx, turn.Facts{Extra: f.list}); err == nil {
 		err = r.flush(ctx)
 	}
 	for err == nil && r.aged() {

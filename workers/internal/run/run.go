@@ -172,11 +172,11 @@ func (r *run) load(ctx context.Context) (err error) {
 // commit, which is most often what the wake came for. Either may be behind the
 // log: then the first append conflicts.
 func (r *run) owes(ctx context.Context) bool {
-	if turn.Owing(r.state, r.now()) {
+	if turn.NeedsWorker(r.state, r.now()) {
 		return true
 	}
 	entry, err := r.p.cfg.Bus.Log().Next(ctx, r.session, r.state.Seq+1)
-	return err == nil && r.state.Apply(entry) == nil && turn.Owing(r.state, r.now())
+	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
 }
 
 // progress is where the state ends, 0 where there is none, and whether the
@@ -232,7 +232,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		r.passed = r.state.Seq
 	}
 	t := r.state.Turn()
-	owes := turn.Owed(r.state)
+	owes := turn.Next(r.state)
 	parked := owes.Parked() && !owes.Stop
 	if t != nil && !parked && !r.ours(t) {
 		return goOn, r.meet(ctx, t)
@@ -244,7 +244,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return goOn, r.alone(ctx, func() error { return r.branchOff(ctx, *q) })
 	}
 	now := r.now()
-	if list := turn.Ring(r.state, now); len(list) > 0 {
+	if list := turn.DueEvents(r.state, now); len(list) > 0 {
 		return goOn, r.alone(ctx, func() error { return r.record(ctx, list) })
 	}
 	switch {
@@ -267,7 +267,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 			return waits, nil // effects that run may complete; tried again with the next tick
 		}
 		return goOn, err
-	case turn.Unbegun(r.state):
+	case turn.NeedsBegin(r.state):
 		return goOn, r.step(ctx, turn.Begin{})
 	case r.starts(owes) && r.aged():
 		if err := r.renew(ctx); errors.Is(err, errUnanswered) {

@@ -117,7 +117,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 			for _, long := range []bool{true, false} {
 				b := setup(t)
 				p := b.pool("w1", 1, says("hi"), nil)
-				stop, err := b.bus.Answer("other", func([]byte) []byte { return []byte("yes") })
+				stop, err := b.bus.ServeWorker("other", func([]byte) []byte { return []byte("yes") })
 				if err != nil {
 					t.Fatal(err)
 				}

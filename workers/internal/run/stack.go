@@ -47,7 +47,7 @@ func (r *run) openStack(ctx context.Context) error {
 
 // reopen builds the plugins of a turn that this run has claimed. Where they
 // cannot be built here the wake goes to another worker, and in the end the turn ends.
-func (r *run) reopen(ctx context.Context, owes turn.Owes) error {
+func (r *run) reopen(ctx context.Context, owes turn.Needs) error {
 	if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFr
 
 func (r *run) closeStack() {
 	r.discard(r.batch.inputs...)
-	r.discard(turn.Facts{Beside: r.stack.beside})
+	r.discard(turn.Facts{Extra: r.stack.beside})
 	if r.stack.release != nil {
 		r.stack.ClearMessageSender()
 		r.stack.release()
@@ -113,7 +113,7 @@ func (r *run) discard(inputs ...turn.Input) {
 		return
 	}
 	for _, in := range inputs {
-		r.stack.Lost(besideOf(in))
+		r.stack.Discarded(besideOf(in))
 	}
 }
 
@@ -123,7 +123,7 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 		return
 	}
 	for i := range c.Events {
-		r.stack.Landed([]events.Payload{c.Events[i].Payload})
+		r.stack.Committed([]events.Payload{c.Events[i].Payload})
 	}
 	r.restoreStack(ctx)
 }
@@ -132,7 +132,7 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 // is cut off leaves that to the next that opens the stack, as it cannot know
 // whether its last commit is in the log.
 func (r *run) restoreStack(ctx context.Context) {
-	if r.stack.Session == nil || !r.stack.HasLost() || ctx.Err() != nil {
+	if r.stack.Session == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
 		return
 	}
 	durable := r.state
@@ -148,15 +148,15 @@ func (r *run) restoreStack(ctx context.Context) {
 func besideOf(in turn.Input) []events.Payload {
 	switch in := in.(type) {
 	case turn.Claim:
-		return in.Beside
+		return in.Extra
 	case turn.Reply:
-		return in.Beside
+		return in.Extra
 	case turn.Results:
-		return in.Beside
+		return in.Extra
 	case turn.Hooks:
-		return in.Beside
+		return in.Extra
 	case turn.Facts:
-		return in.Beside
+		return in.Extra
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (r *run) stale(ev *events.Event) bool {
 		return false
 	}
 	if r.stack.Session != nil {
-		r.stack.Lost([]events.Payload{fact})
+		r.stack.Discarded([]events.Payload{fact})
 	}
 	return true
 }

@@ -51,7 +51,7 @@ func (r *taskRun) renew(ctx context.Context) {
 		r.look(ctx)
 		return
 	}
-	if r.wake.Hold(ctx) == nil {
+	if r.wake.Extend(ctx) == nil {
 		r.touch.renew(began)
 	}
 }
@@ -88,7 +88,7 @@ func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake,
 		switch answer, known := t.cfg.Peers.Reply(ctx, worker, q); {
 		case known:
 			return !answer, nil
-		case !t.cfg.Bus.Gone(ctx, worker):
+		case !t.cfg.Bus.WorkerGone(ctx, worker):
 			deaf = time.Now()
 		}
 		if time.Since(deaf) > bus.AckWait || time.Since(began) > bus.AckWait+askWait {

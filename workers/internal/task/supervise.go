@@ -136,8 +136,8 @@ func (r *taskRun) supervise() {
 
 // listen makes the run look when the session's tasks change, from now on.
 func (r *taskRun) listen() {
-	stop, err := r.t.cfg.Bus.Hear(r.session, func(m bus.LiveMessage) {
-		if m.Work {
+	stop, err := r.t.cfg.Bus.OnCommit(r.session, func(m bus.LiveMessage) {
+		if m.AboutTasks {
 			r.notify()
 		}
 	})
@@ -169,7 +169,7 @@ func (r *taskRun) offer(w *bus.Wake) {
 // before the work of this one has returned.
 func (r *taskRun) hold(w *bus.Wake) {
 	if r.over {
-		_ = w.GiveBack(lookAgain)
+		_ = w.Nak(lookAgain)
 		return
 	}
 	r.wake = w
@@ -188,7 +188,7 @@ func (r *taskRun) settle() {
 func (r *taskRun) yield() {
 	r.over = true
 	if r.wake != nil {
-		_ = r.wake.GiveBack(0)
+		_ = r.wake.Nak(0)
 		r.wake = nil
 	}
 }
@@ -217,7 +217,7 @@ func (r *taskRun) look(ctx context.Context) {
 		r.move(once, rec.To)
 	case rec.Seq != r.claim.Seq:
 		r.yield()
-	case rec.Moving(): // this worker has its wake, and moves it
+	case rec.LeavePending(): // this worker has its wake, and moves it
 		if err := r.t.h.Leave(once, r.session, rec); err != nil {
 			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next look tries again
 			return
@@ -326,7 +326,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 
 func (r *taskRun) giveBack() {
 	if r.wake != nil {
-		_ = r.wake.GiveBack(0)
+		_ = r.wake.Nak(0)
 	}
 }
 

@@ -43,20 +43,20 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	case errors.Is(err, session.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
 		_ = w.Ack()
 	case waits:
-		_ = w.GiveBack(time.Duration(soon))
+		_ = w.Nak(time.Duration(soon))
 	case errors.Is(err, session.ErrTaskTaken):
-		_ = w.GiveBack(lookAgain)
+		_ = w.Nak(lookAgain)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
-		_ = w.GiveBack(time.Second)
+		_ = w.Nak(time.Second)
 	case err != nil:
 		t.log.Warn("take task", zap.String("session", string(w.Session)), zap.String("task", string(w.Task)), zap.Error(err))
 		t.unfolded(ctx, w)
 	case v == done:
 		_ = w.Ack()
 	case v == later:
-		_ = w.GiveBack(taskLater)
+		_ = w.Nak(taskLater)
 	case v == lookNow:
-		_ = w.GiveBack(lookAgain)
+		_ = w.Nak(lookAgain)
 	}
 }
 
@@ -68,7 +68,7 @@ func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
 		_ = w.Ack()
 		return
 	}
-	_ = w.GiveBack(unfoldedWait)
+	_ = w.Nak(unfoldedWait)
 }
 
 // take decides what to do about a wake on the newest state.
@@ -84,7 +84,7 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 		return lookNow, err
 	}
 	switch {
-	case rec.Moving():
+	case rec.LeavePending():
 		return lookNow, t.h.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)

@@ -4,7 +4,7 @@
 // imports events, bus, projector, session and session/turn.
 //
 // Everything here is a hint. What a session owes follows from its history
-// ([turn.Owing]); who runs a turn is the event turn.started, and the guarded
+// ([turn.NeedsWorker]); who runs a turn is the event turn.started, and the guarded
 // append is the only fence.
 //
 // The life of a wake and of a takeover are drawn in the package comment of

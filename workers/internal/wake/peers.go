@@ -76,7 +76,7 @@ func (p *Peers) Add(h Holder) {
 
 // Answer answers other workers until stop.
 func (p *Peers) Answer() (stop func(), err error) {
-	return p.bus.Answer(p.id, func(question []byte) []byte {
+	return p.bus.ServeWorker(p.id, func(question []byte) []byte {
 		var q Question
 		if events.DecodePayload(question, &q) == nil && p.holds(&q) {
 			return []byte(yes)
@@ -117,7 +117,7 @@ func (p *Peers) Reply(ctx context.Context, worker events.WorkerID, q Question) (
 	}
 	once, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	text, err := p.bus.Ask(once, worker, body)
+	text, err := p.bus.RequestWorker(once, worker, body)
 	return string(text) == yes, err == nil
 }
 
@@ -166,7 +166,7 @@ func (p *Peers) Run(ctx context.Context) {
 // heard keeps who is there: a name alone is not, whoever said it. A new worker
 // gets an announcement at once.
 func (p *Peers) heard(ctx context.Context, worker events.WorkerID) {
-	if p.knows(worker) || p.bus.Gone(ctx, worker) {
+	if p.knows(worker) || p.bus.WorkerGone(ctx, worker) {
 		return
 	}
 	p.mu.Lock()
@@ -206,7 +206,7 @@ func (p *Peers) before() events.WorkerID {
 // gone reports whether a worker does not listen, several times in a row.
 func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 	for n := range GoneTimes {
-		if n > 0 && !bus.Sleep(ctx, WatchEvery) || !p.bus.Gone(ctx, worker) {
+		if n > 0 && !bus.Sleep(ctx, WatchEvery) || !p.bus.WorkerGone(ctx, worker) {
 			return false
 		}
 	}

@@ -141,7 +141,7 @@ func TestNeighbourWakes(t *testing.T) {
 	if _, err := held.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		t.Fatalf("fetch: got %v, %v", w, err)
 	}
-	if err := w.Hold(t.Context()); err != nil { // the queue waits from now on
+	if err := w.Extend(t.Context()); err != nil { // the queue waits from now on
 		t.Fatal(err)
 	}
 	dying.Close()
@@ -171,7 +171,7 @@ func TestStartWakes(t *testing.T) {
 			b.create("s")
 			b.submit("s", "t1")
 			w := b.take(bus.ClassTurn, false)
-			if err := w.Hold(t.Context()); err != nil {
+			if err := w.Extend(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			p, _ := b.peer("w1", node)

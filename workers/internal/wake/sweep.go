@@ -34,7 +34,7 @@ const (
 // sweep asks for the subjects of the queue, and folds the candidates that have
 // no wake and are quiet. At the start, and after messages or assets were lost,
 // every hot session is a candidate, unless its directory row says that it rests
-// at its last sequence.
+// at its last sequence. Those whose row says that they owe work come first.
 type Sweeper struct {
 	bus   *bus.Bus
 	host  *session.Host
@@ -54,7 +54,7 @@ type Sweeper struct {
 // candidate is a session that may owe work.
 type candidate struct {
 	moved time.Time     // when a commit of it was seen last
-	seq   events.Seq    // of that commit; 0: none was seen
+	seq   events.Seq    // of that commit; 0: none was seen, and moved is of the directory or of the list of streams
 	soon  bool          // at once, also where it is not quiet: its wake may be what was lost
 	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
 	tasks []bus.WakeKey // live ones, as they were folded last
@@ -80,7 +80,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 
 // lead sweeps while this node leads.
 func (s *Sweeper) lead(ctx context.Context) {
-	moved, err := s.bus.Moved(s.Moved)
+	moved, err := s.bus.WatchCommits(s.Moved)
 	if err != nil {
 		s.log.Warn("watch sessions", zap.Error(err))
 		return
@@ -136,9 +136,11 @@ func (s *Sweeper) Lost(timers bool) {
 
 // Sweep looks once. What is wrong with one session keeps it from none of the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
-	if err := s.list(ctx); err != nil {
-		return err
-	}
+	return errors.Join(s.list(ctx), s.repair(ctx))
+}
+
+// repair looks at the candidates that are due.
+func (s *Sweeper) repair(ctx context.Context) error {
 	due := s.due()
 	if len(due) == 0 {
 		return nil
@@ -196,71 +198,6 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	return list
 }
 
-// list makes candidates of all sessions that may have been missed.
-func (s *Sweeper) list(ctx context.Context) error {
-	s.mu.Lock()
-	soon, full, cold := s.soon, s.full, s.cold
-	s.soon, s.full, s.cold = false, false, false
-	s.mu.Unlock()
-	var err error
-	if full {
-		err = s.listHot(ctx, soon)
-	}
-	if cold {
-		err = errors.Join(err, s.listCold(ctx))
-	}
-	if err != nil { // the next sweep lists again
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.soon, s.full, s.cold = s.soon || soon, s.full || full, s.cold || cold
-	}
-	return err
-}
-
-func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
-	rows := make(map[events.SessionID]follow.Directory)
-	for value, err := range s.bus.Directory().All(ctx) {
-		var row follow.Directory
-		if err != nil {
-			return err
-		}
-		if json.Unmarshal(value, &row) == nil {
-			rows[row.Session] = row
-		}
-	}
-	for hot, err := range s.bus.Hot(ctx) {
-		if err != nil {
-			return err
-		}
-		row, known := rows[hot.ID]
-		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Rests() && row.Due == 0 {
-			continue
-		}
-		s.mu.Lock()
-		if c := s.candidates[hot.ID]; c == nil || !c.timed.IsZero() {
-			s.candidates[hot.ID] = &candidate{moved: hot.Moved, soon: soon, folds: true}
-		}
-		s.mu.Unlock()
-	}
-	return nil
-}
-
-// listCold sets the timers of cold sessions again, as their rows say.
-func (s *Sweeper) listCold(ctx context.Context) error {
-	for value, err := range s.bus.Directory().All(ctx) {
-		if err != nil {
-			return err
-		}
-		var row follow.Directory
-		if json.Unmarshal(value, &row) == nil && row.Place == follow.PlaceCold && row.Due != 0 {
-			if err := s.bus.StoreTimer(ctx, row.Session, row.Due); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // sweep publishes the hints that a session lacks, and forgets it where it rests.
 func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
 	if s.rowRests(ctx, id, c.seq) {
@@ -277,7 +214,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	case err != nil:
 		return s.unfoldable(ctx, id, c, wakes)
 	}
-	owing := turn.Owing(state, 0) // what is due is the servers' to tell
+	owing := turn.NeedsWorker(state, 0) // what is due is the servers' to tell
 	if owing && !wakes[turnKey(id)] {
 		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
 		if err := s.bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
@@ -332,7 +269,7 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 	}
 	stored, err := s.bus.Directory().Get(ctx, id)
 	var row follow.Directory
-	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Rests() && row.Due == 0
+	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Inactive() && row.Due == 0
 }
 
 // tasks wakes the live tasks that have no wake, and lists all.

@@ -11,19 +11,19 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// moved is one delivery of [bus.Bus.Moved].
-type moved struct {
+// watchedCommit is one delivery of [bus.Bus.WatchCommits].
+type watchedCommit struct {
 	id         events.SessionID
 	seq        events.Seq
 	background bool
 }
 
-// TestMoved delivers the commits of every session, and which are about background tasks.
-func TestMoved(t *testing.T) {
+// TestWatchCommits delivers the commits of every session, and which are about background tasks.
+func TestWatchCommits(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	got := make(chan moved, 8)
-	m, err := b.Moved(func(id events.SessionID, seq events.Seq, background bool) { got <- moved{id, seq, background} })
+	got := make(chan watchedCommit, 8)
+	m, err := b.WatchCommits(func(id events.SessionID, seq events.Seq, background bool) { got <- watchedCommit{id, seq, background} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,12 +38,12 @@ func TestMoved(t *testing.T) {
 		{"s3", &events.MonitorArmed{Monitor: "m"}, true},
 		{"s4", &events.SessionClosed{}, false},
 	} {
-		said := commit(c.id, 1)
-		said.Events = []events.Event{events.Of("", c.payload)}
-		if _, err := b.Log().Append(t.Context(), said, 0); err != nil {
+		next := commit(c.id, 1)
+		next.Events = []events.Event{events.Of("", c.payload)}
+		if _, err := b.Log().Append(t.Context(), next, 0); err != nil {
 			t.Fatal(err)
 		}
-		if seen := delivered(t, got); seen != (moved{c.id, 1, c.background}) {
+		if seen := awaitValue(t, got); seen != (watchedCommit{c.id, 1, c.background}) {
 			t.Errorf("got %+v, want sequence 1 of %s, background %v", seen, c.id, c.background)
 		}
 	}
@@ -52,8 +52,8 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestMovedAfterReconnect says once that messages may have been lost.
-func TestMovedAfterReconnect(t *testing.T) {
+// TestWatchCommitsAfterReconnect: Lost reports a reconnect once.
+func TestWatchCommitsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
@@ -61,8 +61,8 @@ func TestMovedAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	got := make(chan moved, 8)
-	m, err := b.Moved(func(id events.SessionID, seq events.Seq, background bool) { got <- moved{id, seq, background} })
+	got := make(chan watchedCommit, 8)
+	m, err := b.WatchCommits(func(id events.SessionID, seq events.Seq, background bool) { got <- watchedCommit{id, seq, background} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,14 +74,14 @@ func TestMovedAfterReconnect(t *testing.T) {
 	if err := b.Conn().ForceReconnect(); err != nil {
 		t.Fatal(err)
 	}
-	delivered(t, back)
-	for !m.Lost() && t.Context().Err() == nil { // until the listener before has it too
+	awaitValue(t, back)
+	for !m.Lost() && t.Context().Err() == nil { // until the status listener has it too
 	}
 	if m.Lost() {
 		t.Error("the second time: got lost messages")
 	}
 	grow(t, b.Log(), "s", 1)
-	if seen := delivered(t, got); seen.id != "s" {
+	if seen := awaitValue(t, got); seen.id != "s" {
 		t.Errorf("got %+v, want s", seen)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// duty plays a line about what the session owes, and when; false where it is another line.
+// duty plays a line about the session's needs and times. It returns false for other lines.
 func (p *player) duty(name string, a args) bool {
 	p.t.Helper()
 	switch name {
@@ -33,14 +33,14 @@ func (p *player) duty(name string, a args) bool {
 		k, _ := p.s.Task(events.TaskOf(events.MonitorID(a.word(0))))
 		p.decided(task.Report(p.s, task.ClaimOf(k), []task.Line{{Text: a.word(1)}}))
 	case "ring": // ring now=<ms>
-		p.commitAll(p.told(turn.Ring(p.s, events.Millis(a.num("now")))))
+		p.commitAll(p.request(turn.DueEvents(p.s, events.Millis(a.num("now")))))
 	case "give_up": // give_up <code>
 		list, err := turn.GiveUp(p.s, events.Issue{Kind: "runtime", Code: a.word(0)})
 		if err != nil {
 			fmt.Fprintf(&p.out, "  error: %v\n", err)
 			return true
 		}
-		p.commitAll(p.told(list))
+		p.commitAll(p.request(list))
 	case "duty": // duty now=<ms>
 		p.standing(events.Millis(a.num("now")))
 	default:
@@ -49,7 +49,7 @@ func (p *player) duty(name string, a args) bool {
 	return true
 }
 
-// decided commits what another package decided.
+// decided commits the decision of another package.
 func (p *player) decided(list []events.Event, err error) {
 	p.t.Helper()
 	if err != nil {
@@ -68,24 +68,23 @@ func (p *player) commitAll(list []events.Event) {
 	}
 }
 
-// standing writes down what the session owes at a time.
+// standing renders the session's needs at a time.
 func (p *player) standing(now events.Millis) {
 	word := "at rest"
-	if turn.Owing(p.s, now) {
+	if turn.NeedsWorker(p.s, now) {
 		word = "owing"
 	}
 	if due := turn.Due(p.s); due != 0 {
 		word += fmt.Sprintf(", due at %d", due)
 	}
-	if turn.Unbegun(p.s) {
+	if turn.NeedsBegin(p.s) {
 		word += ", a call is to begin"
 	}
 	fmt.Fprintf(&p.out, "  %s\n", word)
 }
 
-// TestRingOnlyWhereOwing holds of random histories: what Ring gives, and what
-// Owing and Due say, agree at every time.
-func TestRingOnlyWhereOwing(t *testing.T) {
+// TestDueEventsMatchNeeds: on random histories, DueEvents, NeedsWorker and Due agree at every time.
+func TestDueEventsMatchNeeds(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}
 	for _, line := range [][]string{
@@ -112,15 +111,15 @@ func TestRingOnlyWhereOwing(t *testing.T) {
 	} {
 		p.happen(line)
 		for now := events.Millis(0); now < 25; now++ {
-			due, rings := turn.Due(p.s), turn.Ring(p.s, now)
-			if isDue := due != 0 && due <= now; isDue != (len(rings) > 0) || isDue && !turn.Owing(p.s, now) {
-				t.Errorf("after %v, at %d: due %d, rings %d, owing %v", line, now, due, len(rings), turn.Owing(p.s, now))
+			due, rings := turn.Due(p.s), turn.DueEvents(p.s, now)
+			if isDue := due != 0 && due <= now; isDue != (len(rings) > 0) || isDue && !turn.NeedsWorker(p.s, now) {
+				t.Errorf("after %v, at %d: due %d, rings %d, owing %v", line, now, due, len(rings), turn.NeedsWorker(p.s, now))
 			}
 		}
 	}
 }
 
-// TestFollowOnAvoidsKnownTurns switches frames where clients have turns of the ids that follow.
+// TestFollowOnAvoidsKnownTurns switches frames while clients have turns with the ids of follow-on turns.
 func TestFollowOnAvoidsKnownTurns(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}
@@ -141,8 +140,7 @@ func TestFollowOnAvoidsKnownTurns(t *testing.T) {
 	}
 }
 
-// TestBegunAfterTheGate records that a call has begun once the plugins were
-// asked about it, and nothing holds it any more.
+// TestBegunAfterTheGate: a call is recorded as started after the hooks have run and it waits for nothing else.
 func TestBegunAfterTheGate(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}
@@ -153,7 +151,7 @@ func TestBegunAfterTheGate(t *testing.T) {
 	p.happen([]string{"reply", "call=once", "call=once", "call=once"})
 	unbegun := func(when string, want ...int64) {
 		t.Helper()
-		if got := turn.Unbegun(p.s); got != (len(want) > 0) {
+		if got := turn.NeedsBegin(p.s); got != (len(want) > 0) {
 			t.Errorf("%s: got unbegun %v, want %v", when, got, want)
 		}
 		for i := range p.s.Turn().Calls {
@@ -185,12 +183,12 @@ func TestBegunAfterTheGate(t *testing.T) {
 		t.Errorf("after a takeover: got %+v, want call 1 begun, and none lost", calls)
 	}
 	p.fold("t1", &events.TurnCancelRequested{Request: "r"})
-	if turn.Unbegun(p.s) {
+	if turn.NeedsBegin(p.s) {
 		t.Error("cancelled: got a call that is to begin")
 	}
 }
 
-// TestKnown finds turns wherever they are.
+// TestKnown finds queued, scheduled, running and finished turns.
 func TestKnown(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}
@@ -215,7 +213,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestResolvable is of the calls of the running iteration that have no result.
+// TestResolvable: calls of the running iteration without a result are resolvable.
 func TestResolvable(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// FuzzReadLetter reads dead letters. Nothing panics; the sequence is the stream's, whatever the letter says.
+// FuzzReadLetter reads arbitrary dead letters without a panic; the sequence is always the stream's.
 func FuzzReadLetter(f *testing.F) {
 	data, err := events.EncodePayload(&DeadLetter{Session: "s", Error: "cannot be read", Attempts: 1, At: 1000, Worker: "w"})
 	if err != nil {

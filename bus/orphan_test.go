@@ -13,30 +13,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestStrayStream leaves what a creator leaves who looked for a session before
-// it was there, made its stream after it was archived, and died: an empty
-// stream that hears the session's appends. Whatever comes next, nothing waits for ever.
-func TestStrayStream(t *testing.T) {
-	t.Parallel()
-	lives := map[string]func(*testing.T, *bus.Bus, []string) []string{
-		"cold": func(_ *testing.T, _ *bus.Bus, want []string) []string { return want },
-		"cold again": func(t *testing.T, b *bus.Bus, want []string) []string {
-			want = say(t, b, "s", want, 5)
-			mustGoCold(t, b, "s", 5)
-			return want
-		},
-		"about to be hot": func(t *testing.T, b *bus.Bus, want []string) []string {
-			name, err := b.HalfOpen(t.Context(), "s")
-			if err == nil {
-				err = name()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			return want
-		},
-	}
-	next := map[string]func(context.Context, *bus.Bus, events.Seq) error{
+// nextOperations are the operations on session s that may follow.
+func nextOperations() map[string]func(context.Context, *bus.Bus, events.Seq) error {
+	return map[string]func(context.Context, *bus.Bus, events.Seq) error{
 		"append": func(context.Context, *bus.Bus, events.Seq) error { return nil },
 		"stale append": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
 			return wantConflict(b.Log().Append(ctx, commit("s", 99), last-1))
@@ -53,7 +32,7 @@ func TestStrayStream(t *testing.T) {
 			}
 			return nil
 		},
-		"archiver": func(ctx context.Context, b *bus.Bus, last events.Seq) error { return goCold(ctx, b, "s", last) },
+		"archiver": func(ctx context.Context, b *bus.Bus, last events.Seq) error { return makeCold(ctx, b, "s", last) },
 		"reader": func(ctx context.Context, b *bus.Bus, last events.Seq) error {
 			if got, err := b.Log().Last(ctx, "s"); err != nil || got != last {
 				return errors.Join(err, errors.New("it ends elsewhere"))
@@ -61,22 +40,47 @@ func TestStrayStream(t *testing.T) {
 			return nil
 		},
 	}
+}
+
+// TestEmptyFirstStream has a creator that checks for a session before it exists, makes its first stream after the
+// session was archived, and dies. The empty stream receives the session's appends. Every next operation removes it,
+// and none waits for ever.
+func TestEmptyFirstStream(t *testing.T) {
+	t.Parallel()
+	lives := map[string]func(*testing.T, *bus.Bus, []string) []string{
+		"cold": func(_ *testing.T, _ *bus.Bus, want []string) []string { return want },
+		"cold again": func(t *testing.T, b *bus.Bus, want []string) []string {
+			want = appendUpTo(t, b, "s", want, 5)
+			mustMakeCold(t, b, "s", 5)
+			return want
+		},
+		"about to be hot": func(t *testing.T, b *bus.Bus, want []string) []string {
+			name, err := b.PausedOpening(t.Context(), "s")
+			if err == nil {
+				err = name()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return want
+		},
+	}
 	for life, bring := range lives {
-		for what, do := range next {
+		for what, do := range nextOperations() {
 			t.Run(life+"/"+what, func(t *testing.T) {
 				t.Parallel()
 				b := bustest.Start(t)
-				want := say(t, b, "s", nil, 3)
-				mustGoCold(t, b, "s", 3)
+				want := appendUpTo(t, b, "s", nil, 3)
+				mustMakeCold(t, b, "s", 3)
 				want = bring(t, b, want)
-				if err := b.Stray(t.Context(), "s"); err != nil {
+				if err := b.MakeFirstStream(t.Context(), "s"); err != nil {
 					t.Fatal(err)
 				}
 				if err := do(t.Context(), b, events.Seq(len(want))); err != nil {
 					t.Errorf("%s: %v", what, err)
 				}
-				want = say(t, b, "s", want, len(want)+2)
-				if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+				want = appendUpTo(t, b, "s", want, len(want)+2)
+				if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 					t.Errorf("history: got %v, want %v", got, want)
 				}
 				if got := streams(t, b); len(got) != 1 {
@@ -87,23 +91,23 @@ func TestStrayStream(t *testing.T) {
 	}
 }
 
-// TestSlowCreator suspends a creator before it publishes, until the session was
-// made by another, is cold, and a dead creator's stream is there: it is told, and nothing of it stays.
-func TestSlowCreator(t *testing.T) {
+// TestPausedCreator pauses a creator before its publish, until another has created the session, it is cold, and a
+// dead creator's stream exists. The creator gets a conflict, and nothing of it stays.
+func TestPausedCreator(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	publish, err := b.Slow(t.Context(), commit("s", 99))
+	publish, err := b.PausedCreate(t.Context(), commit("s", 99))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := b.Slow(t.Context(), commit("s", 1)) // of the one that succeeds, whose answer was lost
+	again, err := b.PausedCreate(t.Context(), commit("s", 1)) // the creator that succeeded; its ack was lost
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := say(t, b, "s", nil, 3)
-	mustGoCold(t, b, "s", 3)
-	empty := func() error { return b.Stray(t.Context(), "s") }
-	filled := func() error { return b.StrayWith(t.Context(), commit("s", 98)) }
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	empty := func() error { return b.MakeFirstStream(t.Context(), "s") }
+	filled := func() error { return b.MakeFirstStreamWith(t.Context(), commit("s", 98)) }
 	for _, try := range []struct {
 		stray   func() error
 		publish func() (events.Seq, error)
@@ -116,32 +120,32 @@ func TestSlowCreator(t *testing.T) {
 		if seq != try.want || try.want == 0 && wantConflict(0, err) != nil {
 			t.Errorf("the slow creator: got %d, %v, want %d", seq, err, try.want)
 		}
-		if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 			t.Errorf("history: got %v, want %v", got, want)
 		}
-		want = say(t, b, "s", want, len(want)+1)
-		mustGoCold(t, b, "s", events.Seq(len(want)))
+		want = appendUpTo(t, b, "s", want, len(want)+1)
+		mustMakeCold(t, b, "s", events.Seq(len(want)))
 	}
 }
 
-// TestUnbegun kills who removes an empty stream at each of its requests; the
-// next one finishes, and the session can be made. Without a creator nothing stays.
-func TestUnbegun(t *testing.T) {
+// TestRemoveEmptyKilled kills the removal of an empty stream at each of its requests. The next sweep completes it,
+// and the session can be created. Without a creator no stream stays.
+func TestRemoveEmptyKilled(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
 	for _, late := range []bool{false, true} {
 		for k, done := 1, false; !done; k++ {
 			id := events.SessionID(fmt.Sprintf("s-%t-%d", late, k))
-			if err := b.Stray(t.Context(), id); err != nil {
+			if err := b.MakeFirstStream(t.Context(), id); err != nil {
 				t.Fatal(err)
 			}
-			done = bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return victim.Unbegun(ctx, id) })
-			if err := b.Forsaken(t.Context()); err != nil {
+			done = bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error { return victim.RemoveEmpty(ctx, id) })
+			if err := b.SweepOrphans(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			want := say(t, b, id, nil, 4)
-			if got := said(t, b, id, 0); !slices.Equal(got, want) {
+			want := appendUpTo(t, b, id, nil, 4)
+			if got := history(t, b, id, 0); !slices.Equal(got, want) {
 				t.Errorf("killed at request %d, late %t: got %v, want %v", k, late, got, want)
 			}
 			if done && k < 4 {
@@ -150,19 +154,19 @@ func TestUnbegun(t *testing.T) {
 		}
 	}
 	before := len(streams(t, b))
-	if err := b.Stray(t.Context(), "nobody"); err != nil {
+	if err := b.MakeFirstStream(t.Context(), "unfinished"); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Forsaken(t.Context()); err != nil || len(streams(t, b)) != before+1 {
+	if err := b.SweepOrphans(t.Context()); err != nil || len(streams(t, b)) != before+1 {
 		t.Errorf("a stream that was just made: got %v, %d streams, want it left", err, len(streams(t, b)))
 	}
-	if err := b.Unbegun(t.Context(), "nobody"); err != nil || len(streams(t, b)) != before {
+	if err := b.RemoveEmpty(t.Context(), "unfinished"); err != nil || len(streams(t, b)) != before {
 		t.Errorf("an old one: got %v, %d streams, want %d", err, len(streams(t, b)), before)
 	}
 }
 
-// TestUnbegunBeside appends first commits while the streams are taken for those of the dead.
-func TestUnbegunBeside(t *testing.T) {
+// TestRemoveEmptyUnderAppends appends first commits while their streams are removed as empty.
+func TestRemoveEmptyUnderAppends(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
 	for i := range 40 {
@@ -170,18 +174,18 @@ func TestUnbegunBeside(t *testing.T) {
 		over := make(chan error, 1)
 		go func() {
 			for n := range 3 {
-				if err := b.Unbegun(t.Context(), id); err != nil && !errors.Is(err, bus.ErrStale) {
+				if err := b.RemoveEmpty(t.Context(), id); err != nil && !errors.Is(err, bus.ErrStale) {
 					over <- fmt.Errorf("remove %d: %w", n, err)
 					return
 				}
 			}
 			over <- nil
 		}()
-		want := say(t, b, id, nil, 3)
+		want := appendUpTo(t, b, id, nil, 3)
 		if err := <-over; err != nil {
 			t.Error(err)
 		}
-		if got := said(t, b, id, 0); !slices.Equal(got, want) {
+		if got := history(t, b, id, 0); !slices.Equal(got, want) {
 			t.Errorf("%s: got %v, want %v", id, got, want)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestFetchAfterConsumerCouldNotBeMade has another consumer stand where a
-// deleted one is to be made again: fetches fail until it has gone.
+// TestFetchAfterConsumerCouldNotBeMade has another consumer in the place of a deleted one: fetches fail until it is
+// gone.
 func TestFetchAfterConsumerCouldNotBeMade(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -33,8 +33,8 @@ func TestFetchAfterConsumerCouldNotBeMade(t *testing.T) {
 	if err := js.DeleteConsumer(t.Context(), "lash-work", "other"); err != nil {
 		t.Fatal(err)
 	}
-	if remade, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !remade || err != nil {
-		t.Errorf("got remade %v, %v, want it made again", remade, err)
+	if recreated, err := q.Fetch(t.Context(), 1, fetchWait, func(*bus.Wake) {}); !recreated || err != nil {
+		t.Errorf("got recreated %v, %v, want it made again", recreated, err)
 	}
 	publish(t, b, turnKey("s"), bus.WakeHint{})
 	if w := next(t, q); w.Session != "s" {

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestDropBlob removes what was listed, and not what was stored since.
+// TestDropBlob removes a listed blob, but not one that was stored again since.
 func TestDropBlob(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -35,7 +35,7 @@ func TestDropBlob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.PutBytes(t.Context(), old.Digest, []byte("old")); err != nil { // as one does who needs it again
+	if _, err := store.PutBytes(t.Context(), old.Digest, []byte("old")); err != nil { // a writer needs the body again
 		t.Fatal(err)
 	}
 	for _, blob := range list {
@@ -58,12 +58,12 @@ func TestDropBlob(t *testing.T) {
 	if err := b.DropBlob(t.Context(), list[0]); err != nil {
 		t.Errorf("drop again: got %v", err)
 	}
-	if got := left(t, b); len(got) != 0 {
+	if got := remainingSubjects(t, b); len(got) != 0 {
 		t.Errorf("what is left: got %v, want nothing", got)
 	}
 }
 
-// TestBlobPieces finds the pieces of a blob that was never whole.
+// TestBlobPieces lists the pieces of a blob without a description.
 func TestBlobPieces(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
@@ -81,28 +81,28 @@ func TestBlobPieces(t *testing.T) {
 	if err := b.DropBlob(t.Context(), list[0]); err != nil {
 		t.Fatal(err)
 	}
-	if got := left(t, b); len(got) != 0 {
+	if got := remainingSubjects(t, b); len(got) != 0 {
 		t.Errorf("what is left: got %v, want nothing", got)
 	}
 }
 
-// TestMentions reads hot and cold histories and archives in blobs.
-func TestMentions(t *testing.T) {
+// TestBlobMentions yields hot and cold histories, and archives in blobs.
+func TestBlobMentions(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	say(t, b, "hot", nil, 1)
+	appendUpTo(t, b, "hot", nil, 1)
 	for n := range 8 {
 		if _, err := b.Log().Append(t.Context(), largeCommit("cold", n), events.Seq(n)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustGoCold(t, b, "cold", 8)
+	mustMakeCold(t, b, "cold", 8)
 	stored, err := b.Blobs(t.Context())
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("blobs: got %v, %v, want the archive", stored, err)
 	}
 	var got [][]byte
-	for data, err := range b.Mentions(t.Context()) {
+	for data, err := range b.BlobMentions(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}

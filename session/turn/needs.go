@@ -7,11 +7,10 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Owing reports whether a worker has something to do for the session at a time:
-// a turn that can start, one that runs and is not parked, one that goes on in
-// another session, one whose end plugins are to be told of, or something whose time has come. It is the one rule for
-// when a session is woken, worked on, acknowledged and repaired.
-func Owing(s *projector.State, now events.Millis) bool {
+// NeedsWorker reports whether a worker has work in the session at a time: a turn that can start, a running turn that
+// is not parked, a turn that must continue in another session, an end of a turn of which plugins must be notified, or
+// something due. It is the only rule for waking, processing, acknowledging and repairing a session.
+func NeedsWorker(s *projector.State, now events.Millis) bool {
 	if len(s.Untold) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
 		return true
 	}
@@ -32,18 +31,17 @@ func Claimable(s *projector.State) bool {
 	return s.Status == projector.StatusOpen && s.Turn() == nil && (len(s.Queue) > 0 || wakeInput(s) != "")
 }
 
-// Asks reports whether events leave a worker something to do that the state
-// before them did not owe, or that the worker who has the session is to hear of
-// at once. Who appends them wakes the session.
-func Asks(list []events.Event) bool {
-	asking := []events.Kind{
+// NeedsWake reports whether events give a worker new work, or information that the worker of the session needs
+// immediately. The program that appends them wakes the session.
+func NeedsWake(list []events.Event) bool {
+	waking := []events.Kind{
 		events.KindTurnRequested, events.KindTurnScheduled, events.KindTurnCancelRequested, events.KindToolApprovalGiven,
 		events.KindToolResolved, events.KindToolResultScheduled, events.KindInputInjected,
 	}
-	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(asking, ev.Kind) })
+	return slices.ContainsFunc(list, func(ev events.Event) bool { return slices.Contains(waking, ev.Kind) })
 }
 
-// wakeInput is the pending input of a monitor for which a turn is to start; empty where there is none.
+// wakeInput is the pending input of a monitor that starts a turn. Without one it is empty.
 func wakeInput(s *projector.State) events.InputID {
 	for i := range s.Monitors {
 		if s.Monitors[i].Wake != "" {
@@ -53,9 +51,8 @@ func wakeInput(s *projector.State) events.InputID {
 	return ""
 }
 
-// Due is the earliest time at which the state owes something that it does not
-// owe before: a scheduled turn, the scheduled result of a call, the end of the
-// time for an answer. 0 where nothing is scheduled.
+// Due is the earliest time at which something is due: a scheduled turn, the scheduled result of a call, the end of
+// the time for an answer. Without one it is 0.
 func Due(s *projector.State) events.Millis {
 	if s.Status != projector.StatusOpen {
 		return 0
@@ -63,10 +60,9 @@ func Due(s *projector.State) events.Millis {
 	return s.EarliestDue(Resolvable)
 }
 
-// Ring is what follows from the time: at most one scheduled turn is requested,
-// as its policy counts what the one before it made of the queue; of results and
-// refusals that are due as many as fit into a commit. Nothing where nothing is due.
-func Ring(s *projector.State, now events.Millis) []events.Event {
+// DueEvents are the events that are due. At most one scheduled turn is requested, because its policy depends on the
+// queue after the one before. Due results and refusals are limited by the size of a commit.
+func DueEvents(s *projector.State, now events.Millis) []events.Event {
 	if due := Due(s); due == 0 || due > now {
 		return nil
 	}
@@ -82,24 +78,24 @@ func Ring(s *projector.State, now events.Millis) []events.Event {
 			continue
 		}
 		p := &events.ToolResolved{Effect: r.Effect, Result: r.Result, By: r.By}
-		body, _ := events.EncodePayload(p) // of what a history has
-		if bytes += len(body); len(list) > 0 && bytes > ringBytes || len(list) == ringEvents {
+		body, _ := events.EncodePayload(p) // decoded from a history, so it encodes
+		if bytes += len(body); len(list) > 0 && bytes > maxDueBytes || len(list) == maxDueEvents {
 			return list
 		}
 		list = append(list, events.Of(t.ID, p))
 	}
 	for i := range t.Asks {
-		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now && len(list) < ringEvents {
+		if a := &t.Asks[i]; !a.Answered && a.Until != 0 && a.Until <= now && len(list) < maxDueEvents {
 			list = append(list, events.Of(t.ID, &events.ToolApprovalGiven{Effect: a.Effect, By: "timer", Reason: "no answer came in time"}))
 		}
 	}
 	return list
 }
 
-// What one commit of [Ring] holds at most: less than a commit may.
+// Limits of one commit of [DueEvents], below those of a commit.
 const (
-	ringBytes  = events.MaxCommitBytes / 2
-	ringEvents = 512
+	maxDueBytes  = events.MaxCommitBytes / 2
+	maxDueEvents = 512
 )
 
 // Resolvable reports whether a call of the running iteration has no result yet.
@@ -115,7 +111,7 @@ func Resolvable(t *projector.Turn, effect events.EffectID) bool {
 	return false
 }
 
-// Known reports whether a turn of that id was ever accepted.
+// Known reports whether the session ever accepted a turn of that id.
 func Known(s *projector.State, id events.TurnID) (bool, error) {
 	if t := s.Turn(); t != nil && t.ID == id ||
 		slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }) ||
@@ -126,8 +122,7 @@ func Known(s *projector.State, id events.TurnID) (bool, error) {
 	return record != nil, err
 }
 
-// GiveUp ends the turn whose attempts all fail, with the reason: the running
-// one, else the one that would start next.
+// GiveUp ends a turn whose attempts all fail, with the reason: the running turn, otherwise the next one.
 func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
 	if t := s.Turn(); t != nil {
 		out, err := Step(s, Broken{Iteration: t.Iteration, Issue: issue})

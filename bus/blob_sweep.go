@@ -14,20 +14,19 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// blobFresh is how old a stored blob may be that is not stored again when it is
-// put. So a blob that nobody referred to for longer is not removed just when
-// somebody does.
+// blobFresh is the age up to which a stored blob is not stored again. An older one is stored again when it is put. So
+// the sweep, which removes unreferenced blobs that are older, does not remove one that is just being referred to.
 const blobFresh = time.Hour
 
-// StoredBlob is a blob as it was stored once: stored again, it is another.
+// StoredBlob is one storage of a blob: the same body stored again is another one.
 type StoredBlob struct {
-	Digest  string // empty: pieces of one that was never whole, or is half removed
+	Digest  string // empty: pieces without a description
 	content string // names its pieces
 }
 
-// Blobs lists every blob that is stored.
+// Blobs lists every stored blob.
 func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
-	pieces, err := b.pieces(ctx) // first: what is being stored has its pieces before it has a name
+	pieces, err := b.contents(ctx) // first: a blob gets its pieces before its description
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}
@@ -46,7 +45,7 @@ func (b *Bus) Blobs(ctx context.Context) ([]StoredBlob, error) {
 	return list, nil
 }
 
-func (b *Bus) pieces(ctx context.Context) (map[string]bool, error) {
+func (b *Bus) contents(ctx context.Context) (map[string]bool, error) {
 	subjects, err := b.subjects(ctx, b.names.blobStream(), b.names.blobPieces("*"))
 	found := make(map[string]bool, len(subjects))
 	for subject := range subjects {
@@ -63,7 +62,8 @@ func (b *Bus) DropBlob(ctx context.Context, blob StoredBlob) error {
 	return b.dropBlob(ctx, blob.Digest, func(content string) bool { return content == blob.content })
 }
 
-// dropBlob removes a blob that has the wanted content. Whoever dies half way leaves pieces without a name.
+// dropBlob removes the blob of a digest if its content is wanted. A process that dies half way leaves pieces without
+// a description.
 func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content string) bool) error {
 	return b.retry(ctx, "remove blob "+digest, func(ctx context.Context) error {
 		stream, err := b.js.Stream(ctx, b.names.blobStream())
@@ -84,7 +84,7 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 		if !wanted(info.NUID) {
 			return nil
 		}
-		// By sequence: who stores it again just now has another.
+		// By sequence: the description of a body that is stored again has another one.
 		if err := stream.DeleteMsg(ctx, meta.Sequence); err != nil && !isMissing(err) {
 			return err
 		}
@@ -92,27 +92,24 @@ func (b *Bus) dropBlob(ctx context.Context, digest string, wanted func(content s
 	})
 }
 
-// Mentions is everything beside rows that may refer to a blob, as it is
-// stored: archives and histories.
-func (b *Bus) Mentions(ctx context.Context) iter.Seq2[[]byte, error] {
+// BlobMentions yields everything except rows that may refer to a blob, as it is stored: archive entries and
+// histories.
+func (b *Bus) BlobMentions(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for id, err := range b.Sessions(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !b.mentionsOf(ctx, id, yield) {
+			if !b.mentionsIn(ctx, id, yield) {
 				return
 			}
 		}
 	}
 }
 
-// assetPart is some of a stream's messages.
-type assetPart struct{ stream, subjects string }
-
-func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
-	row, err := b.archived(ctx, id)
+func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func([]byte, error) bool) bool {
+	row, err := b.readEntry(ctx, id)
 	if err != nil {
 		yield(nil, err)
 		return false
@@ -125,7 +122,7 @@ func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]
 	for entry, err := range b.Log().Read(ctx, id, 0) {
 		switch {
 		case errors.Is(err, events.ErrNoSession):
-			return true // nobody's any more, or not yet
+			return true // erased or not created yet
 		case !yield(entry.Data, err) || err != nil:
 			return false
 		}
@@ -133,7 +130,7 @@ func (b *Bus) mentionsOf(ctx context.Context, id events.SessionID, yield func([]
 	return true
 }
 
-// Erased lists the sessions that were erased, in no order.
+// Erased lists the erased sessions, in no order.
 func (b *Bus) Erased(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		for subject, err := range b.archiveSubjects(ctx, b.names.erasedAll()) {

@@ -17,13 +17,13 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// single is a server that nobody repairs, on a store that outlives it.
-type single struct {
+// unrepairedServer is a server without the repair of package busembed, on a store that outlives it.
+type unrepairedServer struct {
 	store string
 	*server.Server
 }
 
-func (s *single) start(t *testing.T) *bus.Bus {
+func (s *unrepairedServer) start(t *testing.T) *bus.Bus {
 	t.Helper()
 	var err error
 	s.Server, err = server.NewServer(&server.Options{
@@ -46,9 +46,9 @@ func (s *single) start(t *testing.T) *bus.Bus {
 	return b
 }
 
-// killedWhile ends the server as one that was killed while it wrote new
-// settings of the session's stream: the checksum is what it was before.
-func (s *single) killedWhile(t *testing.T, b *bus.Bus, change func(cfg *jetstream.StreamConfig)) {
+// killDuringUpdate leaves the store as a server does that is killed while it writes new settings of the session's
+// stream: with the old checksum.
+func (s *unrepairedServer) killDuringUpdate(t *testing.T, b *bus.Bus, change func(cfg *jetstream.StreamConfig)) {
 	t.Helper()
 	hot := streams(t, b)
 	if len(hot) != 1 {
@@ -78,8 +78,8 @@ func (s *single) killedWhile(t *testing.T, b *bus.Bus, change func(cfg *jetstrea
 	}
 }
 
-// archiverDies archives the session up to where it is sealed.
-func (s *single) archiverDies(t *testing.T, last events.Seq) {
+// dieAfterSeal archives the session up to its seal.
+func (s *unrepairedServer) dieAfterSeal(t *testing.T, last events.Seq) {
 	t.Helper()
 	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
 	b, err := bus.Open(t.Context(), bus.Config{URL: s.ClientURL(), Options: []nats.Option{nats.UserInfo("archiver", ""), silent}})
@@ -94,55 +94,54 @@ func (s *single) archiverDies(t *testing.T, last events.Seq) {
 	}
 }
 
-func (s *single) stop(b *bus.Bus) {
+func (s *unrepairedServer) stop(b *bus.Bus) {
 	b.Close()
 	s.Shutdown()
 	s.WaitForShutdown()
 }
 
-// TestServerForgetsStream has a single server that skips a session's stream
-// after it was killed in the middle of the archiver's seal, in each life of the
-// session: nothing is lost, and the server has the stream for good after the next append.
+// TestServerForgetsStream has a single server that skips a session's stream after it was killed in the middle of a
+// seal, in each life of the session. No commit is lost, and the next append makes the server keep the stream.
 func TestServerForgetsStream(t *testing.T) {
 	t.Parallel()
-	s := &single{store: t.TempDir()}
+	s := &unrepairedServer{store: t.TempDir()}
 	b := s.start(t)
 	defer func() { s.stop(b) }()
 	var want []string
 	for life := 1; life <= 3; life++ {
-		want = say(t, b, "s", want, 10*life)
-		if life == 1 { // later ones have their entry
-			s.archiverDies(t, events.Seq(len(want)))
+		want = appendUpTo(t, b, "s", want, 10*life)
+		if life == 1 { // later lives have an entry
+			s.dieAfterSeal(t, events.Seq(len(want)))
 		}
-		put, err := b.Sleeper(t.Context(), "s") // an archiver that sees the seal, and puts the entry late
+		put, err := b.PausedPutEntry(t.Context(), "s") // an archiver that sees the seal, and puts the entry late
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.killedWhile(t, b, func(cfg *jetstream.StreamConfig) { cfg.Sealed = true })
+		s.killDuringUpdate(t, b, func(cfg *jetstream.StreamConfig) { cfg.Sealed = true })
 		b = s.start(t)
 		if got := streams(t, b); len(got) != 0 {
 			t.Fatalf("life %d: the server has %v: it need not be made again", life, got)
 		}
-		if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 			t.Fatalf("life %d: got %v, want %v", life, got, want)
 		}
 		if err := put(b); !errors.Is(err, bus.ErrStale) {
 			t.Errorf("life %d: an archiver that saw the lost seal: got %v, want %v", life, err, bus.ErrStale)
 		}
-		want = say(t, b, "s", want, len(want)+1)
+		want = appendUpTo(t, b, "s", want, len(want)+1)
 		s.stop(b)
 		b = s.start(t)
 		if got := streams(t, b); len(got) != 1 {
 			t.Errorf("life %d: after an append and a restart: got streams %v, want one", life, got)
 		}
-		if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+		if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 			t.Errorf("life %d: after an append and a restart: got %v, want %v", life, got, want)
 		}
-		if err := goCold(t.Context(), b, "s", events.Seq(len(want))); err != nil {
+		if err := makeCold(t.Context(), b, "s", events.Seq(len(want))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := said(t, b, "s", 0); !slices.Equal(got, want) {
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) {
 		t.Errorf("cold: got %v, want %v", got, want)
 	}
 }

@@ -140,7 +140,7 @@ func TestBlobsThatAreNotThere(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]bus.Config{"prefix": {Prefix: "a.b"}, "replicas": {Replicas: 2}, "nobody": {URL: "nats://127.0.0.1:1"}} {
+	for name, cfg := range map[string]bus.Config{"prefix": {Prefix: "a.b"}, "replicas": {Replicas: 2}, "no server": {URL: "nats://127.0.0.1:1"}} {
 		if b, err := bus.Open(t.Context(), cfg); err == nil {
 			b.Close()
 			t.Errorf("open with bad %s: got no error", name)
@@ -152,7 +152,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenReader makes nothing and finds what is there.
+// TestOpenReader finds existing assets and creates none.
 func TestOpenReader(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{Listen: true})
@@ -173,7 +173,7 @@ func TestOpenReader(t *testing.T) {
 	}
 }
 
-// TestPrefixes keeps two systems on one server apart.
+// TestPrefixes runs two prefixes on one server: neither sees the other.
 func TestPrefixes(t *testing.T) {
 	t.Parallel()
 	s := bustest.Server(t, busembed.Config{Listen: true})

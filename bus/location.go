@@ -1,0 +1,303 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+)
+
+// location is where a session's history is: archived runs, then a stream.
+type location struct {
+	stream string // of a hot session; empty: it is cold
+	first  events.Seq
+	last   events.Seq   // of the session; 0: there is a stream without commits
+	sealed bool         // an archiver has sealed the stream
+	entry  archiveEntry // the history before the stream
+}
+
+// locate finds a session's history; leaders answer. Errors: [events.ErasedError], [events.ErrNoSession].
+func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return location{}, err
+	}
+	p := location{stream: b.names.firstStream(session), first: 1}
+	end, err := b.streamEnd(ctx, p.stream)
+	p.last, p.sealed = end.last, end.sealed
+	if err == nil && p.last > 0 && !end.sealed && !end.opening {
+		return p, nil
+	}
+	if err != nil && !errors.Is(err, events.ErrNoSession) {
+		return location{}, err
+	}
+	row, rowErr := b.readEntry(ctx, session)
+	switch {
+	case rowErr != nil:
+		return location{}, rowErr
+	case row.Revision != 0:
+		return b.locateArchived(ctx, session, row)
+	case err != nil:
+		return location{}, noHistory(session)
+	}
+	return p, nil
+}
+
+// locateArchived is [Bus.locate] for a session that has an entry.
+func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, row archiveEntry) (p location, err error) {
+	for try := 1; ; try++ {
+		p = location{last: row.Last, entry: row}
+		switch {
+		case !row.Erased.IsZero():
+			return p, row.Erased.erasedError(session)
+		case row.Next == "":
+			return p, nil
+		}
+		end, err := b.streamEnd(ctx, row.Next)
+		if err == nil {
+			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, end.last), end.sealed
+			b.hints.put(session, streamHint{p.stream, p.first})
+			return p, nil
+		}
+		if !errors.Is(err, events.ErrNoSession) {
+			return location{}, err
+		}
+		again, err := b.readEntry(ctx, session)
+		if err == nil && again.Revision == row.Revision { // otherwise it was archived again
+			if err = b.recreateStream(ctx, session, again); err == nil {
+				again, err = b.readEntry(ctx, session)
+			}
+			err = errors.Join(err, pause(ctx, try))
+		}
+		if err != nil {
+			return location{}, err
+		}
+		row = again
+	}
+}
+
+// recreateStream makes the stream of a hot session that its server does not have, with all messages that are on the
+// server's disk. A single server (nats-server 2.15.2) that is killed between the two files of a stream's new settings
+// skips that stream at every later start, until it is made again. Then it gets other settings, as in [Bus.bind].
+//
+// The server may have lost a seal too. So the entry is first put unchanged: its revision moves, and an archiver that
+// saw the seal gets [ErrStale]. Where the entry was replaced meanwhile, no stream is made.
+func (b *Bus) recreateStream(ctx context.Context, session events.SessionID, row archiveEntry) error {
+	if b.reader {
+		return fmt.Errorf("%w: the server lacks stream %s of session %s; a node that comes to the session makes it again, with what the disk has",
+			events.ErrOutcomeUnknown, row.Next, session)
+	}
+	cfg := b.openingConfig(session, row, ulid.Make().String())
+	cfg.Name = row.Next
+	err := b.putEntry(ctx, session, &row)
+	if err == nil {
+		err = b.makeStream(ctx, cfg)
+	}
+	if err != nil && !errors.Is(err, ErrStale) {
+		return fmt.Errorf("make the stream of %s again: %w", session, err)
+	}
+	return nil
+}
+
+// streamInfo is a stream's state at its leader. Without a leader any member answers with its own state: that is
+// [events.ErrOutcomeUnknown].
+func (b *Bus) streamInfo(ctx context.Context, name string) (*jetstream.StreamInfo, error) {
+	var stream jetstream.Stream
+	err := b.once(ctx, func(ctx context.Context) (err error) {
+		stream, err = b.js.Stream(ctx, name)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	info := stream.CachedInfo()
+	if info.Cluster != nil && info.Cluster.Leader == "" {
+		return nil, fmt.Errorf("%w: stream %s has no leader", events.ErrOutcomeUnknown, name)
+	}
+	return info, nil
+}
+
+// streamEnd is the end of a stream.
+type streamEnd struct {
+	last    events.Seq
+	sealed  bool // it takes no more appends
+	opening bool // it takes no appends yet
+}
+
+func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
+	info, err := b.streamInfo(ctx, name)
+	if err != nil {
+		return streamEnd{}, err
+	}
+	return streamEnd{
+		last: events.Seq(info.State.LastSeq), sealed: info.Config.Sealed,
+		opening: slices.ContainsFunc(info.Config.Subjects, b.names.isOpening),
+	}, nil
+}
+
+// reopen makes a cold session hot, unless another process did. It makes the next stream, then puts its name into the
+// entry. The stream takes no appends before that, so the late stream of a paused process is never appended to.
+func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archiveEntry) error {
+	cfg := b.openingConfig(session, row, ulid.Make().String())
+	err := b.reserveReopen(ctx)
+	if err == nil {
+		err = b.makeStream(ctx, cfg)
+	}
+	if err != nil {
+		return fmt.Errorf("reopen session %s: %w", session, err)
+	}
+	row.Next = cfg.Name
+	err = b.putEntry(ctx, session, &row)
+	if errors.Is(err, ErrStale) {
+		now, err := b.readEntry(ctx, session)
+		if err != nil || now.Next == cfg.Name {
+			return err
+		}
+		return b.deleteStream(ctx, cfg.Name)
+	}
+	return err
+}
+
+// openingConfig is a session's next stream before it takes appends.
+func (b *Bus) openingConfig(session events.SessionID, row archiveEntry, nonce string) jetstream.StreamConfig {
+	cfg := b.sessionConfig(session, b.names.nextStream(session, nonce))
+	cfg.FirstSeq, cfg.Subjects = uint64(row.Last+1), []string{b.names.opening(session, nonce)}
+	return cfg
+}
+
+// bind lets a session's next stream take the session's appends. Errors: [events.ErrNoSession] where the stream was
+// archived meanwhile.
+func (b *Bus) bind(ctx context.Context, session events.SessionID, row archiveEntry) error {
+	if err := b.removeArchivedStreams(ctx, session, row); err != nil {
+		return err
+	}
+	info, err := b.streamInfo(ctx, row.Next)
+	if err != nil {
+		return err
+	}
+	cfg := info.Config
+	want := []string{b.names.sessionAll(session)}
+	if cfg.Sealed || slices.Equal(cfg.Subjects, want) {
+		return nil
+	}
+	now, err := b.readEntry(ctx, session) // the stream may have been made again too late
+	if err == nil && now.Next != row.Next {
+		err = ErrStale
+	}
+	if err != nil {
+		return err
+	}
+	cfg.Subjects = want
+	return b.once(ctx, func(ctx context.Context) error {
+		_, err := b.js.UpdateStream(ctx, cfg)
+		return err
+	})
+}
+
+// emptyFor is how long a stream without commits may exist before [Bus.SweepOrphans] removes it, by the server's
+// clock.
+const emptyFor = 10 * time.Minute
+
+// SweepOrphans completes or removes the streams of processes that died while they created a session or made it hot. A
+// process that is only slow tries again.
+func (b *Bus) SweepOrphans(ctx context.Context) error {
+	now, err := b.Now(ctx)
+	if err != nil {
+		return err
+	}
+	for hot, err := range b.Hot(ctx) {
+		if err == nil && hot.Last == 0 && now.Sub(hot.ChangedAt) > emptyFor {
+			err = b.removeEmpty(ctx, hot.ID)
+		}
+		if err != nil {
+			return fmt.Errorf("sweep orphaned streams: %w", err)
+		}
+	}
+	for name, err := range listStreams[string](ctx, b, apiStreamNames, b.names.openingAll()) {
+		if err != nil {
+			return fmt.Errorf("sweep orphaned streams: %w", err)
+		}
+		id, ok := b.names.sessionOf(name)
+		if !ok {
+			continue
+		}
+		if err := b.sweepOpening(ctx, id, name); err != nil && !errors.Is(err, ErrStale) {
+			return fmt.Errorf("sweep orphaned streams: %w", err)
+		}
+	}
+	return nil
+}
+
+// sweepOpening decides about a stream that takes no appends yet. If the entry names it, it is bound. Otherwise the
+// entry is put unchanged, so that no paused process can name the stream any more, and the stream is deleted.
+func (b *Bus) sweepOpening(ctx context.Context, session events.SessionID, name string) error {
+	row, err := b.readEntry(ctx, session)
+	switch {
+	case err != nil:
+		return err
+	case row.Next == name && row.Erased.IsZero():
+		return b.bind(ctx, session, row)
+	case row.Revision != 0:
+		if err := b.putEntry(ctx, session, &row); err != nil {
+			return err
+		}
+	}
+	return b.deleteStream(ctx, name)
+}
+
+// removeEmpty archives and deletes a session's first stream that has no commit. Its creator may only be slow, so it
+// is archived like any other. The name of a deleted stream is not used again: the server (nats-server 2.15.2) may
+// delete the files of a stream that is made while the earlier one of its name is deleted.
+func (b *Bus) removeEmpty(ctx context.Context, session events.SessionID) error {
+	err := b.Archive(ctx, session, 0)
+	if err == nil {
+		err = b.Discard(ctx, session)
+	}
+	if errors.As(err, new(*events.ConflictError)) || errors.Is(err, events.ErrNoSession) {
+		return nil // it has a commit now, or another process removed it
+	}
+	return err
+}
+
+// removeArchivedStreams deletes the streams of a session whose content is archived.
+func (b *Bus) removeArchivedStreams(ctx context.Context, session events.SessionID, row archiveEntry) error {
+	if row.Stream != "" {
+		there, err := b.verifyArchive(ctx, session, row)
+		if err == nil && there {
+			err = b.deleteStream(ctx, row.Stream)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	plain := b.names.firstStream(session)
+	if row.Stream == plain || row.Next == plain {
+		return nil
+	}
+	end, err := b.streamEnd(ctx, plain)
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return nil
+	case err == nil && (end.last == 0 || row.Last > 0):
+		// The stream of a creator that had not checked the entry yet. Its messages are not the session's, which
+		// continues elsewhere: nats-server 2.15.2 may give a new stream the messages of an earlier one of its name
+		// that is being deleted.
+		return b.deleteStream(ctx, plain)
+	}
+	return err
+}
+
+func (b *Bus) deleteStream(ctx context.Context, name string) error {
+	return b.retry(ctx, "delete stream "+name, func(ctx context.Context) error {
+		err := b.js.DeleteStream(ctx, name)
+		if isNoAsset(err) {
+			return nil
+		}
+		return err
+	})
+}

@@ -1,0 +1,122 @@
+package bus_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+)
+
+// TestLateReopen pauses a process between its check that a session is cold and its next stream, through several lives
+// of the session: no commit reaches its stream.
+func TestLateReopen(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	open, err := b.PausedReopen(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = appendUpTo(t, b, "s", want, 5)
+	mustMakeCold(t, b, "s", 5)
+	for _, stage := range []string{"cold", "hot", "erased"} {
+		if err := open(); err != nil {
+			t.Fatal(err)
+		}
+		switch stage {
+		case "cold":
+			if got := streams(t, b); len(got) != 0 {
+				t.Errorf("streams: got %v, want none", got)
+			}
+			want = appendUpTo(t, b, "s", want, 6)
+		case "hot":
+			want = appendUpTo(t, b, "s", want, 7)
+			if got := history(t, b, "s", 0); !slices.Equal(got, want) {
+				t.Errorf("history: got %v, want %v", got, want)
+			}
+			if err := erase(t.Context(), b, "s"); err != nil {
+				t.Fatal(err)
+			}
+		case "erased":
+			isErased(t, b, "s", 7)
+		}
+	}
+}
+
+// TestSweepUnnamedStream: the next stream of a process that died takes no appends, and is removed.
+func TestSweepUnnamedStream(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	if _, err := b.PausedOpening(t.Context(), "s"); err != nil {
+		t.Fatal(err)
+	}
+	want = appendUpTo(t, b, "s", want, 4)
+	if got := history(t, b, "s", 0); !slices.Equal(got, want) || len(streams(t, b)) != 2 {
+		t.Errorf("history: got %v in %v, want %v and an orphaned stream", got, streams(t, b), want)
+	}
+	if err := b.SweepOrphans(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := streams(t, b); len(got) != 1 {
+		t.Errorf("streams: got %v, want one", got)
+	}
+	appendUpTo(t, b, "s", want, 6)
+}
+
+// TestSweepBeforeName pauses a process that opens a session while its stream is swept. It cannot name the stream any
+// more, as that may be deleted at any time.
+func TestSweepBeforeName(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	name, err := b.PausedOpening(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.SweepOrphans(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := name(); !errors.Is(err, bus.ErrStale) {
+		t.Errorf("name what was removed: got %v, want %v", err, bus.ErrStale)
+	}
+	appendUpTo(t, b, "s", want, 6)
+}
+
+// TestSweepNamedStream: a named stream that takes no appends yet is bound by the sweep; then the session is hot like
+// any other.
+func TestSweepNamedStream(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	want := appendUpTo(t, b, "s", nil, 3)
+	mustMakeCold(t, b, "s", 3)
+	name, err := b.PausedOpening(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := name(); err != nil {
+		t.Fatal(err)
+	}
+	for _, listed := range []int{0, 1} {
+		got := 0
+		for hot, err := range b.Hot(t.Context()) {
+			if err != nil || hot.ID != "s" {
+				t.Fatalf("hot: got %+v, %v", hot, err)
+			}
+			got++
+		}
+		if got != listed {
+			t.Errorf("hot sessions: got %d, want %d", got, listed)
+		}
+		if err := b.SweepOrphans(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustMakeCold(t, b, "s", 3)
+	appendUpTo(t, b, "s", want, 6)
+}

@@ -1,0 +1,48 @@
+package bus_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+)
+
+// TestPriority: an append on one bus requests priority from a younger one on another bus. The younger one yields
+// until the older is done, or, without further requests, for a moment.
+func TestPriority(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{})
+	requester, younger := bustest.Open(t, server), bustest.Open(t, server)
+	old, young := time.Now().Add(-time.Second), time.Now()
+
+	wait := func(what string, want bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); younger.MustYield("s", young) != want; time.Sleep(100 * time.Microsecond) {
+			if time.Now().After(end) {
+				t.Fatalf("%s: must yield: got %v, want %v", what, !want, want)
+			}
+			if want {
+				requester.RequestPriority("s", old) // as an append does after each conflict
+			}
+		}
+	}
+	wait("requested", true)
+	if younger.MustYield("s", old.Add(-time.Second)) {
+		t.Error("an older append: must yield, want not")
+	}
+	requester.ReleasePriority("s")
+	wait("ended", false)
+	wait("requested again", true)
+	wait("expired", false)
+
+	wait("requested once more", true)
+	younger.Yield(t.Context(), "s", young)
+	wait("yielded", false)
+	requester.RequestPriority("s", time.Time{})
+	wait("a run requests", true)
+	if err := requester.Conn().Publish("lash.way.s", []byte("-5 years")); err != nil {
+		t.Fatal(err)
+	}
+	wait("malformed age", false)
+}

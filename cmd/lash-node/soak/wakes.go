@@ -1,0 +1,74 @@
+package soak
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+)
+
+// workStream is the queue of wakes.
+const workStream = "lash-work"
+
+// queueWait bounds what is asked of the queue. Servers that are disturbed may not answer.
+const queueWait = 2 * time.Second
+
+// kill kills a node. Where the fault says so it purges the queue then: within
+// milliseconds, where the node's neighbour notices the death after half a
+// second and wakes the sessions that have a wake.
+func (t *fate) kill(ctx context.Context, i *incident, n *node) error {
+	t.queue.Lock()
+	defer t.queue.Unlock()
+	whole := context.WithoutCancel(ctx)
+	i.wakes = wakesOf(whole, t.bus)
+	i.At = time.Now()
+	n.child.kill()
+	if i.Fault != FaultWakes {
+		return nil
+	}
+	err := purgeWakes(whole, t.bus)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return fmt.Errorf("lose the wakes: %w", err)
+	case err == nil:
+		i.Lost = time.Now()
+	}
+	return nil
+}
+
+// wakesOf are the sessions that have a wake in the queue, delivered or not. nil: the queue does not answer.
+func wakesOf(ctx context.Context, b *bus.Bus) map[events.SessionID]bool {
+	once, cancel := context.WithTimeout(ctx, queueWait)
+	defer cancel()
+	wakes, err := b.Wakes(once)
+	if err != nil {
+		return nil
+	}
+	list := make(map[events.SessionID]bool)
+	for key := range wakes {
+		if key.Class == bus.ClassTurn {
+			list[key.Session] = true
+		}
+	}
+	return list
+}
+
+// purgeWakes takes every wake out of the queue, delivered or not.
+func purgeWakes(ctx context.Context, b *bus.Bus) error {
+	once, cancel := context.WithTimeout(ctx, queueWait)
+	defer cancel()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		return err
+	}
+	stream, err := js.Stream(once, workStream)
+	if err != nil {
+		return err
+	}
+	return stream.Purge(once)
+}

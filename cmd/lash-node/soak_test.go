@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/lash-node/soak"
+)
+
+// TestSoakVerdict has the exit code of a run whose takeovers were late, and the words for it on stderr.
+func TestSoakVerdict(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		report soak.Report
+		code   int
+		said   bool
+	}{
+		"in_time":        {soak.Report{TakeoverP99: 2000, LostWakeP99: 10000}, 0, false},
+		"late":           {soak.Report{TakeoverP99: 2000.1}, exitDifferent, true},
+		"late_wake_lost": {soak.Report{LostWakeP99: 10000.1}, exitDifferent, true},
+		"lost":           {soak.Report{Lost: 1, LostWakeP99: 10000.1}, exitDifferent, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			err := (&soakCmd{}).print(&streams{Out: &out, Err: &out}, &tc.report)
+			code, said := 0, false
+			if err != nil {
+				code, said = codeOf(err)
+			}
+			if code != tc.code || said != tc.said {
+				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, said, tc.code, tc.said)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package follow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+)
+
+// Directory is a session's row in the directory, as JSON. It is a hint: in a session that moves, it is about one
+// second behind the history.
+type Directory struct {
+	Version   int               `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
+	Session   events.SessionID  `json:"session"`
+	Seq       events.Seq        `json:"seq"`
+	Status    projector.Status  `json:"status"`
+	Place     string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
+	Parent    events.SessionID  `json:"parent,omitempty"`
+	Owner     string            `json:"owner,omitempty"` // empty without an owner, in rows of erased sessions, and in rows of earlier versions
+	Labels    map[string]string `json:"labels,omitempty"`
+	Readers   []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
+	Events    int64             `json:"events"`
+	Turns     int64             `json:"turns"`
+	Running   events.TurnID     `json:"running,omitempty"`
+	Queued    int               `json:"queued"`
+	Tasks     int               `json:"tasks"`            // unfinished tasks
+	Asks      int               `json:"asks,omitempty"`   // unanswered approval requests
+	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn
+	Untold    int64             `json:"untold,omitempty"` // ended turns whose plugins must be notified
+	Due       events.Millis     `json:"due_ms,omitempty"` // approximately the earliest time at which something is due: a scheduled turn, a call's result, the end of the time for an answer
+	CreatedAt events.Millis     `json:"created_at"`
+	UpdatedAt events.Millis     `json:"updated_at"`
+	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
+	Erased    *Erased           `json:"erased,omitempty"`    // of an erased session
+}
+
+// RowVersion is the version of rows that this program writes. Rows of version 0 have no owners, readers and approval
+// requests.
+const RowVersion = 1
+
+// Places of a session.
+const (
+	PlaceHot  = "hot"  // it has a live stream
+	PlaceCold = "cold" // it is archived; the next append makes it hot
+)
+
+// RowOf makes the directory row of a state.
+func RowOf(s *projector.State) Directory {
+	d := Directory{
+		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
+		Owner: s.Owner, Asks: len(s.Questions()),
+		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
+		Untold: int64(len(s.Untold)),
+		Due:    s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
+	}
+	if t := s.Turn(); t != nil {
+		d.Running = t.ID
+	}
+	for _, g := range s.Grants {
+		if slices.Contains(g.Rights, events.GrantRead) {
+			d.Readers = append(d.Readers, g.To)
+		}
+	}
+	for i := range s.Tasks {
+		if s.Tasks[i].Unfinished() {
+			d.Tasks++
+		}
+	}
+	return d
+}
+
+// anyCall accepts every scheduled result, which is enough for a listing.
+func anyCall(*projector.Turn, events.EffectID) bool { return true }
+
+// Inactive reports whether nothing of the session runs, waits, or is being created.
+func (d *Directory) Inactive() bool {
+	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Untold == 0 && d.Status != projector.StatusOpening
+}
+
+// putRow writes the directory row of a session in a place. For equal sequences, a cold row stays.
+func putRow(ctx context.Context, b *bus.Bus, s *projector.State, place string) error {
+	row := RowOf(s)
+	row.Place = place
+	value, err := json.Marshal(row)
+	if err != nil {
+		return fmt.Errorf("row of %s: %w", s.Session, err)
+	}
+	return replace(ctx, b.Directory(), s.Session, value, func(old []byte) bool {
+		var have Directory
+		if json.Unmarshal(old, &have) != nil {
+			return true
+		}
+		return !have.isTombstone() && (have.Seq < s.Seq || have.Seq == s.Seq && have.Place != PlaceCold && !bytes.Equal(old, value))
+	})
+}
+
+// upgradeRow rewrites a row of an earlier version. The session keeps its place.
+func upgradeRow(ctx context.Context, b *bus.Bus, session events.SessionID) error {
+	s, err := Open(ctx, b, session)
+	if err != nil {
+		return err
+	}
+	have, err := b.Directory().Get(ctx, session)
+	if err != nil {
+		return err
+	}
+	var old Directory
+	if err := json.Unmarshal(have.Value, &old); err != nil || old.Version >= RowVersion || old.Seq > s.Seq || old.isTombstone() {
+		return nil //nolint:nilerr // a projector replaces a damaged row
+	}
+	row := RowOf(s)
+	row.Place = old.Place
+	value, err := json.Marshal(row)
+	if err != nil {
+		return fmt.Errorf("row of %s: %w", session, err)
+	}
+	if _, err = b.Directory().Put(ctx, session, value, have.Revision); errors.Is(err, bus.ErrStale) {
+		return nil // another program wrote a newer row
+	}
+	return err
+}
+
+// replace writes a row if newer reports that the existing one is older. The row's revision resolves concurrent
+// writes.
+func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value []byte, newer func(old []byte) bool) error {
+	for {
+		have, err := rows.Get(ctx, session)
+		if err != nil {
+			return err
+		}
+		if have.Revision != 0 && !newer(have.Value) {
+			return nil
+		}
+		_, err = rows.Put(ctx, session, value, have.Revision)
+		if !errors.Is(err, bus.ErrStale) {
+			return err
+		}
+	}
+}

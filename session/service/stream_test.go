@@ -1,0 +1,36 @@
+package service
+
+import (
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+)
+
+// TestPiecesOfEveryOperation asks every operation for its answer in pieces: all but those that stream refuse it by the header's name.
+func TestPiecesOfEveryOperation(t *testing.T) {
+	t.Parallel()
+	d, streams := &door{log: zap.NewNop()}, 0
+	for name, op := range operation.Named() {
+		for what, in := range map[string]bus.Incoming{"a token": {Stream: true, Piece: func([]byte) {}}, "a bad token": {Stream: true}} {
+			out, _ := d.answer(streaming(t.Context(), in), op, "", []byte("x"))
+			var a api.Answer
+			if err := events.DecodePayload(out, &a); err != nil {
+				t.Fatal(err)
+			}
+			if refused := a.Error.Details["field"] == "Lash-Stream"; refused == op.Streams() {
+				t.Errorf("%s with %s: got %+v", name, what, a.Error)
+			}
+		}
+		if op.Streams() {
+			streams++
+		}
+	}
+	if streams != 1 {
+		t.Errorf("got %d operations that stream, want that of completions", streams)
+	}
+}
