@@ -101,7 +101,7 @@ func (r *run) release(t *projector.Turn) error {
 	return errHandedOver
 }
 
-// begun reports whether the history has a call's start and not its result.
+// begun reports whether the history has the start of a call and not its result.
 func begun(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }

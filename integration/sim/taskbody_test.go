@@ -154,7 +154,7 @@ func (r *taskRun) moves(to events.SessionID) {
 	r.session, r.claim.Seq = to, rec.Seq
 }
 
-// finish records what a body came to.
+// finish records the outcome of a body.
 func (r *taskRun) finish() (over bool) {
 	gone := r.cause == causeOutOfTouch || r.cause == causeStopped
 	switch {

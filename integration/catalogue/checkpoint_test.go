@@ -1,0 +1,268 @@
+package catalogue
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+func checkpointEntries() []entry {
+	return []entry{
+		{"C01", "input during a tool enters at the next checkpoint", "an input injected while a tool runs", "the checkpoint after work", "the next model request has it; a watcher is told", testInjectDuringTool},
+		{"C02", "input during a reply adds an iteration", "an input injected while the model answers", "the checkpoint before completion", "the turn goes on for one more iteration", testInjectDuringAnswer},
+		{"C03", "input of an idle session starts with the next turn", "an idle session", "inject, then a turn", "the turn takes it at its start, once", testInjectIdle},
+		{"C04", "input id is idempotent", "an id that was injected before", "inject again", "taken once; other content is refused", testInjectTwice},
+		{"C05", "input of an unknown or closed session fails", "a session that does not exist, and a closed one", "inject", "an error", testInjectUnknown},
+		{"C06", "input waits for its own checkpoint", "an input that waits for the completion", "the checkpoint after work passes", "it enters before the completion, not there", testInjectBoundary},
+		{"C07", "late input goes to the next turn", "an input that comes after the last checkpoint", "the turn ends", "the next turn takes it", testInjectLate},
+		{"C08", "checkpoint takes 64 inputs at most", "65 inputs", "a turn", "64 enter at its start, and one at the next checkpoint", testInjectMany},
+		{"C09", "failed checkpoint hook keeps the input", "a checkpoint hook that aborts, or fails, while an input waits", "turn", "a runtime error with the plugin's code; the input is not lost", testCheckpointAbort},
+		{"C10", "checkpoint hook is stopped by the limit", "a checkpoint hook that always enqueues", "turn", "goes on until the limit, then ends with it", testCheckpointLoop},
+		{"C11", "assistant message of a checkpoint hook is dropped", "a checkpoint hook that enqueues an assistant's message", "turn", "dropped, and no reason to go on", testCheckpointAssistant},
+		{"C12", "order of inputs at a checkpoint", "a tool hook enqueues q, a checkpoint hook h, a host injects i", "the checkpoint after work", "q, h, i; the one event lists q and h, the other i", testCheckpointOrder},
+		{"C13", "input is taken once over a takeover", "a turn that took an input, and whose process is killed, or whose worker is superseded", "another worker goes on", "the input is there once; the old worker writes nothing", testInjectTakeover},
+		{"C14", "pending input is cancelled and a taken one is not", "a pending input, and one that a turn took", "cancel", "cancelled; already claimed", testInjectCancel},
+	}
+}
+
+func inject(b *harness.System, id events.SessionID, input events.InputID, s string) {
+	b.T.Helper()
+	_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: input, Parts: []events.Part{harness.Text(s)}})
+	harness.WantError(b.T, "inject", err, nil)
+}
+
+// accepted renders where inputs entered the turn.
+func accepted(b *harness.System, id events.SessionID) []string {
+	b.T.Helper()
+	var list []string
+	for _, p := range harness.Find[*events.InputAccepted](b, id) {
+		list = append(list, fmt.Sprintf("%s %v", p.At, p.Inputs))
+	}
+	return list
+}
+
+// interrupted has a tool that injects an input, with id i1, into a session.
+func interrupted(t *testing.T, req session.InjectRequest, script ...harness.Step) (*harness.System, events.SessionID) {
+	t.Helper()
+	b := setupListening(t, script...)
+	id := b.Open(session.CreateRequest{ID: "s"})
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "busy"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		req.ID = "i1"
+		_, err := b.Inject(b.Ctx, id, req)
+		return "ok", err
+	})
+	return b, id
+}
+
+func testInjectDuringTool(t *testing.T) {
+	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}}, harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("done")))
+	b.StartWorker(b.Bus)
+	var told []session.SessionEvent
+	var tags []string
+	for _, e := range b.TurnEvents(b.Host, id, "t1", nil) {
+		tags = append(tags, string(e.Type))
+		if e.Type == session.EventInputAccepted {
+			told = append(told, e)
+		}
+	}
+	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
+	harness.EqualLists(t, "events", tags, []string{
+		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_call", "injected_turn_input_accepted",
+		"llm_request", "text_delta", "llm_response", "token_usage", "turn_outcome", "done",
+	})
+	harness.Equal(t, "input told of", told[0].Inputs[0].ID, "i1")
+	harness.Equal(t, "its text", told[0].Inputs[0].Message.Parts[0].Text, "also")
+	harness.Equal(t, "its role", told[0].Inputs[0].Message.Role, events.RoleUser)
+	n, err := b.StateOf(id).Node("m_ingress_i1")
+	harness.WantError(t, "node", err, nil)
+	harness.Equal(t, "turn of the node", n.Turn, "t1")
+}
+
+func testInjectDuringAnswer(t *testing.T) {
+	b := harness.StartIdle(t)
+	id := b.Open(session.CreateRequest{})
+	b.Model.Script = []harness.Step{harness.DoFirst(func() { inject(b, id, "i1", "wait") }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two"))}
+	b.StartWorker(b.Bus)
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "text", r.Text, "two")
+	harness.Equal(t, "model calls", r.ModelCalls, 2)
+	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user wait"})
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
+}
+
+func testInjectIdle(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	id := b.Open(session.CreateRequest{})
+	inject(b, id, "i1", "by the way")
+	harness.EqualLists(t, "messages before the turn", b.Messages(id), []string{})
+	harness.Equal(t, "inputs before the turn", len(b.StateOf(id).Inputs), 1)
+	b.RunTurn(id, "t1", harness.Text("hello"))
+	b.RunTurn(id, "t2", harness.Text("and?"))
+	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user by the way", "user hello"})
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user by the way", "user hello", "assistant one", "user and?", "assistant two"})
+}
+
+func testInjectTwice(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("one")))
+	id := b.Open(session.CreateRequest{})
+	other := b.OtherHost()
+	again := func(parts ...events.Part) error {
+		_, err := other.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: parts})
+		return err
+	}
+	inject(b, id, "i1", "once")
+	harness.WantError(t, "again", again(harness.Text("once")), nil)
+	harness.WantError(t, "other content", again(harness.Text("twice")), session.ErrDifferent)
+	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
+	b.RunTurn(id, "t1", harness.Text("hello"))
+	before := b.LastSeq(id)
+	harness.WantError(t, "again after it was taken", again(harness.Text("once")), nil)
+	harness.WantError(t, "other content after it was taken", again(harness.Text("twice")), session.ErrDifferent)
+	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user once", "user hello", "assistant one"})
+}
+
+func testInjectUnknown(t *testing.T) {
+	b := harness.StartIdle(t)
+	_, err := b.Inject(b.Ctx, "nobody", session.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
+	harness.WantError(t, "unknown", err, events.ErrNoSession)
+	_, err = b.State(b.Ctx, "nobody")
+	harness.WantError(t, "state afterwards", err, events.ErrNoSession)
+	id := b.Open(session.CreateRequest{})
+	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+	before := b.LastSeq(id)
+	_, err = b.Inject(b.Ctx, id, session.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
+	harness.WantError(t, "closed", err, session.ErrClosed)
+	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+}
+
+func testInjectBoundary(t *testing.T) {
+	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}, Boundary: events.BoundaryBeforeCompletion},
+		harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	b.StartWorker(b.Bus)
+	harness.Equal(t, "text", b.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
+	shown := []string{"user hello", "assistant k:busy{}", "user k=ok"}
+	harness.EqualLists(t, "prompt after work", b.Model.Prompt(1), shown)
+	harness.EqualLists(t, "prompt after the answer", b.Model.Prompt(2), append(shown, "assistant one", "user also"))
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"before_completion [i1]"})
+}
+
+// testInjectLate injects an input during the hooks after the turn, when the rest of the turn is recorded: the
+// input does not enter this turn.
+func testInjectLate(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	id := events.SessionID("s")
+	b.StartNode(harness.PluginOf("late", func(r *plugin.Registrar) {
+		r.AfterTurn(func(_ context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
+			if in.Turn == "t1" {
+				b.AwaitState(id, "last checkpoint", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Checkpoint == events.AtEnd })
+				inject(b, id, "i1", "late")
+			}
+			return nil, nil
+		})
+	}))
+	b.Open(session.CreateRequest{ID: id})
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndFinished)
+	harness.Equal(t, "text", r.Text, "one")
+	harness.Equal(t, "inputs after the turn", len(b.StateOf(id).Inputs), 1)
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "assistant one", "user late", "user go on"})
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"start [i1]"})
+}
+
+func testInjectMany(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	id := b.Open(session.CreateRequest{})
+	var want []string
+	for i := range 65 {
+		inject(b, id, events.InputID(fmt.Sprintf("i%d", i)), fmt.Sprint(i))
+		want = append(want, fmt.Sprint("user ", i))
+	}
+	b.RunTurn(id, "t1", harness.Text("go"))
+	var took []int
+	for _, p := range harness.Find[*events.InputAccepted](b, id) {
+		took = append(took, len(p.Inputs))
+	}
+	harness.EqualLists(t, "taken", took, []int{64, 1})
+	harness.EqualLists(t, "first prompt", b.Model.Prompt(0), append(want[:64:64], "user go"))
+	harness.EqualLists(t, "second prompt", b.Model.Prompt(1), append(want[:64:64], "user go", "assistant one", want[64]))
+}
+
+// testInjectTakeover kills a worker during the model call that has the input, and has another worker notice that
+// its turn was taken over.
+func testInjectTakeover(t *testing.T) {
+	begun := make(chan struct{})
+	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}},
+		harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(begun), harness.Reply(harness.Text("done")))
+	kill := process(b, "", nil)
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	kill()
+	b.StartWorker(b.Bus)
+	harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
+	harness.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
+	harness.EqualLists(t, "accepted", accepted(b, id), []string{"after_work [i1]"})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
+
+	old := harness.StartIdle(t)
+	id = old.Open(session.CreateRequest{})
+	old.Model.Script = []harness.Step{harness.DoFirst(func() {
+		inject(old, id, "i1", "also") // the old worker is about to take it with its reply
+		old.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other", Job: "t1"})
+	}, harness.Reply(harness.Text("too late"))), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two"))}
+	old.StartWorker(old.Bus)
+	harness.Equal(t, "text", old.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
+	harness.EqualLists(t, "messages", old.Messages(id), []string{"user hello", "assistant one", "user also", "assistant two"})
+	harness.EqualLists(t, "accepted", accepted(old, id), []string{"before_completion [i1]"})
+}
+
+func testInjectCancel(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := harness.StartIdle(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("one"))))
+	id := b.Open(session.CreateRequest{})
+	cancel := func(inputs ...events.InputID) []session.InputReceipt {
+		t.Helper()
+		got, err := b.OtherHost().CancelInputs(b.Ctx, id, inputs...)
+		harness.WantError(t, "cancel", err, nil)
+		return got
+	}
+	inject(b, id, "i1", "first")
+	inject(b, id, "i2", "never")
+	harness.EqualLists(t, "pending", cancel("i2", "i9"), []session.InputReceipt{session.InputCancelled, session.InputNotFound})
+	harness.EqualLists(t, "again", cancel("i2"), []session.InputReceipt{session.InputAlreadyCancelled})
+	b.StartWorker(b.Bus)
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	for i := 3; i <= 6; i++ {
+		inject(b, id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
+	}
+	before := b.LastSeq(id)
+	harness.EqualLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []session.InputReceipt{
+		session.InputAlreadyClaimed, session.InputCancelled, session.InputCancelled, session.InputCancelled,
+	})
+	harness.Equal(t, "commits of a cancel of many", b.LastSeq(id), before+1)
+	receipt, gone, err := b.CancelInputsFrom(b.Ctx, id, "i5")
+	harness.WantError(t, "cancel from", err, nil)
+	harness.Equal(t, "receipt", receipt, session.InputCancelled)
+	harness.EqualLists(t, "suffix", gone, []events.InputID{"i5", "i6"})
+	receipt, gone, err = b.CancelInputsFrom(b.Ctx, id, "i1")
+	harness.WantError(t, "cancel from a claimed one", err, nil)
+	harness.Equal(t, "receipt", receipt, session.InputAlreadyClaimed)
+	harness.Equal(t, "suffix", len(gone), 0)
+	close(release)
+	b.AwaitState(id, "end", (*projector.State).Idle)
+	harness.EqualLists(t, "completed", cancel("i1"), []session.InputReceipt{session.InputAlreadyCompleted})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user first", "user hello", "assistant one"})
+	_, err = b.CancelInputs(b.Ctx, "nobody", "i1")
+	harness.WantError(t, "unknown session", err, events.ErrNoSession)
+}

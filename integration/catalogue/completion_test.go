@@ -1,0 +1,307 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+func completionEntries() []entry {
+	return []entry{
+		{"D01", "direct completion leaves no node and no turn", "an idle session", "a direct completion for a title", "its text; a ledger row (title, model); no node, no turn", testComplete},
+		{"D02", "direct completion is charged once", "a direct completion in a turn", "its process is killed after it, or during it", "charged once", testCompleteAgain},
+		{"D03", "free completion has no ledger row", "a completion that used nothing", "asked", "no ledger row", testCompleteFree},
+		{"D04", "ledger does not shrink", "a ledger, and one with a smaller counter", "diff", "an error", testLedgerShrinks},
+		{"D05", "cumulative usage never falls", "a turn of several calls, taken over once", "watched", "cumulative usage never falls", testCumulative},
+	}
+}
+
+func testComplete(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Text("A talk")), harness.Reply(harness.Text("Another")), harness.Fail(llm.KindAuth, "no_key"))
+	hooked := 0
+	b.StartNode(harness.PluginOf("counter", func(r *plugin.Registrar) {
+		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
+			hooked++
+			return got, nil, nil
+		})
+		harness.NamedTools(r, "noop")
+	}))
+	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.AppendTexts(id, "A")
+	host := b.Services(id, nil, "")
+	got, err := host.Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
+	harness.WantError(t, "complete", err, nil)
+	harness.Equal(t, "text", got.Text, "A talk")
+	harness.Equal(t, "usage", got.Usage, events.Usage{Input: 10, Output: 5})
+	_, err = host.Complete(b.Ctx, harness.CompletionOf("another?"), "title")
+	harness.WantError(t, "complete", err, nil)
+	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user a title?"})
+	harness.Equal(t, "tools offered", len(b.Model.Requests()[0].Tools), 0)
+	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
+	_, err = host.Complete(b.Ctx, harness.CompletionOf("a third?"), "title")
+	if err == nil {
+		t.Error("a provider that fails: got nil, want an error")
+	}
+	harness.EqualLists(t, "ledger after a failure", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 20, 10)})
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
+	harness.Equal(t, "turns", b.StateOf(id).Turns, 0)
+	harness.Equal(t, "response hooks asked", hooked, 0)
+	for _, e := range b.History(id) {
+		harness.Equal(t, "turn of "+string(e.Kind), e.Turn, "")
+	}
+}
+
+// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
+// titles has a tool that asks for a completion, and reports before and after.
+func titles(report reporter) plugin.Factory {
+	return harness.PluginOf("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "titled", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			if err := report(ctx, "before"); err != nil {
+				return "", err
+			}
+			got, err := c.Host.Complete(ctx, harness.CompletionOf("a title?"), "title")
+			if err == nil {
+				err = report(ctx, "after")
+			}
+			return got.Text, err
+		})
+	})
+}
+
+func testCompleteAgain(t *testing.T) {
+	for name, during := range map[string]bool{"after": false, "during": true} {
+		begun := make(chan struct{})
+		title := []harness.Step{harness.Reply(harness.Text("A talk"))}
+		if during {
+			title = []harness.Step{harness.Hang(begun), harness.Reply(harness.Text("A talk"))}
+		}
+		b := setupListening(t, append(append([]harness.Step{harness.Reply(harness.Call("k", "titled", "{}"))}, title...), harness.Reply(harness.Text("done")))...)
+		var runs atomic.Int64
+		report := func(ctx context.Context, what string) error {
+			if what == "before" {
+				runs.Add(1)
+			} else if !during && runs.Load() == 1 {
+				close(begun)
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		kill := process(b, "titles", report)
+		id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+		b.StartTurn(id, "t1", harness.Text("go"))
+		harness.Receive(b, "begun", begun)
+		kill()
+		b.StartNode(titles(report))
+		harness.Equal(t, name+": end", b.AwaitTurn(id, "t1").End, events.EndFinished)
+		harness.Equal(t, name+": tool runs", runs.Load(), 2)
+		harness.Equal(t, name+": result", b.CallResult(id, "k"), "A talk")
+		harness.Equal(t, name+": model calls", len(b.Model.Requests()), 2+len(title))
+		harness.Equal(t, name+": completions recorded", len(harness.Find[*events.ModelCompleted](b, id)), 1)
+		harness.EqualLists(t, name+": ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 10, 5), harness.LedgerRow("turn", "small", 20, 10)})
+		harness.Equal(t, name+": usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 20, Output: 10})
+	}
+}
+
+func testCompleteFree(t *testing.T) {
+	free := harness.ReplyStopped(events.StopEnd, events.Usage{}, harness.Text("free"))
+	b := harness.StartIdle(t, free, harness.Reply(harness.Call("k", "titled", "{}")), free, harness.Reply(harness.Text("done")))
+	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "titled"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			got, err := c.Host.Complete(ctx, harness.CompletionOf("a title?"), "title")
+			return got.Text, err
+		})
+	}))
+	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	before := b.LastSeq(id)
+	got, err := b.Services(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
+	harness.WantError(t, "complete", err, nil)
+	harness.Equal(t, "text", got.Text, "free")
+	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "result in a turn", b.CallResult(id, "k"), "free")
+	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 20, 10)})
+}
+
+func testLedgerShrinks(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
+	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.RunTurn(id, "t1", harness.Text("hello"))
+	one := b.StateOf(id).Ledger
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	two := b.StateOf(id).Ledger
+	got, err := projector.UsageSince(one, two)
+	harness.WantError(t, "diff", err, nil)
+	harness.EqualLists(t, "gained", got, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 10, 5)})
+	for name, after := range map[string][]projector.LedgerEntry{"earlier": one, "missing": nil, "other model": {harness.LedgerRow("turn", "large", 99, 99)}} {
+		if got, err := projector.UsageSince(two, after); err == nil {
+			t.Errorf("diff with a ledger that is %s: got %v, want an error", name, got)
+		}
+	}
+	for name, less := range map[string]events.Usage{
+		"input": {Input: 9, Output: 5}, "output": {Input: 10, Output: 4}, "cache reads": {Input: 10, Output: 5, CacheRead: -1},
+		"cache writes": {Input: 10, Output: 5, CacheWrite: -1}, "reasoning": {Input: 10, Output: 5, Reasoning: -1},
+	} {
+		if got, err := projector.UsageSince(one, []projector.LedgerEntry{{Source: "turn", Model: "small", Usage: less}}); err == nil {
+			t.Errorf("diff with less %s: got %v, want an error", name, got)
+		}
+	}
+}
+
+func testCumulative(t *testing.T) {
+	begun := make(chan struct{})
+	used := func(input, output int64, parts ...events.Part) harness.Step {
+		return harness.ReplyStopped(events.StopEnd, events.Usage{Input: input, Output: output}, parts...)
+	}
+	b := harness.StartIdle(t, used(10, 0, harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Fail(llm.KindServer, ""), used(0, 3, harness.Call("k", "add", `{"A":1,"B":2}`)),
+		harness.Hang(begun), used(5, 1, harness.Text("done")))
+	harness.AddTool(b, events.EffectsNone)
+	kill := b.StartWorker(bustest.Open(t, b.Server))
+	id := b.Open(session.CreateRequest{})
+	var got []session.TokenUsage
+	seen := 0
+	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
+		if e.Type != session.EventTokenUsage {
+			return
+		}
+		got = append(got, *e.Cumulative)
+		if seen++; seen == 2 {
+			harness.Receive(b, "begun", begun)
+			kill()
+			b.StartWorker(b.Bus)
+		}
+	})
+	harness.EqualLists(t, "cumulative usage", got, []session.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
+	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
+}
+
+// TestCompletionKeys repeats a completion within one call. Under the same key the response is the recorded one,
+// also for two requests at once; every model reply is charged.
+func TestCompletionKeys(t *testing.T) {
+	t.Parallel()
+	var both sync.WaitGroup
+	both.Add(2)
+	beside := harness.DoFirst(func() { both.Done(); both.Wait() }, harness.Reply(harness.Text("beside"))) // replies when two requests wait
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "asks", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), beside, beside, harness.Reply(harness.Text("done")))
+	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			said := ""
+			ask := func(key, s string) {
+				req := harness.CompletionOf(s)
+				req.Key = key
+				got, err := c.Host.Complete(ctx, req, "title")
+				harness.WantError(t, "complete", err, nil)
+				said += got.Text + " "
+			}
+			ask("", "a title?")
+			ask("", "a title?")
+			ask("x", "a title?")
+			req := harness.CompletionOf("another title?")
+			req.Key = "x"
+			_, err := c.Host.Complete(ctx, req, "title")
+			harness.WantError(t, "a key with another request", err, session.ErrDifferent)
+			_, err = c.Host.Complete(ctx, req, "")
+			harness.WantError(t, "no source", err, events.ErrInvalid)
+			var group sync.WaitGroup
+			for range 2 {
+				group.Go(func() {
+					_, err := c.Host.Complete(ctx, harness.CompletionOf("beside?"), "title")
+					harness.WantError(t, "complete beside", err, nil)
+				})
+			}
+			group.Wait()
+			return said, nil
+		})
+	}))
+	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "said", b.CallResult(id, "k"), "one one two ")
+	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
+}
+
+// TestCompletionForm requests a form of reply and a tool: the provider receives both, and both are part of the
+// recorded request.
+func TestCompletionForm(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "asks", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("done")))
+	schema := json.RawMessage(`{"type":"object","properties":{"title":{"type":"string"}}}`)
+	form := plugin.Output{Name: "title", Schema: schema, Strict: true}
+	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
+			ask := func(output plugin.Output, choice plugin.ToolChoice) error {
+				req := harness.CompletionOf("a title?")
+				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []events.ToolEntry{{Name: "look"}}, output, choice
+				_, err := c.Host.Complete(ctx, req, "title")
+				return err
+			}
+			harness.WantError(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), session.ErrDifferent)
+			harness.WantError(t, "with another choice", ask(form, plugin.ToolChoice{}), session.ErrDifferent)
+			return "", nil
+		})
+	}))
+	id := b.Open(session.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 3)
+	got := b.Model.Requests()[1]
+	harness.Equal(t, "name", got.Output.Name, "title")
+	harness.Equal(t, "schema", string(got.Output.Schema), string(schema))
+	harness.Equal(t, "strict", got.Output.Strict, true)
+	harness.Equal(t, "choice", got.ToolChoice, llm.ToolChoice{Tool: "look"})
+	harness.Equal(t, "choice in a turn", b.Model.Requests()[0].ToolChoice, llm.ToolChoice{})
+}
+
+// TestCompletionFormRefused requests a form that no provider supports: no provider is called.
+func TestCompletionFormRefused(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) { harness.NamedTools(r, "noop") }))
+	id := b.Open(session.CreateRequest{})
+	object := json.RawMessage(`{"type":"object"}`)
+	for _, c := range []struct {
+		field  string
+		output plugin.Output
+		choice plugin.ToolChoice
+	}{
+		{field: "output.name", output: plugin.Output{Name: "title"}},
+		{field: "output.name", output: plugin.Output{Schema: object}},
+		{field: "output.name", output: plugin.Output{Name: "a title", Schema: object}},
+		{field: "output.strict", output: plugin.Output{JSON: true, Strict: true}},
+		{field: "output.json", output: plugin.Output{JSON: true, Name: "title", Schema: object}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`true`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"type":`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"type":7}`)}},
+		{field: "output.schema", output: plugin.Output{Name: "title", Schema: json.RawMessage(`{"$ref":"#/$defs/none"}`)}},
+		{field: "tool_choice", choice: plugin.ToolChoice{None: true, Required: true}},
+		{field: "tool_choice", choice: plugin.ToolChoice{None: true, Tool: "look"}},
+		{field: "tool_choice", choice: plugin.ToolChoice{Required: true, Tool: "look"}},
+		{field: "tool_choice.tool", choice: plugin.ToolChoice{Tool: "other"}},
+	} {
+		req := harness.CompletionOf("a title?")
+		req.Tools, req.Output, req.ToolChoice = []events.ToolEntry{{Name: "look"}}, c.output, c.choice
+		refused(t, b, id, req, c.field)
+	}
+	req := harness.CompletionOf("a title?")
+	req.ToolChoice.Required = true
+	refused(t, b, id, req, "tool_choice.required")
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+}
+
+func refused(t *testing.T, b *harness.System, id events.SessionID, req plugin.CompletionRequest, field string) {
+	t.Helper()
+	_, err := b.Services(id, nil, "").Complete(b.Ctx, req, "title")
+	if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
+		t.Errorf("%+v and %+v: got %v, want field %s refused", req.Output, req.ToolChoice, err, field)
+	}
+}

@@ -1,0 +1,10 @@
+// Package catalogue has the rules of sessions, turns, plugins, tools, tasks and monitors, one subtest for each.
+package catalogue
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/integration/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -1,0 +1,212 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// nodeVariable is the environment variable that makes a process a node, see [process].
+const nodeVariable = "LASH_NODE_PROCESS"
+
+// nodeProcess is the configuration of such a process.
+type nodeProcess struct {
+	URL, Subject string
+	Tools        []events.ToolEntry
+	Plugins      string // of [processPlugins]
+}
+
+// processPlugins are plugins that need the host of the node's own process. They send reports to the test, and wait
+// for its response before they continue.
+var processPlugins = map[string]func(report reporter) []plugin.Factory{
+	"delegates": func(reporter) []plugin.Factory { return []plugin.Factory{delegates()} },
+	"titles":    func(report reporter) []plugin.Factory { return []plugin.Factory{titles(report)} },
+	"replacing": replacing,
+}
+
+// reporter receives what happens in the process. The error is the cause of the end of ctx.
+type reporter func(ctx context.Context, what string) error
+
+// question is a request of the process to the test, and verdictOf the response.
+type question struct {
+	Model  *llm.Request
+	Call   *plugin.Call
+	Tool   string
+	Args   json.RawMessage
+	Report string
+}
+
+type verdictOf struct {
+	Answer  scripted.Answer
+	Refused *llm.Error // of the model
+	Result  plugin.Result
+	Failed  string
+}
+
+// TestNodeOfTest is a node in a process of its own, until it is killed. Its model and its tools are those of the test.
+func TestNodeOfTest(t *testing.T) {
+	told := os.Getenv(nodeVariable)
+	if told == "" {
+		t.Skip("runs in a process of its own")
+	}
+	go func() { // ends with the process
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(0) // the test has gone
+	}()
+	var cfg nodeProcess
+	harness.WantError(t, "configuration", json.Unmarshal([]byte(told), &cfg), nil)
+	on, err := bus.Open(t.Context(), bus.Config{URL: cfg.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(ctx context.Context, q question) (verdictOf, error) {
+		var a verdictOf
+		data, err := json.Marshal(q)
+		if err != nil {
+			return a, err
+		}
+		m, err := on.Conn().RequestWithContext(ctx, cfg.Subject, data)
+		if err != nil {
+			return a, err
+		}
+		return a, json.Unmarshal(m.Data, &a)
+	}
+	var factories []plugin.Factory
+	if cfg.Plugins != "" {
+		factories = processPlugins[cfg.Plugins](func(ctx context.Context, what string) error {
+			_, err := ask(ctx, question{Report: what})
+			return err
+		})
+	}
+	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return askingTools(t, cfg.Tools, ask) }))
+	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	harness.WantError(t, "plugins", err, nil)
+	n, err := workers.NewNode(workers.Config{
+		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+			a, err := ask(ctx, question{Model: &req})
+			if err == nil && a.Refused != nil {
+				err = a.Refused
+			}
+			return a.Answer, err
+		})},
+	})
+	harness.WantError(t, "node", err, nil)
+	harness.WantError(t, "start", n.Start(t.Context()), nil)
+	<-t.Context().Done() // it never ends by itself
+}
+
+// askingTools are tools that run in the test's process.
+func askingTools(t *testing.T, entries []events.ToolEntry, ask func(context.Context, question) (verdictOf, error)) *plugin.Tools {
+	set := plugin.NewTools()
+	for _, e := range entries {
+		schema := new(jsonschema.Schema)
+		harness.WantError(t, "schema", json.Unmarshal(e.Schema, schema), nil)
+		tool := plugin.Tool{Name: e.Name, Description: e.Description, Effects: e.Effects, Serial: e.Serial, Schema: schema}
+		harness.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
+			c.Host = nil
+			a, err := ask(ctx, question{Tool: e.Name, Call: &c, Args: args})
+			if err == nil && a.Failed != "" {
+				err = errors.New(a.Failed)
+			}
+			return a.Result, err
+		}), nil)
+	}
+	return set
+}
+
+// setupListening is [harness.StartIdle] with a server that other processes can connect to.
+func setupListening(t *testing.T, script ...harness.Step) *harness.System {
+	t.Helper()
+	return harness.StartOn(t, busembed.Config{Listen: true}, script...)
+}
+
+// process starts a node in a process of its own, with plugins of that name, or none. The model and the tools of
+// the system run in this process; report may be nil. kill sends SIGKILL, and returns when the process has ended
+// and the contexts of its requests are cancelled.
+func process(b *harness.System, plugins string, report reporter) (kill func()) {
+	b.T.Helper()
+	cfg := nodeProcess{URL: b.Server.URL(), Subject: "test." + nats.NewInbox(), Tools: b.Tools.Entries(), Plugins: plugins}
+	ctx, cancel := context.WithCancel(b.Ctx)
+	var asked sync.WaitGroup
+	sub, err := b.Bus.Conn().Subscribe(cfg.Subject, func(m *nats.Msg) {
+		asked.Go(func() {
+			data, err := json.Marshal(answers(ctx, b, m.Data, report))
+			harness.WantError(b.T, "answer", errors.Join(err, m.Respond(data)), nil)
+		})
+	})
+	harness.WantError(b.T, "subscribe", err, nil)
+	harness.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil)
+	told, err := json.Marshal(cfg)
+	harness.WantError(b.T, "encode", err, nil)
+	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNodeOfTest$")
+	child.Env = append(os.Environ(), nodeVariable+"="+string(told))
+	var out strings.Builder
+	child.Stdout, child.Stderr = &out, &out
+	alive, err := child.StdinPipe() // closed when this process ends, whatever way
+	harness.WantError(b.T, "pipe", err, nil)
+	harness.WantError(b.T, "start the process", child.Start(), nil)
+	var once sync.Once
+	kill = func() {
+		once.Do(func() {
+			harness.WantError(b.T, "kill", child.Process.Kill(), nil)
+			_ = child.Wait()
+			_ = alive.Close()
+			cancel()
+			harness.WantError(b.T, "unsubscribe", sub.Unsubscribe(), nil)
+			asked.Wait()
+			if b.T.Failed() && out.Len() > 0 {
+				b.T.Logf("the process said: %s", out.String())
+			}
+		})
+	}
+	b.T.Cleanup(kill)
+	return kill
+}
+
+// answers responds to a question of a process.
+func answers(ctx context.Context, b *harness.System, data []byte, report reporter) (a verdictOf) {
+	var q question
+	harness.WantError(b.T, "question", json.Unmarshal(data, &q), nil)
+	var err error
+	switch {
+	case q.Model != nil:
+		a.Answer, err = b.Model.Answer(ctx, *q.Model)
+		if refused, ok := errors.AsType[*llm.Error](err); ok {
+			a.Refused, err = refused, nil
+		}
+	case q.Tool != "":
+		tool, ok := b.Tools.Find(q.Tool)
+		if !ok {
+			b.T.Errorf("the process calls %q, which is no tool", q.Tool)
+			return a
+		}
+		a.Result, err = tool.Handler(ctx, *q.Call, q.Args)
+	default:
+		err = report(ctx, q.Report)
+	}
+	if err != nil {
+		a.Failed = err.Error()
+	}
+	return a
+}

@@ -1,0 +1,90 @@
+package catalogue
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// outage is a server that stops and restarts with its data.
+type outage struct {
+	t      *testing.T
+	cfg    busembed.Config
+	server *busembed.Server
+}
+
+func newOutage(t *testing.T) *outage {
+	t.Helper()
+	o := &outage{t: t, cfg: busembed.Config{StoreDir: t.TempDir(), Listen: true}}
+	o.start()
+	t.Cleanup(func() { o.server.Stop() })
+	at, err := url.Parse(o.server.URL())
+	harness.WantError(t, "parse address", err, nil)
+	o.cfg.Port, err = strconv.Atoi(at.Port())
+	harness.WantError(t, "parse port", err, nil)
+	return o
+}
+
+func (o *outage) start() {
+	o.t.Helper()
+	var err error
+	if o.server, err = busembed.Start(o.cfg); err != nil {
+		o.t.Fatal(err)
+	}
+}
+
+func (o *outage) open() *bus.Bus {
+	o.t.Helper()
+	silent := nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})
+	b, err := bus.Open(o.t.Context(), bus.Config{URL: o.server.URL(), Options: []nats.Option{silent}})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.t.Cleanup(b.Close)
+	return b
+}
+
+// testProgressFails stops the server during a call, so that the result cannot be written, and restarts it after
+// the worker's first attempt.
+func testProgressFails(t *testing.T) {
+	o := newOutage(t)
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "once", "{}")), harness.Reply(harness.Text("done")))
+	b.Server, b.Bus = o.server, o.open()
+	b.Host = b.NewHost(b.Bus)
+	runs := make(chan struct{}, 8)
+	submitted, down := make(chan struct{}), make(chan struct{})
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		runs <- struct{}{}
+		<-submitted
+		o.server.Stop()
+		close(down)
+		return "ran", nil
+	})
+	on := o.open()
+	b.StartWorker(on)
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	close(submitted)
+	harness.Receive(b, "the outage", down)
+	for tried := on.Conn().Stats().OutMsgs; on.Conn().Stats().OutMsgs == tried; { // of the publish that cannot arrive
+		if b.Ctx.Err() != nil {
+			t.Fatal("the worker never tried to write")
+		}
+	}
+	o.start()
+	record := b.AwaitTurn(id, "t1")
+	harness.Equal(t, "end", record.End, events.EndFinished)
+	harness.Equal(t, "attempts", record.Attempts, 1)
+	harness.Equal(t, "runs", len(runs), 1)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant k:once{}", "user k=ran", "assistant done"})
+}

@@ -1,0 +1,209 @@
+package catalogue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+func graphRaces() []entry {
+	return []entry{
+		{"G08", "two appenders make one chain", "A-B, two appenders that both require B", "both run", "both succeed, linear chain", testBothAppend},
+		{"G10", "append without a log fails", "no log in reach", "append", "error, nothing written", testNoLog},
+		{"G12", "stale head is rebased", "another node commits first", "a stale head is used", "rebased, no node lost", testStaleHead},
+		{"G20", "graph is valid at every commit", "a busy session", "at every commit", "acyclic, unique ids, parents and leaf exist, one active frame", testInvariants},
+	}
+}
+
+func testBothAppend(t *testing.T) {
+	const each = 20
+	b := harness.StartIdle(t)
+	id := b.Open(session.CreateRequest{})
+	b.AppendTexts(id, "A", "B")
+	var group sync.WaitGroup
+	for i, h := range []*session.Host{b.Host, b.OtherHost(), b.OtherHost()} {
+		group.Go(func() {
+			for n := range each {
+				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
+				harness.WantError(t, "append", err, nil)
+			}
+		})
+	}
+	group.Wait()
+	s := b.StateOf(id)
+	path, err := s.Path()
+	harness.WantError(t, "path", err, nil)
+	harness.Equal(t, "nodes on the path", len(path), 2+3*each)
+	harness.Equal(t, "nodes", s.Nodes, 2+3*each)
+	next := make(map[string]int) // each appender's own order is kept
+	for _, n := range path[2:] {
+		var i, number int
+		if _, err := fmt.Sscanf(string(n.ID), "%d-%d", &i, &number); err != nil {
+			t.Fatal(err)
+		}
+		harness.Equal(t, "next of its appender", number, next[fmt.Sprint(i)])
+		next[fmt.Sprint(i)]++
+	}
+}
+
+// testNoLog has hosts whose log is unreachable: one that has the session cached and one that has not.
+func testNoLog(t *testing.T) {
+	b := harness.StartIdle(t)
+	id := b.Open(session.CreateRequest{})
+	b.AppendTexts(id, "A")
+	before := b.LastSeq(id)
+	away := bustest.Open(t, b.Server)
+	warm, cold := b.NewHost(away), b.NewHost(away)
+	if _, err := warm.State(b.Ctx, id); err != nil {
+		t.Fatal(err)
+	}
+	away.Close()
+	for name, h := range map[string]*session.Host{"loaded": warm, "not loaded": cold} {
+		for what, write := range map[string]func() error{
+			"append": func() error {
+				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("B")})
+				return err
+			},
+			"append nothing": func() error {
+				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{RequiresAncestor: "A"})
+				return err
+			},
+			"append with a key": func() error {
+				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("B"), IdempotencyKey: "k"})
+				return err
+			},
+			"branch": func() error { return h.BranchTo(b.Ctx, id, "") },
+			"frame": func() error {
+				_, err := h.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "f2"})
+				return err
+			},
+			"inject": func() error {
+				_, err := h.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("B")}})
+				return err
+			},
+			"create": func() error {
+				_, err := h.Create(b.Ctx, session.CreateRequest{ID: "new"})
+				return err
+			},
+		} {
+			if err := write(); err == nil {
+				t.Errorf("%s on a host that has %s the session: got nil, want an error", what, name)
+			}
+		}
+	}
+	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A"})
+	_, err := b.State(b.Ctx, "new")
+	harness.WantError(t, "state of the session that could not be created", err, events.ErrNoSession)
+}
+
+func testStaleHead(t *testing.T) {
+	b := harness.StartIdle(t)
+	id := b.Open(session.CreateRequest{})
+	b.AppendTexts(id, "A") // this host knows A
+	other := b.OtherHost()
+	for _, s := range []string{"B", "C"} {
+		_, err := other.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(s)})
+		harness.WantError(t, "append on the other host", err, nil)
+	}
+	b.AppendTexts(id, "D")
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user B", "user C", "user D"})
+	harness.WantError(t, "branch", other.BranchTo(b.Ctx, id, "A"), nil)
+	stale(t, b, id, harness.UserMessages("E"), "B", "A")
+}
+
+// testInvariants has many concurrent users of a session and checks every commit afterwards.
+func testInvariants(t *testing.T) {
+	const turns = 6
+	var script []harness.Step
+	for i := range turns {
+		script = append(script, harness.Reply(harness.Call("c", "once", "{}"), harness.Call("c", "pure", "{}")), harness.Reply(harness.Text(fmt.Sprint("done ", i))))
+	}
+	script = append(script, script...) // inputs that arrive at the end request more
+	script = append(script, script...)
+	b := harness.StartIdle(t, script...)
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "once"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "1", nil })
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "pure", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "2", nil })
+	b.StartWorker(b.Bus)
+	b.StartWorker(bustest.Open(t, b.Server))
+	id := b.Open(session.CreateRequest{})
+	hosts := []*session.Host{b.Host, b.OtherHost()}
+	var group sync.WaitGroup
+	for i, h := range hosts {
+		group.Go(func() {
+			for n := range turns / 2 {
+				disturb(b, h, id, fmt.Sprintf("%d-%d", i, n))
+			}
+		})
+		group.Go(func() {
+			for n := range turns / 2 {
+				turn := events.TurnID(fmt.Sprintf("t%d-%d", i, n))
+				_, err := h.Run(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+				harness.WantError(t, "turn", err, nil)
+			}
+		})
+	}
+	group.Wait()
+	s := projector.New(id)
+	for e, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Apply(e); err != nil {
+			t.Fatal(err)
+		}
+		checkInvariants(t, s)
+	}
+	harness.Equal(t, "turns", s.Turns, turns)
+}
+
+// disturb makes the requests that hosts make while turns run.
+func disturb(b *harness.System, h *session.Host, id events.SessionID, tag string) {
+	_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("same", "m"+tag)})
+	harness.WantError(b.T, "append", err, nil)
+	_, err = h.Inject(b.Ctx, id, session.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{harness.Text("psst")}})
+	harness.WantError(b.T, "inject", err, nil)
+	_, err = h.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: harness.UserMessages("seed" + tag)})
+	harness.WantError(b.T, "open frame", err, nil)
+	if err := h.BranchTo(b.Ctx, id, ""); err != nil {
+		harness.WantError(b.T, "branch", err, session.ErrTurnRunning)
+	}
+}
+
+// checkInvariants checks the graph in addition to the state's own check.
+func checkInvariants(t *testing.T, s *projector.State) {
+	t.Helper()
+	if err := s.Check(); err != nil {
+		t.Errorf("at %d: %v", s.Seq, err)
+	}
+	nodes, err := s.AllNodes()
+	harness.WantError(t, "nodes", err, nil)
+	place := make(map[events.NodeID]int)
+	for i, n := range nodes {
+		if _, twice := place[n.ID]; twice {
+			t.Errorf("at %d: node %s stands twice", s.Seq, n.ID)
+		}
+		if _, ok := place[n.Parent]; !ok && n.Parent != "" {
+			t.Errorf("at %d: node %s has no parent before it", s.Seq, n.ID)
+		}
+		place[n.ID] = i
+	}
+	if _, ok := place[s.Leaf]; !ok && s.Leaf != "" {
+		t.Errorf("at %d: leaf %s does not exist", s.Seq, s.Leaf)
+	}
+	active := 0
+	for _, f := range s.Frames {
+		if f.ID == s.Frame().ID {
+			active++
+		}
+	}
+	harness.Equal(t, "active frames", active, 1)
+}

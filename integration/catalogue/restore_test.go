@@ -1,0 +1,94 @@
+package catalogue
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/workers"
+)
+
+// taskServer is the variable with the server's address of the process that is killed.
+const taskServer = "LASH_TASK_SERVER"
+
+// TestTaskProcess runs in another process, which testMonitorRestore starts: a node that runs monitors until it is
+// killed.
+func TestTaskProcess(t *testing.T) {
+	url := os.Getenv(taskServer)
+	if url == "" {
+		t.Skip("runs in a process of its own")
+	}
+	on, err := bus.Open(t.Context(), bus.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	<-t.Context().Done() // it never ends by itself
+}
+
+// testMonitorRestore kills a node with kill -9. It also has a node that died between the commit of a line and the
+// wake for that line.
+func testMonitorRestore(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Text("seen")))
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b.Bus = bustest.Open(t, server)
+	b.Host, b.Server = b.NewHost(b.Bus), server
+	id := b.Open(session.CreateRequest{})
+	child := exec.CommandContext(b.Ctx, os.Args[0], "-test.run=^TestTaskProcess$")
+	child.Env = append(os.Environ(), taskServer+"="+server.URL())
+	harness.WantError(t, "start the process", child.Start(), nil)
+	again, once := harness.NewFifo(t), harness.NewFifo(t)
+	goneAgain, goneOnce := gone(again, t), gone(once, t)
+	b.StartMonitorOf(id, events.MonitorSpec{ID: "again", Command: harness.KeepOpen(again, ""), Persistent: true, RestartOnRestore: true, Wake: events.WakeNotify})
+	b.StartMonitorOf(id, events.MonitorSpec{ID: "once", Command: harness.KeepOpen(once, ""), Persistent: true, Wake: events.WakeNotify})
+	b.AwaitUpdates(id, 2)
+	first := b.MonitorRecord(id, "again").Worker
+	harness.WantError(t, "kill", child.Process.Kill(), nil)
+	_ = child.Wait()
+	b.Wait("processes of the killed node", goneAgain)
+	b.Wait("processes of the killed node", goneOnce)
+	harness.Equal(t, "state before anybody looked", b.MonitorRecord(id, "again").State, events.MonitorRunning)
+
+	goneAgain = gone(again, t)
+	second, stop := b.StartTasks(bustest.Open(t, server), nil)
+	m := b.AwaitMonitor(id, "once", events.MonitorIdle)
+	harness.Equal(t, "armed", m.Armed, false)
+	why := "abandoned: worker " + string(first) + " is gone"
+	harness.Equal(t, "evidence", m.LastError, why)
+	harness.Equal(t, "task", b.AwaitTask(id, "monitor-once", events.TaskFailed).Summary, why)
+	list := b.AwaitUpdates(id, 4)
+	harness.Equal(t, "updates", len(list), 2)
+	m = b.AwaitMonitor(id, "again", events.MonitorRunning)
+	harness.Equal(t, "worker", m.Worker, second.ID())
+	rec := b.AwaitTask(id, "monitor-again", events.TaskRunning)
+	harness.Equal(t, "attempts", rec.Attempt, 2)
+	stop() // kills the group, and hands the task back
+	b.Wait("processes of the stopped node", goneAgain)
+
+	b.StartMonitorOf(id, events.MonitorSpec{ID: "line", Command: "sleep 1000", Persistent: true})
+	line, err := b.Task(b.Ctx, id, "monitor-line")
+	harness.WantError(t, "task", err, nil)
+	line, err = b.ClaimTask(b.Ctx, id, task.ClaimOf(&line), "ghost")
+	harness.WantError(t, "claim", err, nil)
+	harness.WantError(t, "report", b.ReportMonitor(b.Ctx, id, task.ClaimOf(&line), []task.Line{{Text: "fire"}}), nil)
+	wake := b.MonitorRecord(id, "line").Wake
+	b.StartWorker(b.Bus)
+	b.StartTasks(bustest.Open(t, server), nil)
+	b.AwaitTurn(id, "wake-"+events.TurnID(wake))
+	harness.EqualLists(t, "messages", b.Messages(id), []string{`user Monitor event "line": fire`, "assistant seen"})
+	harness.Equal(t, "monitor", b.AwaitMonitor(id, "line", events.MonitorIdle).LastError, "abandoned: worker ghost is gone")
+	harness.VerifyHistory(t, b.Bus, id)
+}

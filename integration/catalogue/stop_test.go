@@ -1,0 +1,306 @@
+package catalogue
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+func stopEntries() []entry {
+	return []entry{
+		{"T07", "cancel during a model call", "a streaming model call after a tool", "cancel", "cancelled; streamed text is no part of the conversation, and kept beside it with what it cost; earlier results kept", testCancelModel},
+		{"T08", "cancel during a tool call", "a running tool", "cancel", "cancelled output recorded", testCancelTool},
+		{"T09", "cancel after the end loses", "a finished turn", "cancel", "completion won", testCancelLate},
+		{"T10", "second cancel has the first evidence", "a cancelled turn", "cancel again", "already requested, with the first evidence", testCancelTwice},
+		{"T11", "missing attachment is an invalid input", "an attachment that does not exist", "turn", "invalid input; the call succeeds", testInvalidInput},
+		{"T14", "empty reply is a provider error", "an empty reply", "turn", "provider error, code empty_response", testEmptyReply},
+		{"T15", "empty reply after a tool ends the turn", "an empty reply after a tool result", "turn", "finished with empty text", testEmptyAfterTool},
+		{"T16", "turn limit ends a tool loop", "a limit of one and a tool loop", "turn", "max turns, notice visible", testLimit},
+		{"T17", "reply cut at the output limit is incomplete", "a reply cut at the output limit", "turn", "incomplete", testOutputLimit},
+		{"T18", "full window is a context overflow", "output limit, no output, window 96 % full", "turn", "context overflow, a provider error", testOverflow},
+		{"T19", "failed provider call is tried again", "a provider that fails twice", "turn", "two retry statuses, success on the third", testRetry},
+		{"T20", "provider error leaves the session usable", "a provider that fails for good", "turn", "provider error, committed; the next turn works", testProviderError},
+		{"T21", "malformed arguments reach the tool or the schema", "arguments that are no JSON", "turn", "tool gets {}, or the schema's complaint reaches the model", testMalformedArgs},
+	}
+}
+
+func testCancelModel(t *testing.T) {
+	begun := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), func(context.Context, llm.Request) (scripted.Answer, error) {
+		close(begun)
+		return scripted.Answer{Hang: true, Response: llm.Response{Model: "m-1", Usage: events.Usage{Input: 7, Output: 2}, Parts: []events.Part{
+			{Kind: events.PartReasoning, Text: "hm"}, harness.Text("half "), harness.Text("a"), harness.Call("k2", "add", `{"A":1`),
+		}}}, nil
+	}, harness.Reply(harness.Text("on")))
+	harness.AddTool(b, events.EffectsNone)
+	b.StartWorker(b.Bus)
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	b.CancelTurn(id, "t1", session.CancelRequest{ID: "r1", Reason: "enough"}, session.CancelRequested)
+	record := b.AwaitTurn(id, "t1")
+	harness.Equal(t, "end", record.End, events.EndCancelled)
+	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
+	harness.EqualLists(t, "messages", b.Messages(id), want)
+	harness.Equal(t, "evidence", harness.Find[*events.TurnCancelRequested](b, id)[0].Request, "r1")
+	cut := harness.Find[*events.ModelInterrupted](b, id)
+	harness.Equal(t, "interrupted replies", len(cut), 1)
+	harness.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" hm half a"})
+	harness.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 7, Output: 2})
+	harness.Equal(t, "usage of the turn", record.Usage, events.Usage{Input: 17, Output: 7})
+	harness.Equal(t, "usage by model", b.StateOf(id).Usage().ByModel["m-1"], cut[0].Usage)
+	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
+	harness.WantError(t, "assembled", err, nil)
+	harness.Equal(t, "raw text", whole.Output.RawText, "half a")
+	harness.Equal(t, "writes of the end", commitOf[*events.ModelInterrupted](b, id), commitOf[*events.TurnCompleted](b, id))
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	harness.EqualLists(t, "next prompt", b.Model.Prompt(2), append(want, "user go on"))
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// commitOf is the sequence of the first commit that has an event of the type.
+func commitOf[P events.Payload](b *harness.System, id events.SessionID) events.Seq {
+	b.T.Helper()
+	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
+		harness.WantError(b.T, "read", err, nil)
+		for i := range entry.Commit.Events {
+			if _, ok := entry.Commit.Events[i].Payload.(P); ok {
+				return entry.Seq
+			}
+		}
+	}
+	return 0
+}
+
+// TestFailedReplyKept has model calls that fail in the middle of a reply: the text of the last one is recorded,
+// and the cost of all. Plugins with hooks at the end of turns do not change this.
+func TestFailedReplyKept(t *testing.T) {
+	t.Parallel()
+	fails := func(said string, kind llm.ErrorKind) harness.Step {
+		return func(context.Context, llm.Request) (scripted.Answer, error) {
+			return scripted.Answer{
+				Response: llm.Response{Parts: []events.Part{harness.Text(said)}, Usage: events.Usage{Input: 3, Output: 1}}, Err: &llm.Error{Kind: kind, Message: "cut"},
+			}, nil
+		}
+	}
+	b := harness.StartIdle(t, fails("first", llm.KindTransport), fails("second half", llm.KindRequest), harness.Reply(harness.Text("on")))
+	b.StartNode(harness.PluginOf("last", func(r *plugin.Registrar) {
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
+	}))
+	id := b.Open(session.CreateRequest{})
+	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndProviderError)
+	cut := harness.Find[*events.ModelInterrupted](b, id)
+	harness.Equal(t, "interrupted replies", len(cut), 1)
+	harness.Equal(t, "failures", len(harness.Find[*events.ModelFailed](b, id)), 1)
+	harness.EqualLists(t, "what came of it", harness.Transcript([]events.Message{{Parts: cut[0].Parts}}), []string{" second half"})
+	harness.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 6, Output: 2})
+	harness.Equal(t, "attempts", cut[0].Attempts, 2)
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	harness.EqualLists(t, "next prompt", b.Model.Prompt(2), []string{"user hello", "user go on"})
+	harness.VerifyHistory(t, b.Bus, id)
+}
+
+// TestCancelledReplyAtTheEnd cancels a reply where plugins have hooks at the end of turns.
+func TestCancelledReplyAtTheEnd(t *testing.T) {
+	t.Parallel()
+	begun := make(chan struct{})
+	b := harness.StartIdle(t, harness.Hang(begun, harness.Text("half")), harness.Reply(harness.Text("on")))
+	var asked atomic.Int64
+	b.StartNode(harness.PluginOf("last", func(r *plugin.Registrar) {
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+			asked.Add(1)
+			return nil, nil
+		})
+	}))
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	harness.Equal(t, "asked", asked.Load(), 1)
+	harness.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
+	harness.Equal(t, "interrupted replies", len(harness.Find[*events.ModelInterrupted](b, id)), 1)
+	b.RunTurn(id, "t2", harness.Text("go on"))
+}
+
+func testCancelTool(t *testing.T) {
+	begun := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "add", `{"A":1,"B":2}`), harness.Call("k2", "wait", "{}")), harness.Reply(harness.Text("on")))
+	harness.AddTool(b, events.EffectsNone)
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "wait"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
+		close(begun)
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	b.StartWorker(b.Bus)
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	b.AwaitState(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
+	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	var outcomes []events.Outcome
+	for _, p := range harness.Find[*events.ToolReturned](b, id) {
+		for _, r := range p.Results {
+			outcomes = append(outcomes, r.Outcome)
+		}
+	}
+	harness.EqualLists(t, "outcomes", outcomes, []events.Outcome{events.OutcomeSuccess, events.OutcomeCancelled})
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	results := b.Model.Requests()[1].Messages[2].Parts
+	harness.Equal(t, "results in the next prompt", len(results), 2)
+	harness.Equal(t, "outcome in the next prompt", results[1].Outcome, events.OutcomeCancelled)
+}
+
+func testCancelLate(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("hi")))
+	id := b.Open(session.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("hello"))
+	before := b.LastSeq(id)
+	b.CancelTurn(id, "t1", session.CancelRequest{ID: "r1"}, session.CancelCompletionWon)
+	harness.Equal(t, "last sequence", b.LastSeq(id), before)
+	r, err := b.Await(b.Ctx, id, "t1")
+	harness.WantError(t, "await", err, nil)
+	harness.Equal(t, "end", r.End, events.EndFinished)
+}
+
+func testCancelTwice(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "stubborn", "{}")))
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "stubborn"}, func(context.Context, plugin.Call, struct{}) (string, error) {
+		close(begun)
+		<-release
+		return "done all the same", nil
+	})
+	b.StartWorker(b.Bus)
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hello"))
+	harness.Receive(b, "begun", begun)
+	one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
+	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, session.CancelRequested), one)
+	got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "second"})
+	close(release)
+	harness.WantError(t, "second cancel", err, nil)
+	harness.Equal(t, "second receipt", got, session.CancelAlreadyRequested)
+	harness.Equal(t, "second evidence", evidence, one)
+	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+	harness.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
+}
+
+func testInvalidInput(t *testing.T) {
+	b := harness.Start(t, harness.Reply(harness.Text("hi")))
+	id := b.Open(session.CreateRequest{})
+	gone := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
+	r := b.RunTurn(id, "t1", harness.Text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: gone})
+	harness.Equal(t, "end", r.End, events.EndInvalidInput)
+	harness.Equal(t, "kind", r.Issue.Kind, "input_validation")
+	harness.Equal(t, "code", r.Issue.Code, "invalid_turn_input")
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+}
+
+func testEmptyReply(t *testing.T) {
+	b := harness.Start(t, harness.Reply())
+	r := b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndProviderError)
+	harness.Equal(t, "code", r.Issue.Code, "empty_response")
+}
+
+func testEmptyAfterTool(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply())
+	harness.AddTool(b, events.EffectsNone)
+	b.StartWorker(b.Bus)
+	r := b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndFinished)
+	harness.Equal(t, "text", r.Text, "")
+}
+
+func testLimit(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("on")))
+	harness.AddTool(b, events.EffectsNone)
+	b.StartWorker(b.Bus)
+	id := b.Open(session.CreateRequest{Config: events.Config{MaxIterations: 1}})
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndMaxTurns)
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
+	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3", "system turn limit reached (1)"}
+	harness.EqualLists(t, "messages", b.Messages(id), want)
+	b.RunTurn(id, "t2", harness.Text("go on"))
+	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), append(want, "user go on"))
+}
+
+func testOutputLimit(t *testing.T) {
+	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 5, Output: 100}, harness.Text("half")))
+	id := b.Open(session.CreateRequest{})
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndIncomplete)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant half"})
+}
+
+func testOverflow(t *testing.T) {
+	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 90, CacheRead: 6}))
+	r := b.RunTurn(b.Open(session.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndProviderError)
+	harness.Equal(t, "code", r.Issue.Code, "context_overflow")
+}
+
+func testRetry(t *testing.T) {
+	b := harness.Start(t, harness.Fail(llm.KindRateLimit, "429"), harness.Fail(llm.KindServer, ""), harness.Reply(harness.Text("hi")))
+	id := b.Open(session.CreateRequest{})
+	live, err := b.Bus.Live(id, 1024)
+	harness.WantError(t, "watch", err, nil)
+	defer live.Close()
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndFinished)
+	harness.Equal(t, "text", r.Text, "hi")
+	harness.Equal(t, "attempts", harness.Find[*events.ModelReplied](b, id)[0].Attempts, 3)
+	var failed []int64
+	for { // messages that were published before the turn's end have arrived before it
+		m := bus.ParseLive(harness.Receive(b, "the turn's end", live.C))
+		if m.EndsTurn {
+			break
+		}
+		var d session.Delta
+		if m.Seq == 0 && events.DecodePayload(m.Data, &d) == nil && !d.Retry.IsZero() {
+			failed = append(failed, d.Retry.Attempt)
+			harness.Equal(t, "attempts allowed", d.Retry.Attempts, 4)
+		}
+	}
+	harness.EqualLists(t, "failed attempts told", failed, []int64{1, 2})
+}
+
+func testProviderError(t *testing.T) {
+	b := harness.Start(t, harness.Fail(llm.KindAuth, "no_key"), harness.Reply(harness.Text("hi")))
+	id := b.Open(session.CreateRequest{})
+	r := b.RunTurn(id, "t1", harness.Text("hello"))
+	harness.Equal(t, "end", r.End, events.EndProviderError)
+	harness.Equal(t, "kind", r.Issue.Kind, "provider")
+	harness.Equal(t, "code", r.Issue.Code, "no_key")
+	harness.Equal(t, "failures", harness.Find[*events.ModelFailed](b, id)[0].Error, "auth")
+	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "hi")
+	harness.EqualLists(t, "next prompt", b.Model.Prompt(1), []string{"user hello", "user again"})
+}
+
+func testMalformedArgs(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "none", `{"A":`), harness.Call("k2", "add", `{"A":1,`)), harness.Reply(harness.Text("hi")))
+	harness.AddTool(b, events.EffectsNone)
+	plugin.AddTool(b.Tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
+	b.StartWorker(b.Bus)
+	id := b.Open(session.CreateRequest{})
+	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndFinished)
+	results := b.Model.Requests()[1].Messages[2].Parts
+	harness.Equal(t, "result of the tool without needs", results[0].Text, "ran")
+	harness.Equal(t, "outcome of the other", results[1].Outcome, events.OutcomeFailure)
+	if !strings.Contains(results[1].Text, "required") {
+		t.Errorf("text of the other: got %q, want the schema's complaint", results[1].Text)
+	}
+}

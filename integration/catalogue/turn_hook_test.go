@@ -1,0 +1,264 @@
+package catalogue
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/standard"
+)
+
+func turnHookEntries() []entry {
+	return []entry{
+		{"T13", "hook before a turn aborts it", "a hook before the turn that aborts", "turn", "no model call, stopped by a plugin; its code and message in the error", testBeforeTurnAbort},
+		{"T26", "turn options hold for one turn", "turn options in the input", "turn", "validated, and used for this turn only", testTurnOptions},
+		{"T27", "refused extension appends nothing", "an extension that the protocol refuses", "turn", "the call fails, nothing is appended", testExtensionRefused},
+		{"T30", "failed hook after a turn fails the turn", "a hook after the turn that fails", "turn", "the turn fails with plugin_finalize_turn; what it came to is not committed", testAfterTurnError},
+	}
+}
+
+// testBeforeTurnAbort kills the first node that calls the hook.
+func testBeforeTurnAbort(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
+	var mu sync.Mutex
+	asked, after := 0, 0
+	begun := make(chan struct{})
+	stack := harness.PluginOf("guard", func(r *plugin.Registrar) {
+		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+			mu.Lock()
+			asked++
+			n := asked
+			mu.Unlock()
+			switch {
+			case n == 1:
+				close(begun)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case in.Turn == "t1":
+				return []plugin.Directive{plugin.Abort("no_budget", "the budget is spent")}, nil
+			}
+			return nil, nil
+		})
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			after++
+			return nil, nil
+		})
+	})
+	_, kill := b.StartNodeOn(b.Bus, stack)
+	id := b.Open(session.CreateRequest{})
+	got := make(chan []session.SessionEvent, 1)
+	host := b.OtherHost()
+	go func() { got <- b.TurnEvents(host, id, "t1", nil) }()
+	harness.Receive(b, "begun", begun)
+	kill()
+	b.StartNodeOn(b.Bus, stack)
+	list := harness.Receive(b, "the turn's events", got)
+	tags, _ := harness.EventNames(list)
+	harness.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
+	harness.Equal(t, "error", list[0].Message, "the budget is spent")
+	harness.Equal(t, "kind", list[0].Envelope.Kind, "plugin")
+	harness.Equal(t, "code", list[0].Envelope.Code, "no_budget")
+	harness.Equal(t, "outcome", *list[1].TurnOutcome, session.TurnOutcome{Type: session.OutcomeStopped, Reason: events.EndPluginAbort})
+	r, err := b.Await(b.Ctx, id, "t1")
+	harness.WantError(t, "await", err, nil)
+	harness.Equal(t, "end", r.End, events.EndPluginAbort)
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+	harness.Equal(t, "hooks after the turn", after, 0)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello"})
+	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("again")).Text, "on")
+	harness.EqualLists(t, "its prompt", b.Model.Prompt(0), []string{"user hello", "user again"})
+}
+
+// withOptions is a protocol with options {"steps":n}, which reports where it reads which.
+func withOptions(saw func(where, options string)) plugin.Factory {
+	p := harness.Protocol{
+		Validate: func(_ context.Context, in events.TurnInput) error {
+			var o struct{ Steps int }
+			if len(in.Options) == 0 {
+				return nil
+			}
+			if err := json.Unmarshal(in.Options, &o); err != nil || o.Steps < 1 {
+				return errors.New("steps must be positive")
+			}
+			return nil
+		},
+		Before: func(in plugin.ModelCallContext) (*events.FrameSwitch, error) {
+			saw("call of "+string(in.Turn), string(in.Options))
+			return nil, nil //nolint:nilnil // no switch, no error
+		},
+	}
+	return harness.PluginOf(standard.ID, func(r *plugin.Registrar) {
+		r.Protocol(p)
+		r.Driver(p)
+		r.Prompt(func(_ context.Context, in plugin.PromptContext) ([]events.Contribution, error) {
+			saw("prompt of "+string(in.Turn), string(in.Options))
+			return nil, nil
+		})
+	})
+}
+
+// testTurnOptions kills the node in the turn that has options: the next one has them.
+func testTurnOptions(t *testing.T) {
+	begun := make(chan struct{})
+	b := harness.StartIdle(t, harness.Hang(begun), harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	var mu sync.Mutex
+	var seen []string
+	stack := []plugin.Factory{withOptions(func(where, options string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if line := where + ": " + options; !slices.Contains(seen, line) { // the killed node's are seen again
+			seen = append(seen, line)
+		}
+	}), plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return b.Tools })}
+	harness.AddTool(b, events.EffectsNone)
+	n, kill := b.StartNodeOn(b.Bus, stack...)
+	plain := b.Host
+	id := b.Open(session.CreateRequest{})
+	harness.WantError(t, "set options", plain.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":1}`), false), nil)
+	before := b.LastSeq(id)
+	for _, options := range []string{`{"steps":0}`, `{`, `"x"`} {
+		_, err := n.Host().Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
+		harness.WantError(t, "submit with options "+options, err, api.ErrProtocol)
+	}
+	harness.Equal(t, "commits", b.LastSeq(id), before)
+	_, err := plain.Run(b.Ctx, id, session.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
+	harness.WantError(t, "run by a host that knows no protocol", err, api.ErrTurnFailed)
+
+	_, err = plain.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
+	harness.WantError(t, "submit", err, nil)
+	harness.Receive(b, "begun", begun)
+	kill()
+	b.StartNodeOn(b.Bus, stack...)
+	b.AwaitTurn(id, "t1")
+	harness.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
+	b.RunTurn(id, "t2", harness.Text("on"))
+	harness.EqualLists(t, "seen", seen, []string{
+		`prompt of t1: {"steps":9}`, `call of t1: {"steps":9}`, `prompt of t2: {"steps":1}`, `call of t2: {"steps":1}`,
+	})
+	harness.Equal(t, "options of the session", string(b.StateOf(id).Frame().Options), `{"steps":1}`)
+}
+
+func testExtensionRefused(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
+	stack := harness.ProtocolPlugin(harness.Protocol{Validate: func(_ context.Context, in events.TurnInput) error {
+		if in.Extension.Type == "bad" {
+			return errors.New("no such extension")
+		}
+		return nil
+	}})
+	n, _ := b.StartNodeOn(b.Bus, stack)
+	id := b.Open(session.CreateRequest{})
+	b.AppendTexts(id, "before")
+	bad := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "bad", Body: []byte(`{}`)}}}
+	before := b.LastSeq(id)
+	for name, start := range map[string]func() error{
+		"run":    func() error { _, err := n.Host().Run(b.Ctx, id, bad); return err },
+		"submit": func() error { _, err := n.Host().Submit(b.Ctx, id, bad); return err },
+		"stream": func() error { _, _, err := n.Host().StartTurnStream(b.Ctx, id, bad); return err },
+	} {
+		err := start()
+		harness.WantError(t, name, err, api.ErrProtocol)
+		harness.Equal(t, name+" says why", err != nil && strings.Contains(err.Error(), "no such extension"), true)
+	}
+	harness.Equal(t, "commits", b.LastSeq(id), before)
+	_, err := n.Host().Await(b.Ctx, id, "t1")
+	harness.WantError(t, "await", err, session.ErrUnknownTurn)
+
+	// A host without the protocol receives the error from the worker.
+	_, err = b.OtherHost().Run(b.Ctx, id, bad)
+	harness.WantError(t, "run elsewhere", err, api.ErrTurnFailed)
+	failed, _ := errors.AsType[*api.TurnFailedError](err)
+	harness.Equal(t, "code", failed != nil && failed.Issue.Code == "protocol_turn_extension", true)
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user before"})
+	harness.Equal(t, "nodes", b.StateOf(id).Nodes, 1)
+	harness.Equal(t, "turns started", len(harness.Find[*events.TurnStarted](b, id)), 0)
+	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
+
+	good := session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "good"}}}
+	r, err := n.Host().Run(b.Ctx, id, good)
+	harness.WantError(t, "run with another", err, nil)
+	harness.Equal(t, "text", r.Text, "on")
+}
+
+// testAfterTurnError has a turn whose final commit would open a frame and add a message. The first node that calls
+// the hook is killed.
+func testAfterTurnError(t *testing.T) {
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("on")))
+	asking := make(chan struct{})
+	var mu sync.Mutex
+	asked := 0
+	var told []string
+	persisted := make(chan struct{})
+	stack := []plugin.Factory{harness.FrameSwitcher(nil), harness.PluginOf("finisher", func(r *plugin.Registrar) {
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "never added"))}, nil
+		})
+		r.AfterTurn(func(ctx context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
+			mu.Lock()
+			asked++
+			n := asked
+			mu.Unlock()
+			switch {
+			case n == 1:
+				close(asking)
+				<-ctx.Done()
+				return nil, ctx.Err()
+			case in.Turn == "t1":
+				return nil, harness.ErrPlugin
+			}
+			return nil, nil
+		})
+		r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Turn != "" {
+				told = append(told, string(e.Kind)+" "+string(e.Turn))
+			}
+			if e.Turn == "t2" && e.Kind == plugin.TurnPersisted {
+				close(persisted)
+			}
+			return nil
+		})
+	})}
+	_, kill := b.StartNodeOn(b.Bus, stack...)
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("go"))
+	harness.Receive(b, "asking", asking)
+	kill()
+	n, stop := b.StartNodeOn(bustest.Open(t, b.Server), stack...)
+	_, err := n.Host().Await(b.Ctx, id, "t1")
+	harness.WantError(t, "await", err, api.ErrTurnFailed)
+	failed, _ := errors.AsType[*api.TurnFailedError](err)
+	if failed == nil || failed.Issue.Code != "plugin_finalize_turn" || !strings.Contains(failed.Issue.Message, harness.ErrPlugin.Error()) {
+		t.Errorf("await: got %v, want plugin_finalize_turn with the hook's error", err)
+	}
+	_, err = b.OtherHost().Run(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	harness.WantError(t, "run the same again", err, api.ErrTurnFailed)
+	s := b.StateOf(id)
+	harness.Equal(t, "frames", len(s.Frames), 1)
+	harness.Equal(t, "queued turns", len(s.Queue), 0)
+	// As after the commit before: the tool has run.
+	before := []string{"user go", "assistant k:continue_as{}", "user k=switched"}
+	harness.EqualLists(t, "messages", b.Messages(id), before)
+	b.RunTurn(id, "t2", harness.Text("again"))
+	harness.EqualLists(t, "prompt of the next turn", b.Model.Prompt(1), append(slices.Clone(before), "user again"))
+	select {
+	case <-persisted:
+	case <-b.Ctx.Done():
+		t.Fatal("end of t2: got nobody told, want it told after the commit")
+	}
+	stop() // waits for the hooks after a turn
+	harness.EqualLists(t, "told", told, []string{"turn_finalized t2", "turn_persisted t2"})
+}

@@ -1,0 +1,35 @@
+package clients
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// TestCompletionStream streams a completion whose first attempt is cut off, and streams none for a reply that the
+// history has.
+func TestCompletionStream(t *testing.T) {
+	t.Parallel()
+	cut := llmtest.Text("wro")
+	cut.Fault = llmtest.FaultError
+	b, e := harness.StartEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
+	id := b.Open(session.CreateRequest{})
+	ask := func(wants ...plugin.CompletionDelta) {
+		t.Helper()
+		var got []plugin.CompletionDelta
+		req := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "a title?")}, Stream: func(d plugin.CompletionDelta) { got = append(got, d) }}
+		c, err := b.Complete(api.WithAsked(b.Ctx, api.Asked{Key: "k"}), id, req, "title")
+		harness.WantError(t, "complete", err, nil)
+		harness.Equal(t, "text", c.Text, "good")
+		harness.EqualLists(t, "streamed", got, wants)
+	}
+	ask(plugin.CompletionDelta{Kind: events.PartText, Text: "wro"}, plugin.CompletionDelta{Reset: true},
+		plugin.CompletionDelta{Kind: events.PartText, Text: "go"}, plugin.CompletionDelta{Kind: events.PartText, Text: "od"})
+	ask() // the same again: of the history
+	harness.Equal(t, "requests", len(e.Sent()), 2)
+}

@@ -1,0 +1,109 @@
+package clients
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// reach says where else a capability of plugins and protocols in a node's process is available: as an operation,
+// over HTTP and, where the row has a name or a client reads the log by itself, over NATS. Where there is less than
+// in the process, or nothing, why has the reason.
+type reach struct {
+	by  *operation.Row
+	why string
+	// streams is the operation that streams it over HTTP, where that is another one.
+	streams *operation.Row
+}
+
+// The reasons why a capability of a node's process is in no API.
+const (
+	inTheTurn = "a hook: it runs within a turn or a decision of the host, in the process that makes it"
+	ofClosure = "it names a function of the node's own process; a program elsewhere registers a task of its own, and runs that itself"
+	ofProcess = "it is about the stack that a process holds, and its caches: a remote caller has no stack"
+	wholeOnly = "over NATS the client folds the history; over HTTP the session, its view and its commits are read, and no snapshot"
+	toTurnEnd = "StartTurn is submit with the wait of the door: over HTTP the parameter wait, over NATS the history"
+)
+
+// references has every capability of the interfaces that plugins and protocols have.
+func references() map[reflect.Type]map[string]reach {
+	by := func(r *operation.Row) reach { return reach{by: r} }
+	why := func(text string) reach { return reach{why: text} }
+	return map[reflect.Type]map[string]reach{
+		reflect.TypeFor[plugin.RuntimeHost](): {
+			"SnapshotCurrent": {by: &operation.State.Row, why: wholeOnly}, "SnapshotSession": {by: &operation.State.Row, why: wholeOnly},
+			"ToolCatalog": by(&operation.ToolCatalog.Row), "ToolState": by(&operation.ToolState.Row), "ApplyToolState": by(&operation.ApplyToolState.Row),
+			"SetToolsAvailability": by(&operation.SetAvailability.Row), "SetToolAvailability": by(&operation.SetAvailability.Row), "ToolOutput": by(&operation.ToolOutput.Row),
+			"ToolSources": by(&operation.ToolSources.Row), "AddToolSource": by(&operation.AddToolSource.Row), "RemoveToolSource": by(&operation.RemoveToolSource.Row), "RefreshCatalog": by(&operation.RefreshCatalog.Row),
+			"CreateSession": by(&operation.Create.Row), "TakeFirstTurnInput": by(&operation.TakeFirstInput.Row), "CloseSession": by(&operation.Close.Row),
+			"StartTurnStream": by(operation.WatchTurn), "AwaitTurn": by(operation.Turn), "CancelTurn": by(&operation.Cancel.Row), "StartTurn": why(toTurnEnd),
+			"InjectTurnInput": by(&operation.Inject.Row), "AppendNodes": by(&operation.AppendNodes.Row), "Complete": {by: &operation.Complete.Row, streams: operation.StreamCompletion},
+			"SpawnHiddenTask": why(ofClosure), "AwaitHiddenTasks": why(ofClosure), "SpawnManagedTask": why(ofClosure), "CancelManagedTask": by(&operation.CancelTask.Row),
+			"RegisterBackgroundTask": by(&operation.RegisterTask.Row), "UnregisterBackgroundTask": by(&operation.EndTask.Row), "CompleteBackgroundTask": by(&operation.EndTask.Row),
+			"TransitionBackgroundTask": by(&operation.ProgressTask.Row), "ListBackgroundTasks": by(&operation.Tasks.Row), "CancelBackgroundTask": by(&operation.CancelTask.Row),
+			"CancelAllBackgroundTasks": by(&operation.CancelTasks.Row), "ValidateAsyncHandlesVisible": by(&operation.Task.Row), "TransferAsyncHandles": by(&operation.TransferTasks.Row),
+			"CancelUnreferencedAsyncHandles": by(&operation.CancelTasks.Row),
+			"MonitorSnapshot":                by(&operation.MonitorSnapshot.Row), "TakeMonitorUpdates": by(&operation.TakeUpdates.Row), "StartMonitor": by(&operation.StartMonitor.Row), "StopMonitor": by(&operation.StopMonitor.Row),
+			"ResolveAt": by(&operation.ResolveTool.Row),
+			"EmitTrace": why("traces are for the operator of a node, who reads them there; what a program elsewhere traces is its own"),
+		},
+		reflect.TypeFor[plugin.Protocol](): {
+			"Initialize": why(inTheTurn), "Restore": why(inTheTurn), "Configure": why(inTheTurn), "BeforeModelCall": why(inTheTurn), "ValidateTurn": by(&operation.Submit.Row),
+			"AppendNodes": by(&operation.AppendNodes.Row), "ApplyExtension": by(&operation.ApplyExtension.Row),
+		},
+		reflect.TypeFor[*plugin.ProtocolRuntime](): {
+			"Options": {by: &operation.State.Row, why: wholeOnly}, "Change": why(ofProcess), "SetOptions": by(&operation.ProtocolOptions.Row), "SetOptionsAllFrames": by(&operation.ProtocolOptions.Row),
+		},
+		reflect.TypeFor[plugin.CodeExecutor](): {
+			"Execute": why(inTheTurn), "Dirty": why(ofProcess), "Snapshot": why(ofProcess), "Restore": why(ofProcess),
+		},
+		reflect.TypeFor[plugin.Driver](): {"Preamble": why(inTheTurn)},
+		reflect.TypeFor[*plugin.Registrar](): {
+			"Action": by(&operation.InvokeAction.Row), "Monitor": by(&operation.StartMonitor.Row), "Tools": by(&operation.ToolState.Row), "Catalog": by(&operation.ToolCatalog.Row), "Compact": by(&operation.Compact.Row),
+			"MutateConfig":  by(&operation.Configure.Row),
+			"AfterToolCall": why(inTheTurn), "AfterTurn": why(inTheTurn), "BeforeToolCall": why(inTheTurn), "BeforeTurn": why(inTheTurn), "Checkpoint": why(inTheTurn), "CodeExecutor": why(inTheTurn),
+			"Driver": why(inTheTurn), "Lifecycle": why(inTheTurn), "ProjectProse": why(inTheTurn), "ProjectToolResult": why(inTheTurn), "Prompt": why(inTheTurn), "Protocol": why(inTheTurn),
+			"Source": by(&operation.AddToolSource.Row), "Reserve": why(ofClosure), "Response": why(inTheTurn), "Stream": why(inTheTurn), "StreamEnd": why(inTheTurn), "TransformContext": why(inTheTurn),
+		},
+	}
+}
+
+// oursAlone are the operations that are no capability of the interfaces.
+func oursAlone() []*operation.Row {
+	return []*operation.Row{
+		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
+		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, operation.ReadBlob,
+		&operation.ReplaceExtensions.Row, &operation.Approvals.Row, &operation.PendingApprovals.Row, &operation.Approve.Row, &operation.Actions.Row, &operation.RequestCancel.Row,
+	}
+}
+
+// TestReferences compares the table with the interfaces and the operations. Each capability is in it, with an
+// operation or the reason why there is none, and each operation belongs to a capability, or is in oursAlone.
+func TestReferences(t *testing.T) {
+	t.Parallel()
+	reached := oursAlone()
+	for typ, rows := range references() {
+		for i := range typ.NumMethod() {
+			if name := typ.Method(i).Name; rows[name] == (reach{}) {
+				t.Errorf("%s.%s: has no row", typ, name)
+			}
+		}
+		for name, r := range rows {
+			if _, ok := typ.MethodByName(name); !ok {
+				t.Errorf("%s.%s: there is none", typ, name)
+			}
+			if r.by == nil && r.why == "" {
+				t.Errorf("%s.%s: wants an operation, or the reason that it has none", typ, name)
+			}
+			reached = append(reached, r.by, r.streams)
+		}
+	}
+	for _, r := range operation.All() {
+		if !slices.Contains(reached, r) {
+			t.Errorf("operation %s%s: is of no capability", r.Name, r.ID)
+		}
+	}
+}

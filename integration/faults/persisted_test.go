@@ -1,0 +1,117 @@
+package faults
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+)
+
+// teller is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
+type teller struct {
+	*workers.Node
+	told chan events.TurnID
+	free chan struct{} // closed: nothing blocks
+	kill func()
+}
+
+// tells starts a node with such a plugin.
+func tells(b *harness.System, held bool) *teller {
+	b.T.Helper()
+	n := &teller{told: make(chan events.TurnID, 16), free: make(chan struct{})}
+	if !held {
+		close(n.free)
+	}
+	n.Node, n.kill = b.StartNodeOn(bustest.Open(b.T, b.Server), harness.PluginOf("diary", func(r *plugin.Registrar) {
+		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
+			if e.Kind != plugin.TurnPersisted {
+				return nil
+			}
+			n.told <- e.Turn
+			record, err := e.State.Record(e.Turn)
+			if err != nil || record == nil {
+				b.T.Errorf("turn %s: got record %v, %v, want one", e.Turn, record, err)
+			}
+			select {
+			case <-n.free:
+			case <-ctx.Done():
+			}
+			return nil
+		})
+	}))
+	return n
+}
+
+// TestPersistedHookRunsAfterDeath kills the node that notifies plugins of a turn's end, at every step of it. The
+// next worker notifies the plugins again, and no worker after it does.
+func TestPersistedHookRunsAfterDeath(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(b *harness.System, id events.SessionID, dead *teller) *teller{
+		"another_node": func(b *harness.System, _ events.SessionID, dead *teller) *teller {
+			next := tells(b, false)
+			dead.kill()
+			return next
+		},
+		"started_later": func(b *harness.System, _ events.SessionID, dead *teller) *teller {
+			dead.kill()
+			return tells(b, false)
+		},
+		"no_wake": func(b *harness.System, id events.SessionID, dead *teller) *teller {
+			dead.kill()
+			stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
+			harness.WantError(b.T, "work stream", err, nil)
+			harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
+			return tells(b, false)
+		},
+		"closed": func(b *harness.System, id events.SessionID, dead *teller) *teller {
+			harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
+			dead.kill()
+			return tells(b, false)
+		},
+		"next_turn": func(b *harness.System, id events.SessionID, dead *teller) *teller {
+			dead.kill()
+			b.StartTurn(id, "t2", harness.Text("go on"))
+			return tells(b, false)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+			dead := tells(b, true)
+			id := b.Open(session.CreateRequest{})
+			b.RunTurn(id, "t1", harness.Text("go"))
+			harness.Equal(t, "told", harness.Receive(b, "a callback", dead.told), "t1")
+			next := test(b, id, dead)
+			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.told), "t1")
+			b.AwaitState(id, "that all were told", harness.AllNotified)
+			last := harness.Find[*events.TurnTold](b, id)
+			harness.Equal(t, "teller", last[len(last)-1].Worker, next.ID())
+			turns := int(b.StateOf(id).Turns)
+			harness.Equal(t, "answers in the history", len(last), turns)
+			b.AwaitUnqueued(id)
+			harness.Equal(t, "callbacks beside", len(next.told), turns-1)
+		})
+	}
+}
+
+// TestPersistedHookDelaysNoTurn has plugins whose notification of one turn still runs during the next turn, on the
+// same node.
+func TestPersistedHookDelaysNoTurn(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
+	n := tells(b, true)
+	id := b.Open(session.CreateRequest{})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	b.RunTurn(id, "t2", harness.Text("go"))
+	harness.Equal(t, "untold", len(b.StateOf(id).Untold), 2)
+	close(n.free)
+	b.RunTurn(id, "t3", harness.Text("go"))
+	b.AwaitState(id, "that all were told", harness.AllNotified)
+	harness.Equal(t, "callbacks", len(n.told), 3)
+	harness.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
+}

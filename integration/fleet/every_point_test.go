@@ -1,0 +1,79 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+type counting struct {
+	plugin.State[map[string]int]
+}
+
+func (c *counting) count(what string) {
+	c.Update(func(m *map[string]int) {
+		if *m == nil {
+			*m = make(map[string]int)
+		}
+		(*m)[what]++
+	})
+}
+
+func (c *counting) Register(r *plugin.Registrar) error {
+	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
+		c.count("before")
+		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "before"))}, nil
+	})
+	r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
+		return []events.Contribution{{Slot: events.SlotIntro, Content: "be good"}}, nil
+	})
+	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
+		c.count("gate")
+		return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"a":2}`)), plugin.Ask("really?")}, nil
+	})
+	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) {
+		c.count("after")
+		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))}, nil
+	})
+	r.Checkpoint(func(_ context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
+		c.count("checkpoint")
+		return nil, nil
+	})
+	r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+		c.count("end")
+		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "bye"))}, nil
+	})
+	plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct {
+		A int `json:"a"`
+	},
+	) (int, error) {
+		return in.A + 40, nil
+	})
+	return nil
+}
+
+// TestEveryPoint has a plugin at every point of a turn with a call that waits for an approval.
+func TestEveryPoint(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "add", `{"a":1}`)), harness.Reply(harness.Text("done")))
+	b.StartNode(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))
+	id := b.Open(session.CreateRequest{})
+	b.StartTurn(id, "t1", harness.Text("hi"))
+	asked := b.AwaitState(id, "question", harness.HasAsk)
+	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Turn().Asks[0].Effect, Granted: true}); err != nil {
+		t.Fatal(err)
+	}
+	got := b.AwaitTurn(id, "t1")
+	if got.End != events.EndFinished {
+		t.Errorf("end: %+v", got)
+	}
+	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued", "assistant done", "system bye"})
+	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"system be good", "user hi", "system before", `assistant c1:add{"a":1}`, "user c1=42", "user queued"})
+	s := b.StateOf(id)
+	harness.Equal(t, "state", string(s.Plugin("counting").State), `{"after":1,"before":1,"checkpoint":2,"end":1,"gate":1}`)
+}

@@ -1,0 +1,209 @@
+package harness
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+	"github.com/lash-go/lash/workers/llm/openai"
+)
+
+// Endpoint is an OpenAI-compatible model. It records its requests and answers with replies in order, the last one
+// again.
+type Endpoint struct {
+	mu      sync.Mutex
+	bodies  []Object
+	replies []llmtest.Reply
+}
+
+// Object is a JSON object.
+type Object = map[string]any
+
+// ServeHTTP implements [http.Handler].
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	data, err := io.ReadAll(r.Body)
+	var body Object
+	if err != nil || json.Unmarshal(data, &body) != nil {
+		return
+	}
+	e.mu.Lock()
+	reply := e.replies[min(len(e.bodies), len(e.replies)-1)]
+	e.bodies = append(e.bodies, body)
+	e.mu.Unlock()
+	if reply.Refusal != nil {
+		status, text := llmtest.OpenAI{}.Failure(reply.Refusal)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+		return
+	}
+	w.Header().Set("Content-Type", "text/event-stream")
+	text, end := llmtest.OpenAI{}.Stream(reply)
+	if reply.Fault == llmtest.FaultError {
+		end = llmtest.OpenAI{}.FailureEvent(&llm.Error{Message: "scripted"})
+	}
+	_, _ = io.WriteString(w, text+end)
+}
+
+// Sent lists the requests, oldest first.
+func (e *Endpoint) Sent() []Object {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return append([]Object(nil), e.bodies...)
+}
+
+// TextsOf lists the texts of a request's messages of one role.
+func TextsOf(body Object, role string) []string {
+	list := []string{}
+	for _, m := range body["messages"].([]any) {
+		if m := m.(Object); m["role"] == role {
+			text, _ := m["content"].(string)
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// StartEndpoint starts a node whose model is an endpoint, with plugins beside the standard protocol.
+func StartEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Factory) (*System, *Endpoint) {
+	t.Helper()
+	b, e := StartIdle(t), &Endpoint{replies: replies}
+	server := httptest.NewServer(e)
+	t.Cleanup(server.Close)
+	provider, err := openai.New(openai.Config{APIKey: llmtest.Key, BaseURL: server.URL})
+	WantError(t, "provider", err, nil)
+	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
+	WantError(t, "plugins", err, nil)
+	n, err := workers.NewNode(workers.Config{
+		Bus: b.Bus, Providers: map[string]llm.Provider{"openai": provider}, Provider: "openai", Model: "m", Plugins: h,
+		Logger: zaptest.NewLogger(t), ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
+	})
+	WantError(t, "node", err, nil)
+	WantError(t, "start", n.Start(b.Ctx), nil)
+	t.Cleanup(func() { n.Stop(b.T.Context()) })
+	b.Host = n.Host()
+	return b, e
+}
+
+// Route is how a request reaches a host.
+type Route struct {
+	Create    func(config events.Config) events.SessionID
+	Configure func(id events.SessionID, config events.Config)
+	Run       func(id events.SessionID, input events.TurnInput) api.AssembledTurn
+}
+
+// Routes are a host in the process, a client over NATS, and HTTP.
+func (b *System) Routes() map[string]Route {
+	b.T.Helper()
+	c, err := client.New(client.Config{Bus: bustest.Open(b.T, b.Server)})
+	WantError(b.T, "client", err, nil)
+	return map[string]Route{"go": b.serviceRoute(b.Host), "nats": b.serviceRoute(c), "http": b.httpRoute(b.ServeHTTP(httpapi.Config{}))}
+}
+
+func (b *System) serviceRoute(s api.Service) Route {
+	return Route{
+		Create: func(config events.Config) events.SessionID {
+			id, err := s.Create(b.Ctx, api.CreateRequest{Config: config})
+			WantError(b.T, "create", err, nil)
+			return id
+		},
+		Configure: func(id events.SessionID, config events.Config) {
+			WantError(b.T, "configure", s.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(events.Config) events.Config { return config }}), nil)
+		},
+		Run: func(id events.SessionID, input events.TurnInput) api.AssembledTurn {
+			turn, err := s.Run(b.Ctx, id, api.TurnRequest{Input: input})
+			WantError(b.T, "run", err, nil)
+			whole, err := s.AssembledTurn(b.Ctx, id, turn.ID)
+			WantError(b.T, "assemble", err, nil)
+			return whole
+		},
+	}
+}
+
+func (b *System) httpRoute(d *HTTP) Route {
+	send := func(method, path string, body Object, status int) Response {
+		data, err := json.Marshal(body)
+		WantError(b.T, "body", err, nil)
+		got := d.Send("admin", method, path, string(data))
+		if got.Status != status {
+			b.T.Fatalf("%s %s %s: got %d %s", method, path, data, got.Status, got.Body)
+		}
+		return got
+	}
+	return Route{
+		Create: func(config events.Config) events.SessionID {
+			return events.SessionID(send(http.MethodPost, "/v1/sessions", Object{"config": configJSON(config)}, http.StatusCreated).Field("id"))
+		},
+		Configure: func(id events.SessionID, config events.Config) {
+			send(http.MethodPatch, "/v1/sessions/"+string(id), configJSON(config), http.StatusNoContent)
+		},
+		Run: func(id events.SessionID, input events.TurnInput) api.AssembledTurn {
+			var turn api.AssembledTurn
+			got := send(http.MethodPost, "/v1/sessions/"+string(id)+"/turns?wait=60", inputJSON(input), http.StatusOK)
+			WantError(b.T, "turn", json.Unmarshal(got.Body, &turn), nil)
+			return turn
+		},
+	}
+}
+
+func configJSON(c events.Config) Object {
+	fallbacks := []Object{}
+	for _, f := range c.Fallbacks {
+		fallbacks = append(fallbacks, Object{"provider": f.Provider, "model": f.Model})
+	}
+	return Object{"provider": c.Provider, "model": c.Model, "fallbacks": fallbacks, "instructions": c.Instructions, "effort": c.Effort, "max_output_tokens": c.MaxOutputTokens, "sampling": samplingJSON(c.Sampling), "layers": layersJSON(c.Layers)}
+}
+
+func inputJSON(in events.TurnInput) Object {
+	out := Object{"text": in.Parts[0].Text, "generation": Object{
+		"effort": in.Generation.Effort, "max_output_tokens": in.Generation.MaxOutputTokens, "sampling": samplingJSON(in.Generation.Sampling),
+	}}
+	if len(in.Layers) > 0 {
+		out["layers"] = layersJSON(in.Layers)
+	}
+	if f := in.Output; !f.IsZero() {
+		out["output"] = Object{"name": f.Name, "schema": json.RawMessage(f.Schema), "strict": f.Strict}
+	}
+	return out
+}
+
+func samplingJSON(s events.Sampling) Object {
+	out := Object{}
+	for name, n := range map[string]events.Number{"temperature": s.Temperature, "top_p": s.TopP, "seed": s.Seed} {
+		if n != "" {
+			out[name] = json.RawMessage(n)
+		}
+	}
+	if len(s.Stop) > 0 {
+		out["stop"] = s.Stop
+	}
+	return out
+}
+
+func layersJSON(list []events.PromptLayer) []Object {
+	out := []Object{}
+	for _, l := range list {
+		out = append(out, Object{"slot": l.Slot, "op": l.Op, "title": l.Title, "content": l.Content})
+	}
+	return out
+}
+
+// CallReply is a reply of an [Endpoint] that calls a tool.
+func CallReply(id events.CallID, tool, args string) llmtest.Reply {
+	return llmtest.Reply{Stop: events.StopToolUse, Chunks: []llmtest.Chunk{{Kind: events.PartToolCall, Call: id, Tool: tool, Text: args}}}
+}

@@ -1,0 +1,34 @@
+package harness
+
+import (
+	"bytes"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/httpapi"
+)
+
+// Nest is opening n times, inside, and closing n times.
+func Nest(n int, opening, inside, closing string) []byte {
+	var b bytes.Buffer
+	b.Grow(n*(len(opening)+len(closing)) + len(inside))
+	for range n {
+		b.WriteString(opening)
+	}
+	b.WriteString(inside)
+	for range n {
+		b.WriteString(closing)
+	}
+	return b.Bytes()
+}
+
+// PartsJSON is a list of parts as HTTP requests have it.
+func PartsJSON(list []events.Part) (parts []httpapi.GivenPart) {
+	for _, p := range list {
+		part := httpapi.GivenPart{Type: httpapi.GivenType(p.Kind), Text: p.Text, MediaType: p.MediaType}
+		if !p.Blob.IsZero() {
+			part.Blob = (*httpapi.Blob)(&p.Blob)
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}

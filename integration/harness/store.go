@@ -1,0 +1,72 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// JetStream is the JetStream interface of the system's connection.
+func (b *System) JetStream() jetstream.JetStream {
+	b.T.Helper()
+	js, err := jetstream.New(b.Bus.Conn())
+	WantError(b.T, "jetstream", err, nil)
+	return js
+}
+
+// Blobs lists the bodies in the object store.
+func (b *System) Blobs() []*jetstream.ObjectInfo {
+	b.T.Helper()
+	store, err := b.JetStream().ObjectStore(b.Ctx, "lash-blobs")
+	WantError(b.T, "object store", err, nil)
+	list, err := store.List(b.Ctx)
+	if errors.Is(err, jetstream.ErrNoObjectsFound) {
+		return nil
+	}
+	WantError(b.T, "blobs", err, nil)
+	return list
+}
+
+// EncodeState encodes a state as a snapshot does.
+func EncodeState(t *testing.T, s *projector.State) []byte {
+	t.Helper()
+	head, _, err := s.Clone().Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return head
+}
+
+// AwaitCold waits until the directory has a session as cold at its end.
+func (b *System) AwaitCold(id events.SessionID) {
+	b.T.Helper()
+	late := time.Now().Add(20 * time.Second)
+	for row := b.DirectoryRow(b.Ctx, id); row.Place != follow.PlaceCold || row.Seq != b.LastSeq(id); row = b.DirectoryRow(b.Ctx, id) {
+		if time.Now().After(late) {
+			b.T.Fatalf("row of %s: got %+v, want it cold at %d; hot are %+v", id, row, b.LastSeq(id), maps.Collect(b.Bus.Hot(b.Ctx)))
+		}
+		runtime.Gosched()
+	}
+}
+
+// DirectoryRow is the row of a session in the directory.
+func (b *System) DirectoryRow(ctx context.Context, id events.SessionID) (row follow.Directory) {
+	stored, err := b.Bus.Directory().Get(ctx, id)
+	if err == nil && stored.Revision != 0 {
+		err = json.Unmarshal(stored.Value, &row)
+	}
+	if err != nil && ctx.Err() == nil {
+		b.T.Error(err)
+	}
+	return row
+}

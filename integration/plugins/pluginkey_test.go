@@ -1,0 +1,97 @@
+package plugins
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/builtin/standard"
+)
+
+// notedState counts the requests of hosts, in a state that is recorded.
+type notedState struct{ plugin.State[int] }
+
+// notedProtocol counts extensions.
+type notedProtocol struct {
+	harness.Protocol
+	n *notedState
+}
+
+func (p notedProtocol) ApplyExtension(context.Context, events.Extension) error {
+	p.n.Update(func(n *int) { *n++ })
+	return nil
+}
+
+func (p *notedState) Register(r *plugin.Registrar) error {
+	r.Protocol(notedProtocol{n: p})
+	r.Driver(harness.Protocol{})
+	plugin.AddAction(r, plugin.ActionDef{Name: "note"}, func(context.Context, plugin.ActionContext, struct{}) (string, error) {
+		p.Update(func(n *int) { *n++ })
+		return "noted", nil
+	})
+	return nil
+}
+
+// TestPluginsAreCalledOncePerKey has two hosts call plugins for a change of their state, one after the other and at once,
+// with the same key: the state changes once.
+func TestPluginsAreCalledOncePerKey(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	factory := plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &notedState{}, nil })
+	hosts := make([]*session.Host, 2)
+	for i := range hosts {
+		stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{factory}})
+		harness.WantError(t, "plugins", err, nil)
+		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
+		harness.WantError(t, "host", err, nil)
+	}
+	asks := map[string]struct {
+		ask      func(ctx context.Context, h *session.Host, id events.SessionID) error
+		repeated error
+	}{
+		"extension": {func(ctx context.Context, h *session.Host, id events.SessionID) error {
+			return h.ApplyExtension(ctx, id, events.Extension{Type: "x"})
+		}, nil},
+		"action": {func(ctx context.Context, h *session.Host, id events.SessionID) error {
+			_, err := h.InvokeAction(ctx, id, "note", []byte("{}"))
+			return err
+		}, events.ErrOutcomeUnknown},
+	}
+	for name, a := range asks {
+		t.Run(name, func(t *testing.T) {
+			id := b.Open(session.CreateRequest{})
+			keyed := func(key string) context.Context {
+				return api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: key})
+			}
+			harness.WantError(t, "first", a.ask(keyed("k1"), hosts[0], id), nil)
+			before := b.LastSeq(id)
+			harness.WantError(t, "again", a.ask(keyed("k1"), hosts[1], id), a.repeated)
+			harness.Equal(t, "commits", b.LastSeq(id), before)
+			harness.Equal(t, "state", string(b.StateOf(id).Plugin(standard.ID).State), "1")
+
+			errs := make([]error, 2)
+			var asking sync.WaitGroup
+			for i, h := range hosts {
+				asking.Go(func() { errs[i] = a.ask(keyed("k2"), h, id) })
+			}
+			asking.Wait()
+			for _, err := range errs {
+				if err != nil && !errors.Is(err, a.repeated) && !errors.Is(err, plugin.ErrStateMoved) {
+					t.Errorf("at once: got %v", err)
+				}
+			}
+			harness.Equal(t, "state after both", string(b.StateOf(id).Plugin(standard.ID).State), "2")
+			harness.WantError(t, "without a key", a.ask(b.Ctx, hosts[0], id), nil)
+			harness.Equal(t, "state without a key", string(b.StateOf(id).Plugin(standard.ID).State), "3")
+			_, err := hosts[0].AppendNodes(b.Ctx, id, session.AppendNodesRequest{IdempotencyKey: "k1", Nodes: harness.UserMessages("x")})
+			harness.WantError(t, "the key in another request", err, session.ErrDifferent)
+		})
+	}
+}

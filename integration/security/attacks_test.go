@@ -1,0 +1,185 @@
+package security
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+// attack is one hostile request to one API.
+type attack struct {
+	door, class, name string
+	run               func() string // the failure; empty: it was refused
+}
+
+// stronghold is a server with the accounts of deploy/nats, a node with all roles, both services, and users with
+// different rights.
+type stronghold struct {
+	*natsAPI
+	d      *deployment
+	http   *harness.HTTP
+	player *playback.Player
+}
+
+// onlyRights are the callers over HTTP that have one right each.
+func onlyRights() []api.Right {
+	return []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
+}
+
+// newStronghold lives until the test ends. Of the users of NATS, host has all rights, alice has them in her
+// sessions, and mallory may read.
+func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:revive // t is first in helpers here
+	t.Helper()
+	d := install(t)
+	const line = `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`
+	d.edit("tenants/acme.conf", line, line+"\n"+run(t, d.dir, "add-user.sh", "acme", "host", "mallory"))
+	d.boot()
+	b := &harness.System{T: t, Ctx: ctx, Model: &harness.Model{T: t}, Tools: plugin.NewTools()}
+	b.Bus = d.open(bus.Open, d.config("node@acme"))
+	var err error
+	b.Host, err = session.New(session.Config{Bus: b.Bus, NoPlugins: true})
+	harness.WantError(t, "host", err, nil)
+	f := &stronghold{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
+	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
+	n, err := workers.NewNode(workers.Config{
+		Bus: d.open(bus.Open, d.config("node@acme")), Provider: "scripted", Tools: f.player.Tools,
+		Providers: map[string]llm.Provider{"scripted": f.player.Provider()}, Scopes: scopes,
+	})
+	harness.WantError(t, "node", err, nil)
+	harness.WantError(t, "start", n.Start(ctx), nil)
+	t.Cleanup(func() {
+		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		cancel()
+		n.Stop(now)
+	})
+	for user := range scopes {
+		f.conns[user] = d.conn(user, nats.ErrorHandler(new(refusals).handler))
+	}
+	var more []httpapi.Token
+	for _, right := range onlyRights() {
+		more = append(more, httpapi.Token{Name: "only-" + string(right), Digest: sha256.Sum256([]byte("only-" + string(right) + harness.TokenSecret)), Scope: api.Scope(right)})
+	}
+	f.http = b.ServeHTTP(httpapi.Config{Service: n.Host(), Tokens: more})
+	return f
+}
+
+// plans are recorded conversations that the fleet can play; none where there are no recordings.
+func (f *stronghold) plans(prefix string, n int) (list []*playback.Plan) {
+	f.T.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "airline-chats.jsonl"))
+	if err != nil {
+		f.T.Log("the shared recordings are absent: none is played")
+		return nil
+	}
+	convs, err := recording.Read("airline-chats.jsonl", bytes.NewReader(data))
+	harness.WantError(f.T, "recordings", err, nil)
+	for i := range n {
+		plan := playback.NewPlan(events.SessionID(fmt.Sprintf("%s-%d", prefix, i)), &convs[i%len(convs)])
+		harness.WantError(f.T, "plan", f.player.Add(plan), nil)
+		list = append(list, plan)
+	}
+	return list
+}
+
+// play plays a conversation, and compares its history with the recording.
+func (f *stronghold) play(plan *playback.Plan) {
+	f.T.Helper()
+	if err := f.player.Play(f.Ctx, plan, nil); err != nil {
+		f.T.Errorf("play: %v", err)
+		return
+	}
+	s, err := f.State(f.Ctx, plan.Session)
+	if err != nil {
+		f.T.Error(err)
+		return
+	}
+	if diff, err := playback.Compare(f.Ctx, f.Bus, plan, s); diff != nil || err != nil {
+		f.T.Errorf("compare: got %v, %v", diff, err)
+	}
+	harness.VerifyHistory(f.T, f.Bus, plan.Session)
+}
+
+// leastAttacks is the least number of distinct attacks of the suite.
+const leastAttacks = 300
+
+// TestAttacks sends every attack that lists of operations, values and APIs make. Each is refused. The servers keep
+// the same messages as before, and the fleet runs as before.
+func TestAttacks(t *testing.T) {
+	t.Parallel()
+	f := newStronghold(t, harness.ContextFor(t, 4*time.Minute))
+	for _, plan := range f.plans("before", 1) {
+		f.play(plan)
+	}
+	f.prey()
+	rested(f.System, "mine")
+	before := kept(f.System)
+	var all []attack
+	for _, some := range [][]attack{
+		f.attacksOnHTTP(), f.bodiesOverHTTP(), f.attacksOverNATS(), f.envelopesOverNATS(), f.replayed(), f.attacksOnAccounts(), f.attacksOnTLS(),
+		attacksOnFiles(t), attacksOnReaders(t), attacksOnTerminals(),
+	} {
+		all = append(all, some...)
+	}
+	seen, table := make(map[string]bool), make(map[string]int)
+	for _, a := range all {
+		name := a.door + "/" + a.class + "/" + a.name
+		if seen[name] {
+			t.Errorf("%s: it is there twice", name)
+		}
+		seen[name] = true
+		table[a.door+"\t"+a.class]++
+		if wrong := a.run(); wrong != "" {
+			t.Errorf("%s: %s", name, wrong)
+		}
+	}
+	for _, row := range slices.Sorted(maps.Keys(table)) {
+		door, class, _ := strings.Cut(row, "\t")
+		t.Logf("%-14s %-16s %4d", door, class, table[row])
+	}
+	t.Logf("%d attacks", len(seen))
+	if len(seen) < leastAttacks {
+		t.Errorf("got %d attacks, want %d", len(seen), leastAttacks)
+	}
+	f.AwaitPolling("everything as before", func() bool { return t.Failed() || slices.Equal(kept(f.System), before) })
+	harness.EqualLists(t, "what is kept", kept(f.System), before)
+	for _, id := range []events.SessionID{"mine", "hers"} {
+		harness.VerifyHistory(t, f.Bus, id)
+	}
+	for _, plan := range f.plans("after", 2) {
+		f.play(plan)
+	}
+}
+
+// prey makes the sessions under attack: mine belongs to the NATS user host, with a turn that has ended; hers
+// belongs to the HTTP caller alice.
+func (f *stronghold) prey() {
+	f.T.Helper()
+	for _, ask := range f.keyedRequests() {
+		harness.Equal(f.T, string(ask.op), f.askRaw("host@acme", ask.op, ask.envelope, ask.body).Error.Code, "")
+	}
+	harness.Equal(f.T, "create", f.http.Send("alice", "POST", "/v1/sessions", `{"id":"hers"}`).Status, 201)
+	_, err := f.Await(f.Ctx, "mine", "t1")
+	harness.WantError(f.T, "turn", err, nil)
+}

@@ -1,0 +1,106 @@
+package security
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/lash-go/lash/integration/harness"
+)
+
+// TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.
+func TestFlagsOfFiles(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("builds a command")
+	}
+	build := exec.CommandContext(harness.Context(t), "go", "run", "../../cmd/lash-node", "serve", "--help")
+	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
+	help, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, help)
+	}
+	read := func(name string) string {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", name))
+		harness.WantError(t, "read", err, nil)
+		return string(data)
+	}
+	var flags []string
+	for _, file := range []string{"compose.yaml", "systemd/lash-node@.service"} {
+		for _, m := range regexp.MustCompile(`--([a-z][a-z-]+)[= ][^c]`).FindAllStringSubmatch(read(file), -1) {
+			flags = append(flags, m[1])
+		}
+	}
+	var sample map[string]any
+	harness.WantError(t, "sample", json.Unmarshal([]byte(read("lash-node.json")), &sample), nil)
+	for flag := range sample {
+		flags = append(flags, flag)
+	}
+	if len(flags) < 8 {
+		t.Errorf("flags: got %v, want more", flags)
+	}
+	for _, flag := range flags {
+		if !strings.Contains(string(help), "--"+flag+" ") && !strings.Contains(string(help), "--"+flag+"=") {
+			t.Errorf("--%s: lash-node serve has no such flag", flag)
+		}
+	}
+}
+
+// TestServerFiles compares the effective configurations with the promises of the guide.
+func TestServerFiles(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	const cluster = 10 * time.Second
+	for file, synced := range map[string]time.Duration{"server.conf": 0, "cluster/s1.conf": cluster, "cluster/s2.conf": cluster, "cluster/s3.conf": cluster} {
+		opts, err := server.ProcessConfigFile(filepath.Join(d.dir, file))
+		harness.WantError(t, file, err, nil)
+		if harness.Equal(t, file+": fsync on every write", opts.SyncAlways, synced == 0); synced > 0 {
+			harness.Equal(t, file+": fsync", opts.SyncInterval, synced)
+		}
+		harness.Equal(t, file+": largest message", opts.MaxPayload, 1<<20)
+		harness.Equal(t, file+": users by certificate", opts.TLSMap, true)
+		harness.Equal(t, file+": monitoring", opts.HTTPHost, "127.0.0.1")
+		harness.Equal(t, file+": system account", opts.SystemAccount, "SYS")
+		harness.Equal(t, file+": users without permissions", len(opts.Users)-withPermissions(opts), 1) // that of the system account
+		for _, u := range opts.Users {
+			harness.Equal(t, file+": password of "+u.Username, u.Password, "")
+		}
+	}
+}
+
+func withPermissions(opts *server.Options) (n int) {
+	for _, u := range opts.Users {
+		if u.Permissions != nil && u.Permissions.Publish != nil && u.Permissions.Subscribe != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// TestUnits has systemd check the units, without a complaint.
+func TestUnits(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("needs systemd-analyze")
+	}
+	dir := t.TempDir()
+	program := regexp.MustCompile(`/usr/local/bin/[a-z-]+`) // not installed here
+	for _, name := range []string{"nats-server@cluster-s1.service", "lash-node@acme.service"} {
+		template := regexp.MustCompile(`@.*\.`).ReplaceAllString(name, "@.")
+		data, err := os.ReadFile(filepath.Join("..", "..", "deploy", "nats", "systemd", template))
+		harness.WantError(t, "read", err, nil)
+		unit := filepath.Join(dir, name)
+		harness.WantError(t, "write", os.WriteFile(unit, program.ReplaceAll(data, []byte("/bin/true")), 0o600), nil)
+		out, err := exec.CommandContext(harness.Context(t), "systemd-analyze", "verify", "--man=no", unit).CombinedOutput() //nolint:gosec // it is the test's own
+		harness.WantError(t, name, err, nil)
+		harness.Equal(t, name, string(out), "")
+	}
+}

@@ -1,0 +1,122 @@
+package security
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/task"
+)
+
+// TestHiddenElsewhere awaits a session's hidden tasks on every node but the one that runs them: no await returns
+// before they have ended, and each returns their outcome.
+func TestHiddenElsewhere(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	ends := map[string]struct {
+		result error
+		kill   bool
+		want   string // of the error
+	}{
+		"completes": {},
+		"fails":     {result: broken, want: broken.Error()},
+		"dies":      {kill: true, want: "abandoned"},
+	}
+	awaits := map[string]func(b *harness.System, id events.SessionID) func(context.Context) error{
+		"node": func(b *harness.System, id events.SessionID) func(context.Context) error {
+			other, _ := b.StartTasks(bustest.Open(b.T, b.Server), nil)
+			return func(ctx context.Context) error { return other.AwaitHiddenTasks(ctx, id) }
+		},
+		"host": func(b *harness.System, id events.SessionID) func(context.Context) error {
+			services := b.OtherHost().Services(id, nil, "")
+			b.StartTasks(bustest.Open(b.T, b.Server), nil) // which finds that the other one is dead
+			return func(ctx context.Context) error { return services.AwaitHiddenTasks(ctx, id) }
+		},
+	}
+	for how, c := range ends {
+		for where, await := range awaits {
+			t.Run(where+"_"+how, func(t *testing.T) {
+				t.Parallel()
+				b := harness.StartIdle(t)
+				s, kill := b.StartTasks(bustest.Open(t, b.Server), nil)
+				id, gate, inner := b.Open(session.CreateRequest{}), make(chan struct{}), make(chan struct{})
+				harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", func(ctx context.Context) error {
+					return s.SpawnHiddenTask(ctx, id, "inner", func(ctx context.Context) error {
+						close(inner)
+						select {
+						case <-gate:
+							return c.result
+						case <-ctx.Done():
+							return context.Cause(ctx)
+						}
+					})
+				}), nil)
+				b.Wait("inner task", inner)
+				b.AwaitState(id, "the outer task's end", func(s *projector.State) bool { return len(task.Hidden(s, "")) == 1 })
+				answered := make(chan error, 1)
+				wait := await(b, id)
+				go func() { answered <- wait(b.Ctx) }()
+				short, cancel := context.WithCancel(b.Ctx)
+				cancel()
+				if err := wait(short); !errors.Is(err, context.Canceled) {
+					t.Errorf("await that is cut off: got %v, want %v", err, context.Canceled)
+				}
+				harness.Equal(t, "answered before the end", len(answered), 0)
+				if c.kill {
+					kill()
+				} else {
+					close(gate)
+				}
+				err := harness.Receive(b, "the answer", answered)
+				if c.want == "" {
+					harness.WantError(t, "await", err, nil)
+				} else if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "inner") {
+					t.Errorf("await: got %v, want inner: %s", err, c.want)
+				}
+				harness.WantError(t, "next await", wait(b.Ctx), nil)
+			})
+		}
+	}
+}
+
+// TestHiddenIsHidden names a hidden task in every method of a host that names tasks: no method finds or stops it.
+func TestHiddenIsHidden(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	s, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
+	id, other, gate := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{}), make(chan struct{})
+	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "h", func(ctx context.Context) error {
+		select {
+		case <-gate:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}), nil)
+	name := b.StateOf(id).Tasks[0].ID
+	list, err := b.Tasks(b.Ctx, id)
+	harness.WantError(t, "list", err, nil)
+	harness.Equal(t, "listed", len(list), 0)
+	_, err = b.CancelTask(b.Ctx, id, name)
+	harness.WantError(t, "cancel", err, session.ErrUnknownTask)
+	_, err = b.RequestCancelTask(b.Ctx, id, name, "")
+	harness.WantError(t, "request", err, session.ErrUnknownTask)
+	list, err = b.CancelAllBackgroundTasks(b.Ctx, id)
+	harness.WantError(t, "cancel all", err, nil)
+	harness.Equal(t, "cancelled", len(list), 0)
+	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, name), nil)
+	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
+	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, name, events.TaskWaiting), nil)
+	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, other, []events.TaskID{name}), nil)
+	harness.WantError(t, "visible", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{name}), session.ErrUnknownTask)
+	harness.Equal(t, "state", b.StateOf(id).Tasks[0].State, events.TaskRunning)
+	close(gate)
+	harness.WantError(t, "await", s.AwaitHiddenTasks(b.Ctx, id), nil)
+	harness.Equal(t, "tasks", len(b.StateOf(id).Tasks), 0)
+}

@@ -1,0 +1,116 @@
+package security
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/lock"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/builtin/gate"
+)
+
+// locked starts a node with many locked settings, and a tool that must not run twice.
+func locked(b *harness.System) (n *workers.Node, ran *int) {
+	b.T.Helper()
+	ran = new(int)
+	risky := harness.PluginOf("risky", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "wipe"}, func(_ context.Context, _ plugin.Call, _ struct{}) (string, error) { *ran++; return "wiped", nil })
+	})
+	return b.StartNodeWith(workers.Config{Locks: lock.Locks{
+		Plugins: []string{gate.ID}, Providers: []string{"scripted"}, Models: []string{"small-*"}, Protocols: []string{"standard"},
+		MaxIterations: 3, MaxOutputTokens: 100, LeastRetain: time.Hour,
+	}}, plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{risky, gate.Factory(gate.Config{})}}), ran
+}
+
+// TestLocks requests every locked setting, from the node's own host and over NATS. Each is refused with its field,
+// without an effect.
+func TestLocks(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	n, _ := locked(b)
+	c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
+	harness.WantError(t, "client", err, nil)
+	base := map[string]func(*events.Config){
+		"config.provider":          func(c *events.Config) { c.Provider = "other" },
+		"config.model":             func(c *events.Config) { c.Model = "large-1" },
+		"config.protocol":          func(c *events.Config) { c.Protocol = "code" },
+		"config.max_iterations":    func(c *events.Config) { c.MaxIterations = 4 },
+		"config.max_output_tokens": func(c *events.Config) { c.MaxOutputTokens = 101 },
+		"config.retain_ms":         func(c *events.Config) { c.RetainMillis = 1000 },
+	}
+	for door, s := range map[string]api.Service{"host": n.Host(), "nats": c} {
+		id, err := s.Create(b.Ctx, api.CreateRequest{ID: events.SessionID("of-" + door), Config: events.Config{Model: "small-1"}})
+		harness.WantError(t, "create", err, nil)
+		stands := b.StateOf(id)
+		harness.Equal(t, "iterations", stands.Config.MaxIterations, 3)
+		harness.Equal(t, "tokens", stands.Config.MaxOutputTokens, 100)
+		refused := func(what string, err error, field string) {
+			t.Helper()
+			if !errors.Is(err, api.ErrForbidden) || !strings.Contains(err.Error(), field+": ") {
+				t.Errorf("%s: %s of %s: got %v, want it forbidden", door, what, field, err)
+			}
+		}
+		for field, change := range base {
+			var config events.Config
+			change(&config)
+			_, err := s.Create(b.Ctx, api.CreateRequest{ID: "never", Config: config})
+			refused("create", err, field)
+			err = s.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(now events.Config) events.Config { change(&now); return now }})
+			refused("configure", err, field)
+		}
+		options := map[string]string{gate.ID: `{"allow":["*"]}`}
+		_, err = s.Create(b.Ctx, api.CreateRequest{ID: "never", Options: options})
+		refused("create", err, "options.gate")
+		_, err = s.Submit(b.Ctx, id, api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Plugins: options}})
+		refused("submit", err, "input.plugins.gate")
+		_, err = s.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Plugins: options}})
+		refused("submit at", err, "input.plugins.gate")
+		b.WantNoSession("never")
+		harness.Equal(t, "sequence", b.StateOf(id).Seq, stands.Seq)
+	}
+}
+
+// TestLocksOfOldSessions has sessions that are older than the locks, or were made by a host without them: the node
+// that runs their turns applies the locks.
+func TestLocksOfOldSessions(t *testing.T) {
+	t.Parallel()
+	again := harness.Reply(harness.Call("k", "none", `{}`))
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "wipe", `{}`)), again, again, again, again)
+	big := b.Open(session.CreateRequest{Config: events.Config{Model: "large-1"}})
+	old := b.Open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	_, ran := locked(b)
+	issue := b.FailedTurn(big, "t1")
+	harness.Equal(t, "code", issue.Code, "forbidden")
+	if !strings.Contains(issue.Message, "config.model: ") {
+		t.Errorf("issue: got %q, want the field", issue.Message)
+	}
+	b.ParkTurn(old) // the gate asks, though the session's options let everything run
+	harness.Equal(t, "runs", *ran, 0)
+	harness.WantError(t, "approve", b.AnswerApproval(b.Host, old, false), nil)
+	harness.Equal(t, "end", b.AwaitTurn(old, "t1").End, events.EndMaxTurns)
+	harness.Equal(t, "limit", b.StateOf(old).Config.MaxIterations, 3)
+	harness.Equal(t, "calls of the model", len(b.Model.Requests()), 3)
+}
+
+// TestDenyHolds has a session with rules of its own: files that the node denies stay denied.
+func TestDenyHolds(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "wipe", `{}`)), harness.Reply(harness.Text("ok")))
+	ran := 0
+	b.StartNode(harness.PluginOf("risky", func(r *plugin.Registrar) {
+		plugin.AddTool(r, plugin.Tool{Name: "wipe"}, func(_ context.Context, _ plugin.Call, _ struct{}) (string, error) { ran++; return "wiped", nil })
+	}), gate.Factory(gate.Config{Options: gate.Options{Deny: []string{"wipe"}}}))
+	id := b.Open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	b.RunTurn(id, "t1", harness.Text("go"))
+	harness.Equal(t, "runs", ran, 0)
+}

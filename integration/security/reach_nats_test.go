@@ -1,0 +1,146 @@
+package security
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
+)
+
+// bodiesInSession are requests that name a session, by operation.
+func bodiesInSession() map[operation.Name]any {
+	frame, later := events.FrameID("f1"), events.MillisOf(time.Now().Add(time.Hour))
+	return map[operation.Name]any{
+		operation.Configure.Name: &api.ConfigureArgs{Current: events.Config{Model: "m2"}}, operation.Close.Name: new("done"),
+		operation.Grant.Name:  &api.GrantRequest{To: "guest", Rights: []events.SessionRight{events.GrantRead}},
+		operation.Submit.Name: new(turnWith("t1", small(11))), operation.SubmitAt.Name: &api.SubmitAtArgs{At: later, Request: turnWith("t1", small(11))},
+		operation.Cancel.Name: &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{ID: "c1"}}, operation.Inject.Name: &api.InjectRequest{ID: "i1", Parts: small(11)},
+		operation.CancelInputs.Name: &[]events.InputID{"i1"}, operation.CancelInputsFrom.Name: new(events.InputID("i1")),
+		operation.AppendNodes.Name: &api.AppendNodesRequest{Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}},
+		operation.Branch.Name:      new(events.NodeID("")), operation.OpenFrame.Name: &api.FrameRequest{Frame: frame}, operation.Rewrite.Name: &[]api.RewriteMessage{},
+		operation.Compact.Name: &struct{}{}, operation.Approve.Name: &events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true},
+		operation.ResolveTool.Name: &api.ResolveArgs{Key: harness.AddEffect}, operation.ToolState.Name: &struct{}{}, operation.ApplyToolState.Name: &api.ToolState{},
+		operation.SetAvailability.Name: &api.AvailabilityArgs{Names: []string{}}, operation.CancelTask.Name: new(events.TaskID("k1")),
+		operation.ReplaceExtensions.Name: &[]events.Extension{}, operation.ToolSources.Name: &struct{}{}, operation.AddToolSource.Name: new("more"), operation.RemoveToolSource.Name: new("more"), operation.RefreshCatalog.Name: &struct{}{},
+		operation.StartMonitor.Name: &events.MonitorSpec{ID: "m1", Command: "true"}, operation.StopMonitor.Name: new(events.MonitorID("m1")),
+		operation.MonitorSnapshot.Name: &struct{}{}, operation.TakeUpdates.Name: new(int64(1)), operation.Actions.Name: &struct{}{}, operation.InvokeAction.Name: &api.ActionArgs{Name: "greet"},
+		operation.ToolCatalog.Name: &struct{}{}, operation.TakeFirstInput.Name: &struct{}{}, operation.ProtocolOptions.Name: &api.ProtocolOptionsArgs{Options: []byte("{}")},
+		operation.ApplyExtension.Name: &events.Extension{Type: "x"}, operation.Complete.Name: &operation.CompleteArgs{Request: plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "x")}}, Source: "x"},
+		operation.RegisterTask.Name: &api.TaskRequest{ID: "k2"}, operation.ProgressTask.Name: &api.ProgressArgs{Task: "k2", Message: "x"}, operation.EndTask.Name: &api.EndTaskArgs{Task: "k2", State: events.TaskFailed},
+		operation.RequestCancel.Name: &api.RequestCancelArgs{Task: "k2"}, operation.CancelTasks.Name: &[]events.TaskID{}, operation.TransferTasks.Name: &api.TransferArgs{To: "elsewhere", Tasks: []events.TaskID{"k2"}},
+	}
+}
+
+// natsAPI sends requests to nodes as users of the outer account.
+type natsAPI struct {
+	*harness.System
+	deployed *deployment
+	conns    map[string]*nats.Conn // by user
+	node     *workers.Node
+	start    func() *workers.Node // another one like it
+}
+
+// askRaw sends a request and returns any response.
+func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
+	n.T.Helper()
+	var err error
+	r.Format = api.RequestFormat
+	r.Body, err = events.EncodePayload(body)
+	harness.WantError(n.T, "encode", err, nil)
+	request, err := api.EncodeRequest(r)
+	harness.WantError(n.T, "encode", err, nil)
+	inbox := n.conns[user].NewRespInbox()
+	sub, err := n.conns[user].SubscribeSync(inbox)
+	harness.WantError(n.T, "subscribe", err, nil)
+	defer func() { _ = sub.Unsubscribe() }()
+	var m *nats.Msg
+	for err = nats.ErrNoResponders; errors.Is(err, nats.ErrNoResponders); { // the node's subscription is on its way
+		harness.WantError(n.T, "publish", n.conns[user].PublishRequest("lash.api."+string(op), inbox, request), nil)
+		for m, err = sub.NextMsgWithContext(n.Ctx); err == nil && len(m.Data) == 0; { // a node that takes long says so
+			m, err = sub.NextMsgWithContext(n.Ctx)
+		}
+	}
+	harness.WantError(n.T, string(op), err, nil)
+	var a api.Answer
+	harness.WantError(n.T, "answer", events.DecodePayload(m.Data, &a), nil)
+	return a
+}
+
+// newNATSAPI serves users of the outer account, each with its reach.
+func newNATSAPI(t *testing.T, cfg workers.Config, script ...harness.Step) *natsAPI {
+	t.Helper()
+	d := install(t).boot()
+	n := &natsAPI{System: d.bundleOf("node@acme", script...), deployed: d, conns: make(map[string]*nats.Conn)}
+	n.start = func() *workers.Node {
+		cfg.Bus, cfg.Roles = d.open(bus.Open, d.config("node@acme")), []workers.Role{workers.RoleAPI}
+		node, err := workers.NewNode(cfg)
+		harness.WantError(t, "node", err, nil)
+		harness.WantError(t, "start", node.Start(n.Ctx), nil)
+		t.Cleanup(func() { node.Stop(t.Context()) })
+		return node
+	}
+	n.node = n.start()
+	for user := range cfg.Scopes {
+		n.conns[user] = d.conn(user)
+	}
+	return n
+}
+
+// TestReachOverNATS has a user send every operation to a session without a grant, and to one that does not exist:
+// the responses are the same. With grants of every kind it may do what they allow.
+func TestReachOverNATS(t *testing.T) {
+	t.Parallel()
+	n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin, Own: true}, "host@acme": {Scope: api.ScopeAdmin, Own: true}}})
+	bodies, known := bodiesInSession(), 0
+	for right, ops := range needs() {
+		for _, name := range ops {
+			op := operation.Name(name)
+			if op == operation.Create.Name || op == operation.PutBlob.Name {
+				continue // they name no session
+			}
+			known++
+			if bodies[op] == nil {
+				t.Errorf("%s: got no body for it here", op)
+				continue
+			}
+			for m, rights := range [][]events.SessionRight{{}, {"read"}, {"write"}, {"approve"}, {"read", "write", "approve"}} {
+				id := events.SessionID(fmt.Sprintf("%s-%d", op, m))
+				a := n.askRaw("host@acme", operation.Create.Name, api.Request{}, &api.CreateArgs{Request: api.CreateRequest{ID: id}})
+				harness.Equal(t, "create", a.Error.Code, "")
+				a = n.askRaw("host@acme", operation.Grant.Name, api.Request{Session: id}, &api.GrantRequest{To: "alice", Rights: rights})
+				harness.Equal(t, "grant", a.Error.Code, "")
+				before := n.LastSeq(id)
+				got := n.askRaw("alice@acme", op, api.Request{Session: id, Key: "k1"}, bodies[op])
+				what := fmt.Sprintf("%s with a grant of %v", op, rights)
+				switch {
+				case len(rights) == 0:
+					none := n.askRaw("alice@acme", op, api.Request{Session: "nosuch", Key: "k1"}, bodies[op])
+					harness.Equal(t, what, got.Error.Code+" "+got.Error.Message, none.Error.Code+" "+strings.ReplaceAll(none.Error.Message, "nosuch", string(id)))
+					harness.Equal(t, what, string(got.Body), string(none.Body))
+				case slices.Contains(rights, events.SessionRight(right)):
+					if got.Error.Code == "forbidden" || got.Error.Code == "no_session" {
+						t.Errorf("%s: got %v, want it allowed", what, got.Error)
+					}
+					continue
+				default:
+					harness.Equal(t, what, got.Error.Code, "forbidden")
+				}
+				harness.Equal(t, "commits after "+what, n.LastSeq(id), before)
+				harness.Equal(t, what, n.StateOf(id).Owner, "host")
+			}
+		}
+	}
+	harness.Equal(t, "operations", len(bodies), known)
+}

@@ -1,0 +1,130 @@
+package security
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session"
+)
+
+// tenants are two systems on one server, each with a session s1 in which one turn has run.
+func tenants(t *testing.T, d *deployment) (acme, globex *harness.System) {
+	t.Helper()
+	acme = d.bundleOf("node@acme", harness.Reply(harness.Text("of acme")), harness.Reply(harness.Text("more of acme")))
+	globex = d.bundleOf("node@globex", harness.Reply(harness.Text("of globex")))
+	for _, b := range []*harness.System{acme, globex} {
+		b.StartNode()
+		b.Open(session.CreateRequest{ID: "s1"})
+		b.RunTurn("s1", "t1", harness.Text("hello"))
+	}
+	acme.Open(session.CreateRequest{ID: "only-acme"})
+	return acme, globex
+}
+
+// TestTenantsShareNothing has two tenants use the same names.
+func TestTenantsShareNothing(t *testing.T) {
+	t.Parallel()
+	d := install(t).boot()
+	acme, globex := tenants(t, d)
+	harness.EqualLists(t, "acme", acme.Messages("s1"), []string{"user hello", "assistant of acme"})
+	harness.EqualLists(t, "globex", globex.Messages("s1"), []string{"user hello", "assistant of globex"})
+	for id, err := range globex.Bus.Sessions(globex.Ctx) {
+		harness.WantError(t, "sessions", err, nil)
+		harness.Equal(t, "session of globex", id, "s1")
+	}
+	_, err := globex.State(globex.Ctx, "only-acme")
+	harness.WantError(t, "a guessed session", err, events.ErrNoSession)
+	ref, err := acme.Bus.PutBlob(acme.Ctx, []byte("of acme"))
+	harness.WantError(t, "put blob", err, nil)
+	_, err = globex.Bus.Blob(globex.Ctx, ref)
+	harness.WantError(t, "a guessed blob", err, bus.ErrNotFound)
+	_, err = globex.Bus.RequestWorker(globex.Ctx, "w-acme", nil)
+	harness.WantError(t, "a guessed worker", err, bus.ErrNotFound)
+	guessed := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
+	harness.WantError(t, "wake", globex.Bus.PublishWake(guessed, bus.WakeHint{}), nil)
+	harness.WantError(t, "flush", globex.Bus.Conn().Flush(), nil)
+	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessed], false)
+}
+
+// TestTenantReceivesNothingOfAnother has one tenant subscribe to everything that its roles may, and request everything that
+// exists, while another runs a turn.
+func TestTenantReceivesNothingOfAnother(t *testing.T) {
+	t.Parallel()
+	d := install(t).boot()
+	acme, globex := tenants(t, d)
+	spy := d.conn("node@globex", nats.ErrorHandler(new(refusals).handler))
+	heard := make(chan *nats.Msg, 1024)
+	for row := range maySubscribe() {
+		if _, err := spy.ChanSubscribe(row, heard); err != nil { // those of other roles are refused
+			t.Fatal(err)
+		}
+	}
+	harness.WantError(t, "flush", spy.Flush(), nil)
+	acme.RunTurn("s1", "t2", harness.Text("secret"))
+	_, err := acme.Bus.Conn().RequestWithContext(acme.Ctx, "$JS.API.INFO", nil) // its answer goes to an inbox of the same name
+	harness.WantError(t, "ask", err, nil)
+	// The message of the globex node itself arrives last, and is the only one.
+	harness.WantError(t, "own", spy.Publish("lash.api.own", []byte("own")), nil)
+	for {
+		m := harness.Receive(globex, "its own message", heard)
+		if string(m.Data) == "own" {
+			break
+		}
+		if strings.Contains(string(m.Data), "acme") || bytes.Contains(m.Data, []byte("secret")) || strings.Contains(m.Subject, "acme") {
+			t.Errorf("heard %s: %s", m.Subject, m.Data)
+		}
+	}
+	if _, err := spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.INFO.lash-s-only-acme", nil); err != nil {
+		t.Fatal(err)
+	}
+	names, err := spy.RequestWithContext(acme.Ctx, "$JS.API.STREAM.NAMES", nil)
+	harness.WantError(t, "names", err, nil)
+	if bytes.Contains(names.Data, []byte("only-acme")) {
+		t.Errorf("names: got %s, want none of acme's", names.Data)
+	}
+	spy.Close() // which received discovery, and would not have responded
+	found, err := d.conn("node@globex").RequestWithContext(acme.Ctx, "$SRV.INFO", nil)
+	harness.WantError(t, "discovery", err, nil)
+	if own := harness.Find[*events.TurnStarted](globex, "s1")[0].Worker; !bytes.Contains(found.Data, []byte(own)) {
+		t.Errorf("discovery: got %s, want the own node", found.Data)
+	}
+}
+
+// TestNoisyTenant has one tenant reach its limits, of streams and of bytes; another is unaffected.
+func TestNoisyTenant(t *testing.T) {
+	t.Parallel()
+	d := install(t)
+	file := filepath.Join(d.dir, "tenants", "globex.conf")
+	data, err := os.ReadFile(file)
+	harness.WantError(t, "read", err, nil)
+	small := strings.NewReplacer("max_streams: 2000", "max_streams: 20", "max_file: 20GB", "max_file: 4MB").Replace(string(data))
+	harness.WantError(t, "write", os.WriteFile(file, []byte(small), 0o600), nil)
+	acme, globex := tenants(t, d.boot())
+	refused := false
+	for i := 0; i < 20 && !refused; i++ {
+		_, err := globex.Create(globex.Ctx, session.CreateRequest{})
+		refused = err != nil
+	}
+	if !refused {
+		t.Error("streams: got more than 20, want the limit")
+	}
+	once, cancel := context.WithTimeout(globex.Ctx, time.Second) // a full store may be emptied: it is tried again until then
+	defer cancel()
+	if _, err := globex.Bus.PutBlob(once, bytes.Repeat([]byte("x"), 8<<20)); err == nil {
+		t.Error("bytes: got 8 MiB into 4 MB, want the limit")
+	}
+	acme.RunTurn("s1", "t2", harness.Text("still here"))
+	_, err = acme.Bus.PutBlob(acme.Ctx, bytes.Repeat([]byte("x"), 8<<20))
+	harness.WantError(t, "the other's blob", err, nil)
+	acme.Open(session.CreateRequest{ID: "another"})
+}
