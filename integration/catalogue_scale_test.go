@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -167,7 +168,7 @@ func testReplayed(t *testing.T) {
 	before := maps.Clone(c.count)
 	equal(t, "executions of the live run", before["tool"], 1)
 	var file bytes.Buffer
-	_, err := session.Export(b.ctx, b.bus.Log(), b.bus, id, &file)
+	_, err := archive.Write(b.ctx, b.bus.Log(), b.bus, id, &file)
 	must(t, "export", err, nil)
 	archive, err := events.ReadArchive(&file, 1<<30)
 	must(t, "read archive", err, nil)

@@ -18,6 +18,8 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // ways are the ways to copy a session, each with whether it takes the active path alone.
@@ -195,7 +197,7 @@ func TestCopyOutlives(t *testing.T) {
 	b := setupIdle(t)
 	id := long(b)
 	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{{Message: &events.Message{
-		ID: "big", Role: events.RoleUser, Parts: []events.Part{text(strings.Repeat("x", 2*session.InlineBytes))},
+		ID: "big", Role: events.RoleUser, Parts: []events.Part{text(strings.Repeat("x", 2*blob.InlineBytes))},
 	}}}})
 	must(t, "append", err, nil)
 	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
@@ -220,9 +222,9 @@ func TestCopyOutlives(t *testing.T) {
 		path, err := s.Path()
 		must(t, "path", err, nil)
 		equal(t, "nodes", len(path), len(want))
-		body, err := session.Fill(b.ctx, b.bus, []events.Message{path[len(path)-1].Message})
+		body, err := blob.Fill(b.ctx, b.bus, []events.Message{path[len(path)-1].Message})
 		must(t, "body", err, nil)
-		equal(t, "body", len(body[0].Parts[0].Text), 2*session.InlineBytes)
+		equal(t, "body", len(body[0].Parts[0].Text), 2*blob.InlineBytes)
 		must(t, "check", s.Check(), nil)
 		verified(t, b.bus, again)
 	}
@@ -270,7 +272,7 @@ func TestCopyArchive(t *testing.T) {
 	b.say(fork, "own")
 	want := b.state(fork)
 	var file bytes.Buffer
-	_, err = session.Export(b.ctx, b.bus.Log(), b.bus, fork, &file)
+	_, err = archive.Write(b.ctx, b.bus.Log(), b.bus, fork, &file)
 	must(t, "export", err, nil)
 	a, err := events.ReadArchive(&file, math.MaxInt32)
 	must(t, "read", err, nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -25,7 +26,7 @@ func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.
 	list := s.Questions()
 	for i := range list {
 		a := &list[i]
-		if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
+		if a.Args, err = blob.Body(ctx, h.b, a.Args, a.Blob); err != nil {
 			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
 		}
 	}
@@ -132,7 +133,7 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	spilled, err := Spill(ctx, h.b, &r)
+	spilled, err := blob.Spill(ctx, h.b, &r)
 	if err != nil {
 		return r, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -23,7 +24,7 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 	}
-	a, blobs := &assembly{turn: turn}, Bounded(h.b)
+	a, blobs := &assembly{turn: turn}, blob.Bounded(h.b)
 	record, from, err := finished(s, turn)
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
@@ -139,7 +140,7 @@ type assembledCall struct {
 	done             bool
 }
 
-func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commit) error {
+func (a *assembly) commit(ctx context.Context, blobs blob.Reader, c *events.Commit) error {
 	for i := range c.Events {
 		ev := &c.Events[i]
 		if p, ok := ev.Payload.(*events.UsageCharged); ok && a.begun {
@@ -151,7 +152,7 @@ func (a *assembly) commit(ctx context.Context, blobs BlobReader, c *events.Commi
 		a.cause.learn(ev.Payload)
 		switch ev.Payload.(type) {
 		case *events.ModelReplied, *events.ModelInterrupted, *events.ToolReturned:
-			p, err := fillPayload(ctx, blobs, ev.Payload)
+			p, err := blob.FillPayload(ctx, blobs, ev.Payload)
 			if err != nil {
 				return err
 			}
@@ -233,7 +234,7 @@ func (a *assembly) result(iteration int64, r *events.ToolResult) {
 	for i := range a.calls {
 		c := &a.calls[i]
 		if c.iteration == iteration && c.index == r.Call && !c.done {
-			c.Output, c.Outcome, c.DurationMillis, c.done = outputOf(r), r.Outcome, r.Millis, true
+			c.Output, c.Outcome, c.DurationMillis, c.done = blob.Output(r), r.Outcome, r.Millis, true
 			if c.Tool == plugin.ToolCode {
 				a.failed = r.Outcome == events.OutcomeFailure
 				a.before = a.before || a.failed

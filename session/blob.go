@@ -5,12 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -65,9 +65,9 @@ func (h *Host) findBlobs(ctx context.Context, id events.SessionID, digests []str
 	if err != nil {
 		return nil, err
 	}
-	look.take(blobRefs(nil, reflect.ValueOf(s.Head)))
+	look.take(blob.RefsIn(s.Head))
 	for i := 0; i < len(nodes) && look.left > 0; i++ {
-		look.take(blobRefs(nil, reflect.ValueOf(nodes[i])))
+		look.take(blob.RefsIn(nodes[i]))
 	}
 	if err := h.searchLog(ctx, id, &look); err != nil {
 		return nil, fmt.Errorf("find body: %w", err)
@@ -110,7 +110,7 @@ func (h *Host) searchLog(ctx context.Context, id events.SessionID, look *search)
 			continue
 		}
 		for i := range entry.Commit.Events {
-			if look.take(BlobRefs(entry.Commit.Events[i].Payload)); look.left == 0 {
+			if look.take(blob.Refs(entry.Commit.Events[i].Payload)); look.left == 0 {
 				return nil
 			}
 		}

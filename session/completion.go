@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -118,7 +119,7 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	filled, err := Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
+	filled, err := blob.Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -305,7 +306,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		if err := FillState(ctx, h.b, s); err != nil {
+		if err := blob.FillState(ctx, h.b, s); err != nil {
 			return err
 		}
 		got, err := p.Compact(ctx, plugin.TransformContext{

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -332,13 +333,13 @@ func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 		saved := &events.PluginStateSaved{
 			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
 		}
-		body := BodyBytes(saved)
+		body := blob.Size(saved)
 		if size+body <= inheritedBytes {
 			size += body
 			list = append(list, events.Of("", saved))
 			continue
 		}
-		spilled, err := SpillAbove(ctx, o.h.b, saved, 0, 0)
+		spilled, err := blob.SpillAbove(ctx, o.h.b, saved, 0, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -381,7 +382,7 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 		return nil, err
 	}
 	if first != nil {
-		err = fillParts(ctx, h.b, &first.Parts)
+		first.Parts, err = blob.FillParts(ctx, h.b, first.Parts)
 	}
 	return first, err
 }
@@ -390,7 +391,7 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 // ones. Until the last of them the session is opening and starts no turn. Of
 // one that was begun it appends what is missing.
 func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
-	chunks, err := o.h.chunks(ctx, nodes)
+	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
 	if err != nil {
 		return err
 	}

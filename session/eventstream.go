@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -300,7 +301,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 		return // as the fold does
 	}
 	c := &t.Calls[r.Call]
-	output := outputOf(&r)
+	output := blob.Output(&r)
 	e.given[r.Call] = output
 	e.emit(SessionEvent{
 		Type: EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -25,7 +26,7 @@ type followed struct {
 // restore restores the protocol, which knows of no extension then.
 func (h *Host) restore(ctx context.Context, st *stack, p *plugin.Session, state *projector.State) error {
 	restored := state.Clone()
-	if err := FillState(ctx, h.b, restored); err != nil {
+	if err := blob.FillState(ctx, h.b, restored); err != nil {
 		return err
 	}
 	st.followed = followed{lost: true}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -116,7 +117,7 @@ func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode,
 		if list[i].Message == nil {
 			continue
 		}
-		whole, err := Fill(ctx, h.b, []events.Message{*list[i].Message})
+		whole, err := blob.Fill(ctx, h.b, []events.Message{*list[i].Message})
 		if errors.Is(err, bus.ErrNotFound) {
 			err = &events.FieldError{Field: "message.parts.blob", Reason: "names a body that does not exist", Err: events.ErrInvalid}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -324,7 +325,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 		return nil, err
 	}
 	for i := range list {
-		p, err := Spill(ctx, h.b, list[i].Payload)
+		p, err := blob.Spill(ctx, h.b, list[i].Payload)
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -25,7 +26,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	req.ID = named(req.ID, asked)
-	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
+	spilled, err := blob.Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}

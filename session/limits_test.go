@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -95,7 +96,7 @@ var fillers = map[string]filler{
 	}, nil},
 	"plugins": {func() (list []events.Event) {
 		for i := range 40 {
-			list = append(list, events.Of("", &events.PluginStateSaved{Plugin: fmt.Sprint("p", i), Version: "1", Revision: 1, State: []byte(longText(session.InlineBytes))}))
+			list = append(list, events.Of("", &events.PluginStateSaved{Plugin: fmt.Sprint("p", i), Version: "1", Revision: 1, State: []byte(longText(blob.InlineBytes))}))
 		}
 		return list
 	}, nil},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -53,7 +54,5 @@ func (h *Host) outputFrom(ctx context.Context, id events.SessionID, call events.
 }
 
 func (h *Host) output(ctx context.Context, r *events.ToolResult) (string, error) {
-	given := givenBody(r)
-	text, err := Body(ctx, h.b, given.body(), *given.ref)
-	return string(text), err
+	return blob.ReadOutput(ctx, h.b, r)
 }

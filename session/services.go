@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -42,7 +43,7 @@ func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error
 			return nil, err
 		}
 	}
-	return state, FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.b, state)
 }
 
 func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
@@ -53,7 +54,7 @@ func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*p
 	if err != nil {
 		return nil, err
 	}
-	return state, FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.b, state)
 }
 
 func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {

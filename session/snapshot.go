@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // RestoreSnapshot makes a state whole from a snapshot's head and segments, of
@@ -48,7 +48,7 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 		return err
 	}
 	var digests []string
-	for _, ref := range blobRefs(blobRefs(nil, reflect.ValueOf(s.Frames)), reflect.ValueOf(nodes)) {
+	for _, ref := range blob.RefsIn(s.Frames, nodes) {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -121,7 +122,7 @@ func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Ses
 // cannot be read they are told all the same, and it is a reference.
 func (h *Host) told(ctx context.Context, state *projector.State) *projector.State {
 	state = state.Clone()
-	if err := FillState(ctx, h.b, state); err != nil {
+	if err := blob.FillState(ctx, h.b, state); err != nil {
 		h.zap.Warn("plugins are told without a body", zap.String("session", string(state.Session)), zap.Error(err))
 	}
 	return state
@@ -242,13 +243,13 @@ func (h *Host) filled(ctx context.Context, list []projector.PluginState) ([]proj
 	out := make([]projector.PluginState, len(list))
 	for i, s := range list {
 		var err error
-		if s.State, err = Body(ctx, h.b, s.State, s.Blob); err != nil {
+		if s.State, err = blob.Body(ctx, h.b, s.State, s.Blob); err != nil {
 			return nil, fmt.Errorf("state of plugin %s: %w", s.Plugin, err)
 		}
 		s.Artifacts = append([]events.Artifact(nil), s.Artifacts...)
 		for j := range s.Artifacts {
 			a := &s.Artifacts[j]
-			if a.Data, err = Body(ctx, h.b, a.Data, a.Blob); err != nil {
+			if a.Data, err = blob.Body(ctx, h.b, a.Data, a.Blob); err != nil {
 				return nil, fmt.Errorf("artifact %s of plugin %s: %w", a.Name, s.Plugin, err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -121,7 +122,7 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	spilled, err := blob.Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
 	if err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -162,7 +163,7 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	defer release()
-	input, err = FillInput(ctx, h.b, input)
+	input, err = blob.FillInput(ctx, h.b, input)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return nil // the worker that starts the turn ends it, and says which body there is none of

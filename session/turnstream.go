@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // StartTurnStream submits a turn and gives its events from the first to done.
@@ -105,35 +106,7 @@ func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) 
 	}
 	switch p := ev.Payload.(type) {
 	case *events.ModelReplied, *events.ToolReturned, *events.ToolApprovalAsked:
-		ev.Payload, err = fillPayload(ctx, t.h.b, p)
+		ev.Payload, err = blob.FillPayload(ctx, t.h.b, p)
 	}
 	return err
 }
-
-// fillPayload is the inverse of [Spill] for what a reply says and calls, and what tools gave.
-func fillPayload(ctx context.Context, blobs BlobReader, p events.Payload) (events.Payload, error) {
-	p, list := bodiesOf(p)
-	if p, ok := p.(*events.ToolReturned); ok {
-		list = nil
-		for i := range p.Results {
-			list = append(list, givenBody(&p.Results[i]))
-		}
-	}
-	for _, s := range list {
-		if err := s.fill(ctx, blobs); err != nil {
-			return nil, fmt.Errorf("fill %s: %w", events.KindOf(p), err)
-		}
-	}
-	return p, nil
-}
-
-// givenBody is what a tool gave, where the model may read another text.
-func givenBody(r *events.ToolResult) spillable {
-	if r.Full != "" || !r.FullBlob.IsZero() {
-		return spillable{text: &r.Full, ref: &r.FullBlob}
-	}
-	return spillable{text: &r.Text, ref: &r.Blob}
-}
-
-// outputOf is what a tool gave, of a filled result.
-func outputOf(r *events.ToolResult) string { return *givenBody(r).text }

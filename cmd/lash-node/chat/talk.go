@@ -12,12 +12,13 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // Talk is how a chat reaches sessions.
 type Talk struct {
 	Service api.Service
-	Blobs   session.BlobReader
+	Blobs   blob.Reader
 	Config  events.Config // of sessions that the chat makes
 	Where   string        // flags that lead another command to the same place, each after a space
 	Full    bool          // nothing is shortened
@@ -132,14 +133,14 @@ func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
 		case *events.TurnRequested:
-			if in, err := session.FillInput(ctx, t.Blobs, p.Input); err == nil {
+			if in, err := blob.FillInput(ctx, t.Blobs, p.Input); err == nil {
 				whole := *p
 				whole.Input = in
 				c.Events[i].Payload = &whole
 			}
 		case *events.ModelReplied:
 			whole := *p
-			if filled, err := session.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
+			if filled, err := blob.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
 				whole.Parts, whole.Shown = filled[0].Parts, filled[1].Parts
 				c.Events[i].Payload = &whole
 			}
@@ -154,7 +155,7 @@ func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
 		if !t.Full {
 			return
 		}
-		if whole, err := session.FillResult(ctx, t.Blobs, p.Results[i]); err == nil {
+		if whole, err := blob.FillResult(ctx, t.Blobs, p.Results[i]); err == nil {
 			p.Results[i] = whole
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -20,7 +21,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	messages, err := session.Fill(ctx, e.Blobs, req.Messages)
+	messages, err := blob.Fill(ctx, e.Blobs, req.Messages)
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -23,7 +24,7 @@ import (
 type Env struct {
 	Bus   *bus.Bus
 	Host  *session.Host // set after the host is made, as that takes [Env.Complete]
-	Blobs session.Blobs // bodies outside the log, see [NewBlobCache]
+	Blobs blob.Store    // bodies outside the log, see [NewBlobCache]
 	Spawn SpawnFunc     // starts background tools
 	Log   *zap.Logger
 
@@ -71,7 +72,7 @@ func (e *Env) warn(id events.SessionID, err error) {
 
 // recorded is a result of the history as a plugin reads it.
 func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
-	whole, err := session.FillResult(ctx, e.Blobs, *r)
+	whole, err := blob.FillResult(ctx, e.Blobs, *r)
 	return pluginResult(&whole), err
 }
 

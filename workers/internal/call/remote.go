@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
@@ -162,7 +163,7 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 	if err != nil {
 		return unavailable(err)
 	}
-	args, err := session.Body(ctx, e.Blobs, a.Args, a.Blob)
+	args, err := blob.Body(ctx, e.Blobs, a.Args, a.Blob)
 	if err != nil {
 		return nil, err
 	}

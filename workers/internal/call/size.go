@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // maxHookBytes bounds what the hooks of one point may record inside the log, in bytes.
@@ -17,12 +17,12 @@ const maxInlineBytes = events.MaxEventBytes - 16<<10
 // bodies outside the log, or whose bodies are more than may be kept there.
 func tooLarge(p events.Payload) error {
 	data, err := events.EncodePayload(p)
-	bodies := session.BodyBytes(p)
+	bodies := blob.Size(p)
 	fixed := len(data) - bodies
 	switch {
 	case err != nil:
 		return err
-	case fixed > maxHookBytes || fixed+min(bodies, session.InlineTotal) > maxInlineBytes:
+	case fixed > maxHookBytes || fixed+min(bodies, blob.InlineTotal) > maxInlineBytes:
 		return fmt.Errorf("plugins recorded %d bytes at one point, limit is %d: %w", len(data), maxHookBytes, events.ErrTooLarge)
 	case bodies > events.MaxBlobBytes:
 		return fmt.Errorf("plugins recorded bodies of %d bytes at one point, limit is %d: %w", bodies, events.MaxBlobBytes, events.ErrTooLarge)

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
@@ -198,7 +199,7 @@ func sorted(in turn.Results) turn.Results {
 
 // checkInput looks for what makes an input impossible to run.
 func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
-	blobs := session.Bounded(r.p.cfg.Calls.Blobs)
+	blobs := blob.Bounded(r.p.cfg.Calls.Blobs)
 	for i, p := range in.Parts {
 		if p.Blob.IsZero() {
 			continue

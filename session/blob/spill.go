@@ -1,10 +1,11 @@
-package session
+package blob
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 // InlineBytes is the largest body that stays inside an event. Longer ones become blobs.
@@ -13,34 +14,37 @@ const InlineBytes = 64 << 10
 // InlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
 const InlineTotal = 192 << 10
 
-// Blobs keeps bodies outside the log, by content.
-type Blobs interface {
+// Blobs stores bodies outside the log under their digests.
+type Store interface {
 	PutBlob(ctx context.Context, body []byte) (events.BlobRef, error)
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 }
 
-// spillable is a body with its place in an event.
-type spillable struct {
+// Reader reads bodies from outside the log, and checks them against their references.
+type Reader = follow.BlobReader
+
+// field is a body inside an event, with the reference that can stand in for it.
+type field struct {
 	text *string
 	data *[]byte
 	ref  *events.BlobRef
 }
 
-func (s spillable) body() []byte {
+func (s field) body() []byte {
 	if s.text != nil {
 		return []byte(*s.text)
 	}
 	return *s.data
 }
 
-func (s spillable) size() int {
+func (s field) size() int {
 	if s.text != nil {
 		return len(*s.text)
 	}
 	return len(*s.data)
 }
 
-func (s spillable) set(body []byte, ref events.BlobRef) {
+func (s field) set(body []byte, ref events.BlobRef) {
 	*s.ref = ref
 	if s.text != nil {
 		*s.text = string(body)
@@ -49,8 +53,8 @@ func (s spillable) set(body []byte, ref events.BlobRef) {
 	}
 }
 
-// fill is the inverse of spilling it; what was not spilled stays.
-func (s spillable) fill(ctx context.Context, blobs BlobReader) error {
+// fill replaces the reference by the body. A body without a reference stays.
+func (s field) fill(ctx context.Context, blobs Reader) error {
 	if s.ref.IsZero() {
 		return nil
 	}
@@ -61,18 +65,18 @@ func (s spillable) fill(ctx context.Context, blobs BlobReader) error {
 	return err
 }
 
-// Spill moves large bodies of an event that is about to be appended to blobs,
-// and smaller ones while all together are too large for one event. It returns
-// a copy where it changes something; blobs are stored before it returns, so
-// that a reference never points nowhere.
-func Spill(ctx context.Context, blobs Blobs, p events.Payload) (events.Payload, error) {
+// Spill moves bodies of an event out of it and into blobs, before its append: each body above [InlineBytes], and
+// the largest of the others until the rest is at most [InlineTotal]. It returns
+// a copy where it changes something. It stores the blobs before it returns, so
+// every reference in the log names a stored body.
+func Spill(ctx context.Context, blobs Store, p events.Payload) (events.Payload, error) {
 	return SpillAbove(ctx, blobs, p, InlineBytes, InlineTotal)
 }
 
-// SpillAbove is [Spill] with other bounds, in bytes: of one body, and of all
-// that stay inside the event together, which is not less than the first.
-func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all int) (events.Payload, error) {
-	c, list := bodiesOf(p)
+// SpillAbove is [Spill] with other bounds, in bytes: inline for one body, and all, at least inline, for
+// the sum of the bodies that stay inside the event.
+func SpillAbove(ctx context.Context, blobs Store, p events.Payload, inline, all int) (events.Payload, error) {
+	c, list := fieldsOf(p)
 	if list.size() < inline {
 		return p, nil
 	}
@@ -95,16 +99,16 @@ func SpillAbove(ctx context.Context, blobs Blobs, p events.Payload, inline, all 
 	}
 }
 
-// BodyBytes is the size of the bodies inside an event, about what it adds to a commit.
-func BodyBytes(p events.Payload) int {
-	_, list := bodiesOf(p)
+// Size is the sum of the sizes of the bodies inside an event, in bytes.
+func Size(p events.Payload) int {
+	_, list := fieldsOf(p)
 	return list.size()
 }
 
-// bodiesOf lists what may be spilled from an event: places in a copy of p, which is deep
-// enough that they can be replaced.
-func bodiesOf(p events.Payload) (events.Payload, bodies) {
-	var list bodies
+// fieldsOf lists the bodies of an event. They are fields of the returned copy of p, which shares no
+// memory that a change of them would touch.
+func fieldsOf(p events.Payload) (events.Payload, fields) {
+	var list fields
 	switch p := p.(type) {
 	case *events.TurnRequested:
 		c := *p
@@ -183,19 +187,19 @@ func bodiesOf(p events.Payload) (events.Payload, bodies) {
 	return p, nil
 }
 
-// bodies of one event. What its methods add they take out of shared memory first.
-type bodies []spillable
+// fields are the bodies of one event. Its methods copy a list before they add its elements.
+type fields []field
 
-func (l *bodies) data(data *[]byte, ref *events.BlobRef) {
-	*l = append(*l, spillable{data: data, ref: ref})
+func (l *fields) data(data *[]byte, ref *events.BlobRef) {
+	*l = append(*l, field{data: data, ref: ref})
 }
 
-func (l *bodies) result(r *events.ToolResult) {
-	*l = append(*l, spillable{text: &r.Text, ref: &r.Blob}, spillable{text: &r.Full, ref: &r.FullBlob})
+func (l *fields) result(r *events.ToolResult) {
+	*l = append(*l, field{text: &r.Text, ref: &r.Blob}, field{text: &r.Full, ref: &r.FullBlob})
 	l.parts(&r.Attachments)
 }
 
-func (l *bodies) nodes(nodes *[]events.NewNode) {
+func (l *fields) nodes(nodes *[]events.NewNode) {
 	for i := range unshare(nodes) {
 		n := &(*nodes)[i]
 		l.parts(&n.Message.Parts)
@@ -203,13 +207,13 @@ func (l *bodies) nodes(nodes *[]events.NewNode) {
 	}
 }
 
-func (l *bodies) parts(parts *[]events.Part) {
+func (l *fields) parts(parts *[]events.Part) {
 	for i := range unshare(parts) {
 		*l = append(*l, partBody(&(*parts)[i]))
 	}
 }
 
-func (l bodies) size() int {
+func (l fields) size() int {
 	n := 0
 	for i := range l {
 		n += l[i].size()
@@ -217,11 +221,11 @@ func (l bodies) size() int {
 	return n
 }
 
-func partBody(p *events.Part) spillable {
+func partBody(p *events.Part) field {
 	if p.Kind == events.PartToolCall {
-		return spillable{data: &p.Args, ref: &p.Blob}
+		return field{data: &p.Args, ref: &p.Blob}
 	}
-	return spillable{text: &p.Text, ref: &p.Blob}
+	return field{text: &p.Text, ref: &p.Blob}
 }
 
 // unshare replaces a list by a copy.
@@ -230,8 +234,8 @@ func unshare[T any](list *[]T) []T {
 	return *list
 }
 
-// Body is data, or what the reference points at.
-func Body(ctx context.Context, blobs BlobReader, data []byte, ref events.BlobRef) ([]byte, error) {
+// Body is data where the reference is zero, and the referenced body elsewhere.
+func Body(ctx context.Context, blobs Reader, data []byte, ref events.BlobRef) ([]byte, error) {
 	if ref.IsZero() {
 		return data, nil
 	}

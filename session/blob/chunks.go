@@ -1,4 +1,4 @@
-package session
+package blob
 
 import (
 	"context"
@@ -7,18 +7,18 @@ import (
 )
 
 const (
-	// nodesPerCommit bounds the nodes that one commit of a creation carries.
+	// nodesPerCommit bounds the nodes in one commit of a creation.
 	nodesPerCommit = 128
-	// chunkExtra bounds what several nodes of one event have beside their bodies.
+	// chunkExtra bounds the bytes of several nodes in one event without their bodies.
 	chunkExtra = 48 << 10
-	// chunkBytes bounds the event, of which what surrounds the nodes is left out.
+	// chunkBytes bounds the nodes of an event. The rest of the event has 1 KiB.
 	chunkBytes = events.MaxEventBytes - 1<<10
-	// refBytes is what the reference to a body takes. No smaller body is moved out of an event.
+	// refBytes is the size of a reference. A body of at most this size stays in its event.
 	refBytes = 80
 )
 
-// chunks splits nodes into events of at most nodesPerCommit nodes and a size that fits, bodies spilled.
-func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.GraphAppended, error) {
+// Chunks splits nodes into events of at most 128 nodes that fit in a commit, and spills their bodies.
+func Chunks(ctx context.Context, blobs Store, nodes []events.NewNode) ([]*events.GraphAppended, error) {
 	var list []*events.GraphAppended
 	for len(nodes) > 0 {
 		n, bodies, small, extra := 0, 0, 0, 0
@@ -33,7 +33,7 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 			bodies, small, extra, n = bodies+large, small+little, extra+more, n+1
 		}
 		all := max(min(InlineTotal, chunkBytes-extra), small)
-		p, err := SpillAbove(ctx, h.b, &events.GraphAppended{Nodes: nodes[:n]}, min(InlineBytes, all), all)
+		p, err := SpillAbove(ctx, blobs, &events.GraphAppended{Nodes: nodes[:n]}, min(InlineBytes, all), all)
 		if err != nil {
 			return nil, err
 		}
@@ -43,15 +43,15 @@ func (h *Host) chunks(ctx context.Context, nodes []events.NewNode) ([]*events.Gr
 	return list, nil
 }
 
-// nodeBytes is the size of those of a node's bodies that are worth a blob, of the others, and of all else that an
-// event has of the node where the first ones are in blobs.
+// nodeBytes is the size of a node's bodies that are larger than a reference, of its other bodies, and of the
+// rest of the node in an event that has references in place of the large bodies.
 func nodeBytes(n *events.NewNode) (large, small, extra int, err error) {
 	data, err := events.EncodePayload(n)
 	if err != nil {
 		return 0, 0, 0, err
 	}
 	extra = len(data)
-	_, list := bodiesOf(&events.GraphAppended{Nodes: []events.NewNode{*n}})
+	_, list := fieldsOf(&events.GraphAppended{Nodes: []events.NewNode{*n}})
 	for i := range list {
 		switch size := list[i].size(); {
 		case size > refBytes:

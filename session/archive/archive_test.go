@@ -1,4 +1,4 @@
-package session_test
+package archive_test
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/archive"
 )
 
-// bodies holds blobs by digest.
+// bodies are blobs by digest.
 type bodies map[string][]byte
 
 func (b bodies) put(body string) events.BlobRef {
@@ -54,11 +54,11 @@ func TestExport(t *testing.T) {
 		[]events.Event{eventstest.Unknown("", "later.happened", []byte{0x80})},
 	)
 	var file bytes.Buffer
-	got, err := session.Export(t.Context(), log, blobs, "s1", &file)
+	got, err := archive.Write(t.Context(), log, blobs, "s1", &file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := session.Exported{First: 1, Last: 3, Commits: 3, Events: 4, Blobs: 2, BlobBytes: 10, Unknown: 1}
+	want := archive.Contents{First: 1, Last: 3, Commits: 3, Events: 4, Blobs: 2, BlobBytes: 10, Unknown: 1}
 	if got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -91,35 +91,10 @@ func TestExportRefuses(t *testing.T) {
 	gone := events.Part{Kind: events.PartText, Blob: events.BlobRef{Digest: "00", Size: 1}}
 	log := exportLog(t, []events.Event{events.Of("", &events.SessionOpened{})},
 		[]events.Event{events.Of("", &events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: []events.Part{gone}})})
-	if _, err := session.Export(t.Context(), log, bodies{}, "s1", &bytes.Buffer{}); !errors.Is(err, bus.ErrNotFound) {
+	if _, err := archive.Write(t.Context(), log, bodies{}, "s1", &bytes.Buffer{}); !errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("missing blob: got %v, want %v", err, bus.ErrNotFound)
 	}
-	if _, err := session.Export(t.Context(), log, bodies{}, "s2", &bytes.Buffer{}); !errors.Is(err, events.ErrNoSession) {
+	if _, err := archive.Write(t.Context(), log, bodies{}, "s2", &bytes.Buffer{}); !errors.Is(err, events.ErrNoSession) {
 		t.Errorf("no session: got %v, want %v", err, events.ErrNoSession)
-	}
-}
-
-// Every place where an event may point outside the log is found.
-func TestBlobRefs(t *testing.T) {
-	t.Parallel()
-	ref := events.BlobRef{Digest: "d", Size: 1}
-	part := []events.Part{{Kind: events.PartText, Blob: ref}}
-	nodes := []events.NewNode{{Blob: ref, Message: events.Message{Parts: part}}}
-	for _, tc := range []struct {
-		p    events.Payload
-		want int
-	}{
-		{&events.TurnRequested{Input: events.TurnInput{Parts: part}}, 1},
-		{&events.InputInjected{Parts: part}, 1},
-		{&events.ModelReplied{Parts: part}, 1},
-		{&events.ToolReturned{Results: []events.ToolResult{{Blob: ref, Attachments: part}}}, 2},
-		{&events.GraphAppended{Nodes: nodes}, 2},
-		{&events.FrameOpened{Nodes: nodes}, 2},
-		{&events.SessionClosed{}, 0},
-		{nil, 0},
-	} {
-		if got := session.BlobRefs(tc.p); len(got) != tc.want {
-			t.Errorf("%T: got %v, want %d", tc.p, got, tc.want)
-		}
 	}
 }
