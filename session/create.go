@@ -1,6 +1,8 @@
 package session
 
 import (
+	"time"
+
 	"cmp"
 	"context"
 	"errors"
@@ -98,7 +100,7 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	if err != nil {
 		return nil, err
 	}
-	if begun == nil && o.h.owned != nil {
+	if begun == nil && o.h.quota != nil {
 		return opened, o.createCounted(ctx, opened, nodes)
 	}
 	return opened, o.create(ctx, begun, opened, nodes)
@@ -436,6 +438,22 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		s.state = nil // whoever uses the session loads it
 	}
 	return nil
+}
+
+// createTime is how long the append of a counted session may take.
+const createTime = 30 * time.Second
+
+// createCounted is create for an owner below the limit of open sessions.
+func (o *opening) createCounted(ctx context.Context, opened *events.SessionOpened, nodes []events.NewNode) error {
+	release, err := o.h.quota.Reserve(ctx, opened.Owner, o.id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// Without the caller's cancel: the counter records the outcome of the append before the release.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTime)
+	defer cancel()
+	return o.create(ctx, nil, opened, nodes)
 }
 
 // Fork opens a new session with the nodes of the active path of another, the

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/quota"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -93,7 +94,7 @@ type Host struct {
 	maxHeld       int
 	locks         lock.Locks
 	forbidSelf    bool
-	owned         *owned // nil: no limit
+	quota         *quota.Counter // nil: no limit
 }
 
 var _ api.Service = (*Host)(nil)
@@ -172,7 +173,7 @@ func New(cfg Config) (*Host, error) {
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
-		owned: newOwned(cfg.Bus, cfg.MaxSessionsPerCaller),
+		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}, nil
 }
 
@@ -311,7 +312,7 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		s.state = nil
 		return err
 	}
-	h.owned.note(s.state)
+	h.quota.Record(s.state)
 	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}

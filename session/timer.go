@@ -57,7 +57,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 			}
 			err := h.room(s, &p.Input)
 			if err == nil && p.Busy == events.BusyBranch {
-				err = h.owned.roomToBranch(ctx, s)
+				err = h.quota.CheckBranch(ctx, s)
 			}
 			return h.scheduled(s, name, p), err
 		case found.digest != digest:

@@ -98,7 +98,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		}
 		list := turn.Request(s, r.name, r.TurnRequested)
 		if err == nil && !found.scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
-			err = h.owned.roomToBranch(ctx, s)
+			err = h.quota.CheckBranch(ctx, s)
 		}
 		return list, err
 	}, func(s *projector.State, appended bool) error {
