@@ -79,3 +79,14 @@ const (
 	InputNotFound           = api.InputNotFound
 	OutputUsable            = api.OutputUsable
 )
+
+// Errors.
+var (
+	ErrExists      = api.ErrExists
+	ErrClosed      = api.ErrClosed
+	ErrOpening     = api.ErrOpening
+	ErrTurnRunning = api.ErrTurnRunning
+	ErrUnknownTurn = api.ErrUnknownTurn
+	ErrUnknownNode = api.ErrUnknownNode
+	ErrDifferent   = api.ErrDifferent
+)

@@ -412,30 +412,30 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		}
 		commits = append(commits, []events.Event{events.Of("", chunk)})
 	}
-	s, err := o.h.hold(ctx, o.id)
+	s, err := o.h.states.Lock(ctx, o.id)
 	if err != nil {
 		return err
 	}
-	defer s.free()
+	defer s.Unlock()
 	if begun == nil {
 		opened.Commits = int64(len(commits) - 1)
-		s.state = projector.New(o.id)
-		if err := o.store(ctx, opened, s.state); err != nil {
-			s.state = nil
+		s.State = projector.New(o.id)
+		if err := o.store(ctx, opened, s.State); err != nil {
+			s.State = nil
 			return err
 		}
 	} else {
-		s.state = begun.state
+		s.State = begun.state
 		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
 	}
 	for _, list := range commits {
-		if err := o.h.appendHeld(ctx, s, o.by, list); err != nil {
-			s.state = nil
+		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
+			s.State = nil
 			return err
 		}
 	}
-	if len(s.state.Missing()) > 0 {
-		s.state = nil // whoever uses the session loads it
+	if len(s.State.Missing()) > 0 {
+		s.State = nil // whoever uses the session loads it
 	}
 	return nil
 }

@@ -26,8 +26,6 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 		return t, err
 	}
 	h.stacks.forget(id)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.sessions, id)
+	h.states.Remove(id)
 	return t, nil
 }

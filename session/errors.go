@@ -1,19 +1,11 @@
 package session
 
 import (
-	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
-// Errors of the service, see package api; those of histories are in package events.
+// Errors of tasks.
 var (
-	ErrExists      = api.ErrExists
-	ErrClosed      = api.ErrClosed
-	ErrOpening     = api.ErrOpening
-	ErrTurnRunning = api.ErrTurnRunning
-	ErrUnknownTurn = api.ErrUnknownTurn
-	ErrUnknownNode = api.ErrUnknownNode
-	ErrDifferent   = api.ErrDifferent
 	// ErrUnknownTask is a background task that the session does not have, or not as a live one.
 	ErrUnknownTask = task.ErrUnknown
 	// ErrTaskRunning is the id of a background task that has not ended.

@@ -64,12 +64,12 @@ func (h *Host) reached(ctx context.Context, id events.SessionID) error {
 	if _, ok := api.CallerOf(ctx); !ok {
 		return nil
 	}
-	s, err := h.hold(ctx, id)
+	s, err := h.states.Lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer s.free()
-	return h.loadHeld(ctx, id, s, true)
+	defer s.Unlock()
+	return s.Load(ctx, true)
 }
 
 // ownership is who owns a session that is about to be, and the grants that it

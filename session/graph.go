@@ -89,7 +89,7 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
 func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
-	s, err := h.atHand(ctx, id, func(s *projector.State) error {
+	s, err := h.cached(ctx, id, func(s *projector.State) error {
 		_, different := by.landed(s)
 		old, err := before(s, req)
 		wanted = different == nil && err == nil && old.IDs == nil

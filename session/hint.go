@@ -112,48 +112,31 @@ func (h *Host) wakeTask(s *projector.State, id events.TaskID) {
 	}
 }
 
-// Take gives the state that this process saw last, with what was computed from
-// it, to a worker that goes on with it; nil where there is none. It may be behind
-// the log. The host keeps a copy.
-func (h *Host) Take(ctx context.Context, id events.SessionID) *projector.State {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return nil
-	}
-	defer s.free()
-	taken := s.state
-	if taken != nil {
-		s.state = taken.Clone()
-	}
-	return taken
+// TakeState is the state that this process has of a session, with what was computed from it, for a worker that continues
+// with it; nil where there is none. It may be behind the log. The host keeps a copy.
+func (h *Host) TakeState(ctx context.Context, id events.SessionID) *projector.State {
+	return h.states.Take(ctx, id)
 }
 
-// Keep is the inverse of [Host.Take]: the caller gives the state away. It takes
-// the place of an older one. Where the host has none, or a newer one, it is dropped.
-func (h *Host) Keep(ctx context.Context, state *projector.State) {
-	s, err := h.hold(ctx, state.Session)
-	if err != nil {
-		return
-	}
-	defer s.free()
-	if s.state != nil && s.state.Seq <= state.Seq {
-		s.state = state
-	}
+// ReturnState is the inverse of [Host.TakeState]: the host owns the state from then on. It replaces an older one, and is
+// dropped where the host has none or a newer one.
+func (h *Host) ReturnState(ctx context.Context, state *projector.State) {
+	h.states.Return(ctx, state)
 }
 
 // AppendAs appends a commit that a worker of this process decided on at seq, in
 // turn with the host's own decisions about the session, so that neither starves
 // the other. after is called once the commit is in the log, and gives the state with it.
 func (h *Host) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
-	s, err := h.hold(ctx, c.Session)
+	s, err := h.states.Lock(ctx, c.Session)
 	if err != nil {
 		return 0, err
 	}
-	defer s.free()
+	defer s.Unlock()
 	seq, err := h.log.Append(ctx, c, at)
 	if err == nil && seq == at+1 {
-		s.state = after()
-		h.hintTasks(s.state, c.Events)
+		s.State = after()
+		h.hintTasks(s.State, c.Events)
 	}
 	return seq, err
 }

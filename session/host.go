@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/quota"
+	"github.com/lash-go/lash/session/internal/states"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -73,10 +74,7 @@ type Host struct {
 	zap   *zap.Logger
 	actor events.Actor
 
-	mu        sync.Mutex
-	sessions  map[events.SessionID]*held
-	listeners map[events.SessionID]*listener
-	dropped   time.Time // when idle listeners were looked for last
+	states *states.Cache
 
 	plugins   *plugin.Host
 	noPlugins bool
@@ -87,11 +85,12 @@ type Host struct {
 	spawner   Spawner
 	trace     TraceFunc
 	stacks    stacks
+
+	mu        sync.Mutex
 	callbacks map[taskKey]*callback // of tasks that another program runs
 
 	traceMetadata map[string]string
 	maxQueued     int
-	maxHeld       int
 	locks         lock.Locks
 	forbidSelf    bool
 	quota         *quota.Counter // nil: no limit
@@ -103,38 +102,6 @@ var _ api.Service = (*Host)(nil)
 type Submitter interface {
 	// SubmitTurn is [Host.Submit] that also tells what was accepted.
 	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
-}
-
-// held is a session's state as this host saw it last.
-type held struct {
-	busy  chan struct{} // full while somebody holds it. One decision at a time: they would only conflict with each other
-	state *projector.State
-}
-
-// hold waits until nobody else holds the session, however long another's
-// append takes, or until ctx ends. Who holds it calls free.
-func (h *Host) hold(ctx context.Context, id events.SessionID) (*held, error) {
-	s := h.held(id)
-	select {
-	case s.busy <- struct{}{}:
-		return s, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (s *held) free() { <-s.busy }
-
-// holdAfter is hold for a decision that began at that time, and gives way to
-// older ones of other processes, and to a worker of this one, once.
-func (h *Host) holdAfter(ctx context.Context, id events.SessionID, began time.Time) (s *held, gaveWay bool, err error) {
-	if s, err = h.hold(ctx, id); err != nil || !h.b.InWay(id, began) {
-		return s, false, err
-	}
-	s.free()
-	h.b.GiveWay(ctx, id, began)
-	s, err = h.hold(ctx, id)
-	return s, true, err
 }
 
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
@@ -166,59 +133,19 @@ func New(cfg Config) (*Host, error) {
 	if err := cfg.Locks.Check(); err != nil {
 		return nil, fmt.Errorf("new host: locks: %w", err)
 	}
+	cache, err := states.New(cfg.Bus, cfg.States)
+	if err != nil {
+		return nil, fmt.Errorf("new host: %w", err)
+	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
-		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
+		actor:     events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
+		states:    cache,
 		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}, nil
-}
-
-func (h *Host) held(id events.SessionID) *held {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.sessions[id]
-	if s == nil {
-		for old := range h.sessions { // any one will do
-			if len(h.sessions) < h.maxHeld {
-				break
-			}
-			delete(h.sessions, old)
-		}
-		s = &held{busy: make(chan struct{}, 1)}
-		h.sessions[id] = s
-	}
-	return s
-}
-
-// loadHeld gives the whole state, at least as new as the log is now when fresh
-// is set. It authorizes the caller of a request on that state. Race with a grant that is taken back:
-//
-//  1. loadHeld authorizes on the state at sequence n.
-//  2. Another host commits the end of the grant at n+1.
-//  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
-func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
-	if err := events.CheckToken("session", id); err != nil {
-		return err
-	}
-	fresh = fresh || s.state == nil
-	if !fresh && api.Reached(ctx, id, s.state, nil) != nil {
-		fresh = true // a refusal is believed only on fresh state
-	}
-	var err error
-	switch {
-	case s.state == nil:
-		s.state, err = follow.Whole(ctx, h.b, id)
-	case fresh:
-		err = follow.Sync(ctx, h.log, h.b, s.state)
-	}
-	if err != nil {
-		s.state = nil
-	}
-	return api.Reached(ctx, id, s.state, err)
 }
 
 // decision is events to append at the state they were decided on; none means that nothing is to be done.
@@ -270,36 +197,36 @@ const (
 )
 
 func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
-	s, gaveWay, err := h.holdAfter(ctx, id, began)
+	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
 		return err
 	}
-	defer s.free()
-	fresh = fresh || gaveWay
-	for fresh = fresh || s.state == nil; ; fresh = true {
-		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
+	defer s.Unlock()
+	fresh = fresh || yielded
+	for fresh = fresh || s.State == nil; ; fresh = true {
+		if err := s.Load(ctx, fresh); err != nil {
 			return err
 		}
-		list, err := h.decideOn(ctx, s.state, by, d, fresh)
+		list, err := h.decideOn(ctx, s.State, by, d, fresh)
 		switch {
 		case (err != nil || len(list) == 0) && !fresh:
 			continue
 		case err == nil && len(list) > 0:
-			err = h.appendHeld(ctx, s, by, list)
+			err = h.appendLocked(ctx, s, by, list)
 		}
 		if err != nil {
 			return err
 		}
-		return then(s.state, len(list) > 0)
+		return then(s.State, len(list) > 0)
 	}
 }
 
-func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.Event) error {
-	c, err := h.commit(ctx, s.state.Session, by, list)
+func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list []events.Event) error {
+	c, err := h.commit(ctx, s.State.Session, by, list)
 	if err != nil {
 		return err
 	}
-	seq, err := h.log.Append(ctx, c, s.state.Seq)
+	seq, err := h.log.Append(ctx, c, s.State.Seq)
 	if errors.Is(err, bus.ErrFull) {
 		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
 	}
@@ -307,16 +234,16 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		return err
 	}
 	api.Note(ctx, c.Session, seq)
-	due := turn.Due(s.state)
-	if err := s.state.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
-		s.state = nil
+	due := turn.Due(s.State)
+	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
+		s.State = nil
 		return err
 	}
-	h.quota.Record(s.state)
-	if !turn.Owing(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
+	h.quota.Record(s.State)
+	if !turn.Owing(s.State, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}
-	h.hint(s.state, c.Events, due)
+	h.hint(s.State, c.Events, due)
 	return nil
 }
 
@@ -348,32 +275,19 @@ func mayAppend(ctx context.Context) error {
 
 // State is the session's state now: a copy that nothing changes later.
 func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, true); err != nil {
-		return nil, fmt.Errorf("state of %s: %w", id, err)
-	}
-	return s.state.Clone(), nil
+	return h.states.State(ctx, id)
 }
 
-// atHand is a copy of the state that this host saw last, after a look that may
-// refuse. It may be old.
-func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, false); err != nil {
-		return nil, err
-	}
-	if err := look(s.state); err != nil {
-		return nil, err
-	}
-	return s.state.Clone(), nil
+// cached is a copy of the cached state, which may be behind the log, after a check that may refuse.
+func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*projector.State) error) (s *projector.State, err error) {
+	err = h.states.Inspect(ctx, id, false, func(now *projector.State) error {
+		if err := check(now); err != nil {
+			return err
+		}
+		s = now.Clone()
+		return nil
+	})
+	return s, err
 }
 
 // View is the conversation as it stands, in the current frame.

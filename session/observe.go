@@ -17,6 +17,8 @@ const (
 	// liveBuffer is how many messages an observer may be behind. What comes
 	// then is dropped here and read back later, so nobody waits for it.
 	liveBuffer = 256
+	// firstLook is the wait of a new observer before it reads the log again.
+	firstLook = time.Second
 	// quietLook is how long an observer trusts the silence of the live subject.
 	quietLook = 5 * time.Second
 	// observeRetry is the wait before the log is asked again that did not answer.

@@ -32,15 +32,15 @@ func (h *Host) checkParents(ctx context.Context, id, parent events.SessionID) er
 
 // parentOf never changes while a session lives, so any state of it will do.
 func (h *Host) parentOf(ctx context.Context, id events.SessionID) (events.SessionID, error) {
-	s, err := h.hold(ctx, id)
+	s, err := h.states.Lock(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, false); err != nil {
+	defer s.Unlock()
+	if err := s.Load(ctx, false); err != nil {
 		return "", err
 	}
-	return s.state.Parent, nil
+	return s.State.Parent, nil
 }
 
 // lineage is a session and those above it, the nearest first.

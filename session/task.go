@@ -89,15 +89,15 @@ func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, na
 
 // task is a copy of a task's record, wherever the task went.
 func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
-	s, err := h.hold(ctx, id)
+	s, err := h.states.Lock(ctx, id)
 	if err != nil {
 		return projector.Task{}, err
 	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, fresh); err != nil {
+	defer s.Unlock()
+	if err := s.Load(ctx, fresh); err != nil {
 		return projector.Task{}, err
 	}
-	return taskOf(ctx, s.state, name)
+	return taskOf(ctx, s.State, name)
 }
 
 // taskOf is a copy of a task's record. A caller that may not read the session gets how the task stands, and no texts.

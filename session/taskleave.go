@@ -52,17 +52,17 @@ const leaving = "leave closed session"
 
 // leaveAll is Leave for all tasks that owe it in the state that this process has; workers do what it cannot.
 func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
-	s, err := h.hold(ctx, id)
+	s, err := h.states.Lock(ctx, id)
 	if err != nil {
 		return
 	}
 	var owed []projector.Task
-	for i := 0; s.state != nil && i < len(s.state.Tasks); i++ {
-		if t := s.state.Tasks[i]; t.Moving() {
+	for i := 0; s.State != nil && i < len(s.State.Tasks); i++ {
+		if t := s.State.Tasks[i]; t.Moving() {
 			owed = append(owed, t)
 		}
 	}
-	s.free()
+	s.Unlock()
 	for _, t := range owed {
 		if err := h.Leave(ctx, id, t); err != nil {
 			h.zap.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
