@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
@@ -18,8 +17,8 @@ import (
 func TestActivityStream(t *testing.T) {
 	t.Parallel()
 	b, _ := setupEndpoint(t, []llmtest.Reply{calling("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no", "thing")}, toolsearch.Factory())
-	id := b.open(session.CreateRequest{})
-	req := session.Ask("look")
+	id := b.open(api.CreateRequest{})
+	req := api.Ask("look")
 	req.ID = "t1"
 	_, list, err := b.StartTurnStream(b.ctx, id, req)
 	must(t, "stream", err, nil)

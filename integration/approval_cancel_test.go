@@ -32,7 +32,7 @@ func TestApprovalCancelled(t *testing.T) {
 				})
 			})}
 			_, kill := b.nodeOn(b.bus, stack...)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.parks(id)
 			if c.idle {
 				kill()
@@ -40,12 +40,12 @@ func TestApprovalCancelled(t *testing.T) {
 			if c.answered {
 				must(t, "approve", b.approve(b.otherHost(), id, true), nil)
 			}
-			one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
-			equal(t, "evidence", b.cancel(id, "t1", one, session.CancelRequested), one)
+			one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
+			equal(t, "evidence", b.cancel(id, "t1", one, api.CancelRequested), one)
 			if c.idle {
-				got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "r2"})
+				got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", api.CancelRequest{ID: "r2"})
 				must(t, "second cancel", err, nil)
-				equal(t, "second receipt", got, session.CancelAlreadyRequested)
+				equal(t, "second receipt", got, api.CancelAlreadyRequested)
 				equal(t, "second evidence", evidence, one)
 				list, err := b.Approvals(b.ctx, id)
 				must(t, "approvals", err, nil)
@@ -56,7 +56,7 @@ func TestApprovalCancelled(t *testing.T) {
 			equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 			if err := b.approve(b.otherHost(), id, true); c.answered {
 				must(t, "the same answer, late", err, nil)
-				must(t, "another answer, late", b.approve(b.otherHost(), id, false), session.ErrDifferent)
+				must(t, "another answer, late", b.approve(b.otherHost(), id, false), api.ErrDifferent)
 			} else {
 				must(t, "late answer", err, api.ErrNotAsked)
 				equal(t, "late answer tells which", strings.Contains(fmt.Sprint(err), string(theEffect)), true)
@@ -65,7 +65,7 @@ func TestApprovalCancelled(t *testing.T) {
 			equal(t, "cancels in the history", len(find[*events.TurnCancelRequested](b, id)), 1)
 			equal(t, "runs", g.runs.Load(), 0)
 			equal(t, "hooks after the turn", after.Load(), 1)
-			b.cancel(id, "t1", session.CancelRequest{}, session.CancelCompletionWon)
+			b.cancel(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
 			equal(t, "next turn", b.run(id, "t2", text("go on")).Text, "on")
 		})
 	}
@@ -80,7 +80,7 @@ func setupPending(t *testing.T, script ...step) (b *bundle, id events.SessionID,
 		return plugin.Result{Pending: true}, nil
 	})
 	kill = b.work(b.bus)
-	id = b.open(session.CreateRequest{})
+	id = b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "pending call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended
@@ -98,17 +98,17 @@ func TestCancelPending(t *testing.T) {
 		return plugin.Result{Pending: true}, nil
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "pending call", func(s *projector.State) bool {
 		t := s.Turn()
 		return t != nil && len(t.Calls) == 1 && t.Calls[0].Pended
 	})
 	b.unqueued(id)
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "result", resultsIn(b, id)[0].Outcome, events.OutcomeCancelled)
-	must(t, "late result", b.ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "late"}), session.ErrUnknownTurn)
+	must(t, "late result", b.ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "late"}), api.ErrUnknownTurn)
 	equal(t, "next turn", b.run(id, "t2", text("go on")).Text, "on")
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestApprovalQuick answers the questions of one reply right after each other,
@@ -28,7 +29,7 @@ func TestApprovalQuick(t *testing.T) {
 				b.nodeOn(bustest.Open(t, b.server), g.factory(events.EffectsIdempotent))
 			}
 			hosts := []*session.Host{b.otherHost(), b.otherHost()}
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			for n := range rounds {
 				turn := events.TurnID(fmt.Sprint("t", n))
 				b.submit(id, turn, text("sums?"))

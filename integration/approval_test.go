@@ -95,9 +95,9 @@ func TestApprovalAsked(t *testing.T) {
 	b.nodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.factory(events.EffectsNonIdempotent)},
 	})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.parks(id)
-	other := b.open(session.CreateRequest{}) // the node's one pair of hands is free
+	other := b.open(api.CreateRequest{}) // the node's one pair of hands is free
 	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "meanwhile")
 	asked := find[*events.ToolApprovalAsked](b, id)
 	equal(t, "questions in the history", len(asked), 1)
@@ -134,7 +134,7 @@ func TestApprovalDenied(t *testing.T) {
 		b := setupIdle(t, theCall(), reply(text("I may not")))
 		g := &asker{}
 		b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		b.parks(id)
 		must(t, "deny", b.otherHost().Approve(b.ctx, id, events.ToolApprovalGiven{Effect: theEffect, Reason: reason}), nil)
 		equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
@@ -158,7 +158,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	b.nodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.factory(events.EffectsNonIdempotent)},
 	})
-	id, other := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	id, other := b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	b.run(id, "t0", text("hello"))
 	b.submit(other, "t9", text("keep the first node busy"))
 	receive(b, "begun", begun)
@@ -185,7 +185,7 @@ func TestApprovalTwice(t *testing.T) {
 			b := setupIdle(t, theCall(), first(func() { <-release }, reply(text("done"))))
 			g := &asker{}
 			_, kill := b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.parks(id)
 			if idle {
 				kill()
@@ -193,12 +193,12 @@ func TestApprovalTwice(t *testing.T) {
 			errs := b.atOnce(func(h *session.Host, granted bool) error { return b.approve(h, id, granted) })
 			won := errs[true] == nil
 			must(t, "the first", errs[won], nil)
-			must(t, "the second", errs[!won], session.ErrDifferent)
+			must(t, "the second", errs[!won], api.ErrDifferent)
 			if name := map[bool]string{true: "yes has granted", false: "no has denied"}[won]; !strings.Contains(fmt.Sprint(errs[!won]), name) {
 				t.Errorf("the second: got %v, want %q in it", errs[!won], name)
 			}
 			must(t, "the same again", b.approve(b.otherHost(), id, won), nil)
-			must(t, "the other again", b.approve(b.otherHost(), id, !won), session.ErrDifferent)
+			must(t, "the other again", b.approve(b.otherHost(), id, !won), api.ErrDifferent)
 			if idle {
 				b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
 			}
@@ -216,7 +216,7 @@ func TestApprovalTwice(t *testing.T) {
 // turnWatcher reads the events of a turn.
 type turnWatcher struct {
 	b    *bundle
-	read func() (session.SessionEvent, error, bool)
+	read func() (api.SessionEvent, error, bool)
 }
 
 // watches reads the events of turn t1 from its first.
@@ -253,7 +253,7 @@ func TestApprovalKilledAsking(t *testing.T) {
 	b := setupIdle(t, theCall(), reply(text("3")))
 	g := &asker{}
 	_, kill := b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("1+2?"))
 	b.await(id, "question", hasAsk)
 	kill()
@@ -312,7 +312,7 @@ func TestApprovalKilledAnswered(t *testing.T) {
 				stack = append(stack, speaks(protocol{validate: func(ctx context.Context, _ events.TurnInput) error { return dies(ctx) }}))
 			}
 			_, kill := b.nodeOn(b.bus, stack...)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.parks(id)
 			dying.Store(true)
 			must(t, "approve", b.approve(b.otherHost(), id, true), nil)
@@ -334,7 +334,7 @@ func TestApprovalNotAsked(t *testing.T) {
 	b := setupIdle(t, theCall(), reply(text("3")))
 	g := &asker{}
 	b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "before any turn", b.approve(b.Host, id, true), api.ErrNotAsked)
 	must(t, "in no session", b.approve(b.Host, "nobody", true), events.ErrNoSession)
 	b.parks(id)
@@ -348,7 +348,7 @@ func TestApprovalNotAsked(t *testing.T) {
 	b.ended(id, "t1")
 	ended := b.last(id)
 	must(t, "the same after the turn", b.approve(b.Host, id, true), nil)
-	must(t, "another after the turn", b.approve(b.otherHost(), id, false), session.ErrDifferent)
+	must(t, "another after the turn", b.approve(b.otherHost(), id, false), api.ErrDifferent)
 	err := b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: "t1/0/1"})
 	must(t, "another call after the turn", err, api.ErrNotAsked)
 	equal(t, "commits after the turn", b.last(id), ended)
@@ -368,7 +368,7 @@ func TestApprovalSeveral(t *testing.T) {
 		return ctx.Err()
 	}
 	_, kill := b.nodeOn(b.bus, g.factory(events.EffectsIdempotent))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("sums?"))
 	b.await(id, "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
 	b.unqueued(id)
@@ -410,7 +410,7 @@ func TestApprovalLarge(t *testing.T) {
 			return in.A + in.B, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.parks(id)
 	list, err := b.otherHost().Approvals(b.ctx, id)
 	must(t, "approvals", err, nil)
@@ -427,7 +427,7 @@ func TestApprovalQueued(t *testing.T) {
 	b := setupIdle(t, theCall(), reply(text("3")), reply(text("two")))
 	g := &asker{}
 	_, kill := b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.parks(id)
 	b.submit(id, "t2", text("and then?"))
 	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })

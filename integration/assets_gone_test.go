@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // shared are the streams that belong to no session, as the server lists them.
@@ -30,7 +30,7 @@ func TestAssetsGone(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, slices.Repeat([]step{reply(text("ok"))}, 64)...)
 	node, _ := b.nodeOn(b.bus)
-	old := b.open(session.CreateRequest{ID: "old"})
+	old := b.open(api.CreateRequest{ID: "old"})
 	b.run(old, "t0", text("hi"))
 	all := b.shared()
 	equal(t, "shared streams", len(all), 10)
@@ -51,7 +51,7 @@ func TestAssetsGone(t *testing.T) {
 		equal(t, "shared streams", len(b.shared()), 10)
 		turn := events.TurnID("t" + string(rune('a'+i)))
 		b.run(old, turn, text("go on"))
-		fresh := b.open(session.CreateRequest{})
+		fresh := b.open(api.CreateRequest{})
 		b.run(fresh, turn, text("begin"))
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -25,7 +25,7 @@ func TestBackground(t *testing.T) {
 		reply(call("c6", "tasks_stop", `{"id":"monitor-tick"}`)), reply(call("c7", "monitors_list", `{}`)), reply(text("stopped")),
 	)
 	b.node(background.Factory(background.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("watch"))
 	s := b.await(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
 	if spec := s.Monitors[0].Spec; !spec.RestartOnRestore || !spec.Persistent || spec.Wake != events.WakeNotify {
@@ -67,7 +67,7 @@ func TestBackgroundTask(t *testing.T) {
 		reply(text("noted")),
 	)
 	b.node(background.Factory(background.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("build"))
 	b.wait("task that serves", up)
 	b.run(id, "t2", text("stop one"))
@@ -102,7 +102,7 @@ func TestBackgroundWake(t *testing.T) {
 		reply(text("seen")),
 	)
 	b.node(background.Factory(background.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("watch"))
 	ready.say(t, "fire")
 	b.ended(id, "wake-monitor-log-1")
@@ -120,7 +120,7 @@ func TestBackgroundKilled(t *testing.T) {
 	b := setupIdle(t, reply(call("c1", "task_start", string(command))), reply(text("started")), reply(text("pity")), reply(text("yes")))
 	n, kill := b.nodeOn(bustest.Open(t, b.server), background.Factory(background.Config{}))
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("serve"))
 	b.wait("task that serves", up)
 	kill()

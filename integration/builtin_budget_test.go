@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/budget"
 )
@@ -63,7 +63,7 @@ func TestBudget(t *testing.T) {
 		reply(text("done")),
 	)
 	b.node(lister(), budget.Factory(budget.Options{Tail: []string{"log"}}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("list"))
 	b.run(id, "t2", text("read"))
 	for call, want := range map[string]string{

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
 )
@@ -51,7 +51,7 @@ func results(t *testing.T, list []asked, factories ...plugin.Factory) (*bundle, 
 	}
 	b := setupIdle(t, append(script, reply(text("done")))...)
 	b.node(factories...)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	for i, c := range list {
 		begin, open := strings.CutSuffix(c.want, "…")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/history"
 )
@@ -39,7 +39,7 @@ func TestHistoryPrune(t *testing.T) {
 		reply(text("four")),
 	)
 	b.node(printing(), history.Factory(history.Options{}))
-	id := b.open(session.CreateRequest{Config: events.Config{ContextWindow: 4000}})
+	id := b.open(api.CreateRequest{Config: events.Config{ContextWindow: 4000}})
 	picture := events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: "aGk="}
 	b.run(id, "t1", text("print"), picture)
 	for _, turn := range []events.TurnID{"t2", "t3"} {
@@ -67,7 +67,7 @@ func TestHistoryTail(t *testing.T) {
 	}
 	b := setupIdle(t, script...)
 	b.node(history.Factory(history.Options{}))
-	id := b.open(session.CreateRequest{Config: events.Config{ContextWindow: 4000}})
+	id := b.open(api.CreateRequest{Config: events.Config{ContextWindow: 4000}})
 	for i := range script {
 		b.run(id, events.TurnID(fmt.Sprintf("t%d", i)), text(fmt.Sprintf("turn %d", i)))
 	}
@@ -85,7 +85,7 @@ func TestHistoryCompact(t *testing.T) {
 		reply(text("they printed")), reply(text("three")), reply(text("four")), reply(text("and counted")),
 	)
 	b.node(printing(), history.Factory(history.Options{Keep: 20}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	if opened, err := b.Compact(b.ctx, id); opened || err != nil {
 		t.Errorf("empty session: got %v, %v, want nothing to do", opened, err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/planmode"
 	"github.com/lash-go/lash/workers/builtin/todo"
@@ -78,7 +78,7 @@ func TestPlanMode(t *testing.T) {
 		reply(call("c3", "exit_plan_mode", `{"plan":"write it"}`)), reply(call("c4", "write", "{}")), reply(text("done")),
 	)
 	b.node(readWrite(), planmode.Factory(planmode.Options{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	if got := b.act(id, "plan_mode.set", `{"on":true}`).Text; got != `{"on":true,"told":false}` {
 		t.Errorf("action: got %s", got)
 	}
@@ -115,7 +115,7 @@ func TestPlanModeKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := b.open(session.CreateRequest{Options: options})
+	id := b.open(api.CreateRequest{Options: options})
 	b.act(id, "plan_mode.set", `{"on":true}`)
 	first.Stop(b.ctx)
 	b.node(readWrite(), planmode.Factory(planmode.Options{}))
@@ -136,7 +136,7 @@ func TestTodo(t *testing.T) {
 		reply(call("c2", "update_plan", `{"items":[{"text":"look","status":"maybe"}]}`)), reply(text("done")), reply(text("again")),
 	)
 	b.node(todo.Factory())
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	b.run(id, "t2", text("and now?"))
 	got := b.messages(id)

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
 	"github.com/lash-go/lash/workers/builtin/files"
@@ -97,7 +97,7 @@ func TestAllowWantsEveryName(t *testing.T) {
 	dir, _ := denied(t)
 	b := setupIdle(t, reply(call("c1", "write_file", `{"path":"a/b/dir/key.txt","content":"changed"}`), call("c2", "write_file", `{"path":"a/new.txt","content":"new"}`)), reply(text("done")))
 	b.node(gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"write_file:a/*"}}, Root: dir}), filesIn(t, files.Config{Root: dir}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	question := b.answer(id, "c1", events.ToolApprovalGiven{Reason: "not that"})
 	equal(t, "question", question.Question, "Let write_file run? a/b/dir/key.txt, which is private/key.txt")
@@ -132,7 +132,7 @@ func TestRulesOfTheSession(t *testing.T) {
 	b.node(filesIn(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"*:private/*"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"*:*.env"}})
 	must(t, "options", err, nil)
-	id := b.open(session.CreateRequest{Options: options})
+	id := b.open(api.CreateRequest{Options: options})
 	b.run(id, "t1", text("go"))
 	equal(t, "denied", b.result(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
 	equal(t, "the node's own rule", b.result(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
@@ -145,7 +145,7 @@ func TestEditNeedsRead(t *testing.T) {
 	dir, _ := denied(t)
 	b := setupIdle(t, reply(call("c1", "edit_file", `{"path":"private/key.txt","old":"hidden","new":"hidden"}`)), reply(text("done")))
 	b.node(filesIn(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"read_file:private/*"}}}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	equal(t, "edit", b.result(id, "c1"), "[failed] read_file is not allowed here private/key.txt")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
@@ -76,7 +75,7 @@ func TestShellCancel(t *testing.T) {
 	up, gone := kept.held(t)
 	b := setupIdle(t, reply(command("c1", keeps(kept, ""))))
 	b.node(shellIn(t, shell.Config{Dir: t.TempDir()}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.wait("command", up)
 	_, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{})
@@ -93,7 +92,7 @@ func TestShellKilled(t *testing.T) {
 	b := setupIdle(t, reply(command("c1", keeps(kept, "echo ran >> log; "))), reply(text("pity")))
 	n, kill := b.nodeOn(bustest.Open(t, b.server), shellIn(t, shell.Config{Dir: dir}))
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.wait("command", up)
 	kill()
@@ -121,7 +120,7 @@ func TestFilesKilled(t *testing.T) {
 	})
 	n, kill := b.nodeOn(bustest.Open(t, b.server), filesIn(t, files.Config{Root: dir}), stuck)
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.wait("write", wrote)
 	kill()
@@ -145,7 +144,7 @@ func TestGate(t *testing.T) {
 	b.node(filesIn(t, files.Config{Root: dir}), shellIn(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{
 		Allow: []string{"write_file:docs/*", "run_command:echo *", "run_command:rm *"}, Deny: []string{"run_command:rm *"},
 	}}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	question := b.answer(id, "c5", events.ToolApprovalGiven{Reason: "not here"})
 	equal(t, "question", question.Question, "Let write_file run? b")
@@ -191,7 +190,7 @@ func TestGateAgent(t *testing.T) {
 	b.node(shellIn(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"run_command"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
 	must(t, "options", err, nil)
-	id := b.open(session.CreateRequest{Options: options})
+	id := b.open(api.CreateRequest{Options: options})
 	b.submit(id, "t1", text("go"))
 	agent := b.await(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
 	b.answer(agent, "c3", events.ToolApprovalGiven{Granted: true})
@@ -212,7 +211,7 @@ func TestGateKilled(t *testing.T) {
 		return kill
 	}
 	kill := start()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "question", hasAsk)
 	kill()
@@ -238,15 +237,15 @@ func TestGateSession(t *testing.T) {
 	b.node(filesIn(t, files.Config{Root: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Ask: []string{"*"}})
 	must(t, "options", err, nil)
-	id := b.open(session.CreateRequest{Options: options})
+	id := b.open(api.CreateRequest{Options: options})
 	b.submit(id, "t1", text("go"))
 	equal(t, "question", b.answer(id, "c1", events.ToolApprovalGiven{Granted: true}).Question, "Let read_file run? a")
 	b.ended(id, "t1")
 	equal(t, "result", b.result(id, "c1"), "one")
 	bad, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"a b"}})
 	must(t, "options", err, nil)
-	id = b.open(session.CreateRequest{Options: bad})
-	_, err = b.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+	id = b.open(api.CreateRequest{Options: bad})
+	_, err = b.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 	must(t, "turn with bad rules", err, plugin.ErrRegistration)
 	if err == nil || !strings.Contains(err.Error(), `deny: rule "a b"`) {
 		t.Errorf("bad rules: got %v, want them named", err)

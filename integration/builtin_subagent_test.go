@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/subagent"
@@ -47,7 +46,7 @@ func TestSubagent(t *testing.T) {
 		reply(call("c6", "spawn_agent", `{"capability":"genius","task":""}`)), reply(text("done")),
 	)
 	b.node(subagent.Factory(subagent.Config{}))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("go"))
 	tasks := b.agents(id)
 	if len(tasks) != 1 || tasks[0].State != events.TaskCompleted || string(tasks[0].ID) != string(tasks[0].Child) {
@@ -80,7 +79,7 @@ func TestSubagentTakeover(t *testing.T) {
 	begun := make(chan struct{})
 	b := setupIdle(t, reply(call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)), hangs(begun), reply(text("worked")), reply(text("done")))
 	first := b.node(subagent.Factory(subagent.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	now, cancel := context.WithCancel(b.ctx)
@@ -115,7 +114,7 @@ func TestSubagentBackground(t *testing.T) {
 	}
 	b.model.script = []step{script, script, script, script}
 	b.node(subagent.Factory(subagent.Config{}))
-	b.open(session.CreateRequest{ID: parent})
+	b.open(api.CreateRequest{ID: parent})
 	b.run(parent, "t1", text("go"))
 	equal(t, "state", b.agents(parent)[0].State, events.TaskRunning)
 	close(release)
@@ -135,7 +134,7 @@ func TestSubagentCancel(t *testing.T) {
 	begun := make(chan struct{})
 	b := setupIdle(t, reply(call("c1", "spawn_agent", `{"capability":"explore","task":"work"}`)), hangs(begun))
 	b.node(subagent.Factory(subagent.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	if _, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{}); err != nil {
@@ -159,7 +158,7 @@ func TestSubagentDepth(t *testing.T) {
 		reply(call("c2", "spawn_agent", `{"capability":"explore","task":"deeper"}`)), reply(text("bottom")), reply(text("done")),
 	)
 	b.node(subagent.Factory(subagent.Config{MaxDepth: 1}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	equalLists(t, "offered", b.model.offered(1), []string{"close_agent", "list_agents", "send_agent"})
 	child := b.agents(id)[0].Child
@@ -205,7 +204,7 @@ func TestSubagentUsage(t *testing.T) {
 	agents := subagent.Factory(subagent.Config{})
 	n, kill := b.nodeOn(bustest.Open(t, b.server), agents)
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.wait("the agent's second question", begun)
 	kill()
@@ -253,7 +252,7 @@ func TestSubagentUsageNested(t *testing.T) {
 	}
 	b.model.script = []step{script, script, script, script, script}
 	b.node(subagent.Factory(subagent.Config{}))
-	b.open(session.CreateRequest{ID: root})
+	b.open(api.CreateRequest{ID: root})
 	b.run(root, "t1", text("go"))
 	equal(t, "ledger before", b.state(root).Usage().BySource[subagent.ID].Output, 10)
 	close(release)

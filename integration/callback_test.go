@@ -44,9 +44,9 @@ func (n *nosy) ask(from string, id events.SessionID) {
 	n.ok("state", err)
 	_, err = h.ToolState(ctx, id)
 	n.ok("tool state", err)
-	_, err = h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says("from " + from)})
+	_, err = h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: says("from " + from)})
 	n.ok("append", err)
-	n.ok("configure", h.Configure(ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	n.ok("configure", h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Effort = "from " + from
 		return c
 	}}))
@@ -122,7 +122,7 @@ func (b *bundle) inTime(what string, do func() error) {
 
 // model changes the model's name.
 func (b *bundle) setModel(id events.SessionID, name string) error {
-	return b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	return b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Model = name
 		return c
 	}})
@@ -132,7 +132,7 @@ func (b *bundle) setModel(id events.SessionID, name string) error {
 func (b *bundle) doings() map[string]func(events.SessionID) error {
 	return map[string]func(events.SessionID) error{
 		"turn": func(id events.SessionID) error {
-			_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+			_, err := b.Run(b.ctx, id, api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 			return err
 		},
 		"configure": func(id events.SessionID) error { return b.setModel(id, "m1") },
@@ -145,7 +145,7 @@ func (b *bundle) doings() map[string]func(events.SessionID) error {
 			return err
 		},
 		"append": func(id events.SessionID) error {
-			_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("mine")})
+			_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("mine")})
 			return err
 		},
 	}
@@ -167,7 +167,7 @@ func TestCallbacksAsk(t *testing.T) {
 			t.Run(from+" of "+doing, func(t *testing.T) {
 				t.Parallel()
 				b, _ := asking(t, from, reply(text("hi")))
-				id := b.open(session.CreateRequest{})
+				id := b.open(api.CreateRequest{})
 				b.inTime(doing, func() error { return b.doings()[doing](id) })
 				s := b.await(id, "what the plugin asked for", func(s *projector.State) bool { return s.Config.Effort == "from "+from })
 				node, err := s.Node(events.NodeID("from " + from))
@@ -184,7 +184,7 @@ func TestCallbacksAsk(t *testing.T) {
 func TestRestoredOnce(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "session_restored")
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() { b.inTime("look", func() error { return b.doings()["look"](id) }) })
@@ -201,7 +201,7 @@ func TestRestoredOnce(t *testing.T) {
 func TestMutatorMoved(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "mutator")
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	b.inTime("configure", func() error { return b.setModel(id, "m1") })
 	alike(t, "configuration", b.state(id).Config, events.Config{Model: "m1", Effort: "from mutator"})
 	equal(t, "asked: the outer change, the inner one, the outer one again", n.times(id), 3)
@@ -222,7 +222,7 @@ func (*early) Register(r *plugin.Registrar) error {
 
 func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
 	_, e.tools = e.host.Load().ToolState(ctx, s.ID())
-	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), session.AppendNodesRequest{Nodes: says("too early")})
+	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), api.AppendNodesRequest{Nodes: says("too early")})
 	return nil
 }
 
@@ -233,7 +233,7 @@ func TestBuildingAsks(t *testing.T) {
 	e := &early{host: new(atomic.Pointer[session.Host])}
 	b.node(plugin.New("early", func(plugin.BuildContext) (plugin.Plugin, error) { return e, nil }))
 	e.host.Store(b.Host)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.inTime("look", func() error { return b.doings()["look"](id) })
 	must(t, "tools, from the history", e.tools, nil)
 	must(t, "append, which the protocol would have to see", e.append, plugin.ErrBuilding)

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -135,7 +136,7 @@ func turnCalling(tool string) func(r *reached) {
 }
 
 func cancelTurn(r *reached, by *session.Host) error {
-	_, _, err := by.Cancel(r.ctx, held, "t1", session.CancelRequest{})
+	_, _, err := by.Cancel(r.ctx, held, "t1", api.CancelRequest{})
 	return err
 }
 
@@ -154,7 +155,7 @@ func closedAgent(r *reached) {
 }
 
 func restarted(r *reached) {
-	_, err := r.RegisterTask(r.ctx, held, session.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
+	_, err := r.RegisterTask(r.ctx, held, api.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
 	must(r.t, "register", err, nil)
 }
 
@@ -209,7 +210,7 @@ func TestCancelReaches(t *testing.T) {
 						roles = []workers.Role{workers.RoleTool}
 					}
 					r.start("first", roles...)
-					r.open(session.CreateRequest{ID: held})
+					r.open(api.CreateRequest{ID: held})
 					kind.begin(r)
 					equal(t, "begun on", receive(r.bundle, "work", r.begun), "first")
 					on := "first"

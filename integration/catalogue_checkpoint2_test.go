@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -37,7 +37,7 @@ func testCheckpointAbort(t *testing.T) {
 				}
 				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "not said")), plugin.Abort("enough", "stop it")}, nil
 			}))
-			b.open(session.CreateRequest{ID: id})
+			b.open(api.CreateRequest{ID: id})
 			b.inject(id, "i0", "early")
 			r := b.run(id, "t1", text("hello"))
 			equal(t, "end", r.End, events.EndRuntimeError)
@@ -62,7 +62,7 @@ func testCheckpointLoop(t *testing.T) {
 	b.node(atCheckpoints(func(plugin.CheckpointContext) ([]plugin.Directive, error) {
 		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "more"))}, nil
 	}))
-	id := b.open(session.CreateRequest{Config: events.Config{MaxIterations: 3}})
+	id := b.open(api.CreateRequest{Config: events.Config{MaxIterations: 3}})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndMaxTurns)
 	equal(t, "model calls", r.ModelCalls, 3)
@@ -77,12 +77,12 @@ func testCheckpointAssistant(t *testing.T) {
 	b.node(atCheckpoints(func(plugin.CheckpointContext) ([]plugin.Directive, error) {
 		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleAssistant, "I did it"))}, nil
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "model calls", r.ModelCalls, 2)
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant k:noop{}", "user k=noop", "assistant done"})
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{Role: events.RoleAssistant, Parts: []events.Part{text("I did it")}})
+	_, err := b.Inject(b.ctx, id, api.InjectRequest{Role: events.RoleAssistant, Parts: []events.Part{text("I did it")}})
 	must(t, "inject as the assistant", err, events.ErrInvalid)
 }
 
@@ -110,10 +110,10 @@ func testCheckpointOrder(t *testing.T) {
 			}
 		})
 		_, kill := b.nodeOn(bustest.Open(t, b.server), queue)
-		b.open(session.CreateRequest{ID: id})
+		b.open(api.CreateRequest{ID: id})
 		var got []string
-		for _, e := range b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-			if e.Type == session.EventInputAccepted {
+		for _, e := range b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+			if e.Type == api.EventInputAccepted {
 				receive(b, "begun", begun)
 				kill()
 				b.node(queue)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -32,7 +32,7 @@ func checkpointEntries() []entry {
 
 func (b *bundle) inject(id events.SessionID, input events.InputID, s string) {
 	b.t.Helper()
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: input, Parts: []events.Part{text(s)}})
+	_, err := b.Inject(b.ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{text(s)}})
 	must(b.t, "inject", err, nil)
 }
 
@@ -47,10 +47,10 @@ func (b *bundle) accepted(id events.SessionID) []string {
 }
 
 // interrupted has a tool that injects an input, with id i1, into the session of that name.
-func interrupted(t *testing.T, req session.InjectRequest, script ...step) (*bundle, events.SessionID) {
+func interrupted(t *testing.T, req api.InjectRequest, script ...step) (*bundle, events.SessionID) {
 	t.Helper()
 	b := setupListening(t, script...)
-	id := b.open(session.CreateRequest{ID: "s"})
+	id := b.open(api.CreateRequest{ID: "s"})
 	plugin.AddTool(b.tools, plugin.Tool{Name: "busy"}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		req.ID = "i1"
 		_, err := b.Inject(b.ctx, id, req)
@@ -60,13 +60,13 @@ func interrupted(t *testing.T, req session.InjectRequest, script ...step) (*bund
 }
 
 func testInjectDuringTool(t *testing.T) {
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{text("also")}}, reply(call("k", "busy", "{}")), reply(text("done")))
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{text("also")}}, reply(call("k", "busy", "{}")), reply(text("done")))
 	b.work(b.bus)
-	var told []session.SessionEvent
+	var told []api.SessionEvent
 	var tags []string
 	for _, e := range b.turnEvents(b.Host, id, "t1", nil) {
 		tags = append(tags, string(e.Type))
-		if e.Type == session.EventInputAccepted {
+		if e.Type == api.EventInputAccepted {
 			told = append(told, e)
 		}
 	}
@@ -87,7 +87,7 @@ func testInjectDuringTool(t *testing.T) {
 
 func testInjectDuringAnswer(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.model.script = []step{first(func() { b.inject(id, "i1", "wait") }, reply(text("one"))), reply(text("two"))}
 	b.work(b.bus)
 	r := b.run(id, "t1", text("hello"))
@@ -99,7 +99,7 @@ func testInjectDuringAnswer(t *testing.T) {
 
 func testInjectIdle(t *testing.T) {
 	b := setup(t, reply(text("one")), reply(text("two")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.inject(id, "i1", "by the way")
 	equalLists(t, "messages before the turn", b.messages(id), []string{})
 	equal(t, "inputs before the turn", len(b.state(id).Inputs), 1)
@@ -112,40 +112,40 @@ func testInjectIdle(t *testing.T) {
 
 func testInjectTwice(t *testing.T) {
 	b := setup(t, reply(text("one")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	other := b.otherHost()
 	again := func(parts ...events.Part) error {
-		_, err := other.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: parts})
+		_, err := other.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: parts})
 		return err
 	}
 	b.inject(id, "i1", "once")
 	must(t, "again", again(text("once")), nil)
-	must(t, "other content", again(text("twice")), session.ErrDifferent)
+	must(t, "other content", again(text("twice")), api.ErrDifferent)
 	equal(t, "injected", len(find[*events.InputInjected](b, id)), 1)
 	b.run(id, "t1", text("hello"))
 	before := b.last(id)
 	must(t, "again after it was taken", again(text("once")), nil)
-	must(t, "other content after it was taken", again(text("twice")), session.ErrDifferent)
+	must(t, "other content after it was taken", again(text("twice")), api.ErrDifferent)
 	equal(t, "last sequence", b.last(id), before)
 	equalLists(t, "messages", b.messages(id), []string{"user once", "user hello", "assistant one"})
 }
 
 func testInjectUnknown(t *testing.T) {
 	b := setupIdle(t)
-	_, err := b.Inject(b.ctx, "nobody", session.InjectRequest{Parts: []events.Part{text("hello")}})
+	_, err := b.Inject(b.ctx, "nobody", api.InjectRequest{Parts: []events.Part{text("hello")}})
 	must(t, "unknown", err, events.ErrNoSession)
 	_, err = b.State(b.ctx, "nobody")
 	must(t, "state afterwards", err, events.ErrNoSession)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "close", b.CloseSession(b.ctx, id, "done"), nil)
 	before := b.last(id)
-	_, err = b.Inject(b.ctx, id, session.InjectRequest{Parts: []events.Part{text("hello")}})
-	must(t, "closed", err, session.ErrClosed)
+	_, err = b.Inject(b.ctx, id, api.InjectRequest{Parts: []events.Part{text("hello")}})
+	must(t, "closed", err, api.ErrClosed)
 	equal(t, "last sequence", b.last(id), before)
 }
 
 func testInjectBoundary(t *testing.T) {
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{text("also")}, Boundary: events.BoundaryBeforeCompletion},
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{text("also")}, Boundary: events.BoundaryBeforeCompletion},
 		reply(call("k", "busy", "{}")), reply(text("one")), reply(text("two")))
 	b.work(b.bus)
 	equal(t, "text", b.run(id, "t1", text("hello")).Text, "two")
@@ -168,7 +168,7 @@ func testInjectLate(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	b.open(session.CreateRequest{ID: id})
+	b.open(api.CreateRequest{ID: id})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "text", r.Text, "one")
@@ -180,7 +180,7 @@ func testInjectLate(t *testing.T) {
 
 func testInjectMany(t *testing.T) {
 	b := setup(t, reply(text("one")), reply(text("two")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	var want []string
 	for i := range 65 {
 		b.inject(id, events.InputID(fmt.Sprintf("i%d", i)), fmt.Sprint(i))
@@ -200,7 +200,7 @@ func testInjectMany(t *testing.T) {
 // lets another one find out that its turn is in other hands.
 func testInjectTakeover(t *testing.T) {
 	begun := make(chan struct{})
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{text("also")}},
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{text("also")}},
 		reply(call("k", "busy", "{}")), hangs(begun), reply(text("done")))
 	kill := b.process("", nil)
 	b.submit(id, "t1", text("hello"))
@@ -213,7 +213,7 @@ func testInjectTakeover(t *testing.T) {
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
 
 	old := setupIdle(t)
-	id = old.open(session.CreateRequest{})
+	id = old.open(api.CreateRequest{})
 	old.model.script = []step{first(func() {
 		old.inject(id, "i1", "also") // the old worker is about to take it with its reply
 		old.commitTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other", Job: "t1"})
@@ -227,8 +227,8 @@ func testInjectTakeover(t *testing.T) {
 func testInjectCancel(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := setupIdle(t, first(func() { close(begun); <-release }, reply(text("one"))))
-	id := b.open(session.CreateRequest{})
-	cancel := func(inputs ...events.InputID) []session.InputReceipt {
+	id := b.open(api.CreateRequest{})
+	cancel := func(inputs ...events.InputID) []api.InputReceipt {
 		t.Helper()
 		got, err := b.otherHost().CancelInputs(b.ctx, id, inputs...)
 		must(t, "cancel", err, nil)
@@ -236,8 +236,8 @@ func testInjectCancel(t *testing.T) {
 	}
 	b.inject(id, "i1", "first")
 	b.inject(id, "i2", "never")
-	equalLists(t, "pending", cancel("i2", "i9"), []session.InputReceipt{session.InputCancelled, session.InputNotFound})
-	equalLists(t, "again", cancel("i2"), []session.InputReceipt{session.InputAlreadyCancelled})
+	equalLists(t, "pending", cancel("i2", "i9"), []api.InputReceipt{api.InputCancelled, api.InputNotFound})
+	equalLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
 	b.work(b.bus)
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
@@ -245,21 +245,21 @@ func testInjectCancel(t *testing.T) {
 		b.inject(id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}
 	before := b.last(id)
-	equalLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []session.InputReceipt{
-		session.InputAlreadyClaimed, session.InputCancelled, session.InputCancelled, session.InputCancelled,
+	equalLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []api.InputReceipt{
+		api.InputAlreadyClaimed, api.InputCancelled, api.InputCancelled, api.InputCancelled,
 	})
 	equal(t, "commits of a cancel of many", b.last(id), before+1)
 	receipt, gone, err := b.CancelInputsFrom(b.ctx, id, "i5")
 	must(t, "cancel from", err, nil)
-	equal(t, "receipt", receipt, session.InputCancelled)
+	equal(t, "receipt", receipt, api.InputCancelled)
 	equalLists(t, "suffix", gone, []events.InputID{"i5", "i6"})
 	receipt, gone, err = b.CancelInputsFrom(b.ctx, id, "i1")
 	must(t, "cancel from a claimed one", err, nil)
-	equal(t, "receipt", receipt, session.InputAlreadyClaimed)
+	equal(t, "receipt", receipt, api.InputAlreadyClaimed)
 	equal(t, "suffix", len(gone), 0)
 	close(release)
 	b.await(id, "end", (*projector.State).Idle)
-	equalLists(t, "completed", cancel("i1"), []session.InputReceipt{session.InputAlreadyCompleted})
+	equalLists(t, "completed", cancel("i1"), []api.InputReceipt{api.InputAlreadyCompleted})
 	equalLists(t, "messages", b.messages(id), []string{"user first", "user hello", "assistant one"})
 	_, err = b.CancelInputs(b.ctx, "nobody", "i1")
 	must(t, "unknown session", err, events.ErrNoSession)

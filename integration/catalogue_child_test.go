@@ -7,7 +7,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -45,7 +44,7 @@ func testChildUsage(t *testing.T) {
 	ask := reply(call("k", "delegate", "{}"))
 	b := setupListening(t, ask, hangs(begun), used("one"), reply(text("done")), ask, used("two"), reply(text("done")), used("three"), used("four"))
 	kill := b.process("delegates", nil)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	kill()
@@ -64,7 +63,7 @@ func testChildUsage(t *testing.T) {
 	equal(t, "sum", s.Usage().BySource["research"], b.state("helper").Usage().Total)
 	equal(t, "total", s.Usage().Total, s.Usage().BySource["research"].Add(s.Usage().BySource["turn"]))
 
-	other := b.open(session.CreateRequest{Parent: id, Config: events.Config{Model: "small"}}) // that names no source
+	other := b.open(api.CreateRequest{Parent: id, Config: events.Config{Model: "small"}}) // that names no source
 	b.run(other, "t1", text("hello"))
 	b.await(id, "charge under the usual source", func(s *projector.State) bool {
 		return s.Usage().BySource["child"] == events.Usage{Input: 3, Output: 2, CacheRead: 1}

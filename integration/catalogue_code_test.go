@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code/sandbox"
@@ -60,7 +59,7 @@ func testExecutionStates(t *testing.T) {
 	equal(t, "output in the new frame", outputs[2], "5\n")
 	equal(t, "names of the old frame", strings.Contains(outputs[3], "undefined: y"), true)
 
-	_, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as"})
+	_, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
 	must(t, "open", err, nil)
 	b.run(id, "t3", text("anew"))
 	equal(t, "names in a frame that begins empty", strings.Contains(b.outputs(id)[4], "undefined: z"), true)
@@ -142,7 +141,7 @@ func testNoExecutor(t *testing.T) {
 	} {
 		b := setupIdle(t, reply(text("crash")), reply(text("done")))
 		b.node(codes(executor))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		r := b.run(id, "t1", text("go"))
 		equal(t, "end", r.End, events.EndRuntimeError)
 		equal(t, "code", r.Issue.Code, code)
@@ -159,7 +158,7 @@ func testNotDirty(t *testing.T) {
 	working := false
 	b := setupIdle(t, reply(text("set a")), reply(text("done")), reply(text("look")), reply(text("done")))
 	_, kill := b.nodeOn(bustest.Open(t, b.server), codes(&runner{broken: &working}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	kill()
 	b.node(codes(&runner{broken: &working}))
@@ -177,7 +176,7 @@ func testSnapshotFails(t *testing.T) {
 	breaks := func(next step) step { return first(func() { broken = true }, next) }
 	b.model.script[1] = breaks(b.model.script[1])
 	b.node(codes(&runner{broken: &broken}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	equalLists(t, "output", b.outputs(id), []string{"set", "set", "it begins with a"})
 	equal(t, "reference", b.state(id).Frame().Blob, blobOf(stateOf("a")))
@@ -188,7 +187,7 @@ func testSnapshotFails(t *testing.T) {
 func testSessionExtension(t *testing.T) {
 	b := setupIdle(t)
 	b.node()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	before := b.last(id)
 	must(t, "apply", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x", Body: []byte(`{}`)}), api.ErrProtocol)
 	equal(t, "commits", b.last(id), before)
@@ -221,9 +220,9 @@ func testOptionsDecoded(t *testing.T) {
 	plain := b.open(inCode())
 	for _, options := range []string{`{"termination":`, `{"termination":"whenever"}`, `{"unknown":1}`} {
 		req.Options = map[string]string{"code": options}
-		_, err := b.Submit(b.ctx, b.open(req), session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+		_, err := b.Submit(b.ctx, b.open(req), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 		equal(t, "a session with "+options+": "+errText(err), strings.Contains(errText(err), "options"), true)
-		_, err = b.Submit(b.ctx, plain, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Options: []byte(options)}})
+		_, err = b.Submit(b.ctx, plain, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Options: []byte(options)}})
 		must(t, "a turn with "+options, err, api.ErrProtocol)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -45,7 +45,7 @@ func testComplete(t *testing.T) {
 		})
 		simple(r, "noop")
 	}))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.say(id, "A")
 	host := b.Services(id, nil, "")
 	got, err := host.Complete(b.ctx, asks("a title?"), "title")
@@ -106,7 +106,7 @@ func testCompleteAgain(t *testing.T) {
 			return ctx.Err()
 		}
 		kill := b.process("titles", report)
-		id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+		id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 		b.submit(id, "t1", text("go"))
 		receive(b, "begun", begun)
 		kill()
@@ -130,7 +130,7 @@ func testCompleteFree(t *testing.T) {
 			return got.Text, err
 		})
 	}))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	before := b.last(id)
 	got, err := b.Services(id, nil, "").Complete(b.ctx, asks("a title?"), "title")
 	must(t, "complete", err, nil)
@@ -143,7 +143,7 @@ func testCompleteFree(t *testing.T) {
 
 func testLedgerShrinks(t *testing.T) {
 	b := setup(t, reply(text("hi")), reply(text("on")))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("hello"))
 	one := b.state(id).Ledger
 	b.run(id, "t2", text("go on"))
@@ -175,11 +175,11 @@ func testCumulative(t *testing.T) {
 		hangs(begun), used(5, 1, text("done")))
 	adder(b, events.EffectsNone)
 	kill := b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
-	var got []session.TokenUsage
+	id := b.open(api.CreateRequest{})
+	var got []api.TokenUsage
 	seen := 0
-	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type != session.EventTokenUsage {
+	b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type != api.EventTokenUsage {
 			return
 		}
 		got = append(got, *e.Cumulative)
@@ -189,7 +189,7 @@ func testCumulative(t *testing.T) {
 			b.work(b.bus)
 		}
 	})
-	equalLists(t, "cumulative usage", got, []session.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
+	equalLists(t, "cumulative usage", got, []api.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
 	equal(t, "usage of the turn", b.ended(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
 }
 
@@ -217,7 +217,7 @@ func TestCompletionKeys(t *testing.T) {
 			req := asks("another title?")
 			req.Key = "x"
 			_, err := c.Host.Complete(ctx, req, "title")
-			must(t, "a key with another request", err, session.ErrDifferent)
+			must(t, "a key with another request", err, api.ErrDifferent)
 			_, err = c.Host.Complete(ctx, req, "")
 			must(t, "no source", err, events.ErrInvalid)
 			var group sync.WaitGroup
@@ -231,7 +231,7 @@ func TestCompletionKeys(t *testing.T) {
 			return said, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("go"))
 	equal(t, "said", b.result(id, "k"), "one one two ")
 	equalLists(t, "ledger", b.state(id).Ledger, []projector.LedgerEntry{row("title", "small", 40, 20), row("turn", "small", 20, 10)})
@@ -254,12 +254,12 @@ func TestCompletionForm(t *testing.T) {
 			}
 			must(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
 			must(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			must(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), session.ErrDifferent)
-			must(t, "with another choice", ask(form, plugin.ToolChoice{}), session.ErrDifferent)
+			must(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
+			must(t, "with another choice", ask(form, plugin.ToolChoice{}), api.ErrDifferent)
 			return "", nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	equal(t, "model calls", len(b.model.asked()), 3)
 	got := b.model.asked()[1]
@@ -275,7 +275,7 @@ func TestCompletionFormRefused(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
 	b.node(declares("titles", func(r *plugin.Registrar) { simple(r, "noop") }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	object := json.RawMessage(`{"type":"object"}`)
 	for _, c := range []struct {
 		field  string

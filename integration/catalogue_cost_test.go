@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // cost is what appends take, on average.
@@ -23,13 +23,13 @@ func appendCost(t *testing.T, n int) cost {
 	for i := range n {
 		texts = append(texts, fmt.Sprintf("m%d", i))
 	}
-	id := b.open(session.CreateRequest{Nodes: says(texts...)})
+	id := b.open(api.CreateRequest{Nodes: says(texts...)})
 	on := bustest.Open(t, b.server)
 	h := b.newHost(on)
 	next := 0
 	one := func() {
 		next++
-		_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says(fmt.Sprintf("new%d", next)), RequiresAncestor: "m0"})
+		_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says(fmt.Sprintf("new%d", next)), RequiresAncestor: "m0"})
 		must(t, "append", err, nil)
 	}
 	one() // loads the session
@@ -64,20 +64,20 @@ func TestAppendCost(t *testing.T) {
 func TestInputNode(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reply(text("hi")), reply(text("on")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "m_ingress_taken")
 	inject := func(id events.SessionID, input events.InputID) error {
-		_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: input, Parts: []events.Part{text("psst")}})
+		_, err := b.Inject(b.ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{text("psst")}})
 		return err
 	}
-	must(t, "inject with an id whose node exists", inject(id, "taken"), session.ErrDifferent)
+	must(t, "inject with an id whose node exists", inject(id, "taken"), api.ErrDifferent)
 	must(t, "inject", inject(id, "pending"), nil)
 	equalLists(t, "ids", b.say(id, "m_ingress_pending"), []events.NodeID{"message:m_ingress_pending"})
 	b.run(id, "t1", text("hello"))
 	must(t, "check", b.state(id).Check(), nil)
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
-	must(t, "inject in the fork what it came with", inject(fork, "pending"), session.ErrDifferent)
+	must(t, "inject in the fork what it came with", inject(fork, "pending"), api.ErrDifferent)
 	must(t, "inject in the fork", inject(fork, "other"), nil)
 	b.run(fork, "t1", text("hello")) // the ids of t1's messages are taken here
 	must(t, "check of the fork", b.state(fork).Check(), nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -81,8 +81,8 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	node := func(who string, on *bus.Bus) *workers.Node {
 		return b.scripted(on, func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
 	}
-	id := b.open(session.CreateRequest{})
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
+	id := b.open(api.CreateRequest{})
+	_, err := b.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}}) // for the checkpoint
 	must(t, "inject", err, nil)
 	b.submit(id, "t1", text("go"))
 	over = bustest.KilledAt(t, b.server, k, late, func(ctx context.Context, victim *bus.Bus) error {

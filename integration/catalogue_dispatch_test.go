@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -24,7 +24,7 @@ func oneCall(t *testing.T, b *bundle, tools ...string) []events.ToolResult {
 	}
 	b.model.script = []step{reply(calls...), reply(text("done"))}
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	results := make([]events.ToolResult, len(tools))
 	for _, p := range find[*events.ToolReturned](b, id) {
@@ -172,7 +172,7 @@ func TestDispatchUnavailable(t *testing.T) {
 		return "", nil
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	tools := find[*events.ToolStateApplied](b, id)[0].Tools
 	tools[0].Override = events.Overridden(events.AvailSearchable)
@@ -247,7 +247,7 @@ func TestLargeInput(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reply(text("long")), reply(text("longer")))
 	large := strings.Repeat("0123456789abcdef", 3<<19/16)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "text", b.run(id, "t1", text(large)).Text, "long")
 	equal(t, "the model sees the input", b.model.asked()[0].Messages[0].Parts[0].Text == large, true)
 	parts := make([]events.Part, 24) // each fits an event, together they do not

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -24,7 +24,7 @@ func testCommitFails(t *testing.T) {
 	b := setupIdle(t)
 	away := bustest.Open(t, b.server)
 	b.model.script = []step{first(away.Close, reply(text("never written"))), reply(text("hi"))}
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	kill := b.work(away)
 	b.submit(id, "t1", text("hello"))
 	b.await(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
@@ -64,7 +64,7 @@ func testKilled(t *testing.T) {
 	plugin.AddTool(b.tools, plugin.Tool{Name: "once"}, hang("once"))
 	plugin.AddTool(b.tools, plugin.Tool{Name: "again", Effects: events.EffectsIdempotent}, hang("again"))
 	kill := b.process("", nil)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	keys := []string{receive(b, "a call", begun), receive(b, "another call", begun)}
 	b.await(id, "the first result", func(s *projector.State) bool {

@@ -114,7 +114,7 @@ func (b *bundle) onPath(id events.SessionID) []events.NodeID {
 
 func testInitialFrame(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	s := b.state(id)
 	equalLists(t, "frames", b.frames(id), []events.FrameID{events.FrameID(id) + ":frame:initial"})
 	equal(t, "reason", s.Frame().Reason, "initial")
@@ -123,14 +123,14 @@ func testInitialFrame(t *testing.T) {
 
 func testFrameAgain(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	opened, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as"})
+	id := b.open(api.CreateRequest{})
+	opened, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
 	must(t, "open", err, nil)
 	equal(t, "opened", opened, true)
 	before := b.last(id)
 	for _, h := range []*session.Host{b.Host, b.otherHost()} {
 		for _, frame := range []events.FrameID{"X", ""} {
-			opened, err := h.OpenFrame(b.ctx, id, session.FrameRequest{Frame: frame, Reason: "continue_as", Nodes: says("not added")})
+			opened, err := h.OpenFrame(b.ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as", Nodes: says("not added")})
 			must(t, "open again", err, nil)
 			equal(t, "opened again", opened, false)
 		}
@@ -141,10 +141,10 @@ func testFrameAgain(t *testing.T) {
 
 func testFrameOpened(t *testing.T) {
 	b := setup(t, reply(text("on")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "1", "2", "3", "4")
 	must(t, "options", b.SetProtocolOptions(b.ctx, id, json.RawMessage(`{"a":1}`), false), nil)
-	opened, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: says("seed")})
+	opened, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: says("seed")})
 	must(t, "open", err, nil)
 	equal(t, "opened", opened, true)
 	b.run(id, "t1", text("go"))
@@ -161,16 +161,16 @@ func testFrameOpened(t *testing.T) {
 // testUnstamped has nodes without a stamp, which are of the initial frame, and a fork, which keeps all stamps.
 func testUnstamped(t *testing.T) {
 	b := setupIdle(t)
-	from := b.open(session.CreateRequest{})
+	from := b.open(api.CreateRequest{})
 	b.say(from, "A")
 	equalLists(t, "initial frame", b.messages(from), []string{"user A"})
-	_, err := b.OpenFrame(b.ctx, from, session.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: says("B")})
+	_, err := b.OpenFrame(b.ctx, from, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: says("B")})
 	must(t, "open", err, nil)
-	id, err := b.Fork(b.ctx, from, session.CreateRequest{})
+	id, err := b.Fork(b.ctx, from, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	equalLists(t, "frames of the fork", b.frames(id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
 	equalLists(t, "frame X of the fork", b.messages(id), []string{"user B"})
-	_, err = b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "Y", Reason: "continue_as"})
+	_, err = b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "Y", Reason: "continue_as"})
 	must(t, "open", err, nil)
 	equalLists(t, "later frame", b.messages(id), []string{})
 	equalLists(t, "path", b.onPath(id), []events.NodeID{"A", "B"})
@@ -193,9 +193,9 @@ func switcher(before func()) plugin.Factory {
 func testToolSwitch(t *testing.T) {
 	b := setupIdle(t, reply(text("too much"), call("k", "continue_as", "{}")), reply(text("done")))
 	b.node(switcher(nil))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	list := b.turnEvents(b.Host, id, "t1", nil)
-	equal(t, "outcome", *list[len(list)-2].TurnOutcome, session.TurnOutcome{Type: session.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	equal(t, "outcome", *list[len(list)-2].TurnOutcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 	follow := b.ended(id, "t1-frame-1")
 	equal(t, "end of the follow-on", follow.End, events.EndFinished)
 	equal(t, "end", b.ended(id, "t1").End, events.EndSwitched)
@@ -205,7 +205,7 @@ func testToolSwitch(t *testing.T) {
 	equal(t, "frame", b.state(id).Frame().ID, "next")
 	got, err := b.AssembledTurn(b.ctx, id, "t1")
 	must(t, "assemble", err, nil)
-	equal(t, "assembled outcome", got.Outcome, session.TurnOutcome{Type: session.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	equal(t, "assembled outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 }
 
 // testSwitchCrash stops a node between the commit of the switch and the claim of the follow-on.
@@ -220,12 +220,12 @@ func testSwitchCrash(t *testing.T) {
 		return nil
 	}}
 	_, kill := b.nodeOn(bustest.Open(t, b.server), speaks(dies), switcher(func() { close(begun); <-release }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	b.submit(id, "t2", text("two"))
 	b.await(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
-	_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("by the way")}})
+	_, err := b.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("by the way")}})
 	must(t, "inject", err, nil)
 	close(release)
 	receive(b, "claiming", claiming)
@@ -255,7 +255,7 @@ func testSwitchLimit(t *testing.T) {
 	b.node(speaks(protocol{before: func(in plugin.ModelCallContext) (*events.FrameSwitch, error) {
 		return &events.FrameSwitch{Frame: events.FrameID("after-" + in.Turn), Task: "again"}, nil
 	}}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	last := b.ended(id, "t1-frame-16")
 	equal(t, "end", last.End, events.EndRuntimeError)
@@ -280,7 +280,7 @@ func testSwitchBeforeCall(t *testing.T) {
 		}
 		return &events.FrameSwitch{Frame: "next", Task: "the rest"}, nil
 	}}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("go"))
 	equal(t, "end", r.End, events.EndSwitched)
 	equal(t, "model calls", r.ModelCalls, 0)
@@ -300,8 +300,8 @@ func testBeforeCallFails(t *testing.T) {
 		}
 		return nil, nil //nolint:nilnil // no switch, no error
 	}}))
-	id := b.open(session.CreateRequest{})
-	_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+	id := b.open(api.CreateRequest{})
+	_, err := b.Run(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 	var failed *api.TurnFailedError
 	if !errors.As(err, &failed) || failed.Issue.Code != "protocol_before_llm_call" {
 		t.Fatalf("run: got %v, want a turn that failed with protocol_before_llm_call", err)
@@ -332,7 +332,7 @@ func testCompactors(t *testing.T) {
 	var asked []string
 	b := setupIdle(t, reply(text("on")))
 	b.node(compactor(&asked, "A", 1, "summary"), compactor(&asked, "B", 9))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "1", "2")
 	opened, err := b.Compact(b.ctx, id)
 	must(t, "compact", err, nil)
@@ -356,7 +356,7 @@ func testCompactorEmpty(t *testing.T) {
 	var asked []string
 	b := setupIdle(t)
 	b.node(compactor(&asked, "A", 1), compactor(&asked, "B", 9))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "1")
 	before := b.last(id)
 	opened, err := b.Compact(b.ctx, id)
@@ -371,7 +371,7 @@ func testCompactorEmpty(t *testing.T) {
 			return plugin.Compaction{}, errRefusal
 		})
 	}))
-	id = fails.open(session.CreateRequest{})
+	id = fails.open(api.CreateRequest{})
 	opened, err = fails.Compact(fails.ctx, id)
 	must(t, "a compactor that fails", err, errRefusal)
 	equal(t, "opened", opened, false)
@@ -383,7 +383,7 @@ var errRefusal = errors.New("the plugin refuses")
 
 func testOptionsAllFrames(t *testing.T) {
 	b := setupIdle(t, reply(text("on")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	options := func() []string {
 		var list []string
 		for _, f := range b.state(id).Frames {
@@ -392,7 +392,7 @@ func testOptionsAllFrames(t *testing.T) {
 		return list
 	}
 	open := func(frame events.FrameID) {
-		_, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: frame, Reason: "continue_as"})
+		_, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as"})
 		must(t, "open", err, nil)
 	}
 	must(t, "set", b.SetProtocolOptions(b.ctx, id, json.RawMessage(`1`), false), nil)

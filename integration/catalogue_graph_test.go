@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func graphEntries() []entry {
@@ -33,8 +34,8 @@ func graphEntries() []entry {
 
 func testFirstNode(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("m1")})
+	id := b.open(api.CreateRequest{})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("m1")})
 	must(t, "append", err, nil)
 	equalLists(t, "ids", got.IDs, []events.NodeID{"m1"})
 	equal(t, "leaf", got.Leaf, "m1")
@@ -46,19 +47,19 @@ func testFirstNode(t *testing.T) {
 
 func testSameMessage(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "m1")
 	equalLists(t, "ids", append(b.say(id, "m1"), b.say(id, "m1")...), []events.NodeID{"message:m1", "message:m1:2"})
 	equalLists(t, "messages", b.messages(id), []string{"user m1"})
-	other := b.open(session.CreateRequest{})
+	other := b.open(api.CreateRequest{})
 	equalLists(t, "ids in one append", b.say(other, "m1", "m1", "m1"), []events.NodeID{"m1", "message:m1", "message:m1:2"})
 }
 
 func testAncestor(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A", "B", "C")
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("D"), RequiresAncestor: "A"})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("D"), RequiresAncestor: "A"})
 	must(t, "append", err, nil)
 	equal(t, "leaf", got.Leaf, "D")
 	n, err := b.state(id).Node("D")
@@ -67,11 +68,11 @@ func testAncestor(t *testing.T) {
 }
 
 // stale appends and expects a refusal that writes nothing.
-func stale(t *testing.T, b *bundle, id events.SessionID, nodes []session.AppendNode, required, leaf events.NodeID) {
+func stale(t *testing.T, b *bundle, id events.SessionID, nodes []api.AppendNode, required, leaf events.NodeID) {
 	t.Helper()
 	before := b.last(id)
-	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: nodes, RequiresAncestor: required})
-	refusal, ok := errors.AsType[*session.StaleBranchError](err)
+	_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: required})
+	refusal, ok := errors.AsType[*api.StaleBranchError](err)
 	if !ok {
 		t.Fatalf("append: got %v, want a stale branch", err)
 	}
@@ -81,7 +82,7 @@ func stale(t *testing.T, b *bundle, id events.SessionID, nodes []session.AppendN
 
 func testStale(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A", "B", "C")
 	must(t, "branch", b.BranchTo(b.ctx, id, "A"), nil)
 	b.say(id, "D")
@@ -91,24 +92,24 @@ func testStale(t *testing.T) {
 
 func testStaleEmpty(t *testing.T) {
 	b := setupIdle(t)
-	stale(t, b, b.open(session.CreateRequest{}), says("A"), "x", "")
+	stale(t, b, b.open(api.CreateRequest{}), says("A"), "x", "")
 }
 
 func testStaleUnknown(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A")
 	stale(t, b, id, says("B"), "unknown", "A")
 }
 
 func testNothing(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{})
+	id := b.open(api.CreateRequest{})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{})
 	must(t, "append to an empty graph", err, nil)
 	equal(t, "leaf of an empty graph", got.Leaf, "")
 	b.say(id, "K", "L")
-	got, err = b.AppendNodes(b.ctx, id, session.AppendNodesRequest{RequiresAncestor: "L"})
+	got, err = b.AppendNodes(b.ctx, id, api.AppendNodesRequest{RequiresAncestor: "L"})
 	must(t, "append", err, nil)
 	equalLists(t, "ids", got.IDs, []events.NodeID{})
 	equal(t, "leaf", got.Leaf, "L")
@@ -116,12 +117,12 @@ func testNothing(t *testing.T) {
 
 func testMixed(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "root")
 	before := b.last(id)
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: append(says("m"),
-		session.AppendNode{Kind: events.NodePlugin, ID: "p", Type: "note", Body: []byte(`{"a":1}`)},
-		session.AppendNode{Kind: events.NodeProtocol, Type: "step"})})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: append(says("m"),
+		api.AppendNode{Kind: events.NodePlugin, ID: "p", Type: "note", Body: []byte(`{"a":1}`)},
+		api.AppendNode{Kind: events.NodeProtocol, Type: "step"})})
 	must(t, "append", err, nil)
 	equal(t, "commits", b.last(id), before+1)
 	if len(got.IDs) != 3 {
@@ -140,16 +141,16 @@ func testMixed(t *testing.T) {
 
 func testUnknownSession(t *testing.T) {
 	b := setupIdle(t)
-	_, err := b.AppendNodes(b.ctx, "nobody", session.AppendNodesRequest{Nodes: says("A")})
+	_, err := b.AppendNodes(b.ctx, "nobody", api.AppendNodesRequest{Nodes: says("A")})
 	must(t, "append", err, events.ErrNoSession)
-	_, err = b.AppendNodes(b.ctx, "no.body", session.AppendNodesRequest{Nodes: says("A")})
+	_, err = b.AppendNodes(b.ctx, "no.body", api.AppendNodesRequest{Nodes: says("A")})
 	must(t, "append with an impossible id", err, events.ErrInvalidID)
 }
 
 func testKey(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	req := session.AppendNodesRequest{Nodes: append(says("A"), session.AppendNode{Kind: events.NodePlugin, Type: "note"}), IdempotencyKey: "k1"}
+	id := b.open(api.CreateRequest{})
+	req := api.AppendNodesRequest{Nodes: append(says("A"), api.AppendNode{Kind: events.NodePlugin, Type: "note"}), IdempotencyKey: "k1"}
 	one, err := b.AppendNodes(b.ctx, id, req)
 	must(t, "append", err, nil)
 	after := b.last(id)
@@ -169,16 +170,16 @@ func testKey(t *testing.T) {
 // rewriteTo makes the messages of a session those of the given texts.
 func rewriteTo(b *bundle, id events.SessionID, texts ...string) {
 	b.t.Helper()
-	var target []session.RewriteMessage
+	var target []api.RewriteMessage
 	for _, n := range says(texts...) {
-		target = append(target, session.RewriteMessage{Message: *n.Message})
+		target = append(target, api.RewriteMessage{Message: *n.Message})
 	}
 	must(b.t, "rewrite", b.Rewrite(b.ctx, id, target), nil)
 }
 
 func testRewrite(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "1", "2", "3")
 	rewriteTo(b, id, "1", "3'")
 	equalLists(t, "messages", b.messages(id), []string{"user 1", "user 3'"})
@@ -192,9 +193,9 @@ func testRewrite(t *testing.T) {
 
 func testRewriteKeeps(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "1")
-	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: append([]session.AppendNode{
+	_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: append([]api.AppendNode{
 		{Kind: events.NodePlugin, ID: "P", Type: "note"},
 	}, says("2")...)})
 	must(t, "append", err, nil)
@@ -205,10 +206,10 @@ func testRewriteKeeps(t *testing.T) {
 
 func testTransient(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	nodes := says("A", "B", "C")
 	nodes[1].Transient = true
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: nodes})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: nodes})
 	must(t, "append", err, nil)
 	equalLists(t, "ids", got.IDs, []events.NodeID{"A", "C"})
 	equalLists(t, "messages", b.messages(id), []string{"user A", "user C"})
@@ -217,7 +218,7 @@ func testTransient(t *testing.T) {
 
 func testOrphan(t *testing.T) {
 	b := setup(t, reply(text("here")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A", "B")
 	b.commitWith(id, &events.GraphBranched{Leaf: "lost"})
 	h := b.otherHost()
@@ -234,11 +235,11 @@ func testOrphan(t *testing.T) {
 
 func testFork(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m"}})
 	b.say(id, "A", "B")
 	must(t, "branch", b.BranchTo(b.ctx, id, "A"), nil)
 	b.say(id, "C")
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	b.say(fork, "D")
 	nodes, err := b.state(fork).AllNodes()
@@ -257,7 +258,7 @@ func testFork(t *testing.T) {
 
 func testBranchTurn(t *testing.T) {
 	b := setup(t, reply(text("yes")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A", "B")
 	must(t, "branch", b.BranchTo(b.ctx, id, "A"), nil)
 	b.run(id, "t1", text("hello"))
@@ -265,13 +266,13 @@ func testBranchTurn(t *testing.T) {
 	old, err := b.state(id).PathTo("B")
 	must(t, "old branch", err, nil)
 	equal(t, "nodes of the old branch", len(old), 2)
-	must(t, "branch to nowhere", b.BranchTo(b.ctx, id, "none"), session.ErrUnknownNode)
+	must(t, "branch to nowhere", b.BranchTo(b.ctx, id, "none"), api.ErrUnknownNode)
 }
 
 func testChronology(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{
+	id := b.open(api.CreateRequest{})
+	_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{
 		{Message: &events.Message{ID: "m", Role: events.RoleAssistant, Parts: []events.Part{text("look"), call("k", "tool", "{}")}}},
 		{Message: &events.Message{ID: "r", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "k", Text: "seen"}}}},
 		{Kind: events.NodeProtocol, ID: "p", Type: "step"},

@@ -7,7 +7,8 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -17,18 +18,18 @@ func testValidate(t *testing.T) {
 	must(t, "complete", b.CompleteBackgroundTask(b.ctx, id, "h2", events.TaskCompleted, ""), nil)
 	must(t, "live", b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{"h1"}), nil)
 	err := b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{"h1", "h2"})
-	must(t, "ended", err, session.ErrUnknownTask)
+	must(t, "ended", err, task.ErrUnknown)
 	equal(t, "named", strings.Contains(errText(err), "h2"), true)
 	must(t, "none", b.ValidateAsyncHandlesVisible(b.ctx, id, nil), nil)
 }
 
 func testTransferRefused(t *testing.T) {
 	b, id, _ := setupTasks(t)
-	to := b.open(session.CreateRequest{})
+	to := b.open(api.CreateRequest{})
 	b.outside(id, "h0", "h1")
 	b.outside(to, "h1")
 	from, target := b.last(id), b.last(to)
-	must(t, "transfer", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"h0", "h1"}), session.ErrTaskRunning)
+	must(t, "transfer", b.TransferAsyncHandles(b.ctx, id, to, []events.TaskID{"h0", "h1"}), task.ErrRunning)
 	equal(t, "source", b.last(id), from)
 	equal(t, "target", b.last(to), target)
 	must(t, "transfer to itself", b.TransferAsyncHandles(b.ctx, id, id, []events.TaskID{"h0"}), nil)
@@ -40,7 +41,7 @@ func testTransferRefused(t *testing.T) {
 // transferred twice, and one whose caller died between the two commits.
 func testTransfer(t *testing.T) {
 	b, id, s := setupTasks(t)
-	to, third := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	to, third := b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	gates := map[events.TaskID]chan struct{}{"k": make(chan struct{}), "twice": make(chan struct{}), "half": make(chan struct{})}
 	for _, name := range []events.TaskID{"k", "twice", "half"} {
 		b.spawn(s, id, name, gated(gates[name]))
@@ -62,8 +63,8 @@ func testTransfer(t *testing.T) {
 	b.commitWith(to, &events.TaskRegistered{
 		Task: "half", Worker: half.Worker, State: half.State, From: id, Created: half.CreatedAt,
 	})
-	_, err := b.RegisterTask(b.ctx, to, session.TaskRequest{ID: "half"})
-	must(t, "registering it in between", err, session.ErrTaskRunning) // and queues the job that was not
+	_, err := b.RegisterTask(b.ctx, to, api.TaskRequest{ID: "half"})
+	must(t, "registering it in between", err, task.ErrRunning) // and queues the job that was not
 	b.await(id, "the transfer", left("half"))
 	close(gates["half"])
 	b.taskIs(to, "half", events.TaskCompleted)
@@ -92,7 +93,7 @@ func testUnreferenced(t *testing.T) {
 // record nor hand back anything. Another finds out by itself.
 func testTaskNodeDies(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	attempts := make(chan int64, 4)
 	runners := map[string]workers.TaskFunc{"digest": func(ctx context.Context, r *workers.RunningTask) (string, error) {
 		attempts <- r.Attempt()
@@ -106,7 +107,7 @@ func testTaskNodeDies(t *testing.T) {
 	first, stop := b.tasks(away, runners)
 	b.spawn(first, id, "closure", gated(nil))
 	for name, restart := range map[events.TaskID]events.RestartPolicy{"again": events.RestartAlways, "once": events.RestartNever} {
-		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
 		must(t, "register", err, nil)
 	}
 	equal(t, "attempt", receive(b, "an attempt", attempts), 1)

@@ -55,18 +55,18 @@ func testForkPlugins(t *testing.T) {
 		counts("4"), reply(text("done")), counts("5"), reply(text("done")), counts("6"), reply(text("done")))
 	n, kill := b.nodeOn(bustest.Open(t, b.server), tallyFactory())
 	b.Host = n.Host()
-	creator := b.open(session.CreateRequest{})
+	creator := b.open(api.CreateRequest{})
 	b.run(creator, "t1", text("go"))
 	saved := b.state(creator).Plugin("tally")
 	equal(t, "creator's revision", saved.Revision, 3)
 	equal(t, "creator's state", string(saved.State), "3")
 	b.setLevel(creator, "off", "other")
 
-	fork, err := b.CreateFrom(b.ctx, creator, session.CreateRequest{Plugins: session.PluginsFork, Relation: events.RelationChild})
+	fork, err := b.CreateFrom(b.ctx, creator, api.CreateRequest{Plugins: api.PluginsFork, Relation: events.RelationChild})
 	must(t, "fork", err, nil)
-	fresh, err := b.CreateFrom(b.ctx, creator, session.CreateRequest{Relation: events.RelationChild})
+	fresh, err := b.CreateFrom(b.ctx, creator, api.CreateRequest{Relation: events.RelationChild})
 	must(t, "fresh", err, nil)
-	copied, err := b.CreateFrom(b.ctx, creator, session.CreateRequest{Start: session.StartCurrent}) // the history, no plugins
+	copied, err := b.CreateFrom(b.ctx, creator, api.CreateRequest{Start: api.StartCurrent}) // the history, no plugins
 	must(t, "copy", err, nil)
 	kill()
 	b.node(tallyFactory())
@@ -90,10 +90,10 @@ func testHiddenTool(t *testing.T) {
 		simple(r, "a", "b")
 		return nil
 	}))
-	parent := b.open(session.CreateRequest{})
-	child, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Hidden: []string{"a"}}})
+	parent := b.open(api.CreateRequest{})
+	child, err := b.CreateFrom(b.ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Hidden: []string{"a"}}})
 	must(t, "child", err, nil)
-	grandchild, err := b.CreateFrom(b.ctx, child.Session, session.CreateRequest{Relation: events.RelationChild})
+	grandchild, err := b.CreateFrom(b.ctx, child.Session, api.CreateRequest{Relation: events.RelationChild})
 	must(t, "grandchild", err, nil)
 	for _, id := range []events.SessionID{child.Session, grandchild.Session} {
 		list, err := b.ToolCatalog(b.ctx, id)
@@ -113,10 +113,10 @@ func testHiddenTool(t *testing.T) {
 	equal(t, "the parent has both", len(b.toolState(parent).Tools), 2)
 
 	// A list of what a session may use binds its children too.
-	only, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
+	only, err := b.CreateFrom(b.ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
 	must(t, "child with a list", err, nil)
 	for what, list := range map[string][]string{"no list": nil, "a longer list": {"a", "b"}} {
-		below, err := b.CreateFrom(b.ctx, only.Session, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
+		below, err := b.CreateFrom(b.ctx, only.Session, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
 		must(t, "grandchild", err, nil)
 		equalLists(t, "tools of a grandchild with "+what, levels(b.toolState(below.Session)), []string{"b=showcased"})
 	}
@@ -132,8 +132,8 @@ func testBuildContext(t *testing.T) {
 		built[c.Session] = c
 		return declared(func(*plugin.Registrar) {}), nil
 	}))
-	parent := b.open(session.CreateRequest{})
-	child, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{
+	parent := b.open(api.CreateRequest{})
+	child, err := b.CreateFrom(b.ctx, parent, api.CreateRequest{
 		Relation: events.RelationChild, Options: map[string]string{"looks": `{"deep":true}`}, Config: events.Config{Model: "small"},
 		Access: events.ToolAccess{Hidden: []string{"a"}}, Subagent: events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5},
 	})
@@ -216,7 +216,7 @@ func (c *configured) host(b *bundle) *session.Host {
 func testConfigUnchanged(t *testing.T) {
 	b, c := setupIdle(t), &configured{}
 	b.Host = c.host(b)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	_, err := b.ToolState(b.ctx, id) // its plugins are live, and were told of that
 	must(t, "look", err, nil)
 	seq := b.last(id)
@@ -226,7 +226,7 @@ func testConfigUnchanged(t *testing.T) {
 	equal(t, "told", len(c.told), 1)
 
 	key := func(model string) error {
-		return b.Configure(b.ctx, id, session.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
+		return b.Configure(b.ctx, id, api.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
 			now.Model += model
 			return now
 		}})
@@ -242,7 +242,7 @@ func testConfigUnchanged(t *testing.T) {
 func testMutators(t *testing.T) {
 	b, c := setupIdle(t), &configured{}
 	b.Host = c.host(b)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	must(t, "configure", b.setModel(id, "m1"), nil)
 	want := events.Config{Model: "m1", Effort: "high"}
 	alike(t, "configuration", b.state(id).Config, want)
@@ -284,9 +284,9 @@ func testProviderRules(t *testing.T) {
 		"":       {api.ErrProviderUnconfigured, "provider_unconfigured", "not configured"},
 		"posing": {api.ErrProviderMismatch, "provider_mismatch", `"posing" does not match live "real"`},
 	} {
-		id := b.open(session.CreateRequest{Config: events.Config{Provider: recorded}})
+		id := b.open(api.CreateRequest{Config: events.Config{Provider: recorded}})
 		b.say(id, "kept")
-		_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+		_, err := b.Run(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 		must(t, "turn of "+recorded, err, want.err)
 		for _, other := range []error{api.ErrProviderUnavailable, api.ErrProviderUnconfigured, api.ErrProviderMismatch} {
 			equal(t, "error is "+other.Error(), errors.Is(err, other), errors.Is(want.err, other))
@@ -299,7 +299,7 @@ func testProviderRules(t *testing.T) {
 		_, err = b.Services(id, nil, "").Complete(b.ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		must(t, "completion of "+recorded, err, want.err)
 
-		must(t, "configure", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+		must(t, "configure", b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Provider = "scripted"
 			return c
 		}}), nil)
@@ -372,8 +372,8 @@ func testResume(t *testing.T) {
 	first, second := &resumed{}, &resumed{}
 	n, kill := b.nodeOn(bustest.Open(t, b.server), first.factories("first")...)
 	b.Host = n.Host()
-	root := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
-	child, err := b.CreateFrom(b.ctx, root, session.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
+	root := b.open(api.CreateRequest{Config: events.Config{Model: "m0"}})
+	child, err := b.CreateFrom(b.ctx, root, api.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
 	must(t, "child", err, nil)
 	b.run(root, "t1", text("go"))
 	equalLists(t, "opened", first.take("root"), []string{"first: configured root, has ", "first: restored root at m0"})

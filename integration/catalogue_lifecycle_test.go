@@ -36,20 +36,20 @@ func lifecycleEntries() []entry {
 
 func testCreateAgain(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{ID: "one", Config: events.Config{Model: "m0"}, Nodes: says("first")})
+	id := b.open(api.CreateRequest{ID: "one", Config: events.Config{Model: "m0"}, Nodes: says("first")})
 	seq := b.last(id)
 	for _, h := range []*session.Host{b.Host, b.otherHost()} {
-		_, err := h.Create(b.ctx, session.CreateRequest{ID: id, Config: events.Config{Model: "m1"}, Nodes: says("second")})
-		must(t, "create", err, session.ErrExists)
+		_, err := h.Create(b.ctx, api.CreateRequest{ID: id, Config: events.Config{Model: "m1"}, Nodes: says("second")})
+		must(t, "create", err, api.ErrExists)
 	}
-	_, err := b.CreateFrom(b.ctx, id, session.CreateRequest{ID: id, Start: session.StartCurrent})
-	must(t, "create from itself", err, session.ErrExists)
+	_, err := b.CreateFrom(b.ctx, id, api.CreateRequest{ID: id, Start: api.StartCurrent})
+	must(t, "create from itself", err, api.ErrExists)
 	equal(t, "last", b.last(id), seq)
 	equal(t, "model", b.state(id).Config.Model, "m0")
 	equalLists(t, "messages", b.messages(id), []string{"user first"})
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
-	_, err = b.Create(b.ctx, session.CreateRequest{ID: id})
-	must(t, "create one that is closed", err, session.ErrExists)
+	_, err = b.Create(b.ctx, api.CreateRequest{ID: id})
+	must(t, "create one that is closed", err, api.ErrExists)
 }
 
 func testCreateRace(t *testing.T) {
@@ -62,7 +62,7 @@ func testCreateRace(t *testing.T) {
 		for i, model := range models {
 			h := b.otherHost()
 			wait.Go(func() {
-				_, errs[i] = h.Create(b.ctx, session.CreateRequest{ID: id, Config: events.Config{Model: model}, Nodes: says(model)})
+				_, errs[i] = h.Create(b.ctx, api.CreateRequest{ID: id, Config: events.Config{Model: model}, Nodes: says(model)})
 			})
 		}
 		wait.Wait()
@@ -72,7 +72,7 @@ func testCreateRace(t *testing.T) {
 		}
 		for i, err := range errs {
 			if i != won {
-				must(t, "a loser", err, session.ErrExists)
+				must(t, "a loser", err, api.ErrExists)
 			}
 		}
 		equal(t, "model", b.state(id).Config.Model, models[won])
@@ -84,15 +84,15 @@ func testCreateRace(t *testing.T) {
 // testCreateFromCurrent has the creator's ledger too: a fork begins with an empty one.
 func testCreateFromCurrent(t *testing.T) {
 	b := setup(t, reply(text("hello")), reply(text("in the child")))
-	parent := b.open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	parent := b.open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	b.say(parent, "before")
 	must(t, "branch", b.BranchTo(b.ctx, parent, ""), nil)
 	b.run(parent, "t1", text("hi"))
-	_, err := b.OpenFrame(b.ctx, parent, session.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: says("noted")})
+	_, err := b.OpenFrame(b.ctx, parent, api.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: says("noted")})
 	must(t, "open", err, nil)
 	at := b.state(parent)
-	handle, err := b.CreateFrom(b.ctx, parent, session.CreateRequest{
-		Start: session.StartCurrent, Relation: events.RelationChild, Nodes: says("seed"), Labels: map[string]string{"for": "test"},
+	handle, err := b.CreateFrom(b.ctx, parent, api.CreateRequest{
+		Start: api.StartCurrent, Relation: events.RelationChild, Nodes: says("seed"), Labels: map[string]string{"for": "test"},
 	})
 	must(t, "create", err, nil)
 	child := handle.Session
@@ -120,14 +120,14 @@ func testCreateFromCurrent(t *testing.T) {
 
 func testCreateFromNothing(t *testing.T) {
 	b := setupIdle(t)
-	parent := b.open(session.CreateRequest{})
-	for what, req := range map[string]session.CreateRequest{
-		"an existing one":      {ID: "a", Start: session.StartExisting, From: "nobody"},
-		"the current one":      {ID: "b", Parent: "nobody", Start: session.StartCurrent},
-		"no creator":           {ID: "c", Start: session.StartCurrent},
-		"no snapshot":          {ID: "d", Start: session.StartSnapshot},
+	parent := b.open(api.CreateRequest{})
+	for what, req := range map[string]api.CreateRequest{
+		"an existing one":      {ID: "a", Start: api.StartExisting, From: "nobody"},
+		"the current one":      {ID: "b", Parent: "nobody", Start: api.StartCurrent},
+		"no creator":           {ID: "c", Start: api.StartCurrent},
+		"no snapshot":          {ID: "d", Start: api.StartSnapshot},
 		"a start of no kind":   {ID: "e", Start: "somewhere"},
-		"a fork of no plugins": {ID: "f", Plugins: session.PluginsFork},
+		"a fork of no plugins": {ID: "f", Plugins: api.PluginsFork},
 	} {
 		_, err := b.Create(b.ctx, req)
 		if err == nil {
@@ -138,7 +138,7 @@ func testCreateFromNothing(t *testing.T) {
 		}
 		_, err = b.State(b.ctx, req.ID)
 		must(t, "state after "+what, err, events.ErrNoSession)
-		_, err = b.CreateFrom(b.ctx, parent, session.CreateRequest{ID: req.ID})
+		_, err = b.CreateFrom(b.ctx, parent, api.CreateRequest{ID: req.ID})
 		must(t, "the id is free after "+what, err, nil)
 	}
 }
@@ -147,23 +147,23 @@ func testCreatePolicy(t *testing.T) {
 	b := setupIdle(t)
 	creators := events.Config{Provider: "scripted", Model: "creator's", MaxIterations: 3}
 	others := events.Config{Model: "other's", Effort: "high"}
-	creator := b.open(session.CreateRequest{Config: creators})
-	other := b.open(session.CreateRequest{Config: others, Nodes: says("kept")})
+	creator := b.open(api.CreateRequest{Config: creators})
+	other := b.open(api.CreateRequest{Config: others, Nodes: says("kept")})
 	snapshot := b.state(other)
 	must(t, "configure", b.setModel(other, "changed later"), nil)
 	given := events.Config{Model: "given"}
 	for what, c := range map[string]struct {
-		req      session.CreateRequest
+		req      api.CreateRequest
 		want     events.Config
 		messages []string
 	}{
-		"empty":             {session.CreateRequest{}, creators, []string{}},
-		"current":           {session.CreateRequest{Start: session.StartCurrent}, creators, []string{}},
-		"snapshot":          {session.CreateRequest{Start: session.StartSnapshot, Snapshot: snapshot}, others, []string{"user kept"}},
-		"existing":          {session.CreateRequest{Start: session.StartExisting, From: other}, events.Config{Model: "changed later", Effort: "high"}, []string{"user kept"}},
-		"snapshot, given":   {session.CreateRequest{Start: session.StartSnapshot, Snapshot: snapshot, Config: given}, given, []string{"user kept"}},
-		"empty, given":      {session.CreateRequest{Config: given}, given, []string{}},
-		"a child, no start": {session.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
+		"empty":             {api.CreateRequest{}, creators, []string{}},
+		"current":           {api.CreateRequest{Start: api.StartCurrent}, creators, []string{}},
+		"snapshot":          {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot}, others, []string{"user kept"}},
+		"existing":          {api.CreateRequest{Start: api.StartExisting, From: other}, events.Config{Model: "changed later", Effort: "high"}, []string{"user kept"}},
+		"snapshot, given":   {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot, Config: given}, given, []string{"user kept"}},
+		"empty, given":      {api.CreateRequest{Config: given}, given, []string{}},
+		"a child, no start": {api.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
 	} {
 		handle, err := b.CreateFrom(b.ctx, creator, c.req)
 		must(t, what, err, nil)
@@ -191,13 +191,13 @@ func taken(b *bundle, h *session.Host, id events.SessionID) string {
 
 func testFirstInput(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{First: firstInput()})
+	id := b.open(api.CreateRequest{First: firstInput()})
 	equal(t, "first", taken(b, b.Host, id), "begin with this")
 	equal(t, "second", taken(b, b.Host, id), "")
 	equal(t, "elsewhere", taken(b, b.otherHost(), id), "")
 	equalLists(t, "messages: nobody ran it", b.messages(id), []string{})
 
-	id = b.open(session.CreateRequest{First: firstInput()})
+	id = b.open(api.CreateRequest{First: firstInput()})
 	got := make([]string, 8)
 	var wait sync.WaitGroup
 	for i := range got {
@@ -208,7 +208,7 @@ func testFirstInput(t *testing.T) {
 	slices.Sort(got)
 	equalLists(t, "of many", got, []string{"", "", "", "", "", "", "", "begin with this"})
 
-	id = b.open(session.CreateRequest{First: firstInput()})
+	id = b.open(api.CreateRequest{First: firstInput()})
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
 	equal(t, "of a closed one", taken(b, b.Host, id), "")
 }
@@ -221,7 +221,7 @@ func testFirstInputLater(t *testing.T) {
 		})
 	}))
 	b.Host = node.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	kill()
 	other := b.otherHost()
@@ -234,7 +234,7 @@ func testFirstInputLater(t *testing.T) {
 
 func testFirstInputUnknown(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, of := range []events.SessionID{"nobody", id} {
 		m, err := b.TakeFirstTurnInput(b.ctx, of)
 		must(t, "take", err, nil)
@@ -253,7 +253,7 @@ func testCloseCurrent(t *testing.T) {
 		})
 		return nil
 	}))
-	id, sibling := b.open(session.CreateRequest{}), b.open(session.CreateRequest{ID: "other"})
+	id, sibling := b.open(api.CreateRequest{}), b.open(api.CreateRequest{ID: "other"})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	must(t, "close itself", closed, api.ErrCurrent)
 	must(t, "close another", other, nil)
@@ -266,14 +266,14 @@ func testClose(t *testing.T) {
 	hung := make(chan struct{})
 	b := setupIdle(t, hangs(hung))
 	b.node()
-	id := b.open(session.CreateRequest{First: firstInput()})
+	id := b.open(api.CreateRequest{First: firstInput()})
 	b.outside(id, "job")
-	child := b.open(session.CreateRequest{Parent: id})
+	child := b.open(api.CreateRequest{Parent: id})
 	b.submit(id, "t1", text("go"))
 	b.wait("the model to be asked", hung)
-	must(t, "close a running one", b.CloseSession(b.ctx, id, "early"), session.ErrTurnRunning)
+	must(t, "close a running one", b.CloseSession(b.ctx, id, "early"), api.ErrTurnRunning)
 	equal(t, "status", b.state(id).Status, projector.StatusOpen)
-	_, _, err := b.Cancel(b.ctx, id, "t1", session.CancelRequest{})
+	_, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{})
 	must(t, "cancel", err, nil)
 	b.ended(id, "t1")
 
@@ -287,11 +287,11 @@ func testClose(t *testing.T) {
 	must(t, "close again", b.CloseSession(b.ctx, id, "over"), nil)
 	must(t, "close again elsewhere", b.otherHost().CloseSession(b.ctx, id, "over"), nil)
 	equal(t, "last", b.last(id), seq)
-	_, err = b.Submit(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text("more")}}})
-	must(t, "submit", err, session.ErrClosed)
-	_, err = b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("more")})
-	must(t, "append", err, session.ErrClosed)
-	must(t, "configure", b.setModel(id, "m1"), session.ErrClosed)
+	_, err = b.Submit(b.ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text("more")}}})
+	must(t, "submit", err, api.ErrClosed)
+	_, err = b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("more")})
+	must(t, "append", err, api.ErrClosed)
+	must(t, "configure", b.setModel(id, "m1"), api.ErrClosed)
 
 	must(t, "close what never was", b.CloseSession(b.ctx, "nobody", "over"), nil)
 	_, err = b.State(b.ctx, "nobody")
@@ -302,8 +302,8 @@ func testSnapshotRunning(t *testing.T) {
 	hung := make(chan struct{})
 	b := setupIdle(t, reply(text("first answer")), hangs(hung))
 	b.node()
-	parent := b.open(session.CreateRequest{})
-	child := b.open(session.CreateRequest{Parent: parent})
+	parent := b.open(api.CreateRequest{})
+	child := b.open(api.CreateRequest{Parent: parent})
 	b.run(child, "t1", text("first"))
 	b.submit(child, "t2", text("second"))
 	b.wait("the model to be asked", hung)
@@ -328,7 +328,7 @@ func testSnapshotRunning(t *testing.T) {
 // that has the other's commits, under subjects of its own or the child's.
 func testCreateForeignStore(t *testing.T) {
 	b := setupIdle(t)
-	other := b.open(session.CreateRequest{Nodes: says("mine")})
+	other := b.open(api.CreateRequest{Nodes: says("mine")})
 	seq := b.last(other)
 	js, err := jetstream.New(b.bus.Conn())
 	must(t, "jetstream", err, nil)
@@ -342,8 +342,8 @@ func testCreateForeignStore(t *testing.T) {
 		must(t, "stream", err, nil)
 		_, err = js.Publish(b.ctx, subjects+"session", data)
 		must(t, "publish", err, nil)
-		_, err = b.Create(b.ctx, session.CreateRequest{ID: child})
-		must(t, "create "+string(child), err, session.ErrExists)
+		_, err = b.Create(b.ctx, api.CreateRequest{ID: child})
+		must(t, "create "+string(child), err, api.ErrExists)
 		_, err = b.State(b.ctx, child)
 		equal(t, "nobody takes it for the child", err != nil, true)
 		equal(t, "nothing was appended", b.last(child), 1)

@@ -12,7 +12,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 )
 
 func monitorEntries() []entry {
@@ -66,7 +67,7 @@ func (b *bundle) monitorIs(id events.SessionID, name events.MonitorID, state eve
 }
 
 // updates waits for update n and takes all.
-func (b *bundle) updates(id events.SessionID, n int64) []session.MonitorEvent {
+func (b *bundle) updates(id events.SessionID, n int64) []api.MonitorEvent {
 	b.t.Helper()
 	b.await(id, "updates", func(s *projector.State) bool { return s.Feed.Sequence >= n })
 	u, err := b.TakeMonitorUpdates(b.ctx, id)
@@ -77,7 +78,7 @@ func (b *bundle) updates(id events.SessionID, n int64) []session.MonitorEvent {
 }
 
 // inputs renders updates: the message, and the text of the input that it became.
-func inputs(list []session.MonitorEvent) []string {
+func inputs(list []api.MonitorEvent) []string {
 	var lines []string
 	for _, e := range list {
 		line := e.Message
@@ -313,7 +314,7 @@ func testMonitorStop(t *testing.T) {
 
 func testMonitorUnknown(t *testing.T) {
 	b, id, _ := setupTasks(t)
-	must(t, "stop", b.StopMonitor(b.ctx, id, "m"), session.ErrUnknownMonitor)
+	must(t, "stop", b.StopMonitor(b.ctx, id, "m"), task.ErrUnknownMonitor)
 }
 
 func testMonitorSessionStart(t *testing.T) {
@@ -343,7 +344,7 @@ func testMonitorWake(t *testing.T) {
 		first(func() { close(asked); <-gate }, reply(text("hi"))),
 		reply(text("seen")), reply(text("seen too")))
 	b.tasks(bustest.Open(t, b.server), nil)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "asked", asked)
 	b.start(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})

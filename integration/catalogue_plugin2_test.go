@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -73,7 +73,7 @@ func testStreamAbort(t *testing.T) {
 				r.StreamEnd(func(_ context.Context, _ events.SessionID, end plugin.StreamEnd) { ends = append(ends, end) })
 			}
 			b.node(declares("cutter", stack))
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			r := b.run(id, "t1", text("go"))
 			const want = "ONE .STOP."
 			equal(t, "end", r.End, events.EndFinished)
@@ -150,7 +150,7 @@ func testLifecycleHooks(t *testing.T) {
 	n := b.nodeWith(workers.Config{Logger: zap.New(core)}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{slow, failing, panicking, quick},
 	})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "text", r.Text, "hi")
@@ -194,7 +194,7 @@ func testFactoryOverride(t *testing.T) {
 		Builtins:  []plugin.Factory{notes("x", "builtin x"), standard.Factory(), notes("y", "builtin y")},
 		Factories: []plugin.Factory{notes("a", "host a"), notes("x", "host x"), notes("b", "host b")},
 	})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user hello", "system builtin y", "system host a", "system host x", "system host b"})
 	var order []string
@@ -243,8 +243,8 @@ func testPromptError(t *testing.T) {
 		})
 	})
 	_, kill := b.nodeOn(b.bus, stack)
-	id := b.open(session.CreateRequest{})
-	list := make(chan []session.SessionEvent, 1)
+	id := b.open(api.CreateRequest{})
+	list := make(chan []api.SessionEvent, 1)
 	host := b.otherHost()
 	go func() { list <- b.turnEvents(host, id, "t1", nil) }()
 	receive(b, "asking", asking)
@@ -255,7 +255,7 @@ func testPromptError(t *testing.T) {
 	equalLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
 	equal(t, "kind", got[0].Envelope.Kind, "plugin_prompt")
 	equal(t, "message", strings.Contains(got[0].Message, errRefusal.Error()), true)
-	equal(t, "outcome", *got[1].TurnOutcome, session.TurnOutcome{Type: session.OutcomeStopped, Reason: events.EndRuntimeError})
+	equal(t, "outcome", *got[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndRuntimeError})
 	r, err := b.Await(b.ctx, id, "t1") // the call itself succeeds: the turn was stopped, its pipeline worked
 	must(t, "await", err, nil)
 	equal(t, "kind of the record", r.Issue.Kind, "plugin_prompt")
@@ -291,7 +291,7 @@ func testProjectorError(t *testing.T) {
 		})
 	})
 	_, kill := b.nodeOn(b.bus, stack)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	kill() // before the result was recorded

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -66,7 +65,7 @@ func (b *bundle) hooksRan(id events.SessionID, point events.HookPoint) events.Ho
 // failedTurn runs a turn that must fail, and gives its issue.
 func (b *bundle) failedTurn(id events.SessionID, turn events.TurnID) events.Issue {
 	b.t.Helper()
-	_, err := b.Run(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+	_, err := b.Run(b.ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 	var failed *api.TurnFailedError
 	if !errors.As(err, &failed) {
 		b.t.Fatalf("turn %s: got %v, want it to have failed", turn, err)
@@ -101,7 +100,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 	}
 	b := setupIdle(t)
 	b.nodeOn(b.bus, plugins...) // the host has no plugins, so the node is the first to find out
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	issue := b.failedTurn(id, "t1")
 	equal(t, "code", issue.Code, "plugin_build")
 	mentions("turn", issue.Message)
@@ -132,7 +131,7 @@ func testHookFails(t *testing.T) {
 	}
 	b := setupIdle(t)
 	b.node(hook("A", []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "no")), childSession("kid")}, nil), hook("B", nil, errRefusal), hook("C", nil, nil))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	issue := b.failedTurn(id, "t1")
 	equal(t, "code", issue.Code, "plugin_prepare_turn")
 	equalLists(t, "asked", asked, []string{"A", "B"})
@@ -147,7 +146,7 @@ func testHookFails(t *testing.T) {
 func testLastAbort(t *testing.T) {
 	b := setupIdle(t)
 	b.node(asksBefore("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), asksBefore("B", plugin.Abort("y", "second"), childSession("kid"), plugin.Trace("late", nil)))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	list := b.turnEvents(b.Host, id, "t1", nil)
 	got := b.ended(id, "t1")
 	equal(t, "end", got.End, events.EndPluginAbort)
@@ -173,7 +172,7 @@ func testLastAbort(t *testing.T) {
 	// The last abort counts, whoever else is asked after it; and what stands behind an abort in one list is carried out.
 	b = setupIdle(t, reply(text("of the child")))
 	b.node(asksBefore("B", plugin.Abort("y", "second"), childSession("kid"), plugin.Abort("z", "third")), asksBefore("A", plugin.Abort("x", "first")), asksBefore("C"))
-	id = b.open(session.CreateRequest{})
+	id = b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	equal(t, "issue of the other order", b.ended(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
 	equal(t, "parent of what was created in the other order", b.state("kid").Parent, id)
@@ -185,7 +184,7 @@ func testToolDirective(t *testing.T) {
 	} {
 		b := setupIdle(t)
 		b.node(asksBefore("A", childSession("kid")), asksBefore("B", d))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		issue := b.failedTurn(id, "t1")
 		equal(t, name, issue.Code, "plugin_prepare_turn")
 		equal(t, "named", strings.Contains(issue.Message, name), true)
@@ -202,7 +201,7 @@ func testLateAbort(t *testing.T) {
 			return []plugin.Directive{childSession("kid"), plugin.Abort("x", "too late")}, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	issue := b.failedTurn(id, "t1")
 	equal(t, "code", issue.Code, "plugin_finalize_turn")
 	equal(t, "failed", b.hooksRan(id, events.PointAfterTurn).Failed, "A")
@@ -225,7 +224,7 @@ func testContributions(t *testing.T) {
 		contributesToPrompt("two", events.Contribution{Slot: a, Priority: 1, Content: "A1", Title: "first"}),
 		contributesToPrompt("three", events.Contribution{Slot: a, Priority: 1, Content: "  A1\n", Title: "second"}),
 	)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	var got, titles []string
 	for _, c := range find[*events.TurnPrepared](b, id)[0].Contributions {
@@ -251,7 +250,7 @@ func testGates(t *testing.T) {
 			return r.Tools(leveled(plugin.Tool{Name: "s", Level: events.AvailSearchable}, plugin.Tool{Name: "o", Level: events.AvailOff}, plugin.Tool{Name: "c", Level: events.AvailCallable}))
 		}),
 	)
-	b.run(b.open(session.CreateRequest{}), "t1", text("go"))
+	b.run(b.open(api.CreateRequest{}), "t1", text("go"))
 	prompt := b.model.prompt(0)[0]
 	for name, want := range map[string]bool{
 		"always": true, "missing": false, "callable_of_searchable": false, "searchable_of_searchable": true, "off_of_off": true, "any": true,
@@ -277,7 +276,7 @@ func testTransforms(t *testing.T) {
 	var seen []string
 	b := setupIdle(t, reply(text("done")), reply(text("again")))
 	b.node(marksMessages("low", 1, &seen), marksMessages("high", 100, &seen))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	equalLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
 	equalLists(t, "prompt", b.model.prompt(0), []string{"user go high low"})
@@ -305,10 +304,10 @@ func testStreamHooks(t *testing.T) {
 	b := setupIdle(t, reply(text("hello there")))
 	var chunks atomic.Int64
 	b.node(streamsAs("upper", strings.ToUpper), streamsAs("suffix", func(s string) string { chunks.Add(1); return s + "!" }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	var shown strings.Builder
-	list := b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventTextDelta {
+	list := b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventTextDelta {
 			shown.WriteString(e.Content)
 		}
 	})

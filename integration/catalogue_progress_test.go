@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -71,7 +71,7 @@ func testProgressFails(t *testing.T) {
 	})
 	on := o.open()
 	b.work(on)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	close(submitted)
 	receive(b, "the outage", down)

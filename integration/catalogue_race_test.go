@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -25,13 +26,13 @@ func graphRaces() []entry {
 func testBothAppend(t *testing.T) {
 	const each = 20
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A", "B")
 	var group sync.WaitGroup
 	for i, h := range []*session.Host{b.Host, b.otherHost(), b.otherHost()} {
 		group.Go(func() {
 			for n := range each {
-				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
+				_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
 				must(t, "append", err, nil)
 			}
 		})
@@ -56,7 +57,7 @@ func testBothAppend(t *testing.T) {
 // testNoLog has hosts whose log is out of reach, one with the session at hand and one without.
 func testNoLog(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A")
 	before := b.last(id)
 	away := bustest.Open(t, b.server)
@@ -68,28 +69,28 @@ func testNoLog(t *testing.T) {
 	for name, h := range map[string]*session.Host{"loaded": warm, "not loaded": cold} {
 		for what, write := range map[string]func() error{
 			"append": func() error {
-				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("B")})
+				_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("B")})
 				return err
 			},
 			"append nothing": func() error {
-				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{RequiresAncestor: "A"})
+				_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{RequiresAncestor: "A"})
 				return err
 			},
 			"append with a key": func() error {
-				_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("B"), IdempotencyKey: "k"})
+				_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("B"), IdempotencyKey: "k"})
 				return err
 			},
 			"branch": func() error { return h.BranchTo(b.ctx, id, "") },
 			"frame": func() error {
-				_, err := h.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "f2"})
+				_, err := h.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "f2"})
 				return err
 			},
 			"inject": func() error {
-				_, err := h.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("B")}})
+				_, err := h.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("B")}})
 				return err
 			},
 			"create": func() error {
-				_, err := h.Create(b.ctx, session.CreateRequest{ID: "new"})
+				_, err := h.Create(b.ctx, api.CreateRequest{ID: "new"})
 				return err
 			},
 		} {
@@ -106,11 +107,11 @@ func testNoLog(t *testing.T) {
 
 func testStaleHead(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A") // this host knows A
 	other := b.otherHost()
 	for _, s := range []string{"B", "C"} {
-		_, err := other.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says(s)})
+		_, err := other.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says(s)})
 		must(t, "append on the other host", err, nil)
 	}
 	b.say(id, "D")
@@ -133,7 +134,7 @@ func testInvariants(t *testing.T) {
 	plugin.AddTool(b.tools, plugin.Tool{Name: "pure", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "2", nil })
 	b.work(b.bus)
 	b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	hosts := []*session.Host{b.Host, b.otherHost()}
 	var group sync.WaitGroup
 	for i, h := range hosts {
@@ -145,7 +146,7 @@ func testInvariants(t *testing.T) {
 		group.Go(func() {
 			for n := range turns / 2 {
 				turn := events.TurnID(fmt.Sprintf("t%d-%d", i, n))
-				_, err := h.Run(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+				_, err := h.Run(b.ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 				must(t, "turn", err, nil)
 			}
 		})
@@ -166,14 +167,14 @@ func testInvariants(t *testing.T) {
 
 // disturb does what hosts do while turns run.
 func (b *bundle) disturb(h *session.Host, id events.SessionID, tag string) {
-	_, err := h.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("same", "m"+tag)})
+	_, err := h.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("same", "m"+tag)})
 	must(b.t, "append", err, nil)
-	_, err = h.Inject(b.ctx, id, session.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{text("psst")}})
+	_, err = h.Inject(b.ctx, id, api.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{text("psst")}})
 	must(b.t, "inject", err, nil)
-	_, err = h.OpenFrame(b.ctx, id, session.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: says("seed" + tag)})
+	_, err = h.OpenFrame(b.ctx, id, api.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: says("seed" + tag)})
 	must(b.t, "open frame", err, nil)
 	if err := h.BranchTo(b.ctx, id, ""); err != nil {
-		must(b.t, "branch", err, session.ErrTurnRunning)
+		must(b.t, "branch", err, api.ErrTurnRunning)
 	}
 }
 

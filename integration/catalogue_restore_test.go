@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers"
@@ -46,7 +46,7 @@ func testMonitorRestore(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b.bus = bustest.Open(t, server)
 	b.Host, b.server = b.newHost(b.bus), server
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	child := exec.CommandContext(b.ctx, os.Args[0], "-test.run=^TestTaskProcess$")
 	child.Env = append(os.Environ(), taskServer+"="+server.URL())
 	must(t, "start the process", child.Start(), nil)

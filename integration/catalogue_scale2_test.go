@@ -71,7 +71,7 @@ func testCursors(t *testing.T) {
 		}
 		return said("one two")
 	})
-	id, other := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	id, other := b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "the first delta", one)
 	started := b.await(id, "the start", func(s *projector.State) bool { return s.Turn() != nil }).Seq
@@ -82,7 +82,7 @@ func testCursors(t *testing.T) {
 		return false
 	})
 	b.trim()
-	list, err := collect(b.ctx, b.otherHost(), id, started-1, func(o session.Observed) bool {
+	list, err := collect(b.ctx, b.otherHost(), id, started-1, func(o api.Observed) bool {
 		if o.Seq == started { // it hears what comes from here on
 			close(more)
 		}
@@ -101,7 +101,7 @@ func testCursors(t *testing.T) {
 
 	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // what is no number, the HTTP door refuses
 		_, err = collect(b.ctx, b.Host, other, cursor, until(last))
-		if _, ok := errors.AsType[*session.CursorError](err); !ok {
+		if _, ok := errors.AsType[*api.CursorError](err); !ok {
 			t.Errorf("from %s: got %v, want a CursorError", what, err)
 		}
 	}
@@ -109,7 +109,7 @@ func testCursors(t *testing.T) {
 
 func testLateObserver(t *testing.T) {
 	b := setup(t, reply(text("one")), reply(text("two")), reply(text("three")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("a"))
 	b.run(id, "t2", text("b"))
 	h, folded := b.otherHost(), projector.New(id)
@@ -140,7 +140,7 @@ func testNoReplayStore(t *testing.T) {
 		sink(spoken("lost"))
 		return said("whole")
 	})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant whole"})
@@ -160,7 +160,7 @@ func testClaimLost(t *testing.T) {
 		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text("too late")}}}, nil
 	}, reply(text("again")))
 	kill := b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "the model call", begun)
 	b.commitTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"})
@@ -182,13 +182,13 @@ func testResolvedTwice(t *testing.T) {
 	must(t, "second", b.otherHost().ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "no"}), api.ErrResolved)
 	b.work(b.bus)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
-	must(t, "after its turn", b.ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "no"}), session.ErrUnknownTurn)
+	must(t, "after its turn", b.ResolveTool(b.ctx, id, theEffect, events.ToolResult{Text: "no"}), api.ErrUnknownTurn)
 	equal(t, "what the model reads", b.model.prompt(1)[2], "user k=yes")
 }
 
 func testFutureVersion(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "a")
 	last := b.last(id)
 	data, err := events.Encode(&events.Commit{
@@ -203,7 +203,7 @@ func testFutureVersion(t *testing.T) {
 	s, err := b.otherHost().State(b.ctx, id)
 	must(t, "load", err, events.ErrFutureVersion)
 	equal(t, "state of a failed load", s == nil, true)
-	_, err = b.otherHost().AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("b")})
+	_, err = b.otherHost().AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("b")})
 	must(t, "append", err, events.ErrFutureVersion)
 	equal(t, "sequence", b.last(id), last+1)
 	_, err = follow.Open(b.ctx, b.bus, id)
@@ -212,7 +212,7 @@ func testFutureVersion(t *testing.T) {
 
 func testAbandonedEvidence(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	away := bustest.Open(t, b.server)
 	dead, _ := b.tasks(away, nil)
 	b.spawn(dead, id, "closure", gated(nil))
@@ -229,9 +229,9 @@ func testAbandonedEvidence(t *testing.T) {
 
 func testWakesOnce(t *testing.T) {
 	b := setupIdle(t, reply(text("woken")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, h := range []*session.Host{b.Host, b.otherHost(), b.otherHost()} {
-		_, err := h.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("news")}}})
+		_, err := h.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("news")}}})
 		must(t, "submit", err, nil)
 	}
 	b.until("a wake", func() bool { return b.woken(id) })
@@ -249,7 +249,7 @@ func testWakesOnce(t *testing.T) {
 func testProviderDown(t *testing.T) {
 	down := fails(llm.KindServer, "overloaded")
 	b := setupIdle(t, down, down, down, down, down, down, down, down, reply(text("back"))) // four tries a turn
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2", "t3"} {
 		b.submit(id, turn, text("go"))
 	}
@@ -264,10 +264,10 @@ func testProviderDown(t *testing.T) {
 // testLostBlob kills a host at each request of an append with a large body.
 func testLostBlob(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	large := func(name string) session.AppendNodesRequest {
+	id := b.open(api.CreateRequest{})
+	large := func(name string) api.AppendNodesRequest {
 		body := name + strings.Repeat("x", 2*events.MaxEventBytes)
-		return session.AppendNodesRequest{Nodes: []session.AppendNode{
+		return api.AppendNodesRequest{Nodes: []api.AppendNode{
 			{Message: &events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{text(body)}}},
 		}}
 	}
@@ -316,10 +316,10 @@ func (b *bundle) blobs() []*jetstream.ObjectInfo {
 // testBranchGone loses the body of a message on a branch that was left.
 func testBranchGone(t *testing.T) {
 	b := setup(t, reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A")
 	large := strings.Repeat("x", 2*events.MaxEventBytes)
-	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{
+	_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{
 		{Message: &events.Message{ID: "big", Role: events.RoleUser, Parts: []events.Part{text(large)}}},
 	}})
 	must(t, "append", err, nil)

@@ -57,7 +57,7 @@ func testOldOwner(t *testing.T) {
 		return "from A, too late", nil
 	})
 	kill := b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "the call", begun)
 	b.await(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
@@ -96,7 +96,7 @@ func testAttemptsRise(t *testing.T) {
 		script = append(script, hangs(begun[i]))
 	}
 	b := setupIdle(t, append(script, reply(text("done")))...)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	for i := range kills {
 		kill := b.work(bustest.Open(t, b.server))
@@ -116,13 +116,13 @@ func testAttemptsRise(t *testing.T) {
 func testBusy(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := setup(t, first(func() { close(begun); <-release }, reply(text("done"))))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "the model call", begun)
-	_, err := b.otherHost().Run(b.ctx, id, session.TurnRequest{
+	_, err := b.otherHost().Run(b.ctx, id, api.TurnRequest{
 		ID: "t2", Input: events.TurnInput{Parts: []events.Part{text("me too")}}, WhenBusy: api.WhenBusyReject,
 	})
-	must(t, "another turn", err, session.ErrTurnRunning)
+	must(t, "another turn", err, api.ErrTurnRunning)
 	must(t, "wake", b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	close(release)
 	equal(t, "end", b.ended(id, "t1").End, events.EndFinished)
@@ -147,7 +147,7 @@ func testLongTurn(t *testing.T) {
 	b := setupIdle(t, wait)
 	b.work(b.bus)
 	b.work(bustest.Open(t, b.server)) // would take the turn, were it free
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	record := b.ended(id, "t1")
 	equal(t, "end", record.End, events.EndFinished)
@@ -162,7 +162,7 @@ func testReplayed(t *testing.T) {
 	c := newHookCounter("nothing")
 	b := setupIdle(t, reply(call("k", "look", `{"a":1}`)), reply(text("done")), reply(text("again")))
 	b.node(c.all())
-	id := b.open(session.CreateRequest{Labels: map[string]string{"a": "b"}})
+	id := b.open(api.CreateRequest{Labels: map[string]string{"a": "b"}})
 	live := b.run(id, "t1", text("go"))
 	equal(t, "times that the model was asked", len(b.model.asked()), 2)
 	before := maps.Clone(c.count)
@@ -219,15 +219,15 @@ func testMismatch(t *testing.T) {
 			return said, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
-	must(t, "the same key with another completion", errors.Join(failed...), session.ErrDifferent)
+	must(t, "the same key with another completion", errors.Join(failed...), api.ErrDifferent)
 	must(t, "the same completion", errors.Join(same...), nil)
 	equal(t, "its answers", b.result(id, "k"), "titletitle")
 	equal(t, "times that the model was asked", len(b.model.asked()), 3)
 	before := b.last(id)
-	_, err := b.Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("other")}}})
-	must(t, "the same turn with other input", err, session.ErrDifferent)
+	_, err := b.Run(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("other")}}})
+	must(t, "the same turn with other input", err, api.ErrDifferent)
 	equal(t, "text of the same turn again", b.run(id, "t1", text("hello")).Text, "hi")
 	equal(t, "sequence", b.last(id), before)
 
@@ -252,16 +252,16 @@ func testInputsSettle(t *testing.T) {
 	const hosts, each = 3, 8
 	b := setupListening(t)
 	b.model.script = slices.Repeat([]step{reply(text("on"))}, 400)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	var group sync.WaitGroup
 	for i := range hosts {
 		h := b.otherHost()
 		group.Go(func() {
 			for n := range each {
 				name := fmt.Sprintf("i%d-%d", i, n)
-				_, err := h.Inject(b.ctx, id, session.InjectRequest{ID: events.InputID(name), Parts: []events.Part{text(name)}})
+				_, err := h.Inject(b.ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{text(name)}})
 				must(t, "inject", err, nil)
-				_, err = h.Submit(b.ctx, id, session.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+				_, err = h.Submit(b.ctx, id, api.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 				must(t, "submit", err, nil)
 			}
 		})
@@ -330,7 +330,7 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	reads := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{text([]string{"one", "two"}[req.Iteration])}}}, nil
 	}
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	whole := func(when string) {
 		t.Helper()
@@ -345,7 +345,7 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	finished := bustest.KilledIn(t, b.server, string(kind), at, func(ctx context.Context, victim *bus.Bus) error {
 		first := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			if req.Iteration == 0 { // for the checkpoint behind the first reply
-				_, err := b.Inject(ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}})
+				_, err := b.Inject(ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("and this")}})
 				must(t, "inject", err, nil)
 			}
 			return reads(ctx, req)
@@ -374,11 +374,11 @@ func testCommandsFirst(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := setupIdle(t, first(func() { close(begun); <-release }, reply(text("0"))), reply(text("1")), reply(text("2")), reply(text("3")))
 	b.node(plugin.Func("math", func(r *plugin.Registrar) error { simple(r, "a", "b"); return nil }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t0", text("turn t0"))
 	receive(b, "begun", begun)
 	model := func(s string) {
-		must(t, "configure", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+		must(t, "configure", b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s
 			return c
 		}}), nil)
@@ -389,7 +389,7 @@ func testCommandsFirst(t *testing.T) {
 	_, err = b.SetToolsAvailability(b.ctx, id, []string{"b"}, "off")
 	must(t, "availability", err, nil)
 	model("-2")
-	_, err = b.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})
+	_, err = b.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("input")}})
 	must(t, "inject", err, nil)
 	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.submit(id, turn, text("turn "+string(turn)))
@@ -453,7 +453,7 @@ func testNoCrosstalk(t *testing.T) {
 	seen := make(map[events.SessionID]chan []string)
 	var group sync.WaitGroup
 	for _, id := range []events.SessionID{"red", "blue"} {
-		b.open(session.CreateRequest{ID: id})
+		b.open(api.CreateRequest{ID: id})
 		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: events.TaskID("task-" + id), Of: events.TaskTool, Producer: string(id)})
 		must(t, "register task", err, nil)
 		seen[id] = make(chan []string, 1)
@@ -475,7 +475,7 @@ func testNoCrosstalk(t *testing.T) {
 		})
 		group.Go(func() {
 			for n := range turns {
-				_, err := b.Run(b.ctx, id, session.TurnRequest{
+				_, err := b.Run(b.ctx, id, api.TurnRequest{
 					ID: events.TurnID(fmt.Sprintf("%s-%d", id, n)), Input: events.TurnInput{Parts: []events.Part{text(fmt.Sprintf("%s %d", id, n))}},
 				})
 				must(t, "run", err, nil)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -84,7 +84,7 @@ func testRestoreMissing(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := bd.open(session.CreateRequest{})
+	id := bd.open(api.CreateRequest{})
 	bd.run(id, "t1", text("hello"))
 	kill()
 	equal(t, "restores of a new session", len(kept.restored), 0)
@@ -202,7 +202,7 @@ func testActionSession(t *testing.T) {
 	}
 	b := setupIdle(t)
 	b.node(actions())
-	id := b.open(session.CreateRequest{ID: "here"})
+	id := b.open(api.CreateRequest{ID: "here"})
 	for action, want := range map[string]string{"required": "of here", "optional": "of here", "forbidden": "of "} {
 		equal(t, action+" through the host", b.act(id, action, "{}").Text, want)
 	}

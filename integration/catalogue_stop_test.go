@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -34,7 +34,7 @@ func stopEntries() []entry {
 }
 
 // cancel asks for the end of a turn and expects a receipt.
-func (b *bundle) cancel(id events.SessionID, turn events.TurnID, req session.CancelRequest, want session.CancelReceipt) session.CancelRequest {
+func (b *bundle) cancel(id events.SessionID, turn events.TurnID, req api.CancelRequest, want api.CancelReceipt) api.CancelRequest {
 	b.t.Helper()
 	got, evidence, err := b.Cancel(b.ctx, id, turn, req)
 	must(b.t, "cancel", err, nil)
@@ -52,10 +52,10 @@ func testCancelModel(t *testing.T) {
 	}, reply(text("on")))
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
-	b.cancel(id, "t1", session.CancelRequest{ID: "r1", Reason: "enough"}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{ID: "r1", Reason: "enough"}, api.CancelRequested)
 	record := b.ended(id, "t1")
 	equal(t, "end", record.End, events.EndCancelled)
 	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
@@ -105,7 +105,7 @@ func TestFailedReplyKept(t *testing.T) {
 	b.node(declares("last", func(r *plugin.Registrar) {
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("hello")).End, events.EndProviderError)
 	cut := find[*events.ModelInterrupted](b, id)
 	equal(t, "interrupted replies", len(cut), 1)
@@ -130,10 +130,10 @@ func TestCancelledReplyAtTheEnd(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "asked", asked.Load(), 1)
 	equal(t, "claims", len(find[*events.TurnStarted](b, id)), 1)
@@ -151,11 +151,11 @@ func testCancelTool(t *testing.T) {
 		return "", ctx.Err()
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
 	b.await(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	var outcomes []events.Outcome
 	for _, p := range find[*events.ToolReturned](b, id) {
@@ -172,10 +172,10 @@ func testCancelTool(t *testing.T) {
 
 func testCancelLate(t *testing.T) {
 	b := setup(t, reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	before := b.last(id)
-	b.cancel(id, "t1", session.CancelRequest{ID: "r1"}, session.CancelCompletionWon)
+	b.cancel(id, "t1", api.CancelRequest{ID: "r1"}, api.CancelCompletionWon)
 	equal(t, "last sequence", b.last(id), before)
 	r, err := b.Await(b.ctx, id, "t1")
 	must(t, "await", err, nil)
@@ -191,15 +191,15 @@ func testCancelTwice(t *testing.T) {
 		return "done all the same", nil
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "begun", begun)
-	one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
-	equal(t, "evidence", b.cancel(id, "t1", one, session.CancelRequested), one)
-	got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "second"})
+	one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
+	equal(t, "evidence", b.cancel(id, "t1", one, api.CancelRequested), one)
+	got, evidence, err := b.otherHost().Cancel(b.ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "second"})
 	close(release)
 	must(t, "second cancel", err, nil)
-	equal(t, "second receipt", got, session.CancelAlreadyRequested)
+	equal(t, "second receipt", got, api.CancelAlreadyRequested)
 	equal(t, "second evidence", evidence, one)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "cancels in the history", len(find[*events.TurnCancelRequested](b, id)), 1)
@@ -207,7 +207,7 @@ func testCancelTwice(t *testing.T) {
 
 func testInvalidInput(t *testing.T) {
 	b := setup(t, reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	gone := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
 	r := b.run(id, "t1", text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: gone})
 	equal(t, "end", r.End, events.EndInvalidInput)
@@ -218,7 +218,7 @@ func testInvalidInput(t *testing.T) {
 
 func testEmptyReply(t *testing.T) {
 	b := setup(t, reply())
-	r := b.run(b.open(session.CreateRequest{}), "t1", text("hello"))
+	r := b.run(b.open(api.CreateRequest{}), "t1", text("hello"))
 	equal(t, "end", r.End, events.EndProviderError)
 	equal(t, "code", r.Issue.Code, "empty_response")
 }
@@ -227,7 +227,7 @@ func testEmptyAfterTool(t *testing.T) {
 	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply())
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
-	r := b.run(b.open(session.CreateRequest{}), "t1", text("hello"))
+	r := b.run(b.open(api.CreateRequest{}), "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "text", r.Text, "")
 }
@@ -236,7 +236,7 @@ func testLimit(t *testing.T) {
 	b := setupIdle(t, reply(call("k", "add", `{"A":1,"B":2}`)), reply(text("on")))
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{Config: events.Config{MaxIterations: 1}})
+	id := b.open(api.CreateRequest{Config: events.Config{MaxIterations: 1}})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndMaxTurns)
 	equal(t, "model calls", len(b.model.asked()), 1)
@@ -248,7 +248,7 @@ func testLimit(t *testing.T) {
 
 func testOutputLimit(t *testing.T) {
 	b := setup(t, stopped(events.StopOutputLimit, events.Usage{Input: 5, Output: 100}, text("half")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndIncomplete)
 	equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant half"})
@@ -256,14 +256,14 @@ func testOutputLimit(t *testing.T) {
 
 func testOverflow(t *testing.T) {
 	b := setup(t, stopped(events.StopOutputLimit, events.Usage{Input: 90, CacheRead: 6}))
-	r := b.run(b.open(session.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", text("hello"))
+	r := b.run(b.open(api.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", text("hello"))
 	equal(t, "end", r.End, events.EndProviderError)
 	equal(t, "code", r.Issue.Code, "context_overflow")
 }
 
 func testRetry(t *testing.T) {
 	b := setup(t, fails(llm.KindRateLimit, "429"), fails(llm.KindServer, ""), reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	live, err := b.bus.Live(id, 1024)
 	must(t, "watch", err, nil)
 	defer live.Close()
@@ -277,7 +277,7 @@ func testRetry(t *testing.T) {
 		if m.Ends {
 			break
 		}
-		var d session.Delta
+		var d api.Delta
 		if m.Seq == 0 && events.DecodePayload(m.Data, &d) == nil && !d.Retry.IsZero() {
 			failed = append(failed, d.Retry.Attempt)
 			equal(t, "attempts allowed", d.Retry.Attempts, 4)
@@ -288,7 +288,7 @@ func testRetry(t *testing.T) {
 
 func testProviderError(t *testing.T) {
 	b := setup(t, fails(llm.KindAuth, "no_key"), reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndProviderError)
 	equal(t, "kind", r.Issue.Kind, "provider")
@@ -303,7 +303,7 @@ func testMalformedArgs(t *testing.T) {
 	adder(b, events.EffectsNone)
 	plugin.AddTool(b.tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("hello")).End, events.EndFinished)
 	results := b.model.asked()[1].Messages[2].Parts
 	equal(t, "result of the tool without needs", results[0].Text, "ran")

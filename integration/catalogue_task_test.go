@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -69,7 +69,7 @@ func setupTasks(t *testing.T) (*bundle, events.SessionID, *workers.Tasks) {
 	t.Helper()
 	b := setupIdle(t)
 	s, _ := b.tasks(bustest.Open(t, b.server), nil)
-	return b, b.open(session.CreateRequest{}), s
+	return b, b.open(api.CreateRequest{}), s
 }
 
 // gated runs until it is cancelled, or its gate is closed.
@@ -86,7 +86,7 @@ func gated(gate <-chan struct{}) workers.TaskFunc {
 
 func (b *bundle) spawn(s *workers.Tasks, id events.SessionID, name events.TaskID, work workers.TaskFunc) {
 	b.t.Helper()
-	if _, err := s.SpawnManaged(b.ctx, id, session.TaskRequest{ID: name}, work); err != nil {
+	if _, err := s.SpawnManaged(b.ctx, id, api.TaskRequest{ID: name}, work); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -95,7 +95,7 @@ func (b *bundle) spawn(s *workers.Tasks, id events.SessionID, name events.TaskID
 func (b *bundle) outside(id events.SessionID, names ...events.TaskID) {
 	b.t.Helper()
 	for _, name := range names {
-		if _, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name}); err != nil {
+		if _, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: name}); err != nil {
 			b.t.Fatal(err)
 		}
 	}
@@ -204,7 +204,7 @@ func testHiddenAppends(t *testing.T) {
 	})
 	n, kill := b.nodeOn(bustest.Open(t, b.server), memory)
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
 	must(t, "spawn", receive(b, "a task", spawned), nil)
 	gate <- struct{}{}
@@ -230,11 +230,11 @@ func testSpawnTwice(t *testing.T) {
 	b, id, s := setupTasks(t)
 	gate := make(chan struct{})
 	b.spawn(s, id, "k", gated(gate))
-	_, err := s.SpawnManaged(b.ctx, id, session.TaskRequest{ID: "k"}, gated(gate))
-	must(t, "second spawn", err, session.ErrTaskRunning)
+	_, err := s.SpawnManaged(b.ctx, id, api.TaskRequest{ID: "k"}, gated(gate))
+	must(t, "second spawn", err, task.ErrRunning)
 	other, _ := b.tasks(bustest.Open(t, b.server), nil)
-	_, err = other.SpawnManaged(b.ctx, id, session.TaskRequest{ID: "k"}, gated(gate))
-	must(t, "spawn on another node", err, session.ErrTaskRunning)
+	_, err = other.SpawnManaged(b.ctx, id, api.TaskRequest{ID: "k"}, gated(gate))
+	must(t, "spawn on another node", err, task.ErrRunning)
 	close(gate)
 	equal(t, "summary", b.taskIs(id, "k", events.TaskCompleted).Summary, "the gate opened")
 	b.spawn(other, id, "k", gated(gate))
@@ -320,7 +320,7 @@ func testTaskAsked(t *testing.T) {
 func testTaskUnknown(t *testing.T) {
 	b, id, _ := setupTasks(t)
 	_, err := b.CancelTask(b.ctx, id, "x")
-	must(t, "cancel", err, session.ErrUnknownTask)
+	must(t, "cancel", err, task.ErrUnknown)
 	must(t, "cancel managed", b.CancelManagedTask(b.ctx, id, "x"), nil)
 	list, err := b.Tasks(b.ctx, "no-such-session")
 	must(t, "list", err, nil)
@@ -331,7 +331,7 @@ func testTaskCallback(t *testing.T) {
 	b, id, _ := setupTasks(t)
 	calls := make(chan string, 4)
 	for _, name := range []events.TaskID{"near", "far"} {
-		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
 		must(t, "register", err, nil)
 	}
 	for range 2 {

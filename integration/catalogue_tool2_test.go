@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -53,7 +53,7 @@ func testCatalogKey(t *testing.T) {
 	b := setupIdle(t)
 	mine := &remembering{}
 	b.node(plugin.New("mine", func(plugin.BuildContext) (plugin.Plugin, error) { return mine, nil }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	p := b.stackOf(id)
 	entry := b.offer(id, p)
 	changed := func(what string, change func()) {
@@ -123,7 +123,7 @@ func overlaid(t *testing.T, withoutBase bool, script ...step) (*bundle, events.S
 		})
 		return nil
 	}))
-	return b, b.open(session.CreateRequest{})
+	return b, b.open(api.CreateRequest{})
 }
 
 func testOverlayShadows(t *testing.T) {
@@ -155,7 +155,7 @@ func contributor(t *testing.T, failing *atomic.Bool, asked *atomic.Int64, script
 		})
 		return nil
 	}))
-	return b, b.open(session.CreateRequest{})
+	return b, b.open(api.CreateRequest{})
 }
 
 var errPicky = errors.New("no catalogue today")

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -52,7 +51,7 @@ func setupTools(t *testing.T, names []string, script ...step) (*bundle, events.S
 		simple(r, names...)
 		return nil
 	}))
-	return b, b.open(session.CreateRequest{})
+	return b, b.open(api.CreateRequest{})
 }
 
 func (b *bundle) toolState(id events.SessionID) api.ToolState {
@@ -155,7 +154,7 @@ func testToolLift(t *testing.T) {
 	b.node(plugin.Func("math", func(r *plugin.Registrar) error {
 		return r.Tools(leveled(plugin.Tool{Name: "a", Level: events.AvailSearchable}))
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equalLists(t, "declared", levels(b.toolState(id)), []string{"a=searchable"})
 	b.setLevel(id, "showcased", "a")
 	equalLists(t, "overridden", levels(b.toolState(id)), []string{"a=showcased"})
@@ -192,7 +191,7 @@ func testToolLevels(t *testing.T) {
 		r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return contributions, nil })
 		return r.Tools(leveled(tools...))
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, level := range all {
 		b.setLevel(id, events.Overridden(level), "set_"+string(events.Overridden(level)))
 	}
@@ -251,7 +250,7 @@ func testToolOrphan(t *testing.T) {
 	with := plugin.Func("math", func(r *plugin.Registrar) error { simple(r, "add", "sub"); return nil })
 	n, kill := b.nodeOn(b.bus, with)
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.setLevel(id, "callable", "add")
 	b.run(id, "t1", text("go"))
 	kill()

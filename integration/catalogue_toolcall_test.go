@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -50,7 +50,7 @@ func testCallArgs(t *testing.T) {
 		})
 		return nil
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	got := find[*events.ToolReturned](b, id)[0].Results[0]
 	equal(t, "class", got.Class, plugin.ClassInvalidRequest)
@@ -100,7 +100,7 @@ func testCallRetry(t *testing.T) {
 			return "", &f
 		})
 	kill := b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	kill()
@@ -181,7 +181,7 @@ func testCallResolved(t *testing.T) {
 				})
 				return nil
 			})
-			id = b.open(session.CreateRequest{})
+			id = b.open(api.CreateRequest{})
 			_, kill := b.nodeOn(b.bus, later)
 			b.submit(id, "t1", text("go"))
 			if name != "plain" {
@@ -215,7 +215,7 @@ func testCallFinished(t *testing.T) {
 		return "slow", ctx.Err()
 	})
 	kill := b.process("", nil)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "two results", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[0].Done && s.Turn().Calls[1].Done
@@ -273,7 +273,7 @@ func testBatch(t *testing.T) {
 		return nil
 	})
 	_, kill := b.nodeOn(b.bus, standard.Batch(), echo)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "hanging", hanging)
 	b.await(id, "all results but one", func(s *projector.State) bool {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -100,7 +100,7 @@ func testReplaceArgs(t *testing.T) {
 		return ctx.Err()
 	}
 	kill := b.process("replacing", report)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	kill()
@@ -130,7 +130,7 @@ func testShortCircuit(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	got := b.resultsOf(id)
 	equal(t, "outcome", got[0].Outcome, events.OutcomeSuccess)
@@ -152,7 +152,7 @@ func testAbortCall(t *testing.T) {
 		}
 		return []plugin.Directive{plugin.Abort("x", "not now"), plugin.Abort("read_only", "no writing")}
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	got := b.resultsOf(id)
 	equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
@@ -168,7 +168,7 @@ func testEnqueueBeforeCall(t *testing.T) {
 	b.node(answering(&runs, "read"), gatesCalls("eager", func(plugin.ToolContext) []plugin.Directive {
 		return []plugin.Directive{childSession("kid"), plugin.Enqueue(plugin.Say(events.RoleUser, "listen"))}
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	got := b.resultsOf(id)[0]
 	equal(t, "outcome", got.Outcome, events.OutcomeFailure)
@@ -191,7 +191,7 @@ func testBeforeCallError(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	got := b.resultsOf(id)
 	equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
@@ -216,7 +216,7 @@ func testReplaceResult(t *testing.T) {
 			return "<" + in.Result.Text + ">", nil, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	equal(t, "runs", runs.Load(), 1)
 	got := b.resultsOf(id)[0]

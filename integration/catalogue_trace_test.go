@@ -95,7 +95,7 @@ func TestTraceFile(t *testing.T) {
 	must(t, "open", err, nil)
 	traced := b.traced(file.Trace)
 	b.node(tracing("p"))
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("secret hello"))
 	traced()
 	must(t, "close", file.Close(b.ctx), nil)
@@ -149,7 +149,7 @@ func testTraceFails(t *testing.T) {
 		b := setupIdle(t, reply(call("k", "tell", "{}")), reply(text("done")))
 		b.trace = trace
 		b.node(tracing("p"))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		r := b.run(id, "t1", text("hello"))
 		equal(t, "end", r.End, events.EndFinished)
 		equalLists(t, "messages", b.messages(id), []string{"user hello", "assistant k:tell{}", "user k=ok", "assistant done"})
@@ -224,7 +224,7 @@ func testTraceTools(t *testing.T) {
 		})
 	})
 	_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "question", hasAsk)
 	must(t, "approve", b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
@@ -234,7 +234,7 @@ func testTraceTools(t *testing.T) {
 	b.node(factory)
 	b.await(id, "last call", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 2 && s.Turn().Replied })
 	receive(b, "begun", begun)
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	b.ended(id, "t1")
 	want := map[string][]string{
 		"add t1/0/0": {"started", "completed"}, "missing t1/0/1": {"started", "completed failure " + plugin.CodeUnavailable},
@@ -261,7 +261,7 @@ func testTraceCustom(t *testing.T) {
 			return []plugin.Directive{plugin.Trace("n", nil)}, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	_, err := b.Services(id, nil, "").Complete(b.ctx, asks("a title?"), "title")
 	must(t, "complete", err, nil)
 	b.run(id, "t1", text("hello"))

@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -56,8 +55,8 @@ func testBeforeTurnAbort(t *testing.T) {
 		})
 	})
 	_, kill := b.nodeOn(b.bus, stack)
-	id := b.open(session.CreateRequest{})
-	got := make(chan []session.SessionEvent, 1)
+	id := b.open(api.CreateRequest{})
+	got := make(chan []api.SessionEvent, 1)
 	host := b.otherHost()
 	go func() { got <- b.turnEvents(host, id, "t1", nil) }()
 	receive(b, "begun", begun)
@@ -69,7 +68,7 @@ func testBeforeTurnAbort(t *testing.T) {
 	equal(t, "error", list[0].Message, "the budget is spent")
 	equal(t, "kind", list[0].Envelope.Kind, "plugin")
 	equal(t, "code", list[0].Envelope.Code, "no_budget")
-	equal(t, "outcome", *list[1].TurnOutcome, session.TurnOutcome{Type: session.OutcomeStopped, Reason: events.EndPluginAbort})
+	equal(t, "outcome", *list[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndPluginAbort})
 	r, err := b.Await(b.ctx, id, "t1")
 	must(t, "await", err, nil)
 	equal(t, "end", r.End, events.EndPluginAbort)
@@ -124,18 +123,18 @@ func testTurnOptions(t *testing.T) {
 	adder(b, events.EffectsNone)
 	n, kill := b.nodeOn(b.bus, stack...)
 	plain := b.Host
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "set options", plain.SetProtocolOptions(b.ctx, id, json.RawMessage(`{"steps":1}`), false), nil)
 	before := b.last(id)
 	for _, options := range []string{`{"steps":0}`, `{`, `"x"`} {
-		_, err := n.Host().Submit(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
+		_, err := n.Host().Submit(b.ctx, id, api.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
 		must(t, "submit with options "+options, err, api.ErrProtocol)
 	}
 	equal(t, "commits", b.last(id), before)
-	_, err := plain.Run(b.ctx, id, session.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
+	_, err := plain.Run(b.ctx, id, api.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
 	must(t, "run by a host that knows no protocol", err, api.ErrTurnFailed)
 
-	_, err = plain.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Options: []byte(`{"steps":9}`)}})
+	_, err = plain.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Options: []byte(`{"steps":9}`)}})
 	must(t, "submit", err, nil)
 	receive(b, "begun", begun)
 	kill()
@@ -158,9 +157,9 @@ func testExtensionRefused(t *testing.T) {
 		return nil
 	}})
 	n, _ := b.nodeOn(b.bus, stack)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "before")
-	bad := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Extension: events.Extension{Type: "bad", Body: []byte(`{}`)}}}
+	bad := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}, Extension: events.Extension{Type: "bad", Body: []byte(`{}`)}}}
 	before := b.last(id)
 	for name, start := range map[string]func() error{
 		"run":    func() error { _, err := n.Host().Run(b.ctx, id, bad); return err },
@@ -173,7 +172,7 @@ func testExtensionRefused(t *testing.T) {
 	}
 	equal(t, "commits", b.last(id), before)
 	_, err := n.Host().Await(b.ctx, id, "t1")
-	must(t, "await", err, session.ErrUnknownTurn)
+	must(t, "await", err, api.ErrUnknownTurn)
 
 	// A host that knows no protocol hears of it from the worker.
 	_, err = b.otherHost().Run(b.ctx, id, bad)
@@ -185,7 +184,7 @@ func testExtensionRefused(t *testing.T) {
 	equal(t, "turns started", len(find[*events.TurnStarted](b, id)), 0)
 	equal(t, "model calls", len(b.model.asked()), 0)
 
-	good := session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text("go")}, Extension: events.Extension{Type: "good"}}}
+	good := api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text("go")}, Extension: events.Extension{Type: "good"}}}
 	r, err := n.Host().Run(b.ctx, id, good)
 	must(t, "run with another", err, nil)
 	equal(t, "text", r.Text, "on")
@@ -232,7 +231,7 @@ func testAfterTurnError(t *testing.T) {
 		})
 	})}
 	_, kill := b.nodeOn(b.bus, stack...)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "asking", asking)
 	kill()
@@ -243,7 +242,7 @@ func testAfterTurnError(t *testing.T) {
 	if failed == nil || failed.Issue.Code != "plugin_finalize_turn" || !strings.Contains(failed.Issue.Message, errRefusal.Error()) {
 		t.Errorf("await: got %v, want plugin_finalize_turn with the hook's error", err)
 	}
-	_, err = b.otherHost().Run(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+	_, err = b.otherHost().Run(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 	must(t, "run the same again", err, api.ErrTurnFailed)
 	s := b.state(id)
 	equal(t, "frames", len(s.Frames), 1)

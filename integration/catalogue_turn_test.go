@@ -37,7 +37,7 @@ func (b *bundle) lastEvent(id events.SessionID) events.Event {
 
 func testTextReply(t *testing.T) {
 	b := setup(t, reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "text", r.Text, "hi")
@@ -64,7 +64,7 @@ func testToolTurn(t *testing.T) {
 	b := setupIdle(t, reply(text("let me see"), call("k", "add", `{"A":1,"B":2}`)), reply(text("3")))
 	adder(b, events.EffectsNonIdempotent)
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("1+2?"))
 	equal(t, "end", r.End, events.EndFinished)
 	equal(t, "text", r.Text, "3")
@@ -87,7 +87,7 @@ func testSecondTurn(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := setup(t, first(func() { close(begun); <-release }, reply(text("one"))), reply(text("two")), reply(text("three")))
 	b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("1"))
 	receive(b, "begun", begun)
 	b.submit(id, "t2", text("2"))
@@ -104,7 +104,7 @@ func testSecondTurn(t *testing.T) {
 
 func testAwaitTwice(t *testing.T) {
 	b := setup(t, reply(text("hi")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("hello"))
 	for _, h := range []*session.Host{b.Host, b.Host, b.otherHost()} {
 		again, err := h.Await(b.ctx, id, "t1")
@@ -115,14 +115,14 @@ func testAwaitTwice(t *testing.T) {
 
 func testUnknownTurn(t *testing.T) {
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	_, err := b.Await(b.ctx, id, "t9")
-	must(t, "await", err, session.ErrUnknownTurn)
-	_, _, err = b.Cancel(b.ctx, id, "t9", session.CancelRequest{})
-	must(t, "cancel", err, session.ErrUnknownTurn)
+	must(t, "await", err, api.ErrUnknownTurn)
+	_, _, err = b.Cancel(b.ctx, id, "t9", api.CancelRequest{})
+	must(t, "cancel", err, api.ErrUnknownTurn)
 	_, err = b.Await(b.ctx, "nobody", "t9")
 	must(t, "await in an unknown session", err, events.ErrNoSession)
-	_, err = b.Submit(b.ctx, "nobody", session.TurnRequest{})
+	_, err = b.Submit(b.ctx, "nobody", api.TurnRequest{})
 	must(t, "submit to an unknown session", err, events.ErrNoSession)
 }
 
@@ -138,7 +138,7 @@ func testSlowConsumer(t *testing.T) {
 		all += len(much[i].Text)
 	}
 	b := setup(t, reply(much...), reply(much...), reply(much...))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	live, err := b.bus.Live(id, 1) // and nobody reads it
 	must(t, "watch", err, nil)
 	defer live.Close()
@@ -146,7 +146,7 @@ func testSlowConsumer(t *testing.T) {
 	must(t, "watch", err, nil)
 	other.Close() // this one has gone
 	for turn, read := range map[events.TurnID]int{"t1": 0, "t2": 1, "t3": -1} {
-		_, stream, err := b.StartTurnStream(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("hello")}}})
+		_, stream, err := b.StartTurnStream(b.ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{text("hello")}}})
 		must(t, "start", err, nil)
 		if read > 0 {
 			for _, err := range stream {
@@ -166,7 +166,7 @@ func testSlowConsumer(t *testing.T) {
 			must(t, "late event", err, nil)
 			tags = append(tags, e.Type)
 		}
-		equalLists(t, "last events, read late", tags[max(len(tags)-2, 0):], []api.EventType{session.EventTurnOutcome, session.EventDone})
+		equalLists(t, "last events, read late", tags[max(len(tags)-2, 0):], []api.EventType{api.EventTurnOutcome, api.EventDone})
 	}
 }
 
@@ -174,7 +174,7 @@ func testEmptyInput(t *testing.T) {
 	tests := map[string][]events.Part{"nothing": nil, "empty": {text("")}, "two": {text(""), text("")}}
 	b := setup(t, reply(text("hi")), reply(text("hi")), reply(text("hi")))
 	for name, parts := range tests {
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		equal(t, name, b.run(id, "t1", parts...).End, events.EndFinished)
 		v, err := b.View(b.ctx, id)
 		must(t, "view", err, nil)
@@ -188,30 +188,30 @@ func testEmptyInput(t *testing.T) {
 
 func testSameTurn(t *testing.T) {
 	b := setup(t, reply(text("hi")), reply(text("on")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	unaware := b.otherHost()
 	if _, err := unaware.State(b.ctx, id); err != nil { // it knows the session without the turn
 		t.Fatal(err)
 	}
 	one := b.run(id, "t1", text("hello"))
 	equal(t, "again", b.run(id, "t1", text("hello")), one)
-	same := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("hello")}}}
+	same := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("hello")}}}
 	again, err := b.otherHost().Run(b.ctx, id, same)
 	must(t, "again on another host", err, nil)
 	equal(t, "again on another host", again, one)
 	equal(t, "model calls", len(b.model.asked()), 1)
 	equal(t, "requests", len(find[*events.TurnRequested](b, id)), 1)
-	other := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("goodbye")}}}
+	other := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("goodbye")}}}
 	for name, h := range map[string]*session.Host{"same": b.Host, "fresh": b.otherHost(), "unaware": unaware} {
 		_, err := h.Run(b.ctx, id, other)
-		must(t, "other content on the "+name+" host", err, session.ErrDifferent)
+		must(t, "other content on the "+name+" host", err, api.ErrDifferent)
 	}
 	equal(t, "next turn", b.run(id, "t2", text("hello")).Text, "on")
 }
 
 func testTurnIndex(t *testing.T) {
 	b := setup(t, reply(text("one")), fails(llm.KindRequest, ""), reply(text("three")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for n := int64(1); n <= 3; n++ {
 		equal(t, "index", b.run(id, "", text("go")).Index, n)
 		equal(t, "turns", b.state(id).Turns, n)

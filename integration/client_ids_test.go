@@ -10,7 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -60,7 +60,7 @@ func TestClientIDs(t *testing.T) {
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tools}})
 	must(t, "plugins", err, nil)
 	f.join(workers.Config{Plugins: stack})
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	ids := derived()
 	for n, name := range ids {
 		if n%2 == 0 {
@@ -77,7 +77,7 @@ func TestClientIDs(t *testing.T) {
 		} else if _, err := f.SubmitAt(f.ctx, id, time.Now().Add(time.Second), asksTurn(events.TurnID("x"+name), "mine")); err != nil {
 			t.Errorf("submit x%s: %v", name, err)
 		}
-		_, err := f.Inject(f.ctx, id, session.InjectRequest{ID: events.InputID(name), Parts: []events.Part{text("mine too")}})
+		_, err := f.Inject(f.ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{text("mine too")}})
 		must(t, "inject "+name, err, nil)
 	}
 	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
@@ -120,7 +120,7 @@ func TestClientIDFollowOn(t *testing.T) {
 			b := setupIdle(t, reply(call("k", "continue_as", "{}")), reply(text("done")), reply(text("done")))
 			id := events.SessionID("s")
 			b.node(switcher(func() { ask(b, id) }))
-			b.open(session.CreateRequest{ID: id})
+			b.open(api.CreateRequest{ID: id})
 			b.submit(id, "t1", text("go"))
 			equal(t, "end", b.ended(id, "t1").End, events.EndSwitched)
 			b.await(id, "three turns", func(s *projector.State) bool { return s.Turns == 3 && s.Turn() == nil })

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestClockHistory has the times of a history jump back and forth by up to a
@@ -21,7 +21,7 @@ func TestClockHistory(t *testing.T) {
 	b := setupOrphaned(t, 1)
 	away := bustest.Open(t, b.server)
 	b.start("a", "a-1", away, 8)
-	from := b.open(session.CreateRequest{})
+	from := b.open(api.CreateRequest{})
 	b.submit(from, "t1", text("go"))
 	receive(b.bundle, "first call", b.asked)
 	away.Close() // in the middle of the turn
@@ -53,6 +53,6 @@ func TestClockHistory(t *testing.T) {
 	equal(t, "sequences", b.last(id), b.last(from))
 }
 
-func turnOf(id events.TurnID) session.TurnRequest {
-	return session.TurnRequest{ID: id, Input: events.TurnInput{Parts: []events.Part{text("go")}}}
+func turnOf(id events.TurnID) api.TurnRequest {
+	return api.TurnRequest{ID: id, Input: events.TurnInput{Parts: []events.Part{text("go")}}}
 }

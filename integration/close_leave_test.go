@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
@@ -22,11 +23,11 @@ type family struct {
 	parent, child events.SessionID
 }
 
-func (b *bundle) family(name string, req session.TaskRequest) *family {
+func (b *bundle) family(name string, req api.TaskRequest) *family {
 	b.t.Helper()
 	f := &family{b, events.SessionID("parent-" + name), events.SessionID("child-" + name)}
-	b.open(session.CreateRequest{ID: f.parent})
-	b.open(session.CreateRequest{ID: f.child, Parent: f.parent})
+	b.open(api.CreateRequest{ID: f.parent})
+	b.open(api.CreateRequest{ID: f.child, Parent: f.parent})
 	req.ID, req.Close = "k", events.CloseTransfer
 	_, err := b.RegisterTask(b.ctx, f.child, req)
 	must(b.t, "register", err, nil)
@@ -87,7 +88,7 @@ func (c *begins) run(_ context.Context, r *workers.RunningTask) (string, error) 
 // reader finds the task in one place; and nodes finish: the task is the parent's, and ran once.
 func TestCloseKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	tasks := map[string]session.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
+	tasks := map[string]api.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
 	works := map[string]func(f *family, h *session.Host) func(context.Context) error{
 		"closes": func(f *family, h *session.Host) func(context.Context) error {
 			return func(ctx context.Context) error { return h.CloseSession(ctx, f.child, "over") }
@@ -156,20 +157,20 @@ func TestCloseRacesTurn(t *testing.T) {
 	b := setupIdle(t)
 	other := b.otherHost()
 	for i := range 12 {
-		f := b.family(fmt.Sprint(i), session.TaskRequest{})
+		f := b.family(fmt.Sprint(i), api.TaskRequest{})
 		before := b.last(f.parent)
 		closed := make(chan error, 1)
 		go func() { closed <- other.CloseSession(b.ctx, f.child, "over") }()
 		_, submitErr := b.Submit(b.ctx, f.child, asksTurn("t1", "t1"))
 		switch closeErr := receive(b, "the close", closed); closeErr {
 		case nil:
-			must(t, "the turn", submitErr, session.ErrClosed)
+			must(t, "the turn", submitErr, api.ErrClosed)
 			f.settled()
 		default:
-			must(t, "the close", closeErr, session.ErrTurnRunning)
+			must(t, "the close", closeErr, api.ErrTurnRunning)
 			must(t, "the turn", submitErr, nil)
 			equal(t, "commits of the parent", b.last(f.parent), before)
-			must(t, "close again", other.CloseSession(b.ctx, f.child, "over"), session.ErrTurnRunning)
+			must(t, "close again", other.CloseSession(b.ctx, f.child, "over"), api.ErrTurnRunning)
 			equal(t, "commits of the parent", b.last(f.parent), before)
 			equal(t, "is the child's", f.listed(f.child, "k").ID, "k")
 		}
@@ -207,7 +208,7 @@ func TestParentDoesNotTake(t *testing.T) {
 				t.Run(fmt.Sprintf("%s_worker_%t_copied_%t", name, byWorker, copied), func(t *testing.T) {
 					t.Parallel()
 					b := setupIdle(t)
-					f := b.family("a", session.TaskRequest{})
+					f := b.family("a", api.TaskRequest{})
 					if byWorker {
 						k := f.owes()
 						if copied {
@@ -240,7 +241,7 @@ func TestParentDoesNotTake(t *testing.T) {
 func TestOpeningParentIsAwaited(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	f := b.family("a", session.TaskRequest{})
+	f := b.family("a", api.TaskRequest{})
 	k := f.owes()
 	const opening = events.SessionID("opening")
 	_, err := b.bus.Log().Append(b.ctx, &events.Commit{
@@ -248,8 +249,8 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	}, 0)
 	must(t, "open", err, nil)
 	k.Leaves = opening
-	if err := b.Leave(b.ctx, f.child, k); !errors.Is(err, session.ErrOpening) {
-		t.Errorf("got %v, want %v", err, session.ErrOpening)
+	if err := b.Leave(b.ctx, f.child, k); !errors.Is(err, api.ErrOpening) {
+		t.Errorf("got %v, want %v", err, api.ErrOpening)
 	}
 	equal(t, "is owed", b.state(f.child).Tasks[0].Moving(), true)
 }
@@ -264,7 +265,7 @@ func TestRunningTaskLeaves(t *testing.T) {
 		begun <- struct{}{}
 		return gated(gate)(ctx, r)
 	}})
-	f := b.family("a", session.TaskRequest{Runner: "stay"})
+	f := b.family("a", api.TaskRequest{Runner: "stay"})
 	receive(b, "the task", begun)
 	f.owes()
 	f.await(f.child, "the transfer", func(s *projector.State) bool { return s.Tasks[0].To == f.parent })

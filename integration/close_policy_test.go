@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -42,9 +42,9 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 				}
 				return "done", context.Cause(ctx)
 			}})
-			b.open(session.CreateRequest{ID: parent})
-			b.open(session.CreateRequest{ID: child, Parent: parent})
-			_, err := b.RegisterTask(b.ctx, child, session.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
+			b.open(api.CreateRequest{ID: parent})
+			b.open(api.CreateRequest{ID: child, Parent: parent})
+			_, err := b.RegisterTask(b.ctx, child, api.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
 			must(t, "register", err, nil)
 			receive(b, "the task", begun)
 			if c.before != nil {
@@ -71,7 +71,7 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 // register puts a task that a program outside runs in the registry.
 func (b *bundle) register(id events.SessionID, name events.TaskID) {
 	b.t.Helper()
-	_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: name})
+	_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: name})
 	must(b.t, "register", err, nil)
 }
 
@@ -80,8 +80,8 @@ func (b *bundle) register(id events.SessionID, name events.TaskID) {
 func TestExternalTask(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
+	id := b.open(api.CreateRequest{})
+	_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
 	must(t, "register", err, nil)
 	list, err := b.otherHost().CancelAllBackgroundTasks(b.ctx, id)
 	must(t, "cancel all", err, nil)

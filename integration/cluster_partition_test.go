@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestPartition cuts the leader of a session's stream off from the other two
@@ -39,11 +40,11 @@ func TestPartition(t *testing.T) {
 		}
 		return h
 	}
-	if _, err := host(all).Create(ctx, session.CreateRequest{ID: id}); err != nil {
+	if _, err := host(all).Create(ctx, api.CreateRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	say := func(ctx context.Context, h *session.Host, text string) error {
-		_, err := h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says(text), IdempotencyKey: text})
+		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: says(text), IdempotencyKey: text})
 		return err
 	}
 	if err := say(ctx, host(all), "before"); err != nil {

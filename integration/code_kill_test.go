@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -203,7 +203,7 @@ func TestCodeFork(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupCode(t, program("x = 1"), reply(text("kept")), program("x = x + 1\nprint(x)"), reply(text("there")), program("print(x)"), reply(text("still there")))
 	b.run(id, "t1", text("go"))
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	b.run(fork, "t1", text("go"))
 	equal(t, "in the fork", b.outputs(fork)[0], "2\n")

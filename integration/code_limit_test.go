@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -64,7 +64,7 @@ func TestSwitchTooLarge(t *testing.T) {
 		}}, nil
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndSwitched)
 	results := find[*events.ToolReturned](b, id)
 	equal(t, "outcome of the first", results[0].Results[0].Outcome, events.OutcomeFailure)
@@ -84,7 +84,7 @@ func TestFailureTooLarge(t *testing.T) {
 		return "", &plugin.Failure{Class: long, Code: long, Message: long}
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	result := find[*events.ToolReturned](b, id)[0].Results[0]
 	equal(t, "outcome", result.Outcome, events.OutcomeFailure)
@@ -169,7 +169,7 @@ func TestCodeCancelled(t *testing.T) {
 	id := b.open(inCode())
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
-	_, _, err := b.Cancel(b.ctx, id, "t1", session.CancelRequest{})
+	_, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{})
 	must(t, "cancel", err, nil)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "next", b.run(id, "t2", text("again")).End, events.EndFinished)

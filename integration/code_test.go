@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -57,8 +57,8 @@ func setupCode(t *testing.T, script ...step) (*bundle, events.SessionID, *coded)
 	return b, b.open(inCode()), c
 }
 
-func inCode() session.CreateRequest {
-	return session.CreateRequest{Config: events.Config{Protocol: "code"}}
+func inCode() api.CreateRequest {
+	return api.CreateRequest{Config: events.Config{Protocol: "code"}}
 }
 
 // codeTools adds the tools that programs call.
@@ -115,7 +115,7 @@ func (b *bundle) codeNodeWith(cfg workers.Config) (kill func()) {
 }
 
 // outcome is a turn's outcome as hosts see it.
-func (b *bundle) outcome(id events.SessionID, turn events.TurnID) session.TurnOutcome {
+func (b *bundle) outcome(id events.SessionID, turn events.TurnID) api.TurnOutcome {
 	b.t.Helper()
 	a, err := b.AssembledTurn(b.ctx, id, turn)
 	if err != nil {
@@ -144,9 +144,9 @@ func TestCodeTurns(t *testing.T) {
 		program("finish({\"x\": twice(x)})"), reply(text("bye")),
 	)
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
-	equal(t, "outcome", b.outcome(id, "t1"), session.TurnOutcome{Type: session.OutcomeAssistantMessage, Text: "It is 6."})
+	equal(t, "outcome", b.outcome(id, "t1"), api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "It is 6."})
 	equal(t, "end of the next", b.run(id, "t2", text("again")).End, events.EndSubmitted)
-	equal(t, "outcome of the next", b.outcome(id, "t2"), session.TurnOutcome{Type: session.OutcomeSubmittedValue, Value: `{"x":6}`})
+	equal(t, "outcome of the next", b.outcome(id, "t2"), api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: `{"x":6}`})
 	b.run(id, "t3", text("and"))
 	equal(t, "calls", c.of("add"), 1)
 	asked := b.model.asked()[4]
@@ -188,7 +188,7 @@ func TestCodeGather(t *testing.T) {
 func TestCodeFinishSchema(t *testing.T) {
 	t.Parallel()
 	b, id, _ := setupCode(t, reply(text("All done.")), program(`finish({"n": "one"})`), program(`finish({"n": 1})`))
-	_, err := b.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{
+	_, err := b.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{
 		Parts:   []events.Part{text("go")},
 		Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`),
 	}})
@@ -212,7 +212,7 @@ func TestCodeFinishSchemaBomb(t *testing.T) {
 		`{"anyOf":[{"properties":{"n":{"$ref":"#"}}},{"properties":{"n":{"$ref":"#"}}}]}`,
 	} {
 		name := events.TurnID(fmt.Sprintf("bomb%d", i))
-		_, err := b.Submit(b.ctx, id, session.TurnRequest{ID: name, Input: events.TurnInput{
+		_, err := b.Submit(b.ctx, id, api.TurnRequest{ID: name, Input: events.TurnInput{
 			Parts: []events.Part{text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":` + bomb + `}`),
 		}})
 		if err == nil {
@@ -222,7 +222,7 @@ func TestCodeFinishSchemaBomb(t *testing.T) {
 		}
 	}
 	equal(t, "model calls", len(find[*events.ModelReplied](b, id)), 0)
-	_, err := b.Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{
+	_, err := b.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{
 		Parts: []events.Part{text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object"}}`),
 	}})
 	must(t, "submit", err, nil)
@@ -323,8 +323,8 @@ func TestCodeMessages(t *testing.T) {
 	})
 	id := b.open(inCode())
 	var said []string
-	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventMessage {
+	b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventMessage {
 			if said = append(said, e.Kind+":"+e.Text); len(said) == 2 {
 				close(seen)
 			}

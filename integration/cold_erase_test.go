@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -34,7 +35,7 @@ func TestEraseRunning(t *testing.T) {
 		})
 	})
 	b.nodeOn(b.bus, stack)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("1+2?"))
 	b.submit(id, "t2", text("and?"))
 	<-inTool
@@ -49,14 +50,14 @@ func TestEraseRunning(t *testing.T) {
 			t.Errorf("state: got %v, want an erased error", err)
 		}
 	}
-	_, err = b.Create(b.ctx, session.CreateRequest{ID: id})
+	_, err = b.Create(b.ctx, api.CreateRequest{ID: id})
 	if !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("create: got %v, want an erased error", err)
 	}
 	again, err := b.Erase(b.ctx, id, "once more")
 	must(t, "erase again", err, nil)
 	equal(t, "tombstone", again, tomb)
-	other := b.open(session.CreateRequest{})
+	other := b.open(api.CreateRequest{})
 	equal(t, "another session's turn", b.run(other, "t1", text("hello")).Text, "other")
 	b.until("its wake is gone", func() bool { return !b.woken(id) })
 	row := b.directory(b.ctx, id)
@@ -69,7 +70,7 @@ func TestEraseRunning(t *testing.T) {
 func TestEraseLateWakes(t *testing.T) {
 	t.Parallel()
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	_, err := f.Erase(f.ctx, id, "asked to")
 	must(t, "erase", err, nil)
 	keys := []bus.WakeKey{{Class: bus.ClassTurn, Session: id}, {Class: bus.ClassTask, Session: id, Task: "k"}, {Class: bus.ClassTool, Session: id, Task: "c"}}
@@ -113,15 +114,15 @@ func TestEraseTask(t *testing.T) {
 func TestEraseLeavesForks(t *testing.T) {
 	t.Parallel()
 	b := setup(t, echo, echo)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hello"))
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	_, err = b.Erase(b.ctx, id, "asked to")
 	must(t, "erase", err, nil)
 	b.run(fork, "t2", text("again"))
 	equalLists(t, "messages", b.messages(fork), []string{"user hello", "assistant re: hello", "user again", "assistant re: again"})
-	_, err = b.Fork(b.ctx, id, session.CreateRequest{})
+	_, err = b.Fork(b.ctx, id, api.CreateRequest{})
 	if !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("fork of an erased session: got %v, want an erased error", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -31,15 +32,15 @@ func TestColdParked(t *testing.T) {
 	}{
 		"answered": {func(*testing.T, *bundle, *session.Host, events.SessionID) {}, events.EndFinished, 1},
 		"injected": {func(t *testing.T, b *bundle, h *session.Host, id events.SessionID) {
-			_, err := h.Inject(b.ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{text("hurry")}})
+			_, err := h.Inject(b.ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{text("hurry")}})
 			must(t, "inject", err, nil)
 			equal(t, "hot sessions", b.hot(), 1)
 			b.goesCold(id)
 		}, events.EndFinished, 1},
 		"cancelled": {func(t *testing.T, b *bundle, h *session.Host, id events.SessionID) {
-			receipt, _, err := h.Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "c1"})
+			receipt, _, err := h.Cancel(b.ctx, id, "t1", api.CancelRequest{ID: "c1"})
 			must(t, "cancel", err, nil)
-			equal(t, "receipt", receipt, session.CancelRequested)
+			equal(t, "receipt", receipt, api.CancelRequested)
 		}, events.EndCancelled, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestColdParked(t *testing.T) {
 			b := setupIdle(t, theCall(), reply(text("3")), reply(text("again")))
 			g := &asker{}
 			_, kill := b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.parks(id)
 			kill()
 			b.goesCold(id)
@@ -71,9 +72,9 @@ func TestColdParked(t *testing.T) {
 func TestColdBusy(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.commitWith(id, &events.SessionClosed{}) // of no turn: rests
-	queued := b.open(session.CreateRequest{})
+	queued := b.open(api.CreateRequest{})
 	c := &events.Commit{
 		ID: "q", Session: queued, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{text("hello")}}})},
@@ -94,7 +95,7 @@ func TestColdParkedHot(t *testing.T) {
 	b := setupIdle(t, theCall())
 	g := &asker{}
 	b.nodeOn(b.bus, g.factory(events.EffectsNonIdempotent))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.parks(id)
 	done, err := follow.NewArchiver(b.bus, follow.ArchiverConfig{}).Archive(b.ctx, id)
 	must(t, "archive", err, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -41,12 +41,12 @@ func TestColdUnderLoad(t *testing.T) {
 	var archiving, running sync.WaitGroup
 	archiving.Go(func() { archiveAlways(ctx, t, b, &cold) })
 	for i := range sessions {
-		id := b.open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("cold-%d", i))})
+		id := b.open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("cold-%d", i))})
 		running.Go(func() {
 			host, want := b.otherHost(), []string{}
 			for n := range turns {
 				said := fmt.Sprintf("%s says %d", id, n)
-				r, err := host.Run(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text(said)}}})
+				r, err := host.Run(b.ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{text(said)}}})
 				if err != nil || r.Text != "re: "+said {
 					t.Errorf("turn %d: got %q, %v", n, r.Text, err)
 				}
@@ -112,7 +112,7 @@ func TestColdNode(t *testing.T) {
 	must(t, "new node", err, nil)
 	must(t, "start", n.Start(b.ctx), nil)
 	t.Cleanup(func() { n.Stop(context.WithoutCancel(t.Context())) })
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.run(id, turn, text("hello"))
 		b.isCold(id)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestColdTimerLost deletes all timers while no node runs and the session that
@@ -16,9 +16,9 @@ import (
 func TestColdTimerLost(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("in time")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	at := time.Now().Add(6 * time.Second)
-	_, err := b.otherHost().SubmitAt(b.ctx, id, at, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("later")}}})
+	_, err := b.otherHost().SubmitAt(b.ctx, id, at, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("later")}}})
 	must(t, "submit at", err, nil)
 	b.goesCold(id)
 	js, err := jetstream.New(b.bus.Conn())

@@ -15,7 +15,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -37,7 +36,7 @@ func (s aloud) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)
 func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsDoor, *door) {
 	t.Helper()
 	n := natsDoorOf(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
-	n.open(session.CreateRequest{ID: "s1"})
+	n.open(api.CreateRequest{ID: "s1"})
 	return n, n.door(httpapi.Config{Service: n.node.Host()})
 }
 

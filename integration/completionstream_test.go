@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -16,7 +15,7 @@ func TestCompletionStream(t *testing.T) {
 	cut := llmtest.Text("wro")
 	cut.Fault = llmtest.FaultError
 	b, e := setupEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	ask := func(wants ...plugin.CompletionDelta) {
 		t.Helper()
 		var got []plugin.CompletionDelta

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -22,8 +22,8 @@ func TestCreateFails(t *testing.T) {
 			b.node(answering(&runs, "look"), hookAt(tt.point, func() ([]plugin.Directive, error) {
 				return []plugin.Directive{childSession("first"), childSession("taken"), childSession("kid")}, nil
 			}))
-			b.open(session.CreateRequest{ID: "taken"})
-			id := b.open(session.CreateRequest{})
+			b.open(api.CreateRequest{ID: "taken"})
+			id := b.open(api.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			got := b.ended(id, "t1")
 			equal(t, "end", got.End, tt.end)
@@ -60,10 +60,10 @@ func TestCancelHangingHook(t *testing.T) {
 				}
 				return nil, nil
 			}))
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			receive(b, "hangs", hangs)
-			_, _, err := b.Cancel(b.ctx, id, "t1", session.CancelRequest{ID: "c1"})
+			_, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{ID: "c1"})
 			must(t, "cancel", err, nil)
 			equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 			equal(t, "next turn", b.run(id, "t2", text("go")).Text, "on")

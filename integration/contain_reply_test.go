@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -133,7 +133,7 @@ func misbehaving() []misbehaves {
 func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*plugin.Registrar)) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("done")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	name := "bad"
 	if m.name == "protocol" {
 		name = "standard"
@@ -213,8 +213,8 @@ func TestContainedCalls(t *testing.T) {
 			} else {
 				b.node(bad)
 			}
-			id := b.open(session.CreateRequest{})
-			err := b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
+			id := b.open(api.CreateRequest{})
+			err := b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
 			must(t, "configure", err, nil)
 			equal(t, "model", b.state(id).Config.Model, "new")
 			equal(t, "told", asked.Load(), 1)
@@ -256,7 +256,7 @@ func TestContainedProjector(t *testing.T) {
 			} else {
 				b.node(bad, answering(&runs, "look"))
 			}
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 			r := b.resultsOf(id)[0]
 			equal(t, "outcome", r.Outcome, events.OutcomeSuccess)

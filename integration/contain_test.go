@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -131,7 +131,7 @@ func TestContained(t *testing.T) {
 				} else {
 					b.node(bad, tool)
 				}
-				id := b.open(session.CreateRequest{})
+				id := b.open(api.CreateRequest{})
 				b.submit(id, "t1", text("go"))
 				got := b.ended(id, "t1")
 				equal(t, "end", got.End, tt.end)
@@ -169,7 +169,7 @@ func TestRefusedCallsStay(t *testing.T) {
 		}
 		return []plugin.Directive{plugin.Trace("large", json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))}
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	got := b.resultsOf(id)
 	equal(t, "first", got[0].Code, "read_only")
@@ -204,7 +204,7 @@ func TestOversizedMessages(t *testing.T) {
 			t.Parallel()
 			b := setupIdle(t, reply(text("done")))
 			b.node(hookAt(tt.point, func() ([]plugin.Directive, error) { return []plugin.Directive{tt.list}, nil }))
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			got := b.ended(id, "t1")
 			equal(t, "end", got.End, tt.end)
@@ -233,7 +233,7 @@ func TestRefusedCommit(t *testing.T) {
 			return got, nil, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	issue := b.failedTurn(id, "t1")
 	equal(t, "kind", issue.Kind, "runtime")
 	equal(t, "code", issue.Code, "commit_refused")
@@ -255,7 +255,7 @@ func TestRefusedResult(t *testing.T) {
 			return plugin.Result{Text: "paid", Attachments: receipts}, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "code", b.failedTurn(id, "t1").Code, "commit_refused")
 	equal(t, "runs", runs.Load(), 1)
 	b.run(id, "t2", text("and"))

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestForkKeepsInstructions forks with a configuration of its own, which says nothing of instructions, and with one that does.
@@ -14,9 +14,9 @@ func TestForkKeepsInstructions(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
 	layers := []events.PromptLayer{{Slot: events.SlotGuidance, Op: events.LayerReplace, Title: "Who", Content: "Be kind."}}
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m1", Instructions: "You are a clerk.", Layers: layers}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m1", Instructions: "You are a clerk.", Layers: layers}})
 	for _, tc := range []struct{ given, want string }{{"", "You are a clerk."}, {"You are a judge.", "You are a judge."}} {
-		fork, err := b.Fork(b.ctx, id, session.CreateRequest{Config: events.Config{Model: "m2", Instructions: tc.given}})
+		fork, err := b.Fork(b.ctx, id, api.CreateRequest{Config: events.Config{Model: "m2", Instructions: tc.given}})
 		must(t, "fork", err, nil)
 		c := b.state(fork).Config
 		equal(t, "model", c.Model, "m2")
@@ -30,11 +30,11 @@ func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
 	b.node()
-	parent := b.open(session.CreateRequest{})
-	child := b.open(session.CreateRequest{Parent: parent})
-	_, err := b.RegisterTask(b.ctx, parent, session.TaskRequest{ID: "k", Of: events.TaskSubagent, Child: child})
+	parent := b.open(api.CreateRequest{})
+	child := b.open(api.CreateRequest{Parent: parent})
+	_, err := b.RegisterTask(b.ctx, parent, api.TaskRequest{ID: "k", Of: events.TaskSubagent, Child: child})
 	must(t, "register", err, nil)
-	_, err = b.SubmitAt(b.ctx, child, time.Now().Add(time.Hour), session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("later")}}})
+	_, err = b.SubmitAt(b.ctx, child, time.Now().Add(time.Hour), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("later")}}})
 	must(t, "submit at", err, nil)
 	_, err = b.CancelTask(b.ctx, parent, "k")
 	must(t, "cancel", err, nil)

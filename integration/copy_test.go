@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/blob"
 )
@@ -28,17 +29,17 @@ var ways = map[string]struct {
 	copy func(b *bundle, id events.SessionID) (events.SessionID, error)
 }{
 	"fork": {true, func(b *bundle, id events.SessionID) (events.SessionID, error) {
-		return b.Fork(b.ctx, id, session.CreateRequest{Parent: id, Plugins: session.PluginsFork})
+		return b.Fork(b.ctx, id, api.CreateRequest{Parent: id, Plugins: api.PluginsFork})
 	}},
 	"existing": {false, func(b *bundle, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.ctx, session.CreateRequest{Start: session.StartExisting, From: id, Parent: id, Plugins: session.PluginsFork})
+		return b.Create(b.ctx, api.CreateRequest{Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork})
 	}},
 	"current": {false, func(b *bundle, id events.SessionID) (events.SessionID, error) {
-		handle, err := b.CreateFrom(b.ctx, id, session.CreateRequest{Start: session.StartCurrent, Plugins: session.PluginsFork})
+		handle, err := b.CreateFrom(b.ctx, id, api.CreateRequest{Start: api.StartCurrent, Plugins: api.PluginsFork})
 		return handle.Session, err
 	}},
 	"snapshot": {false, func(b *bundle, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.ctx, session.CreateRequest{Start: session.StartSnapshot, Snapshot: b.state(id), Parent: id, Plugins: session.PluginsFork})
+		return b.Create(b.ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: b.state(id), Parent: id, Plugins: api.PluginsFork})
 	}},
 	"branch": {false, func(b *bundle, id events.SessionID) (events.SessionID, error) {
 		b.submit(id, "waits", text("waits"))
@@ -52,7 +53,7 @@ var ways = map[string]struct {
 // of a plugin and of the code.
 func compacted(b *bundle, n int) events.SessionID {
 	b.t.Helper()
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.say(id, "left", "behind")
 	must(b.t, "branch", b.BranchTo(b.ctx, id, "left"), nil)
 	list := make([]string, n)
@@ -61,7 +62,7 @@ func compacted(b *bundle, n int) events.SessionID {
 	}
 	b.say(id, list...)
 	must(b.t, "options", b.SetProtocolOptions(b.ctx, id, json.RawMessage(`{"deep":true}`), false), nil)
-	_, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "X", Reason: "compaction", Keep: events.NodeID(list[n-2]), Nodes: says("summary")})
+	_, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "X", Reason: "compaction", Keep: events.NodeID(list[n-2]), Nodes: says("summary")})
 	must(b.t, "open", err, nil)
 	b.commitWith(id, &events.FrameStateSaved{State: []byte("code")})
 	b.commitWith(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 7, State: []byte("mine")})
@@ -128,21 +129,21 @@ func isCopy(b *bundle, c events.SessionID, from *projector.State, path bool) {
 func TestCopyOneCommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reply(text("on")))
-	id := b.open(session.CreateRequest{})
-	var nodes []session.AppendNode
+	id := b.open(api.CreateRequest{})
+	var nodes []api.AppendNode
 	for i := range 130 {
 		m := events.Message{ID: events.MessageID(fmt.Sprintf("r%d", i)), Role: events.RoleUser}
 		for j := range 64 {
 			m.Parts = append(m.Parts, events.Part{Kind: events.PartToolResult, Call: events.CallID(fmt.Sprintf("c%d-%d", i, j)), Tool: "look", Text: strings.Repeat("r", 64)})
 		}
-		nodes = append(nodes, session.AppendNode{Message: &m})
+		nodes = append(nodes, api.AppendNode{Message: &m})
 		if len(nodes) == 10 {
-			_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: nodes})
+			_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: nodes})
 			must(t, "append", err, nil)
 			nodes = nil
 		}
 	}
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	equal(t, "commits", b.last(fork), 1)
 	must(t, "base", b.state(fork).CheckBase(b.state(id)), nil)
@@ -157,7 +158,7 @@ func TestCodeBranch(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	b.submit(id, "t2", text("wait"))
 	receive(b, "model call of t2", begun)
-	_, err := b.Submit(b.ctx, id, asksBusy("t3", session.WhenBusyBranch))
+	_, err := b.Submit(b.ctx, id, asksBusy("t3", api.WhenBusyBranch))
 	must(t, "submit", err, nil)
 	branch := session.BranchOf(id, "t3")
 	b.await(id, "t3 is elsewhere", func(s *projector.State) bool { r, _ := s.Record("t3"); return r != nil })
@@ -168,7 +169,7 @@ func TestCodeBranch(t *testing.T) {
 // long is a session whose snapshot has pages.
 func long(b *bundle) events.SessionID {
 	b.t.Helper()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	const each = 100
 	for i := range projector.PageSegments*projector.SegmentNodes/each + 2 {
 		list := make([]string, each)
@@ -196,13 +197,13 @@ func TestCopyOutlives(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
 	id := long(b)
-	_, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{{Message: &events.Message{
+	_, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{
 		ID: "big", Role: events.RoleUser, Parts: []events.Part{text(strings.Repeat("x", 2*blob.InlineBytes))},
 	}}}})
 	must(t, "append", err, nil)
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
-	again, err := b.Fork(b.ctx, fork, session.CreateRequest{})
+	again, err := b.Fork(b.ctx, fork, api.CreateRequest{})
 	must(t, "fork of the fork", err, nil)
 	want := b.onPath(id)
 	sweep := func(at time.Duration) {
@@ -238,9 +239,9 @@ func TestCopyOutlives(t *testing.T) {
 func TestCopyWithoutBase(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.say(id, "A")
-	fork, err := b.Fork(b.ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, id, api.CreateRequest{})
 	must(t, "fork", err, nil)
 	store, err := b.jetstream().ObjectStore(b.ctx, "lash-blobs")
 	must(t, "object store", err, nil)
@@ -253,7 +254,7 @@ func TestCopyWithoutBase(t *testing.T) {
 		"view":   func() error { _, err := h.View(b.ctx, fork); return err },
 		"at":     func() error { _, err := h.StateAt(b.ctx, fork, 1); return err },
 		"submit": func() error { _, err := h.Submit(b.ctx, fork, asksTurn("t1", "go")); return err },
-		"fork":   func() error { _, err := h.Fork(b.ctx, fork, session.CreateRequest{}); return err },
+		"fork":   func() error { _, err := h.Fork(b.ctx, fork, api.CreateRequest{}); return err },
 	} {
 		missing, ok := errors.AsType[*projector.MissingBaseError](do())
 		if !ok || missing.Session != fork {
@@ -267,7 +268,7 @@ func TestCopyWithoutBase(t *testing.T) {
 func TestCopyArchive(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	fork, err := b.Fork(b.ctx, long(b), session.CreateRequest{})
+	fork, err := b.Fork(b.ctx, long(b), api.CreateRequest{})
 	must(t, "fork", err, nil)
 	b.say(fork, "own")
 	want := b.state(fork)
@@ -305,7 +306,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 			k := 1
 			for finished := false; !finished; k++ {
 				c := events.SessionID(fmt.Sprintf("copy-%d", k))
-				req := session.CreateRequest{ID: c, Start: session.StartExisting, From: id, Parent: id, Plugins: session.PluginsFork}
+				req := api.CreateRequest{ID: c, Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork}
 				finished = bustest.KilledAt(t, b.server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 					_, err := b.newHost(victim).Create(ctx, req)
 					return err

@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -129,7 +129,7 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 func TestDeadTurn(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("second")))
-	id := b.open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
+	id := b.open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
 	b.submit(id, "t1", text("one"))
 	stop := hasty(t, bustest.Open(t, b.server), scripted.New(blocks))
 	b.await(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
@@ -163,7 +163,7 @@ func TestDeadNowhere(t *testing.T) {
 func TestDeadHistory(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("one"))
 	must(t, "publish", b.bus.Conn().Publish("lash.s."+string(id)+".junk", []byte("junk")), nil)
 	must(t, "flush", b.bus.Conn().Flush(), nil)
@@ -183,10 +183,10 @@ func TestDeadHistory(t *testing.T) {
 func TestDeadChild(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	child := b.open(session.CreateRequest{Parent: id, Relation: events.RelationChild})
+	id := b.open(api.CreateRequest{})
+	child := b.open(api.CreateRequest{Parent: id, Relation: events.RelationChild})
 	for _, k := range []events.TaskID{"asked", "cancelled"} {
-		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
 		must(t, "register", err, nil)
 	}
 	must(t, "publish", b.bus.Conn().Publish("lash.s."+string(child)+".junk", []byte("junk")), nil)
@@ -213,7 +213,7 @@ func TestDeadChurn(t *testing.T) {
 	t.Parallel()
 	const stops, replies = 2 * deadAttempts, 2 * deadAttempts
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
+	id := b.open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that it is asked for its name
 	b.submit(id, "t1", text("go"))
 	for n := range stops {
 		stop := hasty(t, bustest.Open(t, b.server), scripted.New(blocks))
@@ -259,7 +259,7 @@ func TestDeadCrashLoop(t *testing.T) {
 	for name, start := range map[string]func(*bundle, events.SessionID){
 		"turn": func(b *bundle, id events.SessionID) { b.submit(id, "t1", text("go")) },
 		"task": func(b *bundle, id events.SessionID) {
-			_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
+			_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
 			must(b.t, "register", err, nil)
 		},
 	} {
@@ -269,7 +269,7 @@ func TestDeadCrashLoop(t *testing.T) {
 			server := bustest.Server(t, busembed.Config{Listen: true})
 			b.bus = bustest.Open(t, server)
 			b.Host = b.newHost(b.bus)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			start(b, id)
 			ctx, stop := context.WithCancel(b.ctx)
 			var child sync.WaitGroup

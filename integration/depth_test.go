@@ -17,7 +17,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -191,7 +190,7 @@ func TestDeepRequests(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("done")))
 	d := b.door(httpapi.Config{})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for _, depth := range depths() {
 		deep := nested(depth, "[", "", "]")
 		must(t, "protocol options", b.SetProtocolOptions(b.ctx, id, deep, true), events.ErrTooLarge)

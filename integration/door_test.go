@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -69,7 +68,7 @@ func TestRefusedAtTheDoor(t *testing.T) {
 // asksBeside asks beside a turn that waits, and reports whether that was taken.
 func (f *fleet) asksBeside(id events.SessionID, what string, ask func() error) (taken bool) {
 	f.t.Helper()
-	f.open(session.CreateRequest{ID: id})
+	f.open(api.CreateRequest{ID: id})
 	f.submit(id, "t1", text("go"))
 	f.await(id, "question", hasAsk)
 	f.unqueued(id)

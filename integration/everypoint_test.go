@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -62,7 +62,7 @@ func TestEveryPoint(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(call("c1", "add", `{"a":1}`)), reply(text("done")))
 	b.node(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hi"))
 	asked := b.await(id, "question", hasAsk)
 	if err := b.Approve(b.ctx, id, events.ToolApprovalGiven{Effect: asked.Turn().Asks[0].Effect, Granted: true}); err != nil {

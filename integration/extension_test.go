@@ -57,12 +57,12 @@ func TestExtensionMended(t *testing.T) {
 			older, _ := ofVersion("")
 			n, kill := b.patient(time.Minute, older)
 			b.Host = n.Host()
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			for _, kind := range []string{"w", "x"} {
 				must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: kind}), nil)
 			}
 			kill()
-			_, err := b.otherHost().Submit(b.ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+			_, err := b.otherHost().Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 			must(t, "submit", err, nil)
 			newer, has := ofVersion("x")
 			n, _ = b.patient(time.Millisecond, newer)
@@ -92,7 +92,7 @@ func TestExtensionsFollowed(t *testing.T) {
 	second, hasSecond := ofVersion("")
 	one, two := b.newNodeOn(b.bus, first).Host(), b.newNodeOn(b.bus, second).Host()
 	b.Host = one
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "extension", one.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	for _, list := range [][]events.Extension{{{Type: "y"}}, {{Type: "z"}}, nil, {{Type: "x"}, {Type: "y"}}} {
 		want := ""
@@ -107,7 +107,7 @@ func TestExtensionsFollowed(t *testing.T) {
 		equal(t, "the first's", hasFirst(), want)
 		equal(t, "the second's", hasSecond(), want)
 	}
-	fork, err := one.CreateFrom(b.ctx, id, session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork})
+	fork, err := one.CreateFrom(b.ctx, id, api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork})
 	must(t, "fork", err, nil)
 	equal(t, "the fork's", len(b.state(fork.Session).Extensions), 2)
 }
@@ -118,7 +118,7 @@ func TestExtensionsRefused(t *testing.T) {
 	b := setupIdle(t)
 	factory, _ := ofVersion("")
 	b.Host = b.newNodeOn(b.bus, factory).Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	many := func(n, size int) (list []events.Extension) {
 		for range n {
 			list = append(list, events.Extension{Type: "x", Body: []byte(fmt.Sprintf("%0*d", size, 0)[:size-1] + "1")})

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -105,8 +104,8 @@ func TestFallbackStream(t *testing.T) {
 	b := setupIdle(t)
 	shown := make(chan struct{}, 2)
 	b.serves(bustest.Open(t, b.server), down("main", llm.KindTransport, func() { receive(b, "half to be shown", shown) }), up("backup"))
-	id := b.open(session.CreateRequest{Config: withFallbacks})
-	_, list, err := b.StartTurnStream(b.ctx, id, session.Ask("hello"))
+	id := b.open(api.CreateRequest{Config: withFallbacks})
+	_, list, err := b.StartTurnStream(b.ctx, id, api.Ask("hello"))
 	must(t, "stream", err, nil)
 	now, requests := "", 0
 	for a, err := range api.Activities(list) {
@@ -138,7 +137,7 @@ func TestFallbackTakeover(t *testing.T) {
 		return llm.Response{}, ctx.Err()
 	}}
 	kill := b.serves(bustest.Open(t, b.server), down("main", llm.KindRateLimit, func() {}), hung)
-	id := b.open(session.CreateRequest{Config: withFallbacks})
+	id := b.open(api.CreateRequest{Config: withFallbacks})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "the fallback's call", asked)
 	kill()
@@ -159,7 +158,7 @@ func TestFallbackNot(t *testing.T) {
 		return llm.Response{}, &llm.Error{Kind: receive(b, "kind", kinds), Message: "no"}
 	}}
 	b.serves(bustest.Open(t, b.server), main, up("backup"))
-	id := b.open(session.CreateRequest{Config: withFallbacks})
+	id := b.open(api.CreateRequest{Config: withFallbacks})
 	for _, kind := range []llm.ErrorKind{llm.KindRequest, llm.KindAuth, llm.KindOverflow} {
 		kinds <- kind
 		turn := b.run(id, events.TurnID(kind), text("hello"))
@@ -172,15 +171,15 @@ func TestFallbackNot(t *testing.T) {
 func TestFallbacksRefused(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for field, list := range map[string][]events.Fallback{
 		"config.fallbacks":             make([]events.Fallback, events.MaxFallbacks+1),
 		"config.fallbacks[1].model":    {{Model: "m"}, {Provider: "p"}},
 		"config.fallbacks[0].model":    {{Model: string(make([]byte, events.MaxIDBytes+1))}},
 		"config.fallbacks[0].provider": {{Model: "m", Provider: string(make([]byte, events.MaxIDBytes+1))}},
 	} {
-		_, created := b.Create(b.ctx, session.CreateRequest{Config: events.Config{Fallbacks: list}})
-		configured := b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Fallbacks = list; return c }})
+		_, created := b.Create(b.ctx, api.CreateRequest{Config: events.Config{Fallbacks: list}})
+		configured := b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Fallbacks = list; return c }})
 		for way, err := range map[string]error{"created": created, "configured": configured} {
 			if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
 				t.Errorf("%s: got %v, want %s refused", way, err, field)

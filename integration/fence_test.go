@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestMonitorFence cuts a node off that goes on otherwise: before another one
@@ -17,7 +17,7 @@ import (
 func TestMonitorFence(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	away := bustest.Open(t, b.server)
 	first, _ := b.tasks(away, nil)
 	// It ignores TERM and says its process's id.
@@ -51,7 +51,7 @@ func TestMonitorFence(t *testing.T) {
 }
 
 // processOf finds a line in which a monitor says its process's id.
-func processOf(list []session.MonitorEvent, name events.MonitorID) *session.MonitorEvent {
+func processOf(list []api.MonitorEvent, name events.MonitorID) *api.MonitorEvent {
 	for i := range list {
 		if _, err := strconv.Atoi(strings.TrimSpace(list[i].Message)); err == nil && list[i].Monitor == name {
 			return &list[i]
@@ -60,7 +60,7 @@ func processOf(list []session.MonitorEvent, name events.MonitorID) *session.Moni
 	return nil
 }
 
-func processID(t *testing.T, e session.MonitorEvent) int {
+func processID(t *testing.T, e api.MonitorEvent) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(e.Message))
 	must(t, "process id", err, nil)

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/service"
@@ -44,7 +45,7 @@ func TestFleetQueueLimitDoors(t *testing.T) {
 	t.Parallel()
 	const limit = 6
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	h := f.limitedHost(limit)
 	f.serves(h)
 	c, d := f.dialled(), f.door(httpapi.Config{Service: h})
@@ -77,20 +78,20 @@ func TestFleetQueueLimitDoors(t *testing.T) {
 func TestFleetHotLimitDoors(t *testing.T) {
 	t.Parallel()
 	f := setupFleet(t)
-	f.open(session.CreateRequest{ID: "s1"})
+	f.open(api.CreateRequest{ID: "s1"})
 	on, err := bus.Open(f.ctx, bus.Config{Options: []nats.Option{f.server.InProcess()}, MaxHot: 1})
 	must(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.newHost(on)
 	f.serves(h)
 	c, d := f.dialled(), f.door(httpapi.Config{Service: h})
-	_, err = c.Create(f.ctx, session.CreateRequest{ID: "s2"})
+	_, err = c.Create(f.ctx, api.CreateRequest{ID: "s2"})
 	isFull(t, "create", err, "hot sessions", 1)
-	_, err = c.Fork(f.ctx, "s1", session.CreateRequest{ID: "s2"})
+	_, err = c.Fork(f.ctx, "s1", api.CreateRequest{ID: "s2"})
 	isFull(t, "fork", err, "hot sessions", 1)
 	d.isFull("POST", "/v1/sessions", `{"id":"s2"}`, "hot sessions", 1)
 	d.isFull("POST", "/v1/sessions/s1/fork", `{"id":"s2"}`, "hot sessions", 1)
 	d.refused(404, "no_session", "GET", "/v1/sessions/s2", "")
-	_, err = c.AppendNodes(f.ctx, "s1", session.AppendNodesRequest{Nodes: says("a")})
+	_, err = c.AppendNodes(f.ctx, "s1", api.AppendNodesRequest{Nodes: says("a")})
 	must(t, "append to one that exists", err, nil)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -105,7 +105,7 @@ func TestFleetDrain(t *testing.T) {
 			}
 			first := f.worker()
 			wakes := f.passed()
-			id := f.open(session.CreateRequest{})
+			id := f.open(api.CreateRequest{})
 			f.submit(id, "t1", text("go"))
 			receive(f.bundle, "wake of the turn", wakes)
 			receive(f.bundle, "call in flight", begun)
@@ -146,7 +146,7 @@ func TestFleetDrainHard(t *testing.T) {
 		return reply(text("done"))(ctx, req)
 	}
 	first := f.worker()
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	receive(f.bundle, "call in flight", begun)
 	now, cancel := context.WithCancel(f.ctx)

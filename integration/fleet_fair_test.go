@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -62,7 +62,7 @@ func (f *fleet) joinOn(on *bus.Bus, cfg workers.Config) *workers.Node {
 // flood submits so many turns of a new session, named t0 and so on.
 func (f *fleet) flood(name events.SessionID, turns int) {
 	f.t.Helper()
-	f.open(session.CreateRequest{ID: name})
+	f.open(api.CreateRequest{ID: name})
 	for i := range turns {
 		f.submit(name, events.TurnID(fmt.Sprintf("t%d", i)), text("go"))
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -44,7 +43,7 @@ func TestFleetHeldTools(t *testing.T) {
 	}
 	f.calls(parts...)
 	f.turnsOnly(e)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	f.unqueued(id) // it waits for its calls, all of which are in the queue
 	f.join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), HeldTools: held})
@@ -67,7 +66,7 @@ func TestFleetHeldTools(t *testing.T) {
 func TestFleetRoleAPI(t *testing.T) {
 	t.Parallel()
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.join(workers.Config{Roles: without(workers.RoleAPI)})
 	c := f.dialled()
 	inject := func() error {
@@ -102,7 +101,7 @@ func TestFleetRoleArchive(t *testing.T) {
 	sealed := f.sealers()
 	const after = time.Millisecond
 	f.joinOn(f.named("n1"), workers.Config{Roles: without(workers.RoleArchive), ArchiveAfter: after})
-	ids := []events.SessionID{f.open(session.CreateRequest{}), f.open(session.CreateRequest{})}
+	ids := []events.SessionID{f.open(api.CreateRequest{}), f.open(api.CreateRequest{})}
 	for _, id := range ids {
 		f.run(id, "t1", text("go"))
 	}

@@ -38,7 +38,7 @@ func TestFleetQueueLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 10
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	h := f.limitedHost(limit)
 	for i := range limit {
 		must(t, "submit", submitOn(f.bundle, h, id, asksTurn(events.TurnID(fmt.Sprintf("t%d", i)), "go")), nil)
@@ -48,10 +48,10 @@ func TestFleetQueueLimit(t *testing.T) {
 	_, err := h.Run(f.ctx, id, asksTurn("more", "go"))
 	isFull(t, "run", err, "queued turns", limit)
 	must(t, "once more", submitOn(f.bundle, h, id, asksTurn("t3", "go")), nil)
-	must(t, "other input", submitOn(f.bundle, h, id, asksTurn("t3", "stop")), session.ErrDifferent)
+	must(t, "other input", submitOn(f.bundle, h, id, asksTurn("t3", "stop")), api.ErrDifferent)
 	_, err = f.Await(f.ctx, id, "more")
-	must(t, "await the refused one", err, session.ErrUnknownTurn)
-	other := f.open(session.CreateRequest{})
+	must(t, "await the refused one", err, api.ErrUnknownTurn)
+	other := f.open(api.CreateRequest{})
 	must(t, "another session", submitOn(f.bundle, h, other, asksTurn("t", "go")), nil)
 
 	f.join(workers.Config{})
@@ -67,7 +67,7 @@ func TestFleetQueueLimitCost(t *testing.T) {
 	t.Parallel()
 	const turns = 512
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	on := bustest.Open(t, f.server)
 	h, err := session.New(session.Config{Bus: on, NoPlugins: true})
 	must(t, "host", err, nil)
@@ -97,7 +97,7 @@ func TestFleetHotLimit(t *testing.T) {
 	var opened []events.SessionID
 	for err == nil && len(opened) < limit {
 		var id events.SessionID
-		if id, err = h.Create(f.ctx, session.CreateRequest{}); err == nil {
+		if id, err = h.Create(f.ctx, api.CreateRequest{}); err == nil {
 			opened = append(opened, id)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -24,11 +24,11 @@ func TestFleetRoles(t *testing.T) {
 		}
 		return n
 	}
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	with(workers.RoleAPI)
 	with(workers.RoleTask)
 	f.submit(id, "t1", text("go"))
-	_, err := f.RegisterTask(f.ctx, id, session.TaskRequest{ID: "k", Runner: "work"})
+	_, err := f.RegisterTask(f.ctx, id, api.TaskRequest{ID: "k", Runner: "work"})
 	must(t, "register", err, nil)
 	f.taskIs(id, "k", events.TaskCompleted)
 	equal(t, "turns without a node for them", f.state(id).Turns, 0)
@@ -43,7 +43,7 @@ func TestFleetRoles(t *testing.T) {
 	// What a node without the role spawns itself it runs all the same.
 	must(t, "spawn", runner.Tasks().SpawnHiddenTask(f.ctx, id, "own", func(context.Context) error { return nil }), nil)
 	must(t, "await", runner.Tasks().AwaitHiddenTasks(f.ctx, id), nil)
-	_, err = runner.Tasks().SpawnManaged(f.ctx, id, session.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
+	_, err = runner.Tasks().SpawnManaged(f.ctx, id, api.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
 	must(t, "spawn", err, nil)
 	equal(t, "summary", f.taskIs(id, "own", events.TaskCompleted).Summary, "mine")
 
@@ -70,7 +70,7 @@ func (f *fleet) row(id events.SessionID) bus.Row {
 func TestFleetTaskShare(t *testing.T) {
 	t.Parallel()
 	f := setupFleet(t)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	done := make(chan struct{})
 	runners := map[string]workers.TaskFunc{"work": func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		select {
@@ -84,7 +84,7 @@ func TestFleetTaskShare(t *testing.T) {
 		f.join(workers.Config{Roles: []workers.Role{workers.RoleTask}, HeldTasks: 1, Runners: runners})
 	}
 	for _, name := range []events.TaskID{"one", "two", "three"} {
-		_, err := f.RegisterTask(f.ctx, id, session.TaskRequest{ID: name, Runner: "work"})
+		_, err := f.RegisterTask(f.ctx, id, api.TaskRequest{ID: name, Runner: "work"})
 		must(t, "register", err, nil)
 	}
 	s := f.await(id, "two tasks", func(s *projector.State) bool {

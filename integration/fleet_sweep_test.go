@@ -7,14 +7,14 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
 // left is a session that a process left behind which died: with these events, and nothing in the queue.
 func (f *fleet) left(list ...events.Event) events.SessionID {
 	f.t.Helper()
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.leave(id, list...)
 	return id
 }
@@ -47,7 +47,7 @@ func TestFleetSweep(t *testing.T) {
 	scheduled := f.left(events.Of("t1", &events.TurnScheduled{Input: wanted.Input, At: 1}))
 	runs := f.left(events.Of("", &events.TaskRegistered{Task: "k", Runner: "work"}))
 	dead := f.left(events.Of("", &events.TaskRegistered{Task: "k", Worker: "dead", State: events.TaskRunning}))
-	idle := f.open(session.CreateRequest{})
+	idle := f.open(api.CreateRequest{})
 	f.join(workers.Config{Runners: map[string]workers.TaskFunc{
 		"work": func(context.Context, *workers.RunningTask) (string, error) { return "done", nil },
 	}})
@@ -71,7 +71,7 @@ func TestFleetSweepParked(t *testing.T) {
 	p := &fleet{bundle: setupIdle(t, theCall())}
 	g := &asker{}
 	p.nodeOn(p.bus, g.factory(events.EffectsNonIdempotent))
-	parked := p.open(session.CreateRequest{})
+	parked := p.open(api.CreateRequest{})
 	p.parks(parked)
 	p.leave(parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
 	equal(t, "end", p.ended(parked, "t1").End, events.EndCancelled)

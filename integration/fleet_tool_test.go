@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -88,7 +88,7 @@ func TestFleetTool(t *testing.T) {
 	f, e := setupFleet(t), &errand{}
 	f.calls(call("a", "run", `{"text":"one"}`), call("b", "stay", `{"text":"two"}`), call("c", "run", `{"text":"`+large+`"}`), call("d", "run", `{"text":3}`))
 	f.turnsOnly(e)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	f.unqueued(id)
 	equal(t, "runs while no node takes tools", len(e.runs), 1)
@@ -144,7 +144,7 @@ func TestFleetToolGone(t *testing.T) {
 			f.turnsOnly(e)
 			away := bustest.Open(t, f.server)
 			first := f.toolsOnly("first", away, e)
-			id := f.open(session.CreateRequest{})
+			id := f.open(api.CreateRequest{})
 			f.submit(id, "t1", text("go"))
 			equal(t, "node", receive(f.bundle, "call", e.begun), "first")
 			f.toolsOnly("second", bustest.Open(t, f.server), e)
@@ -174,7 +174,7 @@ func TestFleetToolDrain(t *testing.T) {
 	f.calls(call("a", "run", `{"text":"one"}`))
 	f.turnsOnly(e)
 	node := f.toolsOnly("tools", bustest.Open(t, f.server), e)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	receive(f.bundle, "call", e.begun)
 	g, stopped := &grace{Context: f.ctx, waits: make(chan struct{})}, make(chan struct{})
@@ -194,7 +194,7 @@ func TestFleetToolCancel(t *testing.T) {
 		end    events.TurnEnd
 	}{
 		"turn": {func(f *fleet, id events.SessionID) {
-			f.cancel(id, "t1", session.CancelRequest{ID: "r"}, session.CancelRequested)
+			f.cancel(id, "t1", api.CancelRequest{ID: "r"}, api.CancelRequested)
 		}, events.EndCancelled},
 		"call": {func(f *fleet, id events.SessionID) {
 			_, err := f.CancelTask(f.ctx, id, f.state(id).Tasks[0].ID)
@@ -209,7 +209,7 @@ func TestFleetToolCancel(t *testing.T) {
 			f.calls(call("a", "run", `{"text":"one"}`))
 			f.turnsOnly(e)
 			f.toolsOnly("tools", bustest.Open(t, f.server), e)
-			id := f.open(session.CreateRequest{})
+			id := f.open(api.CreateRequest{})
 			f.submit(id, "t1", text("go"))
 			receive(f.bundle, "call", e.begun)
 			f.unqueued(id)
@@ -238,7 +238,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	f.turnsOnly(e)
 	on := bustest.Open(t, f.server)
 	f.toolsOnly("tools", on, e)
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	receive(f.bundle, "call", e.begun)
 	f.unqueued(id)
@@ -251,7 +251,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	must(t, "hear", err, nil)
 	defer stop()
 	must(t, "flush", on.Conn().Flush(), nil)
-	_, err = f.Submit(f.ctx, id, asksBusy("t2", session.WhenBusyReject))
+	_, err = f.Submit(f.ctx, id, asksBusy("t2", api.WhenBusyReject))
 	must(t, "submit", err, nil)
 	receive(f.bundle, "end of t2 where the tool runs", ends)
 	close(release)

@@ -6,7 +6,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -40,7 +40,7 @@ func TestFleetToolCancelUnheard(t *testing.T) {
 			e := &errand{}
 			f.calls(call("a", "run", `{"text":"one"}`))
 			f.turnsOnly(e)
-			id := f.open(session.CreateRequest{})
+			id := f.open(api.CreateRequest{})
 			f.submit(id, "t1", text("go"))
 			f.unqueued(id)
 			must(t, "cancel", cancel(f, id, &f.state(id).Tasks[0]), nil)

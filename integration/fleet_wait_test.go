@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/subagent"
@@ -37,7 +37,7 @@ func TestFleetWaits(t *testing.T) {
 			must(t, "plugins", err, nil)
 			f.join(workers.Config{Concurrency: places, Plugins: stack})
 			for n := range places {
-				id := f.open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
+				id := f.open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
 				f.submit(id, "t1", text("go"))
 			}
 			for n := range places {
@@ -46,7 +46,7 @@ func TestFleetWaits(t *testing.T) {
 				equal(t, "agents", len(find[*events.TaskRegistered](f.bundle, id)), 1)
 			}
 			// The places are there again, and no more than they were.
-			f.open(session.CreateRequest{ID: "last"})
+			f.open(api.CreateRequest{ID: "last"})
 			f.submit("last", "t1", text("go"))
 			equal(t, "end", f.ended("last", "t1").End, events.EndFinished)
 		})

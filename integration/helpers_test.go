@@ -20,6 +20,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -202,7 +203,7 @@ func (b *bundle) startNode(n *workers.Node) (kill func()) {
 }
 
 // open creates a session.
-func (b *bundle) open(req session.CreateRequest) events.SessionID {
+func (b *bundle) open(req api.CreateRequest) events.SessionID {
 	b.t.Helper()
 	id, err := b.Create(b.ctx, req)
 	if err != nil {
@@ -214,7 +215,7 @@ func (b *bundle) open(req session.CreateRequest) events.SessionID {
 // say appends user messages of one text each and returns their node ids.
 func (b *bundle) say(id events.SessionID, texts ...string) []events.NodeID {
 	b.t.Helper()
-	got, err := b.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says(texts...)})
+	got, err := b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says(texts...)})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -222,18 +223,18 @@ func (b *bundle) say(id events.SessionID, texts ...string) []events.NodeID {
 }
 
 // says are user messages whose ids are their texts.
-func says(texts ...string) []session.AppendNode {
-	var list []session.AppendNode
+func says(texts ...string) []api.AppendNode {
+	var list []api.AppendNode
 	for _, s := range texts {
-		list = append(list, session.AppendNode{Message: &events.Message{ID: events.MessageID(s), Role: events.RoleUser, Parts: []events.Part{text(s)}}})
+		list = append(list, api.AppendNode{Message: &events.Message{ID: events.MessageID(s), Role: events.RoleUser, Parts: []events.Part{text(s)}}})
 	}
 	return list
 }
 
 // run runs a turn to its end.
-func (b *bundle) run(id events.SessionID, turn events.TurnID, parts ...events.Part) session.TurnResult {
+func (b *bundle) run(id events.SessionID, turn events.TurnID, parts ...events.Part) api.TurnResult {
 	b.t.Helper()
-	r, err := b.Run(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}})
+	r, err := b.Run(b.ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -242,7 +243,7 @@ func (b *bundle) run(id events.SessionID, turn events.TurnID, parts ...events.Pa
 
 func (b *bundle) submit(id events.SessionID, turn events.TurnID, parts ...events.Part) {
 	b.t.Helper()
-	if _, err := b.Submit(b.ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}}); err != nil {
+	if _, err := b.Submit(b.ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}}); err != nil {
 		b.t.Fatal(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -44,7 +44,7 @@ func TestHiddenElsewhere(t *testing.T) {
 				t.Parallel()
 				b := setupIdle(t)
 				s, kill := b.tasks(bustest.Open(t, b.server), nil)
-				id, gate, inner := b.open(session.CreateRequest{}), make(chan struct{}), make(chan struct{})
+				id, gate, inner := b.open(api.CreateRequest{}), make(chan struct{}), make(chan struct{})
 				must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "outer", func(ctx context.Context) error {
 					return s.SpawnHiddenTask(ctx, id, "inner", func(ctx context.Context) error {
 						close(inner)
@@ -89,7 +89,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
 	s, _ := b.tasks(bustest.Open(t, b.server), nil)
-	id, other, gate := b.open(session.CreateRequest{}), b.open(session.CreateRequest{}), make(chan struct{})
+	id, other, gate := b.open(api.CreateRequest{}), b.open(api.CreateRequest{}), make(chan struct{})
 	must(t, "spawn", s.SpawnHiddenTask(b.ctx, id, "h", func(ctx context.Context) error {
 		select {
 		case <-gate:
@@ -103,9 +103,9 @@ func TestHiddenIsHidden(t *testing.T) {
 	must(t, "list", err, nil)
 	equal(t, "listed", len(list), 0)
 	_, err = b.CancelTask(b.ctx, id, name)
-	must(t, "cancel", err, session.ErrUnknownTask)
+	must(t, "cancel", err, task.ErrUnknown)
 	_, err = b.RequestCancelTask(b.ctx, id, name, "")
-	must(t, "request", err, session.ErrUnknownTask)
+	must(t, "request", err, task.ErrUnknown)
 	list, err = b.CancelAllBackgroundTasks(b.ctx, id)
 	must(t, "cancel all", err, nil)
 	equal(t, "cancelled", len(list), 0)
@@ -113,7 +113,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	must(t, "complete", b.CompleteBackgroundTask(b.ctx, id, name, events.TaskFailed, ""), nil)
 	must(t, "transition", b.TransitionBackgroundTask(b.ctx, id, name, events.TaskWaiting), nil)
 	must(t, "transfer", b.TransferAsyncHandles(b.ctx, id, other, []events.TaskID{name}), nil)
-	must(t, "visible", b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{name}), session.ErrUnknownTask)
+	must(t, "visible", b.ValidateAsyncHandlesVisible(b.ctx, id, []events.TaskID{name}), task.ErrUnknown)
 	equal(t, "state", b.state(id).Tasks[0].State, events.TaskRunning)
 	close(gate)
 	must(t, "await", s.AwaitHiddenTasks(b.ctx, id), nil)

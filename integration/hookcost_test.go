@@ -8,7 +8,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -57,7 +57,7 @@ func TestHooksCostNoWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop(b.ctx)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			opened := b.last(id)
 			if got := b.run(id, "t1", text("go")); got.End != events.EndFinished {
 				t.Errorf("end: got %s, want finished", got.End)

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -58,7 +58,7 @@ func TestHooksAskTheirHost(t *testing.T) {
 	})
 	b.node(looks, listens("one"), listens("two"))
 	b.Host = b.otherHost()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	const seen = "user go|assistant k1:look{} k2:look{} k3:look{}"
 	for _, r := range b.resultsOf(id) {
@@ -93,7 +93,7 @@ func TestHooksOfCalls(t *testing.T) {
 	}
 	var runs atomic.Int64
 	b.node(answering(&runs, "look"), hook("b", func() { both.Done(); both.Wait() }), hook("a", func() {}), hook("c", func() {}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	equal(t, "order for the first call", order["k1"], "bac")
 	equal(t, "order for the second call", order["k2"], "bac")

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -119,7 +119,7 @@ func TestTakeoverAsksNoHookAgain(t *testing.T) {
 			}
 			b := setupIdle(t, script...)
 			_, kill := b.nodeOn(bustest.Open(t, b.server), c.all())
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			if tt.at != "nothing" {
 				receive(b, "hangs", c.hangs)

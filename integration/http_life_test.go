@@ -15,7 +15,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -66,7 +65,7 @@ func TestHTTPDocument(t *testing.T) {
 		})
 		r.Compact(0, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
 			m := plugin.Say(events.RoleUser, "summary")
-			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
+			return plugin.Compaction{Nodes: []api.AppendNode{{Message: &m}}}, nil
 		})
 	}))
 	d := b.door(httpapi.Config{MaxBodyBytes: 4096, MaxBlobBytes: 4500, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
@@ -235,7 +234,7 @@ func (d *door) watched(s string) {
 	turn := d.stream("reader", s+"/turns/t1/stream")
 	var types []string
 	for _, m := range turn.until(func(m received) bool { return strings.Contains(m.data, `"type":"done"`) }) {
-		var e session.SessionEvent
+		var e api.SessionEvent
 		must(d.t, "session event", json.Unmarshal([]byte(m.data), &e), nil)
 		types = append(types, string(e.Type))
 	}

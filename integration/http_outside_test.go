@@ -128,7 +128,7 @@ func (d *door) extended() {
 	server, err := httpapi.New(httpapi.Config{Service: h, Tokens: tokens()})
 	must(d.t, "new server", err, nil)
 	defer server.Drain()
-	d.open(session.CreateRequest{ID: "ext"})
+	d.open(api.CreateRequest{ID: "ext"})
 	d.model.rescript(reply(text("done")))
 	for path, bodies := range map[string]map[string]int{
 		"/extensions": {`{"type":"note","body":{"a":1}}`: 204, `{"type":"else"}`: 400, `{"body":1}`: 400},
@@ -216,7 +216,7 @@ func TestActionsTakeTheirTime(t *testing.T) {
 	}})
 	b.Host = n.Host()
 	d := b.door(httpapi.Config{RequestTimeout: time.Nanosecond})
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	outcomes := make(chan string, 2)
 	go func() {
 		got, err := b.InvokeAction(b.ctx, "s1", "wait", nil)

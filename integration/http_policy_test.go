@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -16,7 +17,7 @@ func TestHTTPPolicies(t *testing.T) {
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 1)
 	k.begins(b, id)
-	other := b.open(session.CreateRequest{})
+	other := b.open(api.CreateRequest{})
 	k.begins(b, other)
 	d := b.door(httpapi.Config{})
 	turns := "/v1/sessions/" + string(id) + "/turns"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -116,9 +117,9 @@ func TestHTTPLateJoiner(t *testing.T) {
 	}
 	whole := ""
 	for _, m := range turn.until(func(m received) bool { return strings.Contains(m.data, `"type":"done"`) }) {
-		var e session.SessionEvent
+		var e api.SessionEvent
 		must(t, "event", json.Unmarshal([]byte(m.data), &e), nil)
-		if e.Type == session.EventLLMResponse {
+		if e.Type == api.EventLLMResponse {
 			whole = e.Content
 		}
 	}
@@ -131,7 +132,7 @@ type awaited struct {
 	began chan struct{}
 }
 
-func (a *awaited) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (session.TurnResult, error) {
+func (a *awaited) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
 	close(a.began)
 	return a.Host.Await(ctx, id, turn)
 }

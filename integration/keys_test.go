@@ -375,16 +375,16 @@ func (k *keyedAsk) makes() bool { return k.op == operation.Create.Name || k.op =
 func (b *bundle) keyable(id events.SessionID, running bool) {
 	b.t.Helper()
 	first := plugin.Say(events.RoleUser, "begin")
-	b.open(session.CreateRequest{ID: id, First: &first, Nodes: []session.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
+	b.open(api.CreateRequest{ID: id, First: &first, Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
 	for _, m := range []events.MonitorID{"m1", "m2", "m3"} {
 		must(b.t, "monitor", b.StartMonitor(b.ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
 	}
 	for _, k := range []events.TaskID{"k1", "k2", "k3"} {
-		_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: k})
+		_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: k})
 		must(b.t, "task", err, nil)
 	}
 	for _, in := range []events.InputID{"i1", "i2", "i3"} {
-		_, err := b.Inject(b.ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{text("x")}})
+		_, err := b.Inject(b.ctx, id, api.InjectRequest{ID: in, Parts: []events.Part{text("x")}})
 		must(b.t, "inject", err, nil)
 	}
 	b.appended(id, "", &events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "x"}}})
@@ -428,7 +428,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, ask := open(t)
-			b.open(session.CreateRequest{ID: "base"})
+			b.open(api.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
 				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name, operation.AddToolSource.Name, operation.RemoveToolSource.Name}, k.op) {
@@ -543,7 +543,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	for i, first := range asks {
 		for _, second := range asks[:i] {
 			id := events.SessionID(first.op + "-" + second.op)
-			b.open(session.CreateRequest{ID: id})
+			b.open(api.CreateRequest{ID: id})
 			before, errs := b.last(id), make([]error, 2)
 			for _, h := range hosts { // both have its state at hand
 				_, err := h.State(b.ctx, id)
@@ -556,7 +556,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 				})
 			}
 			deciding.Wait()
-			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), session.ErrDifferent) {
+			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), api.ErrDifferent) {
 				t.Errorf("%s and %s: got %v, want one done and one refused", first.op, second.op, errs)
 			}
 			equal(t, "commits of "+string(id), b.last(id), before+1)

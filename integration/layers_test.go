@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -66,7 +66,7 @@ func TestPromptLayers(t *testing.T) {
 func TestPromptLayersRefused(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for field, bad := range map[string][]events.PromptLayer{
 		"[0].slot":    {layer("attic", events.LayerAdd, "x")},
 		"[0].op":      {layer(events.SlotIntro, "prepend", "x")},
@@ -74,8 +74,8 @@ func TestPromptLayersRefused(t *testing.T) {
 		"[1].content": {layer(events.SlotIntro, events.LayerAdd, "x"), layer(events.SlotIntro, events.LayerClear, "x")},
 		"":            {layer(events.SlotIntro, events.LayerAdd, strings.Repeat("x", events.MaxLayersBytes+1))},
 	} {
-		_, created := b.Create(b.ctx, session.CreateRequest{Config: events.Config{Layers: bad}})
-		_, submitted := b.Submit(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Continue: true, Layers: bad}})
+		_, created := b.Create(b.ctx, api.CreateRequest{Config: events.Config{Layers: bad}})
+		_, submitted := b.Submit(b.ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Layers: bad}})
 		for want, err := range map[string]error{"config.layers" + field: created, "input.layers" + field: submitted} {
 			if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != want {
 				t.Errorf("%+.40v: got %v, want %s refused", bad, err, want)
@@ -83,6 +83,6 @@ func TestPromptLayersRefused(t *testing.T) {
 		}
 	}
 	many := make([]events.PromptLayer, events.MaxLayers+1)
-	_, err := b.Submit(b.ctx, id, session.TurnRequest{Input: events.TurnInput{Continue: true, Layers: many}})
+	_, err := b.Submit(b.ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Layers: many}})
 	must(t, "too many", err, events.ErrTooLarge)
 }

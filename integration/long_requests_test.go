@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -35,7 +34,7 @@ func TestLongRequestsKeepNobodyWaiting(t *testing.T) {
 	})}})
 	must(t, "plugins", err, nil)
 	n := natsDoorOf(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
-	n.open(session.CreateRequest{ID: "s1"})
+	n.open(api.CreateRequest{ID: "s1"})
 	codes := make(chan string, 2*all)
 	var asking sync.WaitGroup
 	ask := func(times int, who string) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -50,7 +50,7 @@ func TestNestedFailures(t *testing.T) {
 			return "read", errs
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	equalLists(t, "came to", got, []string{
 		"pends " + plugin.ClassInternal + " " + plugin.CodePendingNested, "panics " + plugin.ClassInternal + " " + plugin.CodeTaskFailed,
@@ -87,7 +87,7 @@ func TestNestedChanged(t *testing.T) {
 			return got.Text, got.Err
 		})
 		kill := b.work(bustest.Open(t, b.server))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		b.submit(id, "t1", text("go"))
 		receive(b, "begun", begun)
 		kill()
@@ -121,10 +121,10 @@ func TestNestedCancelled(t *testing.T) {
 		return "ignored it", c.Nested(ctx, 1, []plugin.Inner{{Tool: "late"}})[0].Err
 	})
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	equal(t, "outcome", find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)
 	equal(t, "calls begun after the cancel", late.Load(), 0)
@@ -145,7 +145,7 @@ func TestBatchControl(t *testing.T) {
 			return plugin.Result{Text: in.V, Control: events.ControlFinish}, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	r := b.run(id, "t1", text("go"))
 	equal(t, "end", r.End, events.EndToolValue)
 	equal(t, "text", r.Text, "one")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -46,7 +46,7 @@ func TestNestedKilled(t *testing.T) {
 	})
 	outer(b.tools, plugin.Inner{Tool: "first"}, plugin.Inner{Tool: "second"}, plugin.Inner{Tool: "missing"})
 	kill := b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	kill()
@@ -79,7 +79,7 @@ func TestNestedAsks(t *testing.T) {
 			outer(r, plugin.Inner{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
 			return nil
 		}))
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		b.submit(id, "t1", text("go"))
 		asked := b.await(id, "question", hasAsk).Turn().Asks[0]
 		equal(t, "effect", asked.Effect, "t1/0/0/0")

@@ -38,14 +38,14 @@ type sessions interface {
 // haveASay is every method of a host in which plugins have a say before something is recorded, or that lists what they offer.
 var haveASay = map[string]func(ctx context.Context, h sessions, id events.SessionID) error{
 	"Configure": func(ctx context.Context, h sessions, id events.SessionID) error {
-		return h.Configure(ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "any"; return c }})
+		return h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "any"; return c }})
 	},
 	"AppendNodes": func(ctx context.Context, h sessions, id events.SessionID) error {
-		_, err := h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: says("yes")})
+		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: says("yes")})
 		return err
 	},
 	"Rewrite": func(ctx context.Context, h sessions, id events.SessionID) error {
-		return h.Rewrite(ctx, id, []session.RewriteMessage{{Message: events.Message{ID: "m", Role: events.RoleUser, Parts: []events.Part{text("new")}}}})
+		return h.Rewrite(ctx, id, []api.RewriteMessage{{Message: events.Message{ID: "m", Role: events.RoleUser, Parts: []events.Part{text("new")}}}})
 	},
 	"InvokeAction": func(ctx context.Context, h sessions, id events.SessionID) error {
 		_, err := h.InvokeAction(ctx, id, "act", json.RawMessage(`{}`))
@@ -91,7 +91,7 @@ func opinionated(t *testing.T) (*bundle, events.SessionID) {
 		r.Driver(protocol{})
 	}))
 	b.Host = n.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	return b, id
 }
@@ -131,7 +131,7 @@ func TestNodesDecide(t *testing.T) {
 	must(t, "client", err, nil)
 	must(t, "configure", haveASay["Configure"](b.ctx, c, id), nil)
 	equal(t, "effort", b.state(id).Config.Effort, "as the boss says")
-	_, err = c.AppendNodes(b.ctx, id, session.AppendNodesRequest{Nodes: says("no")})
+	_, err = c.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: says("no")})
 	if err == nil {
 		t.Error("append: got nil, want what the protocol says")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -76,7 +77,7 @@ func (b *bundle) commitTurn(id events.SessionID, list ...events.Payload) {
 
 // collect takes observations until enough says so. Each is named: the sequence
 // of a commit, the text of a delta in quotes, or gap.
-func collect(ctx context.Context, h *session.Host, id events.SessionID, cursor events.Seq, enough func(session.Observed) bool) (list []string, err error) {
+func collect(ctx context.Context, h *session.Host, id events.SessionID, cursor events.Seq, enough func(api.Observed) bool) (list []string, err error) {
 	for o, err := range h.Observe(ctx, id, cursor) {
 		if err != nil {
 			return list, err
@@ -96,8 +97,8 @@ func collect(ctx context.Context, h *session.Host, id events.SessionID, cursor e
 	return list, nil
 }
 
-func until(seq events.Seq) func(session.Observed) bool {
-	return func(o session.Observed) bool { return o.Seq == seq }
+func until(seq events.Seq) func(api.Observed) bool {
+	return func(o api.Observed) bool { return o.Seq == seq }
 }
 
 // seqs are the names of the commits from first to last.
@@ -129,10 +130,10 @@ func TestObserveLate(t *testing.T) {
 		}
 		return said("one two three four")
 	})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	early, midway := make(chan []string, 1), make(chan struct{})
 	go func() { // ends with the turn
-		list, err := collect(b.ctx, b.Host, id, 0, func(o session.Observed) bool {
+		list, err := collect(b.ctx, b.Host, id, 0, func(o api.Observed) bool {
 			if o.Delta != nil {
 				if o.Delta.N == 1 {
 					close(midway)
@@ -151,7 +152,7 @@ func TestObserveLate(t *testing.T) {
 	case <-b.ctx.Done():
 		t.Fatal("the observer from the start has seen no second delta")
 	}
-	late, err := collect(b.ctx, b.otherHost(), id, 3, func(o session.Observed) bool {
+	late, err := collect(b.ctx, b.otherHost(), id, 3, func(o api.Observed) bool {
 		if o.Delta != nil {
 			if joined++; joined == 3 {
 				close(finish)
@@ -171,10 +172,10 @@ func TestObserveLate(t *testing.T) {
 func TestObserveLost(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	first := b.last(id)
 	const flood = 600 // more than an observer buffers
-	list, err := collect(b.ctx, b.Host, id, 0, func(o session.Observed) bool {
+	list, err := collect(b.ctx, b.Host, id, 0, func(o api.Observed) bool {
 		if o.Seq == first { // it does nothing for a while
 			for i := range flood {
 				b.say(id, fmt.Sprintf("n%d", i))
@@ -189,12 +190,12 @@ func TestObserveLost(t *testing.T) {
 func TestObserveLostDeltas(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.commitTurn(id, &events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	last := b.last(id)
 	publish := func(from, to int64) {
 		for n := from; n < to; n++ {
-			data, err := events.EncodePayload(&session.Delta{Turn: "t1", Call: 1, Attempt: 1, N: n, Kind: events.PartText, Text: fmt.Sprint(n)})
+			data, err := events.EncodePayload(&api.Delta{Turn: "t1", Call: 1, Attempt: 1, N: n, Kind: events.PartText, Text: fmt.Sprint(n)})
 			must(t, "encode", err, nil)
 			must(t, "publish", b.bus.PublishDelta(id, "t1", data), nil)
 		}
@@ -207,7 +208,7 @@ func TestObserveLostDeltas(t *testing.T) {
 		want = append(want, fmt.Sprintf("%q", fmt.Sprint(n)))
 	}
 	want = append(want, "gap", fmt.Sprintf("%q", fmt.Sprint(flood+1)))
-	list, err := collect(b.ctx, b.Host, id, last, func(o session.Observed) bool {
+	list, err := collect(b.ctx, b.Host, id, last, func(o api.Observed) bool {
 		if o.Delta == nil {
 			return false
 		}
@@ -228,12 +229,12 @@ func TestObserveLostDeltas(t *testing.T) {
 func TestObserveCut(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	first := b.last(id)
 	mine, err := bus.Open(b.ctx, bus.Config{Options: []nats.Option{b.server.InProcess()}, Timeout: time.Second})
 	must(t, "open bus", err, nil)
 	defer mine.Close()
-	list, err := collect(b.ctx, b.newHost(mine), id, 0, func(o session.Observed) bool {
+	list, err := collect(b.ctx, b.newHost(mine), id, 0, func(o api.Observed) bool {
 		switch o.Seq {
 		case first: // the connection breaks, and comes back by itself
 			must(t, "reconnect", mine.Conn().ForceReconnect(), nil)
@@ -273,21 +274,21 @@ func TestObserveMany(t *testing.T) {
 	b := setupIdle(t, script...)
 	adder(b, events.EffectsNone)
 	b.work(b.bus)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	hosts := []*session.Host{b.otherHost(), b.otherHost(), b.otherHost()}
 	step := make(chan struct{}) // lets the slow ones go on
 	done := make(chan []string, watchers)
 	for i := range watchers {
 		go func() { // ends with the session
 			cut := events.Seq(1 + i%(3*turns)) // there are more commits than that
-			first, err := collect(b.ctx, hosts[i%3], id, 0, func(o session.Observed) bool {
+			first, err := collect(b.ctx, hosts[i%3], id, 0, func(o api.Observed) bool {
 				if o.Commit != nil && i%2 == 1 && o.Seq == 3 {
 					<-step
 				}
 				return o.Commit != nil && o.Seq == cut
 			})
 			must(t, "observe up to the cut", err, nil)
-			rest, err := collect(b.ctx, hosts[(i+1)%3], id, cut, func(o session.Observed) bool {
+			rest, err := collect(b.ctx, hosts[(i+1)%3], id, cut, func(o api.Observed) bool {
 				if o.Commit != nil && i%4 == 2 {
 					<-step
 				}
@@ -314,17 +315,17 @@ func TestObserveMany(t *testing.T) {
 func TestObserveRefused(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	never := func(session.Observed) bool { return false }
+	id := b.open(api.CreateRequest{})
+	never := func(api.Observed) bool { return false }
 	_, err := collect(b.ctx, b.Host, "nobody", 0, never)
 	must(t, "an unknown session", err, events.ErrNoSession)
 	_, err = collect(b.ctx, b.Host, id, 99, never)
-	var cursor *session.CursorError
+	var cursor *api.CursorError
 	if !errors.As(err, &cursor) || cursor.Last != b.last(id) || cursor.Cursor != 99 {
 		t.Errorf("a cursor beyond the end: got %v, want one that tells the last sequence", err)
 	}
 	ctx, cancel := context.WithCancel(b.ctx)
-	list, err := collect(ctx, b.Host, id, 0, func(session.Observed) bool { cancel(); return false })
+	list, err := collect(ctx, b.Host, id, 0, func(api.Observed) bool { cancel(); return false })
 	must(t, "its context ended", err, context.Canceled)
 	equalLists(t, "seen before", list, seqs(1, b.last(id)))
 }

@@ -54,7 +54,7 @@ func TestOrderOfLog(t *testing.T) {
 		w := s.worksite(0)
 		w.gate.open()
 		for i := range sessions {
-			s.open(session.CreateRequest{ID: toilSession(i)})
+			s.open(api.CreateRequest{ID: toilSession(i)})
 		}
 		var processes []*child
 		spawn := func() {

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -17,7 +16,7 @@ import (
 func TestOriginIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	n := natsDoorOf(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
-	n.open(session.CreateRequest{ID: "s1"})
+	n.open(api.CreateRequest{ID: "s1"})
 	a := n.askRaw("alice@acme", operation.SubmitAt.Name, api.Request{Session: "s1"}, &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: turnWith("t1", small(1))})
 	equal(t, "submit", a.Error.Code, "")
 	a = n.askRaw("alice@acme", operation.Cancel.Name, api.Request{Session: "s1"}, &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{Origin: "boss", Reason: "enough"}})
@@ -33,7 +32,7 @@ func TestOriginIsAuthenticated(t *testing.T) {
 func TestCompletionOfOldSession(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("aside")))
-	id := b.open(session.CreateRequest{Config: events.Config{RetainMillis: 1000}})
+	id := b.open(api.CreateRequest{Config: events.Config{RetainMillis: 1000}})
 	n, _ := b.locked()
 	got, err := n.Host().Complete(b.ctx, id, plugin.CompletionRequest{Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{text("x")}}}}, "client")
 	must(t, "complete", err, nil)

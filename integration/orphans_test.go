@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -102,7 +102,7 @@ func TestOrphans(t *testing.T) {
 			away := bustest.Open(t, b.server)
 			first, second := events.WorkerID(tc.first+"-1"), events.WorkerID(tc.second+"-2")
 			b.start(tc.first, first, away, 8)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.submit(id, "t1", text("go"))
 			equal(t, "asks first", receive(b.bundle, "first call", b.asked), first)
 			if tc.early {
@@ -158,7 +158,7 @@ func (b *orphaned) lose() {
 func TestOrphanUnclaimed(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 0)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.lose()
 	b.start("a", "a-1", b.bus, 8)
@@ -171,7 +171,7 @@ func TestOrphanAlive(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	b.start("a", "a-1", bustest.Open(t, b.server), 1)
-	held, left, next := b.open(session.CreateRequest{}), b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	held, left, next := b.open(api.CreateRequest{}), b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	b.submit(held, "t1", text("go"))
 	equal(t, "asks first", receive(b.bundle, "first call", b.asked), "a-1")
 	away := bustest.Open(t, b.server)
@@ -195,7 +195,7 @@ func TestOrphanAgain(t *testing.T) {
 	b := setupOrphaned(t, 2)
 	first, second := bustest.Open(t, b.server), bustest.Open(t, b.server)
 	b.start("a", "a-1", first, 1)
-	left, other := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	left, other := b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	b.submit(left, "t1", text("go"))
 	equal(t, "asks first", receive(b.bundle, "first call", b.asked), "a-1")
 	b.start("b", "b-1", second, 1)

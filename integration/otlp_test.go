@@ -22,7 +22,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	w3c "github.com/lash-go/lash/events/tracing"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -164,11 +163,11 @@ func TestSpansReceived(t *testing.T) {
 		billed("r3", events.StopToolUse, call("k2", "add", `{"A":1,"B":2}`), call("k3", "add", `{"A":"secret"}`)), hangs(begun), billed("r4", events.StopOutputLimit, text("secret")),
 	)
 	r := newReceiver(t)
-	id := b.open(session.CreateRequest{Config: events.Config{
+	id := b.open(api.CreateRequest{Config: events.Config{
 		Model: "small", MaxOutputTokens: 100, Sampling: events.Sampling{Temperature: "0.5", TopP: "0.25", Seed: "7", Stop: []string{"END"}},
 	}})
 	ctx := w3c.Received(b.ctx, []string{clientParent}, []string{"a=b"})
-	_, err := b.Submit(ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("secret")}}})
+	_, err := b.Submit(ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{text("secret")}}})
 	must(t, "submit", err, nil)
 	for i := range 2 {
 		spans := r.exporting(b.ctx, 1)
@@ -230,7 +229,7 @@ func TestSpansOfClientsChoice(t *testing.T) {
 			b.trace = spans.Trace
 			b.node()
 			b.ctx = w3c.Received(b.ctx, []string{strings.TrimSuffix(clientParent, "-01") + c.flags}, nil)
-			b.run(b.open(session.CreateRequest{}), "t1", text("hi"))
+			b.run(b.open(api.CreateRequest{}), "t1", text("hi"))
 			must(t, "stop", spans.Stop(b.ctx), nil)
 			equal(t, "spans", len(r.spans), 0)
 		})
@@ -247,7 +246,7 @@ func TestTraceparent(t *testing.T) {
 	must(t, "client", err, nil)
 	d, later := b.door(httpapi.Config{}), time.Now().Add(time.Hour)
 	under := w3c.Received(b.ctx, []string{clientParent}, []string{"a=b"})
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for name, s := range map[string]api.Service{"go": b.Host, "nats": c} {
 		_, err := s.SubmitAt(under, id, later, asksTurn(events.TurnID(name), "hi"))
 		must(t, name, err, nil)

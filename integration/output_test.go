@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -72,7 +71,7 @@ func TestOutputForm(t *testing.T) {
 func TestOutputFormRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := setupEndpoint(t, []llmtest.Reply{llmtest.Text("{}")}, code.Factory(code.Config{}))
-	id, programs := b.open(session.CreateRequest{}), b.open(session.CreateRequest{Config: events.Config{Protocol: "code"}})
+	id, programs := b.open(api.CreateRequest{}), b.open(api.CreateRequest{Config: events.Config{Protocol: "code"}})
 	for _, c := range []struct {
 		id    events.SessionID
 		form  events.OutputForm

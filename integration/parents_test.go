@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestParentsRefused has sessions that would be above themselves, and one with too many above it.
@@ -16,7 +17,7 @@ func TestParentsRefused(t *testing.T) {
 	b := setup(t)
 	refused := func(id, parent events.SessionID) {
 		t.Helper()
-		_, err := b.Create(b.ctx, session.CreateRequest{ID: id, Parent: parent})
+		_, err := b.Create(b.ctx, api.CreateRequest{ID: id, Parent: parent})
 		if field := new(events.FieldError); !errors.As(err, &field) || field.Field != "parent" {
 			t.Errorf("%s below %s: got %v, want the parent refused", id, parent, err)
 		}
@@ -25,14 +26,14 @@ func TestParentsRefused(t *testing.T) {
 		}
 	}
 	refused("a", "a")
-	b.open(session.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet
+	b.open(api.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet
 	refused("y", "x")
-	b.open(session.CreateRequest{ID: "z", Parent: "x"})
+	b.open(api.CreateRequest{ID: "z", Parent: "x"})
 	refused("y", "z")
 	last := events.SessionID("")
 	for n := range session.MaxParents + 1 {
 		id := events.SessionID(fmt.Sprintf("c%d", n))
-		b.open(session.CreateRequest{ID: id, Parent: last})
+		b.open(api.CreateRequest{ID: id, Parent: last})
 		last = id
 	}
 	refused("more", last)

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -85,7 +85,7 @@ func TestPersistedIsToldAfterDeath(t *testing.T) {
 			t.Parallel()
 			b := setupIdle(t, reply(text("one")), reply(text("two")))
 			dead := b.tells(true)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.run(id, "t1", text("go"))
 			equal(t, "told", receive(b, "a callback", dead.told), "t1")
 			next := test(b, id, dead)
@@ -106,7 +106,7 @@ func TestPersistedHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("one")), reply(text("two")), reply(text("three")))
 	n := b.tells(true)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	b.run(id, "t2", text("go"))
 	equal(t, "untold", len(b.state(id).Untold), 2)

@@ -65,7 +65,7 @@ func TestPluginsAskedOnce(t *testing.T) {
 	}
 	for name, a := range asks {
 		t.Run(name, func(t *testing.T) {
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			keyed := func(key string) context.Context {
 				return api.WithAsked(b.ctx, api.Asked{Actor: "one", Key: key})
 			}
@@ -89,8 +89,8 @@ func TestPluginsAskedOnce(t *testing.T) {
 			equal(t, "state after both", string(b.state(id).Plugin(standard.ID).State), "2")
 			must(t, "without a key", a.ask(b.ctx, hosts[0], id), nil)
 			equal(t, "state without a key", string(b.state(id).Plugin(standard.ID).State), "3")
-			_, err := hosts[0].AppendNodes(b.ctx, id, session.AppendNodesRequest{IdempotencyKey: "k1", Nodes: says("x")})
-			must(t, "the key in another request", err, session.ErrDifferent)
+			_, err := hosts[0].AppendNodes(b.ctx, id, api.AppendNodesRequest{IdempotencyKey: "k1", Nodes: says("x")})
+			must(t, "the key in another request", err, api.ErrDifferent)
 		})
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -79,7 +79,7 @@ func (s *site) leftToOthers() {
 func (s *site) written() events.SessionID {
 	s.t.Helper()
 	_, kill := s.keeps("2", time.Minute, page)
-	id := s.open(session.CreateRequest{})
+	id := s.open(api.CreateRequest{})
 	s.submit(id, "t1", text("go"))
 	equal(s.t, "end", s.ended(id, "t1").End, events.EndFinished)
 	s.unqueued(id)

@@ -36,7 +36,7 @@ func TestBranchState(t *testing.T) {
 	equal(t, "tools", s.Catalog.Digest, b.state(id).Catalog.Digest)
 	equalLists(t, "messages", b.messages(branch), []string{"user t0", "assistant t0/0/model"})
 	_, err = b.Branch(b.ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})
-	must(t, "a turn that nobody asked for", err, session.ErrUnknownTurn)
+	must(t, "a turn that nobody asked for", err, api.ErrUnknownTurn)
 }
 
 // TestBranchTaken has somebody else own the session's id: the turn fails, and the running one goes on.
@@ -44,9 +44,9 @@ func TestBranchTaken(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
-	b.open(session.CreateRequest{ID: session.BranchOf(id, "t2")})
+	b.open(api.CreateRequest{ID: session.BranchOf(id, "t2")})
 	k.begins(b, id)
-	_, err := b.Run(b.ctx, id, asksBusy("t2", session.WhenBusyBranch))
+	_, err := b.Run(b.ctx, id, asksBusy("t2", api.WhenBusyBranch))
 	must(t, "run", err, api.ErrTurnFailed)
 	equal(t, "why", b.ended(id, "t2").Issue.Code, "branch_failed")
 	k.frees(b, id)
@@ -67,10 +67,10 @@ func TestBranchFull(t *testing.T) {
 	must(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	f.joinOn(on, workers.Config{})
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	k.begins(f.bundle, id)
 	receive(f.bundle, "model call of t1", asked)
-	_, err = f.Run(f.ctx, id, asksBusy("t2", session.WhenBusyBranch))
+	_, err = f.Run(f.ctx, id, asksBusy("t2", api.WhenBusyBranch))
 	must(t, "run", err, api.ErrTurnFailed)
 	equal(t, "why", f.ended(id, "t2").Issue.Code, "branch_failed")
 	k.frees(f.bundle, id)

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -58,7 +59,7 @@ func setupTalk(t *testing.T, k *talker, nodes int) (b *bundle, id events.Session
 	for range nodes {
 		kills = append(kills, b.work(bustest.Open(t, b.server)))
 	}
-	id = b.open(session.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
+	id = b.open(api.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.run(id, "t0", text("t0"))
 	return b, id, func() {
 		for _, kill := range kills {
@@ -105,7 +106,7 @@ func (k *talker) frees(b *bundle, id events.SessionID) {
 }
 
 // asksBusy is a request for a turn that says its own name, with a policy.
-func asksBusy(turn events.TurnID, busy session.WhenBusy) session.TurnRequest {
+func asksBusy(turn events.TurnID, busy api.WhenBusy) api.TurnRequest {
 	req := asksTurn(turn, string(turn))
 	req.WhenBusy = busy
 	return req
@@ -150,7 +151,7 @@ func TestPolicies(t *testing.T) {
 					t.Parallel()
 					k := &talker{parks: meets == "parked"}
 					b, id, _ := setupTalk(t, k, nodes)
-					free := c.busy != session.WhenBusyInterrupt
+					free := c.busy != api.WhenBusyInterrupt
 					switch meets {
 					case "idle":
 						free = false
@@ -205,8 +206,8 @@ func (c *policyCase) check(b *bundle, id events.SessionID, seen int) {
 		switch {
 		case strings.Contains(c.history, "diverted t2 rejected"):
 			equal(b.t, "end on the "+name+" host", got.End, events.EndRejected)
-			must(b.t, "rejected", err, session.ErrTurnRunning)
-			var rejected *session.TurnRejectedError
+			must(b.t, "rejected", err, api.ErrTurnRunning)
+			var rejected *api.TurnRejectedError
 			equal(b.t, "because of", errors.As(err, &rejected) && rejected.Turn == "t2" && rejected.By == "t1", true)
 		case strings.Contains(c.history, "diverted t2 injected"):
 			must(b.t, "injected", err, nil)
@@ -223,7 +224,7 @@ func (c *policyCase) check(b *bundle, id events.SessionID, seen int) {
 			equal(b.t, "text", got.Text, "t2/0/model")
 		}
 		_, err = h.Run(b.ctx, id, asksTurn("t2", "something else"))
-		must(b.t, "the same id with other input", err, session.ErrDifferent)
+		must(b.t, "the same id with other input", err, api.ErrDifferent)
 	}
 	verified(b.t, b.bus, id)
 }
@@ -248,7 +249,7 @@ func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
-	refused := make(chan *session.TurnRejectedError, 4)
+	refused := make(chan *api.TurnRejectedError, 4)
 	var ran atomic.Pointer[events.TurnID]
 	var wait sync.WaitGroup
 	begin := make(chan struct{})
@@ -256,8 +257,8 @@ func TestPolicyRejectRace(t *testing.T) {
 		h, turn := b.otherHost(), events.TurnID(fmt.Sprintf("race%d", i))
 		wait.Go(func() {
 			<-begin
-			_, err := h.Run(b.ctx, id, asksBusy(turn, session.WhenBusyReject))
-			var rejected *session.TurnRejectedError
+			_, err := h.Run(b.ctx, id, asksBusy(turn, api.WhenBusyReject))
+			var rejected *api.TurnRejectedError
 			if errors.As(err, &rejected) {
 				refused <- rejected
 				return
@@ -267,7 +268,7 @@ func TestPolicyRejectRace(t *testing.T) {
 		})
 	}
 	close(begin)
-	var list []*session.TurnRejectedError
+	var list []*api.TurnRejectedError
 	for range 3 {
 		list = append(list, receive(b, "who is refused", refused))
 	}
@@ -293,8 +294,8 @@ func TestPolicyRejectTwo(t *testing.T) {
 	for _, turn := range []events.TurnID{"t2", "t3"} {
 		h := b.otherHost()
 		wait.Go(func() {
-			_, err := h.Run(b.ctx, id, asksBusy(turn, session.WhenBusyReject))
-			must(t, "refused", err, session.ErrTurnRunning)
+			_, err := h.Run(b.ctx, id, asksBusy(turn, api.WhenBusyReject))
+			must(t, "refused", err, api.ErrTurnRunning)
 		})
 	}
 	wait.Wait()
@@ -314,10 +315,10 @@ func TestPolicyTooLate(t *testing.T) {
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
 	k.begins(b, id)
-	_, err := b.Submit(b.ctx, id, asksBusy("t2", session.WhenBusyInject))
+	_, err := b.Submit(b.ctx, id, asksBusy("t2", api.WhenBusyInject))
 	must(t, "submit", err, nil)
 	b.await(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	got, err := b.Await(b.ctx, id, "t2")
 	must(t, "await", err, nil)
 	equal(t, "end", got.End, events.EndFinished)
@@ -328,12 +329,12 @@ func TestPolicyTooLate(t *testing.T) {
 func TestPolicyRefused(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	for name, req := range map[string]session.TurnRequest{
+	id := b.open(api.CreateRequest{})
+	for name, req := range map[string]api.TurnRequest{
 		"unknown":      {WhenBusy: "hurry"},
-		"continue":     {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Continue: true}},
-		"with_options": {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{text("hi")}, Options: []byte(`{}`)}},
-		"for_plugins":  {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{text("hi")}, Plugins: map[string]string{"a": "{}"}}},
+		"continue":     {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Continue: true}},
+		"with_options": {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{text("hi")}, Options: []byte(`{}`)}},
+		"for_plugins":  {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{text("hi")}, Plugins: map[string]string{"a": "{}"}}},
 	} {
 		_, err := b.Submit(b.ctx, id, req)
 		must(t, name, err, events.ErrInvalid)
@@ -344,15 +345,15 @@ func TestPolicyRefused(t *testing.T) {
 // TestPolicyStream gives the events of turns that are diverted, and of the one that takes a message in.
 func TestPolicyStream(t *testing.T) {
 	t.Parallel()
-	for _, busy := range []session.WhenBusy{session.WhenBusyReject, session.WhenBusyInject, session.WhenBusyBranch} {
+	for _, busy := range []api.WhenBusy{api.WhenBusyReject, api.WhenBusyInject, api.WhenBusyBranch} {
 		t.Run(string(busy), func(t *testing.T) {
 			t.Parallel()
 			k := &talker{}
 			b, id, _ := setupTalk(t, k, 1)
-			streams := make(map[events.TurnID][]session.SessionEvent)
+			streams := make(map[events.TurnID][]api.SessionEvent)
 			var mu sync.Mutex
 			var wait sync.WaitGroup
-			follow := func(req session.TurnRequest) {
+			follow := func(req api.TurnRequest) {
 				h := b.otherHost()
 				_, list, err := h.StartTurnStream(b.ctx, id, req)
 				must(t, "start", err, nil)
@@ -371,22 +372,22 @@ func TestPolicyStream(t *testing.T) {
 			b.await(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
 			k.frees(b, id)
 			wait.Wait()
-			end := map[session.WhenBusy]session.TurnOutcome{
-				session.WhenBusyReject: {Type: session.OutcomeDiverted, Reason: events.EndRejected, By: "t1"},
-				session.WhenBusyInject: {Type: session.OutcomeDiverted, Reason: events.EndInjected, By: "t1"},
-				session.WhenBusyBranch: {Type: session.OutcomeDiverted, Reason: events.EndBranched, By: "t1", Session: session.BranchOf(id, "t2")},
+			end := map[api.WhenBusy]api.TurnOutcome{
+				api.WhenBusyReject: {Type: api.OutcomeDiverted, Reason: events.EndRejected, By: "t1"},
+				api.WhenBusyInject: {Type: api.OutcomeDiverted, Reason: events.EndInjected, By: "t1"},
+				api.WhenBusyBranch: {Type: api.OutcomeDiverted, Reason: events.EndBranched, By: "t1", Session: session.BranchOf(id, "t2")},
 			}[busy]
 			got := streams["t2"]
 			equal(t, "events of t2", len(got), 2)
-			equal(t, "outcome", got[0].Type == session.EventTurnOutcome && *got[0].TurnOutcome == end, true)
-			equal(t, "done", got[1].Type, session.EventDone)
+			equal(t, "outcome", got[0].Type == api.EventTurnOutcome && *got[0].TurnOutcome == end, true)
+			equal(t, "done", got[1].Type, api.EventDone)
 			var taken []string
 			for _, e := range streams["t1"] {
 				for _, in := range e.Inputs {
 					taken = append(taken, fmt.Sprintf("%s %s %s", in.ID, in.Message.Parts[0].Text, e.Checkpoint))
 				}
 			}
-			if busy == session.WhenBusyInject {
+			if busy == api.WhenBusyInject {
 				equalLists(t, "taken in", taken, []string{"t2 t2 before_completion"})
 			} else {
 				equalLists(t, "taken in", taken, nil)

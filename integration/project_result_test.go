@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -43,7 +43,7 @@ func testProjectorAdds(t *testing.T, shown string, own, added int) {
 			return shown, pictures(added, "added"), nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hi"))
 	b.ended(id, "t1")
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -29,19 +29,19 @@ func TestProse(t *testing.T) {
 		})
 	})
 	_, kill := b.nodeOn(bustest.Open(t, b.server), stack)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	<-begun
 	kill()
 	b.nodeOn(b.bus, stack)
 	b.ended(id, "t1")
-	output := func(turn events.TurnID) session.AssistantOutput {
+	output := func(turn events.TurnID) api.AssistantOutput {
 		t.Helper()
 		got, err := b.otherHost().AssembledTurn(b.ctx, id, turn)
 		must(t, "assemble", err, nil)
 		return got.Output
 	}
-	equal(t, "output", output("t1"), session.AssistantOutput{SafeText: "SEE ", RawText: "see <secret>", State: session.OutputUsable})
+	equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SEE ", RawText: "see <secret>", State: api.OutputUsable})
 	equal(t, "what the model said", b.messages(id)[1], "assistant see <secret> k:noop{}")
 	equal(t, "what the model is told that it said", b.model.prompt(1)[1], "assistant see <secret> k:noop{}")
 	b.run(id, "t2", text("more"))
@@ -49,8 +49,8 @@ func TestProse(t *testing.T) {
 	equal(t, "large text", got.RawText == large, true)
 	equal(t, "large text as shown", got.SafeText == strings.ToUpper(large), true)
 	b.run(id, "t3", text("and"))
-	equal(t, "prose of a plugin that panics", output("t3"), session.AssistantOutput{SafeText: "boom", RawText: "boom", State: session.OutputUsable})
+	equal(t, "prose of a plugin that panics", output("t3"), api.AssistantOutput{SafeText: "boom", RawText: "boom", State: api.OutputUsable})
 	b.run(id, "t4", text("and"))
-	equal(t, "prose of which nothing is shown", output("t4"), session.AssistantOutput{RawText: "<secret>", State: session.OutputUsable})
+	equal(t, "prose of which nothing is shown", output("t4"), api.AssistantOutput{RawText: "<secret>", State: api.OutputUsable})
 	verified(t, b.bus, id)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -36,7 +36,7 @@ func TestProvidersWords(t *testing.T) {
 	b.serves(bustest.Open(t, b.server), says, fails, large)
 	for provider, end := range map[string]events.TurnEnd{"says": events.EndFinished, "fails": events.EndProviderError, "large": events.EndProviderError} {
 		t.Run(provider, func(t *testing.T) { //nolint:paralleltest // one node
-			id := b.open(session.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
+			id := b.open(api.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
 			b.submit(id, "t1", text("hi"))
 			equal(t, "end", b.ended(id, "t1").End, end)
 			s := b.state(id)

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -140,7 +139,7 @@ func TestGrantOverHTTP(t *testing.T) {
 func TestChildrenHaveTheirOwner(t *testing.T) {
 	t.Parallel()
 	d := setupIdle(t).door(httpapi.Config{})
-	d.open(session.CreateRequest{ID: "old"}) // made by nobody in particular
+	d.open(api.CreateRequest{ID: "old"}) // made by nobody in particular
 	equal(t, "create", d.ask("alice", "POST", "/v1/sessions", `{"id":"s1"}`).status, 201)
 	ways := map[string]func(token, from, id string) answered{
 		"fork": func(token, from, id string) answered {

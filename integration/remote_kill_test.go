@@ -13,7 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -60,7 +60,7 @@ func TestRemoteCallKillsNode(t *testing.T) {
 		s.model.script = []step{reply(call("a", "run", `{}`)), reply(text("done"))}
 		on := s.connect()
 		s.ends(on, s.fatalNode(on, workers.RoleTurn, func() { s.t.Error("the tool runs where the turn does") }))
-		id := s.open(session.CreateRequest{})
+		id := s.open(api.CreateRequest{})
 		s.submit(id, "t1", text("go"))
 		ctx, stop := context.WithCancel(s.ctx)
 		var deaths atomic.Int64

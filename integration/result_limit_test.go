@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -30,7 +30,7 @@ func TestResultTooLarge(t *testing.T) {
 				return strings.Repeat("x", size), nil
 			})
 			b.work(b.bus)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			got := b.run(id, "t1", text("go"))
 			equal(t, "end", got.End, events.EndFinished)
 			equal(t, "answer", got.Text, "so be it")

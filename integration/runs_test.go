@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -25,10 +25,10 @@ func TestCancelledWhileAlternating(t *testing.T) {
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()
 	}, func(context.Context, func(llm.Delta)) (llm.Response, error) { return said("on") })
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("hello"))
 	receive(b, "all of it", streamed)
-	b.cancel(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.cancel(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	equal(t, "end", b.ended(id, "t1").End, events.EndCancelled)
 	cut := find[*events.ModelInterrupted](b, id)
 	equal(t, "interrupted replies", len(cut), 1)

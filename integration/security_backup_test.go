@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -33,7 +33,7 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	b.Host = n.Host()
 	everything(b, "again")
 	for _, id := range []events.SessionID{"hot", "cold"} {
-		b.open(session.CreateRequest{ID: id})
+		b.open(api.CreateRequest{ID: id})
 		b.run(id, "t1", text("hello"))
 	}
 	must(t, "archive", b.bus.Archive(b.ctx, "cold", b.last("cold")), nil)
@@ -252,7 +252,7 @@ func TestBackupRunning(t *testing.T) {
 	stop, ended := make(chan struct{}), make(chan struct{}, 1<<16)
 	var load sync.WaitGroup
 	for i := range sessions {
-		id := b.open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
+		id := b.open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
 		load.Go(func() {
 			for turn := 1; ; turn++ {
 				select {
@@ -260,7 +260,7 @@ func TestBackupRunning(t *testing.T) {
 					return
 				default:
 				}
-				_, err := b.Run(b.ctx, id, session.TurnRequest{ID: events.TurnID(fmt.Sprintf("t%d", turn)), Input: session.Ask("go").Input})
+				_, err := b.Run(b.ctx, id, api.TurnRequest{ID: events.TurnID(fmt.Sprintf("t%d", turn)), Input: api.Ask("go").Input})
 				if err != nil {
 					t.Errorf("%s, turn %d: %v", id, turn, err)
 					return

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/lock"
@@ -85,8 +84,8 @@ func TestLocksOfOldSessions(t *testing.T) {
 	t.Parallel()
 	again := reply(call("k", "none", `{}`))
 	b := setupIdle(t, reply(call("k", "wipe", `{}`)), again, again, again, again)
-	big := b.open(session.CreateRequest{Config: events.Config{Model: "large-1"}})
-	old := b.open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	big := b.open(api.CreateRequest{Config: events.Config{Model: "large-1"}})
+	old := b.open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	_, ran := b.locked()
 	issue := b.failedTurn(big, "t1")
 	equal(t, "code", issue.Code, "forbidden")
@@ -109,7 +108,7 @@ func TestDenyHolds(t *testing.T) {
 	b.node(declares("risky", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "wipe"}, func(_ context.Context, _ plugin.Call, _ struct{}) (string, error) { ran++; return "wiped", nil })
 	}), gate.Factory(gate.Config{Options: gate.Options{Deny: []string{"wipe"}}}))
-	id := b.open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	id := b.open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	b.run(id, "t1", text("go"))
 	equal(t, "runs", ran, 0)
 }

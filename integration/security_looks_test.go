@@ -45,7 +45,7 @@ func setupActs(t *testing.T) (b *bundle, id events.SessionID, told chan error) {
 	b = setupIdle(t)
 	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.server), Plugins: stack})
 	must(t, "host", err, nil)
-	return b, b.open(session.CreateRequest{}), told
+	return b, b.open(api.CreateRequest{}), told
 }
 
 // scoped is a request of a caller with a scope, that reaches every session.
@@ -98,9 +98,9 @@ func TestLooksAppendNothing(t *testing.T) {
 func TestLookMovesNoTasks(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	parent := b.open(session.CreateRequest{})
-	id := b.open(session.CreateRequest{Parent: parent})
-	_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: "k", Close: events.CloseTransfer})
+	parent := b.open(api.CreateRequest{})
+	id := b.open(api.CreateRequest{Parent: parent})
+	_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "k", Close: events.CloseTransfer})
 	must(t, "register", err, nil)
 	before := [2]events.Seq{b.last(parent), b.last(id)}
 	must(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // reload has the server read its files again, as systemctl reload does.
@@ -40,7 +40,7 @@ func TestReload(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", reply(text("one")), reply(text("two")))
 	b.node()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	b.run("s1", "t1", text("hello"))
 	stays, leaves := d.conn("host@acme"), d.conn("alice@acme", nats.NoReconnect())
 	gone := leaves.StatusChanged(nats.CLOSED)
@@ -65,7 +65,7 @@ func TestReload(t *testing.T) {
 	}
 	newcomer := d.bundleOf("node@initech", reply(text("welcome")))
 	newcomer.node()
-	newcomer.open(session.CreateRequest{ID: "s1"})
+	newcomer.open(api.CreateRequest{ID: "s1"})
 	equal(t, "turn of a new tenant", newcomer.run("s1", "t1", text("hello")).Text, "welcome")
 
 	base := d.certs("host-of-next")

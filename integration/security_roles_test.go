@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
@@ -57,7 +57,7 @@ func bulky() plugin.Factory {
 // commits that they are read in several batches.
 func everything(b *bundle, id events.SessionID) {
 	b.t.Helper()
-	b.open(session.CreateRequest{ID: id})
+	b.open(api.CreateRequest{ID: id})
 	b.run(id, "t1", text("hello"))
 	b.await(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
 	b.run(id, "t2", text("enough"))
@@ -115,7 +115,7 @@ func TestRoleHost(t *testing.T) {
 	must(t, "subscribed", b.bus.Conn().Flush(), nil)
 	c, err := client.New(client.Config{Bus: reader, Logger: zaptest.NewLogger(t)})
 	must(t, "client", err, nil)
-	got, err := c.Run(b.ctx, "s1", session.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{text("hi")}}})
+	got, err := c.Run(b.ctx, "s1", api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{text("hi")}}})
 	must(t, "run", err, nil)
 	equal(t, "answer", got.Text, "for a client")
 	for ended := false; !ended; {
@@ -144,7 +144,7 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
 	b.node()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	nobodys := bus.Class("nobodys") // no node takes work of it
 	waits := bus.WakeKey{Class: nobodys, Session: "s1", Task: "waits"}
 	must(t, "wake", b.bus.PublishWake(waits, bus.WakeHint{}), nil)

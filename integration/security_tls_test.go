@@ -16,7 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestTLS knows users by their certificates, and nobody without one.
@@ -90,7 +90,7 @@ func TestClusterFiles(t *testing.T) {
 	b.bus = d.open(bus.Open, cfg)
 	n, _ := b.nodeOn(b.bus)
 	b.Host = n.Host()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	b.run("s1", "t1", text("hello"))
 	all[2].Shutdown()
 	b.run("s1", "t2", text("hello again"))
@@ -189,7 +189,7 @@ func TestUserFiles(t *testing.T) {
 	must(t, "write", os.WriteFile(accounts, data, 0o600), nil)
 	b := d.boot().bundleOf("node@initech", reply(text("welcome")))
 	b.node()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	equal(t, "turn", b.run("s1", "t1", text("hello")).Text, "welcome")
 	if out, err := script(d.dir, "add-user.sh", "acme", "host", "a/b"); err == nil {
 		t.Errorf("a user named a/b was made: %s", out)

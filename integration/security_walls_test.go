@@ -13,7 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 )
 
@@ -43,7 +43,7 @@ func TestRepliesReachNothing(t *testing.T) {
 			b.bus = d.open(bus.Open, cfg)
 			n, _ := b.nodeOn(b.bus)
 			b.Host = n.Host()
-			b.open(session.CreateRequest{ID: "s1"})
+			b.open(api.CreateRequest{ID: "s1"})
 			b.run("s1", "t1", text("hello"))
 			forged := b.forgery("s1")
 			b.rested("s1")
@@ -228,7 +228,7 @@ func TestLiveIsNotForged(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", reply(text("one")))
 	b.node()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	forged := b.forgery("s1")
 	c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config("host@acme"))})
 	must(t, "client", err, nil)
@@ -264,7 +264,7 @@ func TestOuterAccountHasNothing(t *testing.T) {
 	d.boot()
 	b := d.bundleOf("node@acme", reply(text("one")))
 	b.node()
-	b.open(session.CreateRequest{ID: "s1"})
+	b.open(api.CreateRequest{ID: "s1"})
 	b.run("s1", "t1", text("hello"))
 	b.rested("s1")
 	before := b.kept()

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -81,7 +81,7 @@ func TestSerialBatch(t *testing.T) {
 	args := `{"tool_calls":[{"tool":"s1"},{"tool":"p1"},{"tool":"s2"},{"tool":"p2"},{"tool":"s1"}]}`
 	b, c := setupIdle(t, reply(call("k", "batch", args)), reply(text("done"))), newCrowd(t)
 	b.node(standard.Batch(), declares("crowd", func(r *plugin.Registrar) { c.register(r) }))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
 	equalLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
 	var got []struct{ Tool, Result string }
@@ -118,7 +118,7 @@ func TestSerialKilled(t *testing.T) {
 		return n, ctx.Err()
 	})
 	kill := b.work(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	receive(b, "begun", begun)
 	b.await(id, "the free call", func(s *projector.State) bool {
@@ -143,7 +143,7 @@ func TestSerialAsks(t *testing.T) {
 			return []plugin.Directive{plugin.Ask("really?")}, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.await(id, "the other call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 2 && s.Turn().Calls[1].Done

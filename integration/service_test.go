@@ -22,7 +22,6 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -378,7 +377,7 @@ func TestServiceDiscovered(t *testing.T) {
 		}
 	}
 	_, err := c.Create(limited(t), api.CreateRequest{ID: "s0"})
-	must(t, "create again", err, session.ErrExists)
+	must(t, "create again", err, api.ErrExists)
 	requests, answered, refused := 0, int64(0), int64(0)
 	workers := make(map[string]bool)
 	for _, s := range statsOf(t, on, 2) {
@@ -447,7 +446,7 @@ func TestServiceWithoutNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Host().Run(ctx, id, session.Ask("x")); err != nil {
+	if _, err := n.Host().Run(ctx, id, api.Ask("x")); err != nil {
 		t.Fatal(err)
 	}
 	kill()

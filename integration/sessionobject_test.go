@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -53,7 +52,7 @@ func setupOverlaid(t *testing.T, script ...step) (*bundle, events.SessionID, *at
 		})
 		return nil
 	}))
-	return b, b.open(session.CreateRequest{}), builds
+	return b, b.open(api.CreateRequest{}), builds
 }
 
 func TestHostOverlay(t *testing.T) {
@@ -91,13 +90,13 @@ func TestHostOverlayKept(t *testing.T) {
 	equalLists(t, "catalogue", b.catalogue(id), []string{"a", "b", "extra"})
 	equal(t, "builds", builds.Load(), before)
 
-	fork, err := b.CreateFrom(b.ctx, id, session.CreateRequest{Plugins: session.PluginsFork})
+	fork, err := b.CreateFrom(b.ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
 	must(t, "fork", err, nil)
 	equalLists(t, "catalogue of a fork", b.catalogue(fork.Session), []string{"a", "b", "extra"})
-	fresh, err := b.CreateFrom(b.ctx, id, session.CreateRequest{})
+	fresh, err := b.CreateFrom(b.ctx, id, api.CreateRequest{})
 	must(t, "fresh", err, nil)
 	equalLists(t, "catalogue of a fresh one", b.catalogue(fresh.Session), []string{"a", "b"})
-	must(t, "another protocol", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	must(t, "another protocol", b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
@@ -106,7 +105,7 @@ func TestHostOverlayKept(t *testing.T) {
 	must(t, "unknown", b.SetOverlay(b.ctx, "nobody", over), events.ErrNoSession)
 	must(t, "close", b.CloseSession(b.ctx, id, "over"), nil)
 	equalLists(t, "catalogue of a closed one", b.catalogue(id), []string{"a", "b"})
-	must(t, "closed", b.SetOverlay(b.ctx, id, over), session.ErrClosed)
+	must(t, "closed", b.SetOverlay(b.ctx, id, over), api.ErrClosed)
 	must(t, "without plugins", b.otherHost().SetOverlay(b.ctx, fork.Session, over), plugin.ErrUnavailable)
 }
 
@@ -125,9 +124,9 @@ func TestTransformOverlayKept(t *testing.T) {
 			return now, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("go"))
-	must(t, "another protocol", b.Configure(b.ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	must(t, "another protocol", b.Configure(b.ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
@@ -191,7 +190,7 @@ func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*bun
 		r.Protocol(protocol{})
 		r.Driver(reading{})
 	}))...)
-	return b, b.open(session.CreateRequest{})
+	return b, b.open(api.CreateRequest{})
 }
 
 // TestCodeCannotRun has no executor, and one that is gone: the turn ends, and says why.
@@ -214,7 +213,7 @@ func TestCodeCannotRun(t *testing.T) {
 			equal(t, "end", record.End, events.EndRuntimeError)
 			equal(t, "code", record.Issue.Code, code)
 			equal(t, "message says why", strings.Contains(record.Issue.Message, c.err.Error()), true)
-			equal(t, "outcome", b.outcome(id, "t1").Type, session.OutcomeStopped)
+			equal(t, "outcome", b.outcome(id, "t1").Type, api.OutcomeStopped)
 			equal(t, "model calls", len(b.model.asked()), 1)
 		})
 	}
@@ -240,8 +239,8 @@ func TestCodeSender(t *testing.T) {
 	})
 	b, id := runsCode(t, runs, late)
 	var said []string
-	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type != session.EventMessage {
+	b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type != api.EventMessage {
 			return
 		}
 		if said = append(said, e.Kind+" "+e.Text); len(said) == 1 {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -27,15 +27,15 @@ func TestFailedTriesCount(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, breaksOff(100, 3), breaksOff(20, 4), reply(text("hi")), breaksOff(7, 2), reply(text("A talk")))
 	n, _ := b.nodeOn(b.bus)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
-	var seen []session.TokenUsage
-	b.turnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventTokenUsage {
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
+	var seen []api.TokenUsage
+	b.turnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventTokenUsage {
 			seen = append(seen, *e.Usage, *e.Cumulative)
 		}
 	})
-	all := session.TokenUsage{Input: 130, Output: 12}
-	equalLists(t, "usage in events", seen, []session.TokenUsage{all, all})
+	all := api.TokenUsage{Input: 130, Output: 12}
+	equalLists(t, "usage in events", seen, []api.TokenUsage{all, all})
 	equal(t, "usage of the turn", b.ended(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
 	whole, err := b.AssembledTurn(b.ctx, id, "t1")
 	must(t, "whole turn", err, nil)

@@ -180,7 +180,7 @@ func takeState(t *testing.T, name string, set func(*bundle, *session.Host, event
 			<-ctx.Done()
 		}
 	}, level, name == "transform")...)
-	id, err := first.Host().Create(b.ctx, session.CreateRequest{})
+	id, err := first.Host().Create(b.ctx, api.CreateRequest{})
 	must(t, "create", err, nil)
 	set(b, first.Host(), id)
 	b.submit(id, "t1", text("go"))
@@ -251,7 +251,7 @@ func TestRefreshTakenOver(t *testing.T) {
 	held, nodes := make(chan struct{}, 1), [2]*standin{{}, {}}
 	first, kill := b.nodeOn(bustest.Open(t, b.server), nodes[0].factories(func(ctx context.Context) { held <- struct{}{}; <-ctx.Done() }, level, false)...)
 	second := b.newNodeOn(bustest.Open(t, b.server), nodes[1].factories(func(context.Context) {}, level, false)...)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	catalogue := func(n *workers.Node) []string {
 		t.Helper()
 		b.Host = n.Host()
@@ -283,7 +283,7 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(call("1", "extra", "{}")), reply(text("done")))
 	first, kill := b.nodeOn(bustest.Open(t, b.server))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "overlay", first.Host().SetOverlay(b.ctx, id, overlays()), nil)
 	kill()
 	b.node()
@@ -291,7 +291,7 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	b.run(id, "t1", text("go"))
 	equal(t, "result", strings.Contains(b.messages(id)[2], "1=[failed]"), true)
 	equal(t, "code", find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
-	fork, err := b.CreateFrom(b.ctx, id, session.CreateRequest{Plugins: session.PluginsFork})
+	fork, err := b.CreateFrom(b.ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
 	must(t, "fork", err, nil)
 	equalLists(t, "catalogue of a fork", b.catalogue(fork.Session), []string{"a", "extra"})
 	equal(t, "the fork's history has it", len(find[*events.SessionOverlaid](b, fork.Session)), 1)
@@ -306,7 +306,7 @@ func TestRestoreFollows(t *testing.T) {
 	b := setupIdle(t, reply(text("one")), reply(text("two")), reply(text("three")))
 	n := &standin{}
 	b.node(n.factories(func(context.Context) {}, level, false)...)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	b.run(id, "t1", text("go"))
 	p := n.lastProtocol()
@@ -319,7 +319,7 @@ func TestRestoreFollows(t *testing.T) {
 	must(t, "branch", b.BranchTo(b.ctx, id, ""), nil)
 	b.run(id, "t2", text("again"))
 	equalLists(t, "after a branch", restored(), []string{"initial at ", "initial at "})
-	opened, err := b.OpenFrame(b.ctx, id, session.FrameRequest{Frame: "f2", Reason: "mine", Nodes: says("seed")})
+	opened, err := b.OpenFrame(b.ctx, id, api.FrameRequest{Frame: "f2", Reason: "mine", Nodes: says("seed")})
 	must(t, "frame", err, nil)
 	equal(t, "opened", opened, true)
 	b.run(id, "t3", text("and again"))
@@ -371,7 +371,7 @@ func TestExtensionSaved(t *testing.T) {
 	})
 	_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
 	b.Host = b.newNodeOn(bustest.Open(t, b.server), factory).Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	for range session.MaxExtensions + 1 {
 		must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	}
@@ -386,7 +386,7 @@ func TestExtensionSaved(t *testing.T) {
 	p := &mindful{}
 	b = setupIdle(t)
 	b.node(plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return p, nil }))
-	id = b.open(session.CreateRequest{})
+	id = b.open(api.CreateRequest{})
 	for range session.MaxExtensions {
 		must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	}

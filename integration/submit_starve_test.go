@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -46,7 +45,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much o
 		plugin.AddTool(tools, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "seen", nil })
 		return tools
 	}})
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t0", text("go"))
 	f.start(id, events.MonitorSpec{ID: "m", Command: "while true; do seq 50; sleep 0.05; done", Persistent: true, Wake: events.WakeNotify})
 	f.await(id, "the monitor's lines", func(s *projector.State) bool { return s.Feed.Sequence > 100 })
@@ -79,7 +78,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it is about who gets how much o
 			}
 			for k := 0; errs[n] == nil && k < atMost && !moved.Load(); k++ { // a session takes only so many turns
 				in := events.InputID(fmt.Sprintf("c%02d-%d", n, k))
-				if _, errs[n] = by[n].Inject(f.ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{text("hello")}}); errs[n] == nil {
+				if _, errs[n] = by[n].Inject(f.ctx, id, api.InjectRequest{ID: in, Parts: []events.Part{text("hello")}}); errs[n] == nil {
 					_, errs[n] = by[n].CancelInputs(f.ctx, id, in)
 				}
 			}

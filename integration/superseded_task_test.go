@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
@@ -32,8 +32,8 @@ func TestSupersededTaskRun(t *testing.T) {
 			return "done late", nil
 		},
 	})
-	id := b.open(session.CreateRequest{})
-	_, err := b.RegisterTask(b.ctx, id, session.TaskRequest{ID: "k", Runner: "long", Restart: events.RestartAlways})
+	id := b.open(api.CreateRequest{})
+	_, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: "k", Runner: "long", Restart: events.RestartAlways})
 	must(t, "register", err, nil)
 	equal(t, "first attempt", receive(b, "a run", runs), 1)
 	rec := b.taskIs(id, "k", events.TaskRunning)
@@ -52,8 +52,8 @@ func TestSupersededTaskRun(t *testing.T) {
 func TestTaskOfTheSameID(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
-	request := session.TaskRequest{ID: "k", Runner: "nobody's"}
+	id := b.open(api.CreateRequest{})
+	request := api.TaskRequest{ID: "k", Runner: "nobody's"}
 	old, err := b.RegisterTask(b.ctx, id, request)
 	must(t, "register", err, nil)
 	old, err = b.ClaimTask(b.ctx, id, task.ClaimOf(&old), "w1")
@@ -63,10 +63,10 @@ func TestTaskOfTheSameID(t *testing.T) {
 	_, err = b.RegisterTask(b.ctx, id, request)
 	must(t, "register again", err, nil)
 	before, claim := b.last(id), task.ClaimOf(&old)
-	must(t, "cancel of who was to stop", b.CancelTaskAs(b.ctx, id, claim), session.ErrTaskTaken)
-	must(t, "progress", b.ProgressTaskAs(b.ctx, id, claim, "half of it"), session.ErrTaskTaken)
-	must(t, "transition", b.TransitionTaskAs(b.ctx, id, claim, events.TaskWaiting), session.ErrTaskTaken)
-	must(t, "end", b.FinishTask(b.ctx, id, claim, events.TaskCompleted, "done"), session.ErrTaskTaken)
+	must(t, "cancel of who was to stop", b.CancelTaskAs(b.ctx, id, claim), task.ErrTaken)
+	must(t, "progress", b.ProgressTaskAs(b.ctx, id, claim, "half of it"), task.ErrTaken)
+	must(t, "transition", b.TransitionTaskAs(b.ctx, id, claim, events.TaskWaiting), task.ErrTaken)
+	must(t, "end", b.FinishTask(b.ctx, id, claim, events.TaskCompleted, "done"), task.ErrTaken)
 	equal(t, "sequence", b.last(id), before)
 	equal(t, "state", b.listed(id, "k").State, events.TaskPending)
 }

@@ -20,7 +20,6 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -40,7 +39,7 @@ func TestTraceAcrossNodes(t *testing.T) {
 	begun := make(chan struct{})
 	b := setupIdle(t, reply(text("secret words"), call("k", "add", `{"A":1,"B":2}`)), hangs(begun), reply(text("more secret words")))
 	exporters := []kept{{tracetest.NewInMemoryExporter()}, {tracetest.NewInMemoryExporter()}}
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("a secret"))
 	for i, e := range exporters {
 		spans := telemetry.NewSpans(e, 1)
@@ -95,7 +94,7 @@ func TestTraceOfToolNode(t *testing.T) {
 		n := f.join(workers.Config{Roles: []workers.Role{role}, Tools: e.on(string(role)), Trace: spans.Trace})
 		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have heard yet that the end landed
 	}
-	id := f.open(session.CreateRequest{})
+	id := f.open(api.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	equal(t, "end", f.ended(id, "t1").End, events.EndFinished)
 	for _, stop := range stops {
@@ -142,7 +141,7 @@ func TestMetrics(t *testing.T) {
 	b.trace = m.Trace
 	n, kill := b.nodeOn(b.bus, adding())
 	must(t, "register", reg.Register(telemetry.NewAssets(b.bus, n.Running)), nil)
-	id := b.open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.run(id, "t1", text("1+2?"))
 	b.run(id, "t2", text("and?"))
 	n.Stop(b.ctx) // what was traced is counted

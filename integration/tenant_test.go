@@ -13,7 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // tenants are two bundles on one server, each with a session s1 in which one turn was run.
@@ -23,10 +23,10 @@ func tenants(t *testing.T, d *deployment) (acme, globex *bundle) {
 	globex = d.bundleOf("node@globex", reply(text("of globex")))
 	for _, b := range []*bundle{acme, globex} {
 		b.node()
-		b.open(session.CreateRequest{ID: "s1"})
+		b.open(api.CreateRequest{ID: "s1"})
 		b.run("s1", "t1", text("hello"))
 	}
-	acme.open(session.CreateRequest{ID: "only-acme"})
+	acme.open(api.CreateRequest{ID: "only-acme"})
 	return acme, globex
 }
 
@@ -111,7 +111,7 @@ func TestNoisyTenant(t *testing.T) {
 	acme, globex := tenants(t, d.boot())
 	refused := false
 	for i := 0; i < 20 && !refused; i++ {
-		_, err := globex.Create(globex.ctx, session.CreateRequest{})
+		_, err := globex.Create(globex.ctx, api.CreateRequest{})
 		refused = err != nil
 	}
 	if !refused {
@@ -125,5 +125,5 @@ func TestNoisyTenant(t *testing.T) {
 	acme.run("s1", "t2", text("still here"))
 	_, err = acme.bus.PutBlob(acme.ctx, bytes.Repeat([]byte("x"), 8<<20))
 	must(t, "the other's blob", err, nil)
-	acme.open(session.CreateRequest{ID: "another"})
+	acme.open(api.CreateRequest{ID: "another"})
 }

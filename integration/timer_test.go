@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/timer"
 )
@@ -41,11 +41,11 @@ func (b *bundle) timers() (ids []string) {
 func TestTimerTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, reply(text("at once")), reply(text("in time")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	at, far := time.Now().Add(1500*time.Millisecond), time.Now().Add(24*time.Hour)
 	b.submitAt(id, "t1", at, "one")
 	b.submitAt(id, "t1", at, "one")
-	quiet := b.open(session.CreateRequest{})
+	quiet := b.open(api.CreateRequest{})
 	b.submitAt(quiet, "t3", far, "three")
 	other := b.otherHost()
 	for name, again := range map[string]struct {
@@ -53,7 +53,7 @@ func TestTimerTurn(t *testing.T) {
 		text string
 	}{"time": {far, "one"}, "input": {at, "two"}} {
 		_, err := other.SubmitAt(b.ctx, id, again.at, asksTurn("t1", again.text))
-		must(t, "another "+name, err, session.ErrDifferent)
+		must(t, "another "+name, err, api.ErrDifferent)
 	}
 	_, err := b.SubmitAt(b.ctx, "nowhere", at, asksTurn("t1", "one"))
 	must(t, "no session", err, events.ErrNoSession)
@@ -62,16 +62,16 @@ func TestTimerTurn(t *testing.T) {
 	must(t, "await", err, nil)
 	equal(t, "text of the one whose time has passed", r.Text, "at once")
 
-	waits := make(chan session.TurnResult, 1)
+	waits := make(chan api.TurnResult, 1)
 	go func() {
 		r, err := other.Await(b.ctx, id, "t1")
 		must(t, "await", err, nil)
 		waits <- r
 	}()
-	req := session.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
+	req := api.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
 	receipt, evidence, err := other.Cancel(b.ctx, quiet, "t3", req)
 	must(t, "cancel", err, nil)
-	equal(t, "receipt", receipt, session.CancelRequested)
+	equal(t, "receipt", receipt, api.CancelRequested)
 	equal(t, "evidence", evidence, req)
 	r, err = b.Await(b.ctx, quiet, "t3")
 	must(t, "await of the cancelled one", err, nil)
@@ -85,7 +85,7 @@ func TestTimerTurn(t *testing.T) {
 	}
 	b.submitAt(id, "t1", far, "one") // it has ended: the same turn
 	_, err = b.SubmitAt(b.ctx, id, far, asksTurn("t1", "other"))
-	must(t, "other input after its end", err, session.ErrDifferent)
+	must(t, "other input after its end", err, api.ErrDifferent)
 	equalLists(t, "messages", b.messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
 	verified(t, b.bus, id)
 }
@@ -95,7 +95,7 @@ func TestTimerWait(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(call("c1", "wait", `{"seconds":2}`), call("c2", "wait_until", `{"time":"2000-01-01T00:00:00Z"}`), call("c3", "wait", `{"seconds":1e9}`)), reply(text("done")))
 	n, kill := b.nodeOn(bustest.Open(t, b.server), timer.Factory(timer.Config{}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "t1", text("go"))
 	b.unqueued(id) // parked
 	began := time.Now()
@@ -121,7 +121,7 @@ func TestTimerWait(t *testing.T) {
 func TestTimerLost(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("hi")), reply(text("hi")))
-	hot, cold := b.open(session.CreateRequest{}), b.open(session.CreateRequest{})
+	hot, cold := b.open(api.CreateRequest{}), b.open(api.CreateRequest{})
 	at := time.Now().Add(8 * time.Second)
 	b.submitAt(hot, "t1", at, "go")
 	b.submitAt(cold, "t1", at, "go")
@@ -144,7 +144,7 @@ func TestTimerLost(t *testing.T) {
 func TestTimerClosed(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t)
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	at := time.Now().Add(time.Second)
 	for n := range 200 {
 		b.submitAt(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
@@ -165,7 +165,7 @@ func TestTimerClosed(t *testing.T) {
 func TestTimerCold(t *testing.T) {
 	t.Parallel()
 	b := setupIdle(t, reply(text("awake")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submitAt(id, "t1", time.Now().Add(time.Second), "go")
 	done, err := follow.NewArchiver(b.bus, follow.ArchiverConfig{}).Archive(b.ctx, id)
 	must(t, "archive", err, nil)
@@ -187,7 +187,7 @@ func TestTimerProcess(t *testing.T) {
 	b := &bundle{t: t, ctx: limited(t), server: bustest.Server(t, busembed.Config{StoreDir: store, Profile: busembed.ProfileAlways})}
 	b.bus = bustest.Open(t, b.server)
 	b.Host = b.newHost(b.bus)
-	b.open(session.CreateRequest{ID: "s"})
+	b.open(api.CreateRequest{ID: "s"})
 	b.submitAt("s", "t1", time.Now().Add(time.Second), "go")
 	b.submitAt("s", "t2", time.Now().Add(24*time.Hour), "later")
 	me, err := os.FindProcess(os.Getpid())
@@ -229,7 +229,7 @@ func TestTimerApproval(t *testing.T) {
 				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })
 			})
 			_, kill := b.nodeOn(bustest.Open(t, b.server), asks)
-			id := b.open(session.CreateRequest{})
+			id := b.open(api.CreateRequest{})
 			b.parks(id)
 			list, err := b.Approvals(b.ctx, id)
 			must(t, "approvals", err, nil)

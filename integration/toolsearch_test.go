@@ -11,7 +11,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
@@ -55,7 +55,7 @@ func TestToolSearch(t *testing.T) {
 	b, e := setupEndpoint(t, []llmtest.Reply{
 		calling("c1", "send_mail", `{"To":"bob"}`), calling("c2", "search_tools", `{"query":"LETTER secret"}`), calling("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
 	}, declares("mailer", mailer), toolsearch.Factory())
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("write to bob"))
 	sent := e.sent()
 	equal(t, "requests", len(sent), 4)
@@ -88,7 +88,7 @@ func TestToolSearch(t *testing.T) {
 func TestToolSearchOfHost(t *testing.T) {
 	t.Parallel()
 	b, e := setupEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), calling("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, declares("mailer", mailer), toolsearch.Factory())
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hi"))
 	_, err := b.SetToolsAvailability(b.ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
 	must(t, "set", err, nil)
@@ -104,7 +104,7 @@ func TestToolSearchOfHost(t *testing.T) {
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
 	b, _ := setupEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, declares("mailer", mailer))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.run(id, "t1", text("hi"))
 	recorded, _ := b.state(id).Catalog.Tool("send_mail")
 	equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(recorded.Examples[0]), `office letter post {"To":"ann"}`)

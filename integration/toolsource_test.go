@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -88,7 +87,7 @@ func setupSources(t *testing.T, sources map[string]plugin.SourceFunc, script ...
 	b := setupIdle(t, script...)
 	n, _ := b.sourced(time.Minute, atOnce, sources)
 	b.Host = n.Host()
-	return b, b.open(session.CreateRequest{})
+	return b, b.open(api.CreateRequest{})
 }
 
 func (b *bundle) addSource(id events.SessionID, source string) {
@@ -122,7 +121,7 @@ func TestToolSourceTakenOver(t *testing.T) {
 					}
 				}, sources)
 				b.Host = first.Host()
-				id := b.open(session.CreateRequest{})
+				id := b.open(api.CreateRequest{})
 				before, after := []string{"hold"}, []string{"hold", "send"}
 				change, outcome := b.addSource, events.OutcomeSuccess
 				if removed {
@@ -162,7 +161,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		b := setupIdle(t, reply(call("1", "send", "{}")), reply(text("done")))
 		without, _ := b.sourced(time.Minute, atOnce, nil)
 		b.Host = without.Host()
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		_, err := b.AddToolSource(b.ctx, id, "mail")
 		must(t, "add at the node without it", err, api.ErrUnknownSource)
 		mentions(t, err, `no plugin of this node registers "mail": there is none`)
@@ -186,7 +185,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		held, release := make(chan struct{}, 1), make(chan struct{})
 		without, _ := b.sourced(time.Minute, func(context.Context) { held <- struct{}{}; <-release }, nil)
 		b.Host = without.Host()
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		b.submit(id, "t1", text("go"))
 		receive(b, "the held call", held)
 		with, _ := b.sourced(time.Minute, atOnce, sources)
@@ -205,7 +204,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		b := setupIdle(t, reply(text("done")))
 		with, kill := b.sourced(time.Minute, atOnce, sources)
 		b.Host = with.Host()
-		id := b.open(session.CreateRequest{})
+		id := b.open(api.CreateRequest{})
 		b.addSource(id, "mail")
 		kill()
 		without, _ := b.sourced(time.Millisecond, atOnce, nil)
@@ -230,14 +229,14 @@ func TestToolSourceKept(t *testing.T) {
 	all := []string{"get", "hold", "send"}
 	equalLists(t, "catalogue after the archive", b.catalogue(id), all)
 	for name, tc := range map[string]struct {
-		req  session.CreateRequest
+		req  api.CreateRequest
 		want []string
 	}{
-		"fork":        {session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork}, all},
-		"fork_anew":   {session.CreateRequest{Start: session.StartExisting, From: id}, []string{"hold"}},
-		"child":       {session.CreateRequest{Parent: id, Relation: events.RelationChild, Plugins: session.PluginsFork}, all},
-		"restricted":  {session.CreateRequest{Plugins: session.PluginsFork, Access: events.ToolAccess{Hidden: []string{"get"}}}, []string{"hold", "send"}},
-		"only_others": {session.CreateRequest{Plugins: session.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},
+		"fork":        {api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork}, all},
+		"fork_anew":   {api.CreateRequest{Start: api.StartExisting, From: id}, []string{"hold"}},
+		"child":       {api.CreateRequest{Parent: id, Relation: events.RelationChild, Plugins: api.PluginsFork}, all},
+		"restricted":  {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Hidden: []string{"get"}}}, []string{"hold", "send"}},
+		"only_others": {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},
 	} {
 		got, err := b.CreateFrom(b.ctx, id, tc.req)
 		must(t, name, err, nil)
@@ -281,7 +280,7 @@ func TestToolSourceRefreshed(t *testing.T) {
 	first, _ := b.sourced(time.Minute, atOnce, sources)
 	second, _ := b.sourced(time.Minute, atOnce, sources)
 	b.Host = first.Host()
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.addSource(id, "mail")
 	for name, again := range map[string]func(context.Context, events.SessionID) (int64, error){
 		"refreshed": first.Host().RefreshCatalog,

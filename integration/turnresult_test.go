@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -62,15 +61,15 @@ func TestTurnResultCancelled(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	b := setup(t, hangs(begun), reply(text("done")))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	b.submit(id, "running", text("go"))
 	receive(b, "the model call", begun)
 	b.submit(id, "queued", text("go"))
-	_, err := b.SubmitAt(b.ctx, id, time.Now().Add(time.Hour), session.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
+	_, err := b.SubmitAt(b.ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{text("go")}}})
 	must(t, "submit at", err, nil)
 	for _, turn := range []events.TurnID{"scheduled", "queued", "running"} {
 		for _, n := range []string{"1", "2"} { // the first counts
-			_, _, err := b.Cancel(b.ctx, id, turn, session.CancelRequest{ID: string(turn) + n, Origin: "ann", Reason: "enough " + n})
+			_, _, err := b.Cancel(b.ctx, id, turn, api.CancelRequest{ID: string(turn) + n, Origin: "ann", Reason: "enough " + n})
 			must(t, "cancel", err, nil)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -34,7 +34,7 @@ func TestVerifiedPlugins(t *testing.T) {
 			return now, nil
 		})
 	}))
-	id := b.open(session.CreateRequest{})
+	id := b.open(api.CreateRequest{})
 	equal(t, "end", b.run(id, "t1", text("go")).End, events.EndFinished)
 	equal(t, "before the gate", b.model.prompt(0)[0], "system be good")
 	equal(t, "behind the gate", b.model.prompt(1)[0], "system be good\n\nlook first")

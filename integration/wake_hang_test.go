@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -42,7 +42,7 @@ func TestWakeHolderHangs(t *testing.T) {
 			onSites(t, func(s *site) {
 				w := s.worksite(0)
 				w.gate.open()
-				s.open(session.CreateRequest{ID: id})
+				s.open(api.CreateRequest{ID: id})
 				c := w.process(childConfig{Round: 1, Hold: fmt.Sprintf("%s/%s", id, tc.held)})
 				node := c.says(s.ctx, "serves")
 				s.submit(id, name, text("do it"))

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // leaves appends what a host does that dies before it publishes a wake.
@@ -42,7 +42,7 @@ func TestWakeLost(t *testing.T) {
 			w.start()
 		}
 		for i := range sessions {
-			s.open(session.CreateRequest{ID: toilSession(i)})
+			s.open(api.CreateRequest{ID: toilSession(i)})
 		}
 		for k := range turns { // the second time the sessions rest since the first
 			began := time.Now()
@@ -82,7 +82,7 @@ func TestWakeDoubled(t *testing.T) {
 			all.Wait()
 		})
 		for i := range sessions {
-			s.open(session.CreateRequest{ID: toilSession(i)})
+			s.open(api.CreateRequest{ID: toilSession(i)})
 			for k := range turns {
 				s.submit(toilSession(i), toilTurn(k), text("do "+string(toilTurn(k))))
 			}
@@ -147,7 +147,7 @@ func TestWakeElsewhere(t *testing.T) {
 				id := toilSession(0)
 				w := s.worksite(1)
 				again := w.effects(func(events.SessionID) {})
-				s.open(session.CreateRequest{ID: id})
+				s.open(api.CreateRequest{ID: id})
 				first := w.start()
 				s.submit(id, toilTurn(0), text("do it"))
 				w.held(1)
@@ -231,7 +231,7 @@ func TestWakeStaleAck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onSites(t, func(s *site) {
-				id, busy := s.open(session.CreateRequest{ID: toilSession(0)}), s.open(session.CreateRequest{ID: toilSession(1)})
+				id, busy := s.open(api.CreateRequest{ID: toilSession(0)}), s.open(api.CreateRequest{ID: toilSession(1)})
 				key := bus.WakeKey{Class: bus.ClassTurn, Session: id}
 				w := s.worksite(1)
 				free := w.busies(busy)

@@ -77,7 +77,7 @@ func TestWakeAnswerAtAck(t *testing.T) {
 			onSites(t, func(s *site) {
 				g := &asker{}
 				s.model.script = []step{theCall(), reply(text("3"))}
-				id := s.open(session.CreateRequest{})
+				id := s.open(api.CreateRequest{})
 				grant, nothing := s.grants(s.Host, id), func() {}
 				on := s.tap(grant, nothing)
 				if !first {
@@ -111,7 +111,7 @@ func TestWakeAnswerAnytime(t *testing.T) {
 		}
 		for n := range times {
 			id := events.SessionID(fmt.Sprintf("p%03d", n))
-			s.open(session.CreateRequest{ID: id})
+			s.open(api.CreateRequest{ID: id})
 			s.submit(id, "t1", text("1+2?"))
 			wait := time.Duration(random.IntN(3000)) * time.Microsecond
 			if n%2 == 0 { // else as soon as there is a question

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 const workStream = "lash-work"
@@ -52,7 +52,7 @@ func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 	q.worksite = s.worksite(q.running / 2)
 	sessions, turns := s.share(66, 6), s.share(4, 3)
 	for i := range sessions {
-		s.open(session.CreateRequest{ID: toilSession(i)})
+		s.open(api.CreateRequest{ID: toilSession(i)})
 		for k := range turns {
 			s.submit(toilSession(i), toilTurn(k), text("do "+string(toilTurn(k))))
 		}

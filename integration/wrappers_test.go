@@ -9,8 +9,9 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -85,7 +86,7 @@ func setupWrappers(t *testing.T) (*fleet, *seenByPlugins) {
 func (s *seenByPlugins) does(f *fleet, id events.SessionID, do func(ctx context.Context, c plugin.Call) error) {
 	f.t.Helper()
 	if id == "" {
-		id = f.open(session.CreateRequest{Config: events.Config{Protocol: "speaker"}})
+		id = f.open(api.CreateRequest{Config: events.Config{Protocol: "speaker"}})
 	}
 	var failed error
 	s.do = func(ctx context.Context, c plugin.Call) error {
@@ -102,10 +103,10 @@ func (s *seenByPlugins) does(f *fleet, id events.SessionID, do func(ctx context.
 func TestTasksOfPlugins(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
-	other := f.open(session.CreateRequest{})
+	other := f.open(api.CreateRequest{})
 	register := func(ctx context.Context, c plugin.Call, names ...events.TaskID) error {
 		for _, name := range names {
-			if err := c.Host.RegisterBackgroundTask(ctx, c.Session, session.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
+			if err := c.Host.RegisterBackgroundTask(ctx, c.Session, api.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
 				return err
 			}
 		}
@@ -137,7 +138,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			err := c.Host.UnregisterBackgroundTask(ctx, c.Session, "a")
 			equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
 			_, lookErr := f.Task(ctx, c.Session, "a")
-			must(t, "a after it was unregistered", lookErr, session.ErrUnknownTask)
+			must(t, "a after it was unregistered", lookErr, task.ErrUnknown)
 			return err
 		})
 	})
@@ -176,7 +177,7 @@ func TestTasksOfPlugins(t *testing.T) {
 func TestDeclaredMonitors(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
-	id := f.open(session.CreateRequest{Config: events.Config{Protocol: "speaker"}})
+	id := f.open(api.CreateRequest{Config: events.Config{Protocol: "speaker"}})
 	s.does(f, id, func(context.Context, plugin.Call) error { return nil })
 	f.monitorIs(id, "wrapped-m", events.MonitorRunning)
 	state := f.await(id, "its line", func(s *projector.State) bool { return s.Feed.Sequence >= 1 })

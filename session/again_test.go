@@ -30,7 +30,7 @@ func TestAgainHintsAgain(t *testing.T) {
 			return err
 		},
 		"cancel": func(ctx context.Context, h *session.Host) error {
-			_, _, err := h.Cancel(ctx, sid, "t1", session.CancelRequest{ID: "r"})
+			_, _, err := h.Cancel(ctx, sid, "t1", api.CancelRequest{ID: "r"})
 			return err
 		},
 		"approve": func(ctx context.Context, h *session.Host) error {
@@ -47,7 +47,7 @@ func TestAgainHintsAgain(t *testing.T) {
 			return h.ResolveAt(ctx, sid, "t1/0/1", soon, events.ToolResult{})
 		},
 		"inject": func(ctx context.Context, h *session.Host) error {
-			_, err := h.Inject(ctx, sid, session.InjectRequest{ID: "i", Parts: session.Ask("x").Input.Parts})
+			_, err := h.Inject(ctx, sid, api.InjectRequest{ID: "i", Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 	} {
@@ -164,8 +164,8 @@ func TestWaitingBytes(t *testing.T) {
 	b := setup(t)
 	part := events.Part{Kind: events.PartText, Text: strings.Repeat("x", 50<<10)} // stays in the event
 	parts := []events.Part{part, part, part}
-	asks := func(id string) session.TurnRequest {
-		return session.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
+	asks := func(id string) api.TurnRequest {
+		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
 	for n < session.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
@@ -176,7 +176,7 @@ func TestWaitingBytes(t *testing.T) {
 		case 1:
 			_, err = b.host.SubmitAt(t.Context(), sid, soon, asks(id))
 		case 2:
-			_, err = b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: parts})
+			_, err = b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: parts})
 		}
 		if err != nil {
 			t.Fatalf("input %d: %v", n, err)
@@ -188,7 +188,7 @@ func TestWaitingBytes(t *testing.T) {
 		"submit":   func() error { _, err := b.host.Submit(t.Context(), sid, asks("more")); return err },
 		"submitAt": func() error { _, err := b.host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
 		"inject": func() error {
-			_, err := b.host.Inject(t.Context(), sid, session.InjectRequest{Parts: parts})
+			_, err := b.host.Inject(t.Context(), sid, api.InjectRequest{Parts: parts})
 			return err
 		},
 	} {

@@ -12,7 +12,7 @@ func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 	if t == nil || t.Approval(p.Effect) != nil {
 		return // as the fold does
 	}
-	e.emit(SessionEvent{
+	e.emit(api.SessionEvent{
 		Type: api.EventApprovalAsked, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: p.Tool, Args: argsOf(p.Args),
 		Plugin: p.Plugin, Question: p.Question, Until: p.Until,
 	})
@@ -28,7 +28,7 @@ func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
 	if a == nil || a.Answered {
 		return // as the fold does
 	}
-	e.emit(SessionEvent{
+	e.emit(api.SessionEvent{
 		Type: api.EventApprovalGiven, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: a.Tool,
 		Granted: &p.Granted, By: p.By, Reason: p.Reason,
 	})

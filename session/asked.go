@@ -75,7 +75,7 @@ func (h *Host) keyedByID(c command, a api.Asked) (stamp, error) {
 // same refuses a key that another request used. It is the one place that says so.
 func (by *stamp) same(r projector.Request) error {
 	if r.Key != "" && r.Digest != by.digest { // earlier versions recorded no digest
-		return fmt.Errorf("key %s: %w", by.key, ErrDifferent)
+		return fmt.Errorf("key %s: %w", by.key, api.ErrDifferent)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 // AssembledTurn puts a finished turn together. How it ended, its usage and its
 // times come from the fold; its replies, calls and durations, which the fold
 // does not keep, from the commits between the end of the turn before and its
-// own. Errors: [ErrUnknownTurn], also for one whose
-// command no worker has taken yet, [ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
+// own. Errors: [api.ErrUnknownTurn], also for one whose
+// command no worker has taken yet, [api.ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
 func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -107,9 +107,9 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 	case err != nil:
 		return record, 0, err
 	case found.digest != "":
-		return record, 0, ErrTurnRunning
+		return record, 0, api.ErrTurnRunning
 	}
-	return record, 0, ErrUnknownTurn
+	return record, 0, api.ErrUnknownTurn
 }
 
 // assembly gathers what one turn's commits say.
@@ -254,7 +254,7 @@ func (a *assembly) given(call int64) string {
 	return text
 }
 
-func (a *assembly) outcome(r *projector.TurnRecord) TurnOutcome {
+func (a *assembly) outcome(r *projector.TurnRecord) api.TurnOutcome {
 	if a.aside != nil {
 		return divertedOutcome(a.aside)
 	}
@@ -274,21 +274,21 @@ func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState
 	case a.before && !end.Stopped():
 		return api.OutputRecovered
 	}
-	return OutputUsable
+	return api.OutputUsable
 }
 
 func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	t := api.AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
 		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []api.ToolCallRecord{},
-		Output: AssistantOutput{SafeText: a.shown, RawText: a.prose},
+		Output: api.AssistantOutput{SafeText: a.shown, RawText: a.prose},
 		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, standardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
 	}
 	for i := range a.calls {
 		t.ToolCalls = append(t.ToolCalls, a.calls[i].ToolCallRecord)
 		t.HadToolCalls = t.HadToolCalls || a.calls[i].Tool != plugin.ToolCode
 	}
-	if t.Outcome.Type == OutcomeSubmittedValue {
+	if t.Outcome.Type == api.OutcomeSubmittedValue {
 		a.prose = t.Outcome.Value
 		t.Output.SafeText, t.Output.RawText = a.prose, a.prose
 	}

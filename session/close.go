@@ -16,7 +16,7 @@ import (
 // is not to go on: [events.ClosePolicy]. That commit also says which are to become the parent's: this process transfers
 // them, or a worker where it cannot, see [Host.Leave]. A second
 // close does nothing, nor does that of a session which never was; a turn that
-// runs or waits in the queue refuses it with [ErrTurnRunning]; one that waits for
+// runs or waits in the queue refuses it with [api.ErrTurnRunning]; one that waits for
 // its time ends as cancelled, in the same commit. That is one commit whatever the session holds: [MostQueued],
 // [task.MaxLive], [task.MaxMonitors] and [MaxReasonBytes] see to it.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
@@ -73,5 +73,5 @@ func inTheWay(s *projector.State) error {
 	} else if len(s.Queue) > 0 {
 		turn = s.Queue[0].ID
 	}
-	return fmt.Errorf("%w: cancel turn %s, or wait for its end", ErrTurnRunning, turn)
+	return fmt.Errorf("%w: cancel turn %s, or wait for its end", api.ErrTurnRunning, turn)
 }

@@ -130,7 +130,7 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 
 // directReply is what a turn has recorded under the key of a completion; nil
 // where there is nothing. It looks at the log: the caller's own state is from
-// before what the caller has asked. A key that stands for another request is [ErrDifferent].
+// before what the caller has asked. A key that stands for another request is [api.ErrDifferent].
 func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -148,7 +148,7 @@ func recordedReply(s *projector.State, turn events.TurnID, fact *events.ModelCom
 	case old == nil:
 		return nil, nil //nolint:nilnil // nothing is recorded
 	case old.Request != fact.Request:
-		return nil, fmt.Errorf("key %s: %w", fact.Key, ErrDifferent)
+		return nil, fmt.Errorf("key %s: %w", fact.Key, api.ErrDifferent)
 	default:
 		return &old.ModelCompleted, nil
 	}

@@ -15,7 +15,7 @@ import (
 // goes to it, and the reply is not part of that. The reply is recorded, and
 // charged to the ledger under source, 1 to [events.MaxIDBytes] bytes. A repeat with
 // the same key, see [api.Asked], is answered from the history and spends
-// nothing. Errors: [*events.FieldError], [ErrClosed],
+// nothing. Errors: [*events.FieldError], [api.ErrClosed],
 // [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, asked := api.TakeAsked(ctx)

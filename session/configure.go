@@ -29,7 +29,7 @@ const (
 // Configure replaces the configuration, as the plugins' mutators leave it, and
 // tells the plugins. Where it changes nothing, nothing is appended and nobody
 // told. Mutators are asked again where the configuration moved meanwhile.
-func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
+func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
 	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)
 	var change plugin.ConfigChange
@@ -59,13 +59,13 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 }
 
 // wanted is what a request makes of a session's configuration, whatever mutators make of that.
-func (h *Host) wanted(s *projector.State, req ConfigureRequest) command {
+func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) command {
 	return command{operation.Configure.Name, configuring, new(req.Change(s.Config))}
 }
 
 // configured reports whether the request made its change before. What it asks for
 // is a function: that is compared by what it makes of the configuration as it was then.
-func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req ConfigureRequest) (bool, error) {
+func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req api.ConfigureRequest) (bool, error) {
 	if asked.Key == "" {
 		return false, nil
 	}
@@ -85,7 +85,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 }
 
 // mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
-func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureRequest) (plugin.ConfigChange, error) {
+func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (plugin.ConfigChange, error) {
 	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
 	if err := open(s); err != nil {
 		return change, err

@@ -24,8 +24,8 @@ import (
 var madeByNodes = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
 
 // Create opens a session and returns its id. Of many creators of one id
-// exactly one succeeds; the others get [ErrExists].
-func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID, error) {
+// exactly one succeeds; the others get [api.ErrExists].
+func (h *Host) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
 	handle, err := h.CreateFrom(ctx, "", req)
 	return handle.Session, err
 }
@@ -33,7 +33,7 @@ func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID,
 // CreateFrom opens a session on behalf of another one, its creator, which may
 // be empty (host specification 2.2). What starts from a state is a copy of its graph and
 // frames, with ids, protocol options and execution state; counters and ledger begin anew.
-func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (api.Handle, error) {
+func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api.CreateRequest) (api.Handle, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	id := named(req.ID, asked)
 	if err != nil {
@@ -49,7 +49,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if id == creator {
-		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, api.ErrExists)
 	}
 	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
@@ -60,19 +60,19 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 		opened, err = o.open(ctx, creator)
 	}
 	if errors.As(err, new(*events.ConflictError)) {
-		err = ErrExists
+		err = api.ErrExists
 	}
 	if err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	if req.Plugins == PluginsFork && o.creator != nil {
+	if req.Plugins == api.PluginsFork && o.creator != nil {
 		h.keepOverlays(id, h.stacks.overlaid(o.creator.Session))
 	}
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
 // open makes the session, or what is missing of one that the same request
-// began before. Errors: [ErrExists], and [*events.ConflictError] where somebody makes it meanwhile.
+// began before. Errors: [api.ErrExists], and [*events.ConflictError] where somebody makes it meanwhile.
 func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
 	begun, err := o.begun(ctx)
 	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
@@ -85,9 +85,9 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	if begun != nil {
 		opened = begun.opened
 		if opened.Base.IsZero() && !opened.Forked.IsZero() {
-			return nil, fmt.Errorf("%w: an earlier version began the copy", ErrOpening)
+			return nil, fmt.Errorf("%w: an earlier version began the copy", api.ErrOpening)
 		}
-		if !opened.Forked.IsZero() && o.req.Start != StartSnapshot { // it may have moved since
+		if !opened.Forked.IsZero() && o.req.Start != api.StartSnapshot { // it may have moved since
 			if o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq); err == nil {
 				err = o.onPath(ctx)
 			}
@@ -132,7 +132,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		return nil, err
 	}
 	if seq, err := o.by.landed(s); err != nil || seq == 0 {
-		return nil, cmp.Or(err, ErrExists)
+		return nil, cmp.Or(err, api.ErrExists)
 	}
 	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
 		if err != nil {
@@ -143,7 +143,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		}
 		break
 	}
-	return nil, ErrExists
+	return nil, api.ErrExists
 }
 
 // opening is a session that is about to be.
@@ -154,7 +154,7 @@ type opening struct {
 	makers   []string         // callers on whose behalf it is made
 	granting *projector.State // whose grants count; nil: of the session that it begins from
 	by       stamp
-	req      CreateRequest
+	req      api.CreateRequest
 	creator  *projector.State // nil: none
 	base     *projector.State // nil: empty; may be partial
 }
@@ -162,9 +162,9 @@ type opening struct {
 // stamp tells the request from others, by all that it says.
 func (o *opening) stamp() (err error) {
 	body := struct {
-		Request  CreateRequest    `msgpack:"r"`
-		Snapshot events.SessionID `msgpack:"s,omitempty"`
-		At       events.Seq       `msgpack:"q,omitempty"`
+		Request  api.CreateRequest `msgpack:"r"`
+		Snapshot events.SessionID  `msgpack:"s,omitempty"`
+		At       events.Seq        `msgpack:"q,omitempty"`
 	}{Request: o.req}
 	body.Request.ID = o.id
 	if s := o.req.Snapshot; s != nil {
@@ -182,7 +182,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		elsewhere := o.req.Start != StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
 		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // a parent elsewhere
 		}
@@ -195,13 +195,13 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	switch o.req.Start {
 	case api.StartEmpty:
-	case StartCurrent:
+	case api.StartCurrent:
 		if o.creator != nil {
 			o.base, err = o.h.opened(api.Naming(ctx, creator), creator)
 		}
-	case StartExisting:
+	case api.StartExisting:
 		o.base, err = o.h.opened(api.Naming(ctx, o.req.From), o.req.From)
-	case StartSnapshot:
+	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
 			o.base, err = o.h.ofSnapshot(ctx, o.req.Snapshot)
 		}
@@ -217,7 +217,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	if err == nil {
 		err = o.locked()
 	}
-	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
+	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
 	}
 	return err
@@ -275,7 +275,7 @@ func (o *opening) opened() *events.SessionOpened {
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
-		if o.req.Start != StartSnapshot { // a snapshot is what the caller says
+		if o.req.Start != api.StartSnapshot { // a snapshot is what the caller says
 			o.bind(p)
 		}
 	}
@@ -326,7 +326,7 @@ const inheritedBytes = 64 << 10
 
 // inherited are the creator's plugin states, tool sources, overlay, extensions and tool state, of a fork.
 func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
-	if o.req.Plugins != PluginsFork {
+	if o.req.Plugins != api.PluginsFork {
 		return nil, nil
 	}
 	var list []events.Event
@@ -458,7 +458,7 @@ func (o *opening) createCounted(ctx context.Context, opened *events.SessionOpene
 
 // Fork opens a new session with the nodes of the active path of another, the
 // same ids, the same leaf and the same frames. It starts with an empty ledger.
-func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
-	req.Start, req.From, req.PathOnly = StartExisting, from, true
+func (h *Host) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
+	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return h.Create(ctx, req)
 }

@@ -6,12 +6,13 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // try identifies one attempt of one model call inside an iteration.
 type try struct{ call, attempt int64 }
 
-func tryOf(d *Delta) try { return try{d.Call, d.Attempt} }
+func tryOf(d *api.Delta) try { return try{d.Call, d.Attempt} }
 
 // last is behind all tries of the same call.
 func (t try) last() try { return try{t.call, math.MaxInt64} }
@@ -79,7 +80,7 @@ const (
 	deltaAhead                // of a reply that the commits so far do not lead to
 )
 
-func (s *streaming) judge(d *Delta) verdict {
+func (s *streaming) judge(d *api.Delta) verdict {
 	switch {
 	case d.Turn != s.turn && d.Turn == s.ended:
 		return deltaOld
@@ -104,4 +105,4 @@ func (s *streaming) judge(d *Delta) verdict {
 	return deltaNext
 }
 
-func (s *streaming) delivered(d *Delta) { s.try, s.next = tryOf(d), d.N+1 }
+func (s *streaming) delivered(d *api.Delta) { s.try, s.next = tryOf(d), d.N+1 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 func TestStreamingJudge(t *testing.T) {
@@ -25,25 +26,25 @@ func TestStreamingJudge(t *testing.T) {
 		}
 	}
 	joined := streamingOf(folded)
-	at := Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 3} // delivered
+	at := api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 3} // delivered
 	heard.delivered(&at)
 	joined.delivered(&at)
 	for _, c := range []struct {
 		name string
-		d    Delta
+		d    api.Delta
 		want verdict
 	}{
-		{"next", Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 4}, deltaNext},
+		{"next", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 4}, deltaNext},
 		{"same", at, deltaOld},
-		{"hole", Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 5}, deltaHole},
-		{"older-attempt", Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 1, N: 9}, deltaOld},
-		{"newer-attempt", Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3}, deltaNext},
-		{"newer-attempt-later", Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3, N: 1}, deltaHole},
-		{"older-call", Delta{Turn: "t1", Iteration: 1, Call: 4, Attempt: 3, N: 4}, deltaOld},
-		{"newer-call", Delta{Turn: "t1", Iteration: 1, Call: 6, Attempt: 1}, deltaNext},
-		{"recorded-reply", Delta{Turn: "t1", Iteration: 0, Call: 9, Attempt: 1}, deltaOld},
-		{"reply-not-heard", Delta{Turn: "t1", Iteration: 2, Call: 9, Attempt: 1}, deltaAhead},
-		{"turn-not-heard", Delta{Turn: "t2", Call: 9, Attempt: 1}, deltaAhead},
+		{"hole", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 2, N: 5}, deltaHole},
+		{"older-attempt", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 1, N: 9}, deltaOld},
+		{"newer-attempt", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3}, deltaNext},
+		{"newer-attempt-later", api.Delta{Turn: "t1", Iteration: 1, Call: 5, Attempt: 3, N: 1}, deltaHole},
+		{"older-call", api.Delta{Turn: "t1", Iteration: 1, Call: 4, Attempt: 3, N: 4}, deltaOld},
+		{"newer-call", api.Delta{Turn: "t1", Iteration: 1, Call: 6, Attempt: 1}, deltaNext},
+		{"recorded-reply", api.Delta{Turn: "t1", Iteration: 0, Call: 9, Attempt: 1}, deltaOld},
+		{"reply-not-heard", api.Delta{Turn: "t1", Iteration: 2, Call: 9, Attempt: 1}, deltaAhead},
+		{"turn-not-heard", api.Delta{Turn: "t2", Call: 9, Attempt: 1}, deltaAhead},
 	} {
 		for who, s := range map[string]*streaming{"heard": &heard, "joined": &joined} {
 			if got := s.judge(&c.d); got != c.want {
@@ -51,7 +52,7 @@ func TestStreamingJudge(t *testing.T) {
 			}
 		}
 	}
-	if got := heard.judge(&Delta{Turn: "t0", Call: 1, Attempt: 1}); got != deltaOld {
+	if got := heard.judge(&api.Delta{Turn: "t0", Call: 1, Attempt: 1}); got != deltaOld {
 		t.Errorf("straggler of the turn before: got %d, want %d", got, deltaOld)
 	}
 }

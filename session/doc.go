@@ -23,7 +23,7 @@
 //   - There is no session without a log. Where the log is out of reach every
 //     append is an error, and nothing is written.
 //   - A key stands for one command. The same key with another one is
-//     [ErrDifferent], and a reply that answers another prompt than the history
+//     [api.ErrDifferent], and a reply that answers another prompt than the history
 //     gives is found by projector.Verifier.
 //   - A stream of a turn's events never holds the turn up: it reads the log and
 //     what is published, and may be read late, in part or not at all.

@@ -21,10 +21,10 @@ import (
 // inputs of hosts come first, then the plugins' events, then their messages.
 type EventStream struct {
 	turn  events.TurnID
-	s     *projector.State // as of the last commit
-	seq   events.Seq       // of the last commit, and of the one at hand
-	out   []SessionEvent   // of this observation
-	held  []Delta          // of a reply whose call the commits so far do not owe
+	s     *projector.State   // as of the last commit
+	seq   events.Seq         // of the last commit, and of the one at hand
+	out   []api.SessionEvent // of this observation
+	held  []api.Delta        // of a reply whose call the commits so far do not owe
 	asked asked
 	at    int64 // iteration of the newest model call
 	shown shown
@@ -61,7 +61,7 @@ func (e *EventStream) Done() bool { return e.done }
 
 // Next gives what follows from one observation, in order; often nothing. Errors:
 // [projector.ErrOutOfOrder], and [projector.ErrPartial] where the state that it began with is.
-func (e *EventStream) Next(o Observed) ([]SessionEvent, error) {
+func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
 	e.out = nil
 	switch {
 	case e.done:
@@ -75,7 +75,7 @@ func (e *EventStream) Next(o Observed) ([]SessionEvent, error) {
 	return e.out, nil
 }
 
-func (e *EventStream) commit(o Observed) error {
+func (e *EventStream) commit(o api.Observed) error {
 	if o.Seq != e.s.Seq+1 {
 		return fmt.Errorf("commit %d after %d: %w", o.Seq, e.s.Seq, projector.ErrOutOfOrder)
 	}
@@ -121,7 +121,7 @@ func (e *EventStream) running() *projector.Turn {
 	return nil
 }
 
-func (e *EventStream) emit(ev SessionEvent) *SessionEvent {
+func (e *EventStream) emit(ev api.SessionEvent) *api.SessionEvent {
 	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.seq, e.at
 	e.out = append(e.out, ev)
 	return &e.out[len(e.out)-1]
@@ -169,7 +169,7 @@ func (e *EventStream) event(p events.Payload) error {
 }
 
 func (e *EventStream) accepted(p *events.InputAccepted) {
-	e.emit(SessionEvent{Type: EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+	e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
 }
 
 // hooks tells what hooks showed and, at a checkpoint, what entered with it.
@@ -205,7 +205,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	}
 	e.plugins(p)
 	if len(added) > 0 {
-		e.emit(SessionEvent{Type: EventMessagesAdded, Messages: added, Checkpoint: p.At})
+		e.emit(api.SessionEvent{Type: api.EventMessagesAdded, Messages: added, Checkpoint: p.At})
 	}
 }
 
@@ -213,7 +213,7 @@ func (e *EventStream) plugins(p *events.HookRan) {
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
 			for _, shown := range eventsOf(d) {
-				e.emit(SessionEvent{Type: EventPlugin, Plugin: d.Plugin, Event: shown})
+				e.emit(api.SessionEvent{Type: api.EventPlugin, Plugin: d.Plugin, Event: shown})
 			}
 		}
 	}
@@ -235,13 +235,13 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 		return // as the fold does, and no ledger of ours decreases
 	}
 	for i := range used {
-		usage, sum := usageOf(used[i].Usage), TokenUsage{}
+		usage, sum := usageOf(used[i].Usage), api.TokenUsage{}
 		for _, all := range p.Entries {
 			if all.Model == used[i].Model {
 				sum = usageOf(all.Usage)
 			}
 		}
-		e.emit(SessionEvent{Type: EventChildTokenUsage, Session: p.Child, Source: p.Source, Model: used[i].Model, Usage: &usage, Cumulative: &sum})
+		e.emit(api.SessionEvent{Type: api.EventChildTokenUsage, Session: p.Child, Source: p.Source, Model: used[i].Model, Usage: &usage, Cumulative: &sum})
 	}
 }
 
@@ -266,17 +266,17 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 	e.at, e.text = p.Iteration, textOf(p.Parts, events.PartText)
 	e.given = make(map[int64]string)
 	e.complete(textOf(p.Parts, events.PartReasoning))
-	e.emit(SessionEvent{Type: EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
+	e.emit(api.SessionEvent{Type: api.EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
 	if cost := p.Cost(); !cost.IsZero() {
 		usage, sum := usageOf(cost), usageOf(t.Usage.Add(cost))
-		e.emit(SessionEvent{Type: EventTokenUsage, Usage: &usage, Cumulative: &sum})
+		e.emit(api.SessionEvent{Type: api.EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
 	index := int64(0)
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			call := turn.ToolEffect(e.turn, p.Iteration, index)
 			index++
-			e.emit(SessionEvent{Type: EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
+			e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
 		}
 	}
 }
@@ -287,10 +287,10 @@ func (e *EventStream) complete(reasoning string) {
 		e.retract()
 	}
 	if rest, ok := strings.CutPrefix(reasoning, e.shown.reasoning); ok && rest != "" {
-		e.emit(SessionEvent{Type: EventReasoningDelta, Content: rest})
+		e.emit(api.SessionEvent{Type: api.EventReasoningDelta, Content: rest})
 	}
 	if rest := e.text[len(e.shown.text):]; rest != "" {
-		e.emit(SessionEvent{Type: EventTextDelta, Content: rest})
+		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: rest})
 	}
 	e.shown = shown{}
 }
@@ -303,8 +303,8 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	c := &t.Calls[r.Call]
 	output := blob.Output(&r)
 	e.given[r.Call] = output
-	e.emit(SessionEvent{
-		Type: EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
+	e.emit(api.SessionEvent{
+		Type: api.EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
 		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
 	})
 }
@@ -313,11 +313,11 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 	e.retract()
 	if !p.Issue.IsZero() {
 		envelope := e.cause.envelope(p.Issue)
-		e.emit(SessionEvent{Type: EventError, Message: envelope.UserMessage, Envelope: &envelope})
+		e.emit(api.SessionEvent{Type: api.EventError, Message: envelope.UserMessage, Envelope: &envelope})
 	}
 	outcome := outcomeOf(p, e.text, e.given[p.Call])
-	e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
-	e.emit(SessionEvent{Type: EventDone})
+	e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
+	e.emit(api.SessionEvent{Type: api.EventDone})
 	e.done = true
 }
 
@@ -327,8 +327,8 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	case e.done:
 	case id == e.turn:
 		outcome := divertedOutcome(p)
-		e.emit(SessionEvent{Type: EventTurnOutcome, TurnOutcome: &outcome})
-		e.emit(SessionEvent{Type: EventDone})
+		e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
+		e.emit(api.SessionEvent{Type: api.EventDone})
 		e.done = true
 	case e.taken > 0:
 		e.taken--
@@ -342,7 +342,7 @@ func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	for i := range e.s.Queue {
 		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
 			in := api.AcceptedInput{ID: events.InputID(id), Message: inputMessage(events.RoleUser, q.Input.Parts)}
-			e.emit(SessionEvent{Type: EventInputAccepted, Inputs: []api.AcceptedInput{in}, Checkpoint: p.At})
+			e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: []api.AcceptedInput{in}, Checkpoint: p.At})
 		}
 	}
 }
@@ -350,7 +350,7 @@ func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 // retract takes back what is shown of a reply that will not come, or comes otherwise.
 func (e *EventStream) retract() {
 	if e.shown.text != "" || e.shown.reasoning != "" {
-		e.emit(SessionEvent{Type: EventAttemptReset})
+		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
 		e.shown.text, e.shown.reasoning = "", ""
 	}
 }
@@ -370,7 +370,7 @@ func (e *EventStream) request() error {
 	if err != nil {
 		return err
 	}
-	ev := e.emit(SessionEvent{Type: EventLLMRequest, MessageCount: len(prompt.Messages)})
+	ev := e.emit(api.SessionEvent{Type: api.EventLLMRequest, MessageCount: len(prompt.Messages)})
 	for i := range prompt.Tools {
 		ev.ToolList = append(ev.ToolList, prompt.Tools[i].Name)
 	}
@@ -379,11 +379,11 @@ func (e *EventStream) request() error {
 
 // delta shows a piece of the reply that the state owes. One that is ahead of
 // the commits waits for them, as llm_request comes first.
-func (e *EventStream) delta(d *Delta) {
+func (e *EventStream) delta(d *api.Delta) {
 	t := e.running()
 	if m := d.Message; !m.IsZero() {
 		if t != nil {
-			e.emit(SessionEvent{Type: EventMessage, Text: m.Text, Kind: m.Kind})
+			e.emit(api.SessionEvent{Type: api.EventMessage, Text: m.Text, Kind: m.Kind})
 		}
 		return
 	}
@@ -404,15 +404,15 @@ func (e *EventStream) delta(d *Delta) {
 	e.show(d)
 }
 
-func (e *EventStream) show(d *Delta) {
+func (e *EventStream) show(d *api.Delta) {
 	if d.N < e.shown.next {
 		return
 	}
 	e.shown.cut = e.shown.cut || d.N > e.shown.next
 	e.shown.next = d.N + 1
 	if r := d.Retry; !r.IsZero() {
-		e.emit(SessionEvent{
-			Type: EventRetryStatus, WaitSeconds: float64(r.WaitMillis) / 1000,
+		e.emit(api.SessionEvent{
+			Type: api.EventRetryStatus, WaitSeconds: float64(r.WaitMillis) / 1000,
 			Attempt: r.Attempt, MaxAttempts: r.Attempts, Reason: r.Reason,
 		})
 	}
@@ -420,9 +420,9 @@ func (e *EventStream) show(d *Delta) {
 	case e.shown.cut || d.Text == "":
 	case d.Kind == events.PartReasoning:
 		e.shown.reasoning += d.Text
-		e.emit(SessionEvent{Type: EventReasoningDelta, Content: d.Text})
+		e.emit(api.SessionEvent{Type: api.EventReasoningDelta, Content: d.Text})
 	case d.Kind == events.PartText:
 		e.shown.text += d.Text
-		e.emit(SessionEvent{Type: EventTextDelta, Content: d.Text})
+		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: d.Text})
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
 // nothing, when the id is blank or the current frame's.
-func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
+func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
@@ -27,7 +27,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequ
 }
 
 // openFrame decides on a frame, and says whether it was opened.
-func openFrame(req *FrameRequest, opened *bool) decision {
+func openFrame(req *api.FrameRequest, opened *bool) decision {
 	return func(s *projector.State) ([]events.Event, error) {
 		*opened = false
 		if err := open(s); err != nil {
@@ -38,7 +38,7 @@ func openFrame(req *FrameRequest, opened *bool) decision {
 		}
 		if req.Keep != "" {
 			if on, err := s.OnPath(req.Keep); err != nil || !on {
-				return nil, errors.Join(err, &StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
+				return nil, errors.Join(err, &api.StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
 			}
 		}
 		nodes, err := newNodes(s, req.Nodes)

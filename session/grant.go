@@ -26,7 +26,7 @@ func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequ
 	err := p.Validate()
 	if err == nil {
 		err = h.decideAsked(ctx, id, command{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
-			if err := open(s); err != nil && !errors.Is(err, ErrClosed) {
+			if err := open(s); err != nil && !errors.Is(err, api.ErrClosed) {
 				return nil, err
 			}
 			return grant(s, p)
@@ -78,7 +78,7 @@ func (h *Host) reached(ctx context.Context, id events.SessionID) error {
 // keeps the rights that it has there: else it could not reach what it made.
 func (o *opening) ownership() (owner string, grants []events.Event) {
 	from := o.creator
-	if o.base != nil && o.req.Start != StartSnapshot { // a snapshot is what the caller says
+	if o.base != nil && o.req.Start != api.StartSnapshot { // a snapshot is what the caller says
 		from = o.base
 	}
 	if from == nil {

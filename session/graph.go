@@ -19,10 +19,10 @@ import (
 )
 
 // AppendNodes appends nodes, all or none. A required ancestor that left the
-// active path gives [*StaleBranchError]: a guard against branch change, not
+// active path gives [*api.StaleBranchError]: a guard against branch change, not
 // against company, as others may append meanwhile. The protocol sees the nodes
 // before, once, with no lock held.
-func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result api.AppendedNodes, err error) {
+func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (result api.AppendedNodes, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
@@ -63,7 +63,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 }
 
 // before is what rules an append out, or what the same append gave before.
-func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, error) {
+func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil {
@@ -79,7 +79,7 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 	if req.RequiresAncestor != "" {
 		on, err := s.OnPath(req.RequiresAncestor)
 		if err == nil && !on {
-			err = &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
+			err = &api.StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
 		}
 		return api.AppendedNodes{}, err
 	}
@@ -87,7 +87,7 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 }
 
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest, by stamp) (shown bool, err error) {
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
 		_, different := by.landed(s)
@@ -111,7 +111,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 }
 
 // wholeNodes are nodes as the protocol sees them: with the bodies that their messages refer to.
-func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode, error) {
+func (h *Host) wholeNodes(ctx context.Context, list []api.AppendNode) ([]api.AppendNode, error) {
 	list = slices.Clone(list)
 	for i := range list {
 		if list[i].Message == nil {
@@ -129,7 +129,7 @@ func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode,
 	return list, nil
 }
 
-func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
+func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
 	heal, leaf, err := healed(s)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
@@ -159,7 +159,7 @@ func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
 }
 
 // newNodes gives every node its id (host specification 1.2). Transient messages are left out.
-func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
+func newNodes(s *projector.State, list []api.AppendNode) ([]events.NewNode, error) {
 	taken := make(map[events.NodeID]bool)
 	for i := range s.Inputs { // their nodes are still to come
 		taken[projector.InputNode(s.Inputs[i].ID)] = true
@@ -167,7 +167,7 @@ func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
 	return newNodesBeside(s, list, taken)
 }
 
-func newNodesBeside(s *projector.State, list []AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
+func newNodesBeside(s *projector.State, list []api.AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
 	nodes := make([]events.NewNode, 0, len(list))
 	for i := range list {
 		if list[i].Transient {
@@ -183,7 +183,7 @@ func newNodesBeside(s *projector.State, list []AppendNode, taken map[events.Node
 	return nodes, nil
 }
 
-func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (events.NewNode, error) {
+func newNode(s *projector.State, a *api.AppendNode, taken map[events.NodeID]bool) (events.NewNode, error) {
 	if a.Message == nil {
 		n := events.NewNode{ID: a.ID, Kind: a.Kind, Type: a.Type, Body: a.Body}
 		if n.ID == "" {
@@ -204,7 +204,7 @@ func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (e
 }
 
 // BranchTo moves the leaf to a node, or before the first one when node is
-// empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
+// empty. Nothing is deleted. A running turn refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
 	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
@@ -217,7 +217,7 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 				return nil, err
 			}
 			if n == nil {
-				return nil, fmt.Errorf("branch to %s: %w", node, ErrUnknownNode)
+				return nil, fmt.Errorf("branch to %s: %w", node, api.ErrUnknownNode)
 			}
 		}
 		if s.Leaf == node {
@@ -241,7 +241,7 @@ func branchable(s *projector.State) error {
 // Rewrite makes the active path's messages equal to target, without changing
 // anything: the common beginning is kept, the rest becomes a new branch (host
 // specification 1.6).
-func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []RewriteMessage) error {
+func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
 	var wanted []events.Message
 	for _, m := range target {
 		if !m.Transient {
@@ -267,7 +267,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 		if branch {
 			list = append(list, events.Of("", &events.GraphBranched{Leaf: leaf}))
 		}
-		add := make([]AppendNode, len(rest))
+		add := make([]api.AppendNode, len(rest))
 		for i := range rest {
 			add[i].Message = &rest[i]
 		}

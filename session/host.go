@@ -313,9 +313,9 @@ func open(s *projector.State) error {
 	case projector.StatusOpen:
 		return nil
 	case projector.StatusOpening:
-		return fmt.Errorf("session %s: %w", s.Session, ErrOpening)
+		return fmt.Errorf("session %s: %w", s.Session, api.ErrOpening)
 	case projector.StatusClosed:
-		return fmt.Errorf("session %s: %w", s.Session, ErrClosed)
+		return fmt.Errorf("session %s: %w", s.Session, api.ErrClosed)
 	case projector.StatusNone, projector.StatusErasing, projector.StatusErased:
 	}
 	return fmt.Errorf("session %s: %w", s.Session, events.ErrNoSession)

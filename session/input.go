@@ -17,7 +17,7 @@ const MaxInputs = 1024
 
 // Inject queues an input. It never waits for the running turn: the next
 // checkpoint takes it, or the next turn's start.
-func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
+func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
@@ -44,7 +44,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		case known == digest:
 			return nil, nil
 		case known != "":
-			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+			return nil, fmt.Errorf("inject %s: %w", req.ID, api.ErrDifferent)
 		}
 		if err := open(s); err != nil {
 			return nil, err
@@ -58,7 +58,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		// A node of the id that it would get came with a fork, or a host appended it.
 		n, err := s.Node(projector.InputNode(req.ID))
 		if err == nil && n != nil {
-			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, ErrDifferent)
+			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, api.ErrDifferent)
 		}
 		if err != nil {
 			return nil, err
@@ -83,21 +83,21 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 
 // CancelInputs takes pending inputs back, all that are pending in one step,
 // and tells of each id what the cancel met. Errors: of the session, and of more than [MaxInputs] ids.
-func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
+func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
 	if err := checkCount("inputs", len(inputs), MaxInputs); err != nil {
 		return nil, fmt.Errorf("cancel inputs: %w", err)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	var receipts []InputReceipt
+	var receipts []api.InputReceipt
 	err := h.decideAsked(ctx, id, command{operation.CancelInputs.Name, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
-		receipts = make([]InputReceipt, len(inputs))
+		receipts = make([]api.InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
 			var err error
 			if receipts[i], err = receiptOf(s, input); err != nil {
 				return nil, err
 			}
-			if receipts[i] == InputCancelled && !slices.Contains(pending, input) {
+			if receipts[i] == api.InputCancelled && !slices.Contains(pending, input) {
 				pending = append(pending, input)
 			}
 		}
@@ -109,12 +109,12 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // CancelInputsFrom takes a pending input back with all that were injected
 // after it, in one step, and returns their ids. One that is not pending is left
 // as it is with all others: the receipt says what became of it.
-func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
+func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt api.InputReceipt, cancelled []events.InputID, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.CancelInputsFrom.Name, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
-		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {
+		if receipt, err = receiptOf(s, first); err != nil || receipt != api.InputCancelled {
 			return nil, err
 		}
 		from := slices.IndexFunc(s.Inputs, func(in projector.Input) bool { return in.ID == first })
@@ -134,22 +134,22 @@ func cancelInputs(pending []events.InputID) []events.Event {
 }
 
 // receiptOf is what a cancel of an input meets: one that is pending can be cancelled.
-func receiptOf(s *projector.State, input events.InputID) (InputReceipt, error) {
+func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, error) {
 	if slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == input }) {
-		return InputCancelled, nil
+		return api.InputCancelled, nil
 	}
 	settled, err := s.Settled(input)
 	switch {
 	case err != nil:
 		return "", err
 	case settled == nil:
-		return InputNotFound, nil
+		return api.InputNotFound, nil
 	case !settled.Accepted:
-		return InputAlreadyCancelled, nil
+		return api.InputAlreadyCancelled, nil
 	}
 	n, err := s.Node(projector.InputNode(input))
 	if t := s.Turn(); err == nil && n != nil && t != nil && n.Turn == t.ID {
-		return InputAlreadyClaimed, nil
+		return api.InputAlreadyClaimed, nil
 	}
-	return InputAlreadyCompleted, err
+	return api.InputAlreadyCompleted, err
 }

@@ -44,7 +44,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.RegisterTask(b.t.Context(), sid, session.TaskRequest{ID: "more", Runner: "r"})
+		_, err := b.host.RegisterTask(b.t.Context(), sid, api.TaskRequest{ID: "more", Runner: "r"})
 		return err
 	}},
 	"monitors": {func() (list []events.Event) {
@@ -81,7 +81,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.Inject(b.t.Context(), sid, session.InjectRequest{Parts: longParts(1)})
+		_, err := b.host.Inject(b.t.Context(), sid, api.InjectRequest{Parts: longParts(1)})
 		return err
 	}},
 	"nodes": {func() (list []events.Event) { // whose parts cost more than their texts
@@ -189,7 +189,7 @@ func (b *bundle) throughLife() {
 	b.t.Helper()
 	ctx, t := b.t.Context(), b.t
 	before := b.state()
-	fork, err := b.host.CreateFrom(ctx, sid, session.CreateRequest{ID: "fork", Start: session.StartCurrent, Plugins: session.PluginsFork})
+	fork, err := b.host.CreateFrom(ctx, sid, api.CreateRequest{ID: "fork", Start: api.StartCurrent, Plugins: api.PluginsFork})
 	if err != nil {
 		t.Errorf("fork: %v", err)
 	} else if s, err := b.host.State(ctx, fork.Session); err != nil || s.Status != projector.StatusOpen || s.Leaf != before.Leaf || len(s.Plugins) != len(before.Plugins) {
@@ -261,7 +261,7 @@ func TestWaitingCounts(t *testing.T) {
 				}
 				data, _ := events.EncodePayload(&input)
 				size += len(data)
-				_, err = b.host.Submit(t.Context(), sid, session.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
+				_, err = b.host.Submit(t.Context(), sid, api.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
 			}
 			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != session.MaxWaitingBytes {
 				t.Errorf("got %v, want the limit of %d bytes", err, session.MaxWaitingBytes)
@@ -278,16 +278,16 @@ func TestReasons(t *testing.T) {
 	before := b.state()
 	for field, do := range map[string]func() error{
 		"reason of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Reason: text})
+			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Reason: text})
 			return err
 		},
 		"origin of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Origin: text})
+			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Origin: text})
 			return err
 		},
 		"reason of an erase": func() error { _, err := b.host.Erase(ctx, sid, text); return err },
 		"reason of a frame": func() error {
-			_, err := b.host.OpenFrame(ctx, sid, session.FrameRequest{Frame: "f", Reason: text})
+			_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
 			return err
 		},
 	} {
@@ -346,7 +346,7 @@ func TestForkOfResults(t *testing.T) {
 	}
 	b.fill(append(list, events.Of("t1", &events.TurnCompleted{End: events.EndCancelled})))
 	from := b.state()
-	id, err := b.host.Fork(t.Context(), sid, session.CreateRequest{})
+	id, err := b.host.Fork(t.Context(), sid, api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 }
 
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until
-// it is started again. An unknown one is [ErrUnknownMonitor]. Its processes
+// it is started again. An unknown one is [task.ErrUnknownMonitor]. Its processes
 // are killed by the worker that has them, as soon as that hears of it.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, asked := api.TakeAsked(ctx)
@@ -109,7 +109,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 			}
 		}
 		for _, up := range list {
-			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
+			e := api.MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
 			if up.Wake != "" {
 				e.Text = task.WakeText(up.Monitor, up.Message)
 			}

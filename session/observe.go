@@ -37,17 +37,17 @@ var errEnough = errors.New("the observer has enough")
 // gets the newest attempt's deltas from its beginning.
 //
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession],
-// [*CursorError], those of [events.Log.Read]. Once it has begun it waits while the servers do not answer.
-func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[Observed, error] {
-	return func(yield func(Observed, error) bool) {
+// [*api.CursorError], those of [events.Log.Read]. Once it has begun it waits while the servers do not answer.
+func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
+	return func(yield func(api.Observed, error) bool) {
 		o := &observer{h: h, session: id, seq: cursor, yield: yield}
 		err := o.run(ctx)
 		switch {
 		case errors.Is(err, errEnough):
 		case ctx.Err() != nil:
-			yield(Observed{}, context.Cause(ctx))
+			yield(api.Observed{}, context.Cause(ctx))
 		default:
-			yield(Observed{}, fmt.Errorf("observe %s: %w", id, err))
+			yield(api.Observed{}, fmt.Errorf("observe %s: %w", id, err))
 		}
 	}
 }
@@ -56,7 +56,7 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 type observer struct {
 	h       *Host
 	session events.SessionID
-	yield   func(Observed, error) bool
+	yield   func(api.Observed, error) bool
 	seq     events.Seq // of the last commit delivered
 	reply   streaming
 	dropped int // messages that found the buffer full, as far as that was made up for
@@ -74,7 +74,7 @@ func (o *observer) run(ctx context.Context) error {
 		return err
 	}
 	if o.seq > s.Seq {
-		return &CursorError{Session: o.session, Cursor: o.seq, Last: s.Seq}
+		return &api.CursorError{Session: o.session, Cursor: o.seq, Last: s.Seq}
 	}
 	o.reply = streamingOf(s)
 	if o.seq < s.Seq {
@@ -89,7 +89,7 @@ func (o *observer) run(ctx context.Context) error {
 }
 
 // emit hands one thing over.
-func (o *observer) emit(seen Observed) error {
+func (o *observer) emit(seen api.Observed) error {
 	if !o.yield(seen, nil) {
 		return errEnough
 	}
@@ -99,7 +99,7 @@ func (o *observer) emit(seen Observed) error {
 func (o *observer) commit(ctx context.Context, e events.Entry) error {
 	o.seq = e.Seq
 	o.reply.commit(e)
-	if err := o.emit(Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
+	if err := o.emit(api.Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
 		return err
 	}
 	return o.stillReached(ctx, e.Commit)
@@ -199,7 +199,7 @@ func (o *observer) heardCommit(ctx context.Context, m bus.LiveMessage) error {
 }
 
 func (o *observer) heardDelta(ctx context.Context, data []byte) error {
-	var d Delta
+	var d api.Delta
 	if events.DecodePayload(data, &d) != nil {
 		return nil // never truth
 	}
@@ -220,7 +220,7 @@ func (o *observer) heardDelta(ctx context.Context, data []byte) error {
 }
 
 // message delivers what running code says, in the turn that it runs in.
-func (o *observer) message(ctx context.Context, d *Delta) error {
+func (o *observer) message(ctx context.Context, d *api.Delta) error {
 	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
 		if err := o.catchUp(ctx); err != nil { // the commit between was not heard
 			return err
@@ -229,14 +229,14 @@ func (o *observer) message(ctx context.Context, d *Delta) error {
 	if d.Turn != o.reply.turn {
 		return nil
 	}
-	return o.emit(Observed{Delta: d})
+	return o.emit(api.Observed{Delta: d})
 }
 
 // delta delivers d if it is wanted, with the gap before it.
-func (o *observer) delta(d *Delta) error {
+func (o *observer) delta(d *api.Delta) error {
 	switch o.reply.judge(d) {
 	case deltaHole:
-		if err := o.emit(Observed{Gap: &api.Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
+		if err := o.emit(api.Observed{Gap: &api.Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
 			return err
 		}
 	case deltaNext:
@@ -244,7 +244,7 @@ func (o *observer) delta(d *Delta) error {
 		return nil
 	}
 	o.reply.delivered(d)
-	return o.emit(Observed{Delta: d})
+	return o.emit(api.Observed{Delta: d})
 }
 
 // late delivers what the delta stream keeps of the reply in flight and was not
@@ -253,13 +253,13 @@ func (o *observer) late(ctx context.Context) error {
 	if o.reply.turn == "" {
 		return nil
 	}
-	var list []*Delta
+	var list []*api.Delta
 	var newest try
 	for stored, err := range o.h.b.Deltas(ctx, o.session, o.reply.turn, o.reply.from) {
 		if err != nil {
 			break
 		}
-		d := &Delta{}
+		d := &api.Delta{}
 		if events.DecodePayload(stored.Data, d) != nil || !d.Message.IsZero() || d.Iteration > o.reply.iteration {
 			continue
 		}

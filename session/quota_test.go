@@ -84,17 +84,17 @@ func TestOwnedSessions(t *testing.T) {
 		r.Repeat(map[string]func(*rapid.T){
 			"create": func(*rapid.T) {
 				who := owner.Draw(r, "owner")
-				id, err := host().Create(by(t.Context(), who), session.CreateRequest{})
+				id, err := host().Create(by(t.Context(), who), api.CreateRequest{})
 				made(who, id, err)
 			},
 			"fork": func(*rapid.T) {
 				who, i := some()
-				id, err := host().Fork(by(t.Context(), "nobody"), open[who][i], session.CreateRequest{})
+				id, err := host().Fork(by(t.Context(), "nobody"), open[who][i], api.CreateRequest{})
 				made(who, id, err)
 			},
 			"child": func(*rapid.T) {
 				who, i := some()
-				handle, err := host().CreateFrom(t.Context(), open[who][i], session.CreateRequest{})
+				handle, err := host().CreateFrom(t.Context(), open[who][i], api.CreateRequest{})
 				made(who, handle.Session, err)
 			},
 			"close": func(*rapid.T) {
@@ -128,7 +128,7 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 		var wait sync.WaitGroup
 		for range 8 * mostOwned {
 			wait.Go(func() {
-				id, err := h.Create(by(t.Context(), caller), session.CreateRequest{})
+				id, err := h.Create(by(t.Context(), caller), api.CreateRequest{})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -162,13 +162,13 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("after one was erased", burst(h, "alice"), 1)
-	if _, err := h.Create(by(t.Context(), "alice"), session.CreateRequest{ID: first[2]}); !errors.Is(err, session.ErrExists) {
-		t.Errorf("an id that is taken: got %v, want %v", err, session.ErrExists)
+	if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]}); !errors.Is(err, api.ErrExists) {
+		t.Errorf("an id that is taken: got %v, want %v", err, api.ErrExists)
 	}
 	project(t, b.bus, first[0]) // else nothing tells a new host that it is closed
 	again := b.owning(mostOwned)
 	want("after a restart", burst(again, "alice"), 0)
-	if _, err := again.Create(t.Context(), session.CreateRequest{}); err != nil {
+	if _, err := again.Create(t.Context(), api.CreateRequest{}); err != nil {
 		t.Errorf("a session of nobody: got %v, want none of the limit", err)
 	}
 }
@@ -197,7 +197,7 @@ func TestOwnedRequestIsCut(t *testing.T) {
 			case <-done:
 			}
 		}()
-		_, _ = h.Create(ctx, session.CreateRequest{}) // it is made or refused, whatever is answered
+		_, _ = h.Create(ctx, api.CreateRequest{}) // it is made or refused, whatever is answered
 		close(done)
 		<-ctx.Done()
 	}
@@ -218,12 +218,12 @@ func TestOwnedRequestIsCut(t *testing.T) {
 // TestOwnedBranches asks for turns that go on in sessions of their own: those that wait for that count.
 func TestOwnedBranches(t *testing.T) {
 	t.Parallel()
-	for name, submit := range map[string]func(*session.Host, context.Context, session.TurnRequest) error{
-		"now": func(h *session.Host, ctx context.Context, req session.TurnRequest) error {
+	for name, submit := range map[string]func(*session.Host, context.Context, api.TurnRequest) error{
+		"now": func(h *session.Host, ctx context.Context, req api.TurnRequest) error {
 			_, err := h.Submit(ctx, "mine", req)
 			return err
 		},
-		"later": func(h *session.Host, ctx context.Context, req session.TurnRequest) error {
+		"later": func(h *session.Host, ctx context.Context, req api.TurnRequest) error {
 			_, err := h.SubmitAt(ctx, "mine", time.Now().Add(time.Hour), req)
 			return err
 		},
@@ -232,7 +232,7 @@ func TestOwnedBranches(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			h, ctx := b.owning(mostOwned), by(t.Context(), "alice")
-			if _, err := h.Create(ctx, session.CreateRequest{ID: "mine"}); err != nil {
+			if _, err := h.Create(ctx, api.CreateRequest{ID: "mine"}); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := h.Submit(ctx, "mine", ask("t0", "go")); err != nil {
@@ -240,7 +240,7 @@ func TestOwnedBranches(t *testing.T) {
 			}
 			for i := range 2 * mostOwned {
 				req := ask(events.TurnID(fmt.Sprintf("b%d", i)), "go")
-				req.WhenBusy = session.WhenBusyBranch
+				req.WhenBusy = api.WhenBusyBranch
 				if err := submit(h, ctx, req); isRefused(err) != (i >= mostOwned-1) {
 					t.Errorf("branch %d beside the session: got %v, want refusals from %d on", i, err, mostOwned)
 				}
@@ -259,7 +259,7 @@ func TestOwnedSessionsCost(t *testing.T) {
 	b := setup(t)
 	for i := range 100 {
 		id := events.SessionID(fmt.Sprintf("other-%d", i))
-		if _, err := b.host.Create(by(t.Context(), "bob"), session.CreateRequest{ID: id}); err != nil {
+		if _, err := b.host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id}); err != nil {
 			t.Fatal(err)
 		}
 		project(t, b.bus, id)
@@ -272,7 +272,7 @@ func TestOwnedSessionsCost(t *testing.T) {
 			t.Fatal(err)
 		}
 		create := func() {
-			if _, err := h.Create(by(t.Context(), "alice"), session.CreateRequest{}); err != nil {
+			if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{}); err != nil {
 				t.Fatal(err)
 			}
 		}

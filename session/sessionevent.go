@@ -8,33 +8,33 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-func usageOf(u events.Usage) TokenUsage {
-	return TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
+func usageOf(u events.Usage) api.TokenUsage {
+	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
 // outcomeOf is the outcome of a turn whose last reply has this text. value is
 // the result of the tool that ended it, if one did.
-func outcomeOf(p *events.TurnCompleted, text, value string) TurnOutcome {
+func outcomeOf(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
-		return TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
+		return api.TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
 	case p.End == events.EndSubmitted && p.Tool == "": // an answer of the form that was asked for
-		return TurnOutcome{Type: OutcomeSubmittedValue, Value: text}
+		return api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: text}
 	case p.End == events.EndSubmitted:
-		return TurnOutcome{Type: OutcomeSubmittedValue, Value: value}
+		return api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: value}
 	case p.End == events.EndSwitched:
-		return TurnOutcome{Type: OutcomeFrameSwitch, FrameID: p.Switch.Frame, Task: p.Switch.Task}
+		return api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: p.Switch.Frame, Task: p.Switch.Task}
 	case p.End == events.EndToolError:
-		return TurnOutcome{Type: OutcomeStopped, Reason: p.End, ToolName: p.Tool, Value: value}
+		return api.TurnOutcome{Type: api.OutcomeStopped, Reason: p.End, ToolName: p.Tool, Value: value}
 	case p.End.Stopped():
-		return TurnOutcome{Type: OutcomeStopped, Reason: p.End}
+		return api.TurnOutcome{Type: api.OutcomeStopped, Reason: p.End}
 	}
-	return TurnOutcome{Type: OutcomeAssistantMessage, Text: text}
+	return api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: text}
 }
 
 // divertedOutcome is the outcome of a turn that did not start.
-func divertedOutcome(p *events.TurnDiverted) TurnOutcome {
-	return TurnOutcome{Type: OutcomeDiverted, Reason: p.End, By: p.By, Session: p.Session}
+func divertedOutcome(p *events.TurnDiverted) api.TurnOutcome {
+	return api.TurnOutcome{Type: api.OutcomeDiverted, Reason: p.End, By: p.By, Session: p.Session}
 }
 
 // turnError collects what a turn's error is told from.

@@ -11,17 +11,18 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // script is what an observer of turn t1 sees: commits ([]events.Event) and deltas.
 type script []any
 
 // play gives every event of the stream over the script, which begins with an open session.
-func (s script) play(t *testing.T) []session.SessionEvent {
+func (s script) play(t *testing.T) []api.SessionEvent {
 	t.Helper()
-	var list []session.SessionEvent
+	var list []api.SessionEvent
 	stream := session.NewEventStream("t1", projector.New("s1"))
-	next := func(o session.Observed) {
+	next := func(o api.Observed) {
 		got, err := stream.Next(o)
 		if err != nil {
 			t.Fatal(err)
@@ -30,8 +31,8 @@ func (s script) play(t *testing.T) []session.SessionEvent {
 	}
 	for i, seq := 0, events.Seq(0); i <= len(s); i++ {
 		if i > 0 && isDelta(s[i-1]) {
-			d := s[i-1].(session.Delta)
-			next(session.Observed{Delta: &d})
+			d := s[i-1].(api.Delta)
+			next(api.Observed{Delta: &d})
 			continue
 		}
 		in := opened()
@@ -43,12 +44,12 @@ func (s script) play(t *testing.T) []session.SessionEvent {
 		if err := c.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		next(session.Observed{Seq: seq, Commit: c})
+		next(api.Observed{Seq: seq, Commit: c})
 	}
 	return list
 }
 
-func isDelta(v any) bool { _, ok := v.(session.Delta); return ok }
+func isDelta(v any) bool { _, ok := v.(api.Delta); return ok }
 
 func opened() []events.Event { return []events.Event{events.Of("", &events.SessionOpened{})} }
 
@@ -84,65 +85,65 @@ func says(n int64, parts ...events.Part) *events.ModelReplied {
 func ends(end events.TurnEnd) *events.TurnCompleted { return &events.TurnCompleted{End: end} }
 
 // piece is delta n of an attempt of iteration 0.
-func piece(attempt, n int64, text string) session.Delta {
-	return session.Delta{Turn: "t1", Call: 1, Attempt: attempt, N: n, Kind: events.PartText, Text: text}
+func piece(attempt, n int64, text string) api.Delta {
+	return api.Delta{Turn: "t1", Call: 1, Attempt: attempt, N: n, Kind: events.PartText, Text: text}
 }
 
-func thought(n int64, text string) session.Delta {
+func thought(n int64, text string) api.Delta {
 	d := piece(1, n, text)
 	d.Kind = events.PartReasoning
 	return d
 }
 
-func retry(failed int64) session.Delta {
-	return session.Delta{Turn: "t1", Call: 1, Attempt: failed + 1, Retry: session.RetryStatus{WaitMillis: 1500, Attempt: failed, Attempts: 4, Reason: "busy"}}
+func retry(failed int64) api.Delta {
+	return api.Delta{Turn: "t1", Call: 1, Attempt: failed + 1, Retry: api.RetryStatus{WaitMillis: 1500, Attempt: failed, Attempts: 4, Reason: "busy"}}
 }
 
 // line renders an event in its own words.
-func line(e session.SessionEvent) string {
+func line(e api.SessionEvent) string {
 	words := []string{string(e.Type)}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
 	switch e.Type {
-	case session.EventTextDelta, session.EventReasoningDelta, session.EventLLMResponse:
+	case api.EventTextDelta, api.EventReasoningDelta, api.EventLLMResponse:
 		add("%d %q", e.Iteration, e.Content)
-	case session.EventLLMRequest:
+	case api.EventLLMRequest:
 		add("%d messages=%d tools=%v", e.Iteration, e.MessageCount, e.ToolList)
-	case session.EventTokenUsage:
+	case api.EventTokenUsage:
 		add("%d %d/%d of %d/%d", e.Iteration, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
-	case session.EventToolCallStart:
+	case api.EventToolCallStart:
 		add("%s %s%s", e.CallID, e.Name, e.Args)
-	case session.EventToolCall:
+	case api.EventToolCall:
 		add("%s %s%s = %q %s %dms", e.CallID, e.Name, e.Args, e.Output, e.Outcome, e.DurationMillis)
-	case session.EventRetryStatus:
+	case api.EventRetryStatus:
 		add("%d/%d %gs %s", e.Attempt, e.MaxAttempts, e.WaitSeconds, e.Reason)
-	case session.EventInputAccepted:
+	case api.EventInputAccepted:
 		for _, in := range e.Inputs {
 			add("%s %s %q", in.ID, in.Message.Role, in.Message.Parts[0].Text)
 		}
 		add("at %s", e.Checkpoint)
-	case session.EventTurnOutcome:
+	case api.EventTurnOutcome:
 		o := e.TurnOutcome
 		for _, s := range []string{string(o.Type), o.Text, string(o.Reason), o.ToolName, o.Value, string(o.FrameID), o.Task} {
 			if s != "" {
 				add("%s", s)
 			}
 		}
-	case session.EventError:
+	case api.EventError:
 		add("%s %s %s %s: %s", e.Envelope.Kind, e.Envelope.Code, e.Envelope.TerminalReason, e.Envelope.ProviderFailureKind, e.Message)
-	case session.EventPlugin:
+	case api.EventPlugin:
 		add("%s %s", e.Plugin, e.Event)
-	case session.EventMessagesAdded:
+	case api.EventMessagesAdded:
 		for _, m := range e.Messages {
 			add("%s %q", m.Role, m.Parts[0].Text)
 		}
 		add("at %s", e.Checkpoint)
-	case session.EventMessage:
+	case api.EventMessage:
 		add("%s %q", e.Kind, e.Text)
-	case session.EventChildTokenUsage:
+	case api.EventChildTokenUsage:
 		add("%s %s %s %d/%d of %d/%d", e.Session, e.Source, e.Model, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
-	case session.EventApprovalAsked:
+	case api.EventApprovalAsked:
 		add("%s %s %s%s %s asks %q until %d", e.Call, e.CallID, e.Name, e.Args, e.Plugin, e.Question, e.Until)
-	case session.EventApprovalGiven:
+	case api.EventApprovalGiven:
 		add("%s %s %s granted=%v by %s: %s", e.Call, e.CallID, e.Name, *e.Granted, e.By, e.Reason)
 	default:
 	}
@@ -207,7 +208,7 @@ func TestEventStream(t *testing.T) {
 			append(of(&events.ToolStateApplied{Generation: 1, Tools: tools}), started()...),
 			of(says(0, texts("Let me see.")[0], toolCall("c1", `{"a":1}`), toolCall("c2", `{`), toolCall("", ``))),
 			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 1, Text: "two", Outcome: events.OutcomeFailure, Millis: 3}}}),
-			session.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"}, // ahead of the results
+			api.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"}, // ahead of the results
 			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one", Millis: 4}}}, &events.ToolLost{Calls: []int64{2}}),
 			of(says(1, texts("Three.")...), ends(events.EndFinished)),
 		}, []string{
@@ -232,7 +233,7 @@ func TestEventStream(t *testing.T) {
 		}},
 		{"one-commit", script{ // the next reply came while the results waited to be written
 			started(), of(says(0, toolCall("c1", `{}`))),
-			session.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"},
+			api.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"},
 			of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one"}}}, says(1, texts("Three.")...), ends(events.EndFinished)),
 		}, []string{
 			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`,
@@ -354,7 +355,7 @@ func TestEventStreamBeside(t *testing.T) {
 		}, []string{request(1), `turn_outcome agent_frame_switch f2 the rest`, `done`}},
 		{"submitted", script{
 			started(), of(says(0, toolCall("c1", `{}`))),
-			session.Delta{Turn: "t1", Message: session.SideMessage{Text: "half way", Kind: "progress"}},
+			api.Delta{Turn: "t1", Message: api.SideMessage{Text: "half way", Kind: "progress"}},
 			of(&events.ToolReturned{Results: []events.ToolResult{{Text: `{"x":1}`, Control: events.ControlSubmit}}}, &events.TurnCompleted{End: events.EndSubmitted, Tool: "add"}),
 		}, []string{
 			request(1), `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `message progress "half way"`,
@@ -383,7 +384,7 @@ func TestEventStreamBeside(t *testing.T) {
 func TestEventStreamOrder(t *testing.T) {
 	t.Parallel()
 	stream := session.NewEventStream("t1", projector.New("s1"))
-	_, err := stream.Next(session.Observed{Seq: 2, Commit: &events.Commit{Session: "s1", Events: opened()}})
+	_, err := stream.Next(api.Observed{Seq: 2, Commit: &events.Commit{Session: "s1", Events: opened()}})
 	if !errors.Is(err, projector.ErrOutOfOrder) {
 		t.Errorf("commit after a hole: got %v, want %v", err, projector.ErrOutOfOrder)
 	}

@@ -82,7 +82,7 @@ func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, erro
 }
 
 // checkCreate refuses fields of a request that nothing else looks at before they are in the history.
-func checkCreate(r *CreateRequest) error {
+func checkCreate(r *api.CreateRequest) error {
 	long := func(field, text string) error {
 		if len(text) > events.MaxIDBytes {
 			return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), events.MaxIDBytes), Err: events.ErrTooLarge}

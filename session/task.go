@@ -30,8 +30,8 @@ func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
 }
 
 // RegisterTask puts a task in the session's registry. The id of a live task is
-// [ErrTaskRunning]. When it returns nil the task is in the history, and a worker runs it soon.
-func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error) {
+// [task.ErrRunning]. When it returns nil the task is in the history, and a worker runs it soon.
+func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	reg := events.TaskRegistered{
 		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
@@ -51,7 +51,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 		}
 		return task.Register(s, reg)
 	})
-	if err != nil && !errors.Is(err, ErrTaskRunning) {
+	if err != nil && !errors.Is(err, task.ErrRunning) {
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
@@ -108,7 +108,7 @@ func taskOf(ctx context.Context, s *projector.State, name events.TaskID) (projec
 	case ok:
 		return *t, nil
 	}
-	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, ErrUnknownTask)
+	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, task.ErrUnknown)
 }
 
 // Task is the record of a task as it is now; of one that was transferred it tells where it went.
@@ -172,7 +172,7 @@ func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID
 
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
 // it says how it ended. A program outside sees the request in the session. The reason has at most
-// [events.MaxTaskText] bytes. An unknown task is [ErrUnknownTask].
+// [events.MaxTaskText] bytes. An unknown task is [task.ErrUnknown].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
@@ -183,7 +183,7 @@ func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name 
 const hostReason = "requested by host"
 
 // CancelTask cancels a task, at once, and returns its record. An ended one is
-// returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
+// returned as it is; unknown is [task.ErrUnknown]. The task of a monitor stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.CancelTask.Name, "cancel task", &name}
@@ -193,7 +193,7 @@ func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.
 // CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
 func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
-	if errors.Is(err, ErrUnknownTask) || errors.Is(err, events.ErrNoSession) {
+	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
 		return nil
 	}
 	return err
@@ -202,7 +202,7 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
-			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
+			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, task.ErrUnknown)
 		}
 		return d(s), nil
 	})
@@ -279,7 +279,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [ErrUnknownTask]. No ids are fine.
+// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. No ids are fine.
 func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil

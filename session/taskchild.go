@@ -64,7 +64,7 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 	reason := fmt.Sprintf("task %s of session %s was cancelled", t.ID, parent)
 	for _, turn := range liveTurns(s) {
 		_, _, err := h.Cancel(ctx, t.Child, turn, api.CancelRequest{ID: events.DerivedID("task-", string(parent), string(t.ID)), Reason: reason})
-		if err != nil && !errors.Is(err, ErrUnknownTurn) {
+		if err != nil && !errors.Is(err, api.ErrUnknownTurn) {
 			return false, err
 		}
 	}
@@ -75,7 +75,7 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 		return true, nil
 	}
 	err = h.CloseSession(ctx, t.Child, reason)
-	if errors.Is(err, ErrTurnRunning) {
+	if errors.Is(err, api.ErrTurnRunning) {
 		return false, nil
 	}
 	return err == nil, err

@@ -13,8 +13,8 @@ import (
 )
 
 // TransferAsyncHandles moves tasks to another session, all or none: an id that is a
-// live task there refuses with [ErrTaskRunning] and moves nothing; one that the
-// source does not have is skipped. A monitor stays where it is: [ErrMonitorTask].
+// live task there refuses with [task.ErrRunning] and moves nothing; one that the
+// source does not have is skipped. A monitor stays where it is: [task.ErrMonitorTask].
 //
 // Two histories cannot change in one step. The target registers all tasks in
 // one commit, then the source marks all as transferred in one. In between they
@@ -60,7 +60,7 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 	}
 	there, err := h.Task(ctx, t.From, t.ID)
 	switch {
-	case errors.Is(err, ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
 		return false, nil
 	case err != nil:
 		return false, err

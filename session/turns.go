@@ -16,25 +16,20 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Ask is a request for a turn that answers a text.
-func Ask(text string) TurnRequest {
-	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
-}
-
 // Submit asks for a turn and returns its id. When it returns nil the request is
 // in the history, in its place in the order of turns, and from then on it ends
 // there. It waits for nothing else. An id that was used with the same input is
-// the same turn; with other input it is [ErrDifferent]. A session in which as
+// the same turn; with other input it is [api.ErrDifferent]. A session in which as
 // many turns wait as may refuses more with an [api.LimitError]. What becomes of
 // the turn while another one runs, WhenBusy says: a policy that does not exist,
 // or does not fit the input, is [events.ErrInvalid].
-func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
+func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
 	a, err := h.SubmitTurn(ctx, id, req)
 	return a.Turn, err
 }
 
 // SubmitTurn implements [Submitter].
-func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequest) (api.SubmitAnswer, error) {
+func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
 	if h.submitter != nil {
 		return h.submitter.SubmitTurn(ctx, id, req)
 	}
@@ -59,8 +54,8 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 }
 
 // asSubmitted is what tells a request for a turn from others: who asks is known besides.
-func asSubmitted(req TurnRequest, input events.TurnInput) api.TurnRequest {
-	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: WhenBusy(busyOf(req.WhenBusy))}
+func asSubmitted(req api.TurnRequest, input events.TurnInput) api.TurnRequest {
+	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: api.WhenBusy(busyOf(req.WhenBusy))}
 }
 
 // requested is a turn as it is asked for, what is large of its input in blobs.
@@ -70,7 +65,7 @@ type requested struct {
 }
 
 // callersOf are those on whose behalf a turn is asked for.
-func callersOf(req TurnRequest, asked api.Asked) []string {
+func callersOf(req api.TurnRequest, asked api.Asked) []string {
 	if asked.Actor != "" {
 		return []string{asked.Actor}
 	}
@@ -86,7 +81,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		case err != nil:
 			return nil, err
 		case found.digest != "" && found.digest != a.Input:
-			return nil, ErrDifferent
+			return nil, api.ErrDifferent
 		case found.digest != "" && !found.scheduled:
 			return nil, nil
 		}
@@ -114,7 +109,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 }
 
 // prepare checks a request, and puts what is large of its input in blobs.
-func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnInput, error) {
+func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnInput, error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
@@ -134,8 +129,8 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 }
 
 // busyOf is the policy as histories name it.
-func busyOf(w WhenBusy) events.WhenBusy {
-	if w == WhenBusyEnqueue {
+func busyOf(w api.WhenBusy) events.WhenBusy {
+	if w == api.WhenBusyEnqueue {
 		return events.BusyEnqueue
 	}
 	return events.WhenBusy(w)

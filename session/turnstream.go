@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 )
 
@@ -18,7 +19,7 @@ import (
 // which the session is read from its start. The loop may be left, or never
 // begun: the turn goes on. Errors are those of [Host.Submit]; those inside the
 // stream, which are terminal, of [Host.Observe].
-func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, iter.Seq2[SessionEvent, error], error) {
+func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
@@ -43,8 +44,8 @@ func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req Tur
 // WatchTurn gives the events of a turn that was submitted before, from its
 // first to done: of one that waits, runs or has ended, for which the session is
 // read from its start. It writes nothing. A turn that nobody asked for is
-// [ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
-func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[SessionEvent, error], error) {
+// [api.ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Host.Observe].
+func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
 	if _, err := h.accepted(ctx, id, turn); err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
@@ -52,8 +53,8 @@ func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.T
 }
 
 // turnEvents follows a session for the events of one turn, from a state before it.
-func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[SessionEvent, error] {
-	return func(yield func(SessionEvent, error) bool) {
+func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[api.SessionEvent, error] {
+	return func(yield func(api.SessionEvent, error) bool) {
 		t := &turnStream{h: h, events: NewEventStream(turn, before.Clone())}
 		for seen, err := range h.Observe(ctx, before.Session, before.Seq) {
 			list, err := t.next(ctx, seen, err)
@@ -63,7 +64,7 @@ func (h *Host) turnEvents(ctx context.Context, turn events.TurnID, before *proje
 				}
 			}
 			if err != nil {
-				yield(SessionEvent{}, fmt.Errorf("stream turn %s: %w", turn, err))
+				yield(api.SessionEvent{}, fmt.Errorf("stream turn %s: %w", turn, err))
 			}
 			if err != nil || t.events.Done() {
 				return
@@ -78,7 +79,7 @@ type turnStream struct {
 	events *EventStream
 }
 
-func (t *turnStream) next(ctx context.Context, seen Observed, err error) ([]SessionEvent, error) {
+func (t *turnStream) next(ctx context.Context, seen api.Observed, err error) ([]api.SessionEvent, error) {
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 )
@@ -175,7 +174,7 @@ func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outco
 	defer func() { out.Err = t.Explain(out.Err, id) }()
 	switch a.Verb { //nolint:exhaustive // the others ask nothing of a session
 	case Say:
-		req := session.Ask(a.Text)
+		req := api.Ask(a.Text)
 		req.ID = a.Turn
 		_, out.Err = t.Service.Submit(ctx, id, req)
 	case Answer:

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
@@ -61,7 +60,7 @@ func (d *dispatch) handOver(ctx context.Context, tool *plugin.Registered, args [
 		ID: RemoteTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
-	if errors.Is(err, session.ErrTaskRunning) {
+	if errors.Is(err, task.ErrRunning) {
 		return nil
 	}
 	return err

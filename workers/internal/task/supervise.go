@@ -206,7 +206,7 @@ func (r *taskRun) look(ctx context.Context) {
 		r.touch.renew(began)
 	}
 	switch {
-	case errors.Is(err, session.ErrUnknownTask):
+	case errors.Is(err, task.ErrUnknown):
 		r.settle() // unregistered: it goes on, unheard
 	case errors.Is(err, events.ErrNoSession):
 		r.settle() // erased
@@ -259,7 +259,7 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 		r.settle() // erased
 		r.cancel(ErrTaskCancelled)
 		return
-	case errors.Is(err, session.ErrUnknownTask), err == nil && rec.CreatedAt != r.made:
+	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.made:
 		r.settle()
 		return
 	case err != nil:
@@ -302,7 +302,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 		switch {
 		case err == nil:
 			end.recorded = true
-		case errors.Is(err, session.ErrTaskTaken):
+		case errors.Is(err, task.ErrTaken):
 			seq, where := r.claim.Seq, r.session
 			r.look(ctx)
 			if !r.over && r.claim.Seq == seq && r.session == where {

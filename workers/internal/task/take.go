@@ -40,11 +40,11 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	v, err := t.take(ctx, w)
 	soon, waits := errors.AsType[wake.SoonError](err)
 	switch {
-	case errors.Is(err, session.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
 		_ = w.Ack()
 	case waits:
 		_ = w.GiveBack(time.Duration(soon))
-	case errors.Is(err, session.ErrTaskTaken):
+	case errors.Is(err, task.ErrTaken):
 		_ = w.GiveBack(lookAgain)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = w.GiveBack(time.Second)
