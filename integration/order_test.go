@@ -10,8 +10,8 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // accepted is a turn that a client was told is accepted.
@@ -24,7 +24,7 @@ type accepted struct {
 type orders map[events.SessionID][]accepted
 
 // asksAll submits turns from first on to each session in turn, and waits for no end.
-func asksAll(ctx context.Context, by session.Submitter, sessions, first, turns int) (orders, error) {
+func asksAll(ctx context.Context, by watch.Submitter, sessions, first, turns int) (orders, error) {
 	list := make(orders)
 	for k := range turns {
 		for i := range sessions {
@@ -68,7 +68,7 @@ func TestOrderOfLog(t *testing.T) {
 		var all sync.WaitGroup
 		lists, errs := make([]orders, clients), make([]error, clients)
 		for n := range clients {
-			by := session.Submitter(s.newHost(s.connect()))
+			by := watch.Submitter(s.newHost(s.connect()))
 			if n%2 == 1 {
 				by = dial(s.t, reader(s.t, bus.Config{URL: s.url}))
 			}

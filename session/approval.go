@@ -16,23 +16,6 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for
-// an answer, with the arguments whole.
-func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	list := s.Questions()
-	for i := range list {
-		a := &list[i]
-		if a.Args, err = blob.Body(ctx, h.b, a.Args, a.Blob); err != nil {
-			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
-		}
-	}
-	return list, nil
-}
-
 // Approve answers a question about a call. The first answer in the history
 // counts, also when its turn has ended; the same again does nothing, another is [api.ErrDifferent]. When it
 // returns nil the answer is in the history, and the turn goes on wherever a

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 )
 
 // Cancel asks a turn to stop and returns at once. The first request in the
@@ -67,13 +68,13 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 			return []events.Event{c.event()}, nil
 		}
 	}
-	found, err := findTurn(s, c.turn)
+	found, err := reader.FindTurn(s, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
-	case found.scheduled: // no worker comes to end it for long
+	case found.Scheduled: // no worker comes to end it for long
 		return []events.Event{c.event(), events.Of(c.turn, &events.TurnCompleted{End: events.EndCancelled})}, nil
-	case found.record == nil:
+	case found.Record == nil:
 		return nil, api.ErrUnknownTurn
 	}
 	c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}

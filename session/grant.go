@@ -58,20 +58,6 @@ func sortedRights(list []events.SessionRight) []events.SessionRight {
 	return list
 }
 
-// reached refuses a session that the context's caller may not look at, for
-// what reads the log without a state.
-func (h *Host) reached(ctx context.Context, id events.SessionID) error {
-	if _, ok := api.CallerOf(ctx); !ok {
-		return nil
-	}
-	s, err := h.states.Lock(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer s.Unlock()
-	return s.Load(ctx, true)
-}
-
 // ownership is who owns a session that is about to be, and the grants that it
 // begins with. What begins from another session belongs to the owner of what it
 // copies, else to its parent's. The caller that made it and is not the owner

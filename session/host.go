@@ -14,14 +14,15 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/quota"
 	"github.com/lash-go/lash/session/internal/states"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // Config of a host.
@@ -37,8 +38,6 @@ type Config struct {
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
-	// Submitter accepts turns in the host's place, for a host that must not append. Defaults to the host.
-	Submitter Submitter
 	// Worker of this process, if it has one: wakes name it first, as it has the state.
 	Worker events.WorkerID
 	// Moved names a session that owes work after a commit of this host. A worker of this
@@ -74,11 +73,12 @@ type Host struct {
 	zap   *zap.Logger
 	actor events.Actor
 
-	states *states.Cache
+	states  *states.Cache
+	reader  *reader.Reader
+	watcher *watch.Watcher
 
 	plugins   *plugin.Host
 	noPlugins bool
-	submitter Submitter // nil: the host itself
 	worker    events.WorkerID
 	moved     func(events.SessionID)
 	complete  CompleteFunc
@@ -97,12 +97,6 @@ type Host struct {
 }
 
 var _ api.Service = (*Host)(nil)
-
-// Submitter accepts turns for a host that must not append.
-type Submitter interface {
-	// SubmitTurn is [Host.Submit] that also tells what was accepted.
-	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
-}
 
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
 const DefaultMaxQueued = 1024
@@ -126,22 +120,21 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxSessionsPerCaller < 0 {
 		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
 	}
-	cfg.States = cmp.Or(max(cfg.States, 0), 1024)
 	if cfg.Moved == nil {
 		cfg.Moved = func(events.SessionID) {}
 	}
 	if err := cfg.Locks.Check(); err != nil {
 		return nil, fmt.Errorf("new host: locks: %w", err)
 	}
-	cache, err := states.New(cfg.Bus, cfg.States)
+	reader, err := reader.New(cfg.Bus, cfg.States)
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
 	return &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor:     events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
-		states:    cache,
-		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
+		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
+		worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
@@ -273,11 +266,6 @@ func mayAppend(ctx context.Context) error {
 	return nil
 }
 
-// State is the session's state now: a copy that nothing changes later.
-func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	return h.states.State(ctx, id)
-}
-
 // cached is a copy of the cached state, which may be behind the log, after a check that may refuse.
 func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*projector.State) error) (s *projector.State, err error) {
 	err = h.states.Inspect(ctx, id, false, func(now *projector.State) error {
@@ -288,23 +276,6 @@ func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*proj
 		return nil
 	})
 	return s, err
-}
-
-// View is the conversation as it stands, in the current frame.
-func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return projector.ReadView{}, err
-	}
-	return s.View()
-}
-
-// StateAt is the session's state as it was at seq.
-func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	if err := h.reached(ctx, id); err != nil {
-		return nil, err
-	}
-	return follow.At(ctx, h.log, h.b, id, seq)
 }
 
 // open refuses what a session in its present status cannot take.

@@ -52,7 +52,7 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has
-		_, err = h.findBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
+		_, err = h.reader.FindAnyBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -73,7 +74,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 		return projector.Task{}, err
 	}
 	h.wakeTask(s, name)
-	return taskOf(ctx, s, name)
+	return reader.TaskOf(ctx, s, name)
 }
 
 // decideTask is a decision about one task, and the task's record as that left
@@ -81,57 +82,10 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
 	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
-		t, err = taskOf(ctx, s, name)
+		t, err = reader.TaskOf(ctx, s, name)
 		return err
 	})
 	return t, err
-}
-
-// task is a copy of a task's record, wherever the task went.
-func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
-	s, err := h.states.Lock(ctx, id)
-	if err != nil {
-		return projector.Task{}, err
-	}
-	defer s.Unlock()
-	if err := s.Load(ctx, fresh); err != nil {
-		return projector.Task{}, err
-	}
-	return taskOf(ctx, s.State, name)
-}
-
-// taskOf is a copy of a task's record. A caller that may not read the session gets how the task stands, and no texts.
-func taskOf(ctx context.Context, s *projector.State, name events.TaskID) (projector.Task, error) {
-	switch t, ok := s.Task(name); {
-	case ok && api.Shows(ctx, s) != nil:
-		return projector.Task{ID: t.ID, Of: t.Of, State: t.State, Attempt: t.Attempt, To: t.To, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt}, nil
-	case ok:
-		return *t, nil
-	}
-	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, task.ErrUnknown)
-}
-
-// Task is the record of a task as it is now; of one that was transferred it tells where it went.
-func (h *Host) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return h.task(ctx, id, name, true)
-}
-
-// Tasks lists the session's tasks by creation, ended ones too. A session that there is none of has no tasks.
-func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	s, err := h.State(ctx, id)
-	if errors.Is(err, events.ErrNoSession) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	var list []projector.Task
-	for i := range s.Tasks {
-		if s.Tasks[i].To == "" && !s.Tasks[i].Hidden {
-			list = append(list, s.Tasks[i])
-		}
-	}
-	return h.withoutLeft(ctx, list), nil
 }
 
 // change decides something about one task that is nothing where the task is unknown, hidden or ended.
@@ -209,7 +163,7 @@ func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id ev
 	if err != nil {
 		return projector.Task{}, err
 	}
-	t, err := h.task(ctx, id, name, false)
+	t, err := h.reader.CachedTask(ctx, id, name)
 	if err == nil && (t.State == events.TaskCancelled || t.State == events.TaskCancelling) {
 		h.callBack(id, name)
 	}

@@ -70,25 +70,3 @@ func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 		}
 	}
 }
-
-// withoutLeft leaves out tasks of a closed session that its parent has already, so that a reader finds them in one place.
-func (h *Host) withoutLeft(ctx context.Context, list []projector.Task) []projector.Task {
-	var parent *projector.State
-	var kept []projector.Task
-	for i := range list {
-		t := &list[i]
-		if t.Moving() && parent == nil {
-			var err error
-			if parent, err = h.State(api.Apart(ctx), t.Leaves); err != nil {
-				return list // it has none
-			}
-		}
-		if t.Moving() {
-			if there, ok := parent.Task(t.ID); ok && there.CreatedAt == t.CreatedAt && there.From != "" {
-				continue
-			}
-		}
-		kept = append(kept, *t)
-	}
-	return kept
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -47,11 +48,11 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 	}
 	digest := projector.InputDigest(p.Input)
 	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		found, err := findTurn(s, name)
+		found, err := reader.FindTurn(s, name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.digest == "":
+		case found.Digest == "":
 			if err := open(s); err != nil {
 				return nil, err
 			}
@@ -60,7 +61,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 				err = h.quota.CheckBranch(ctx, s)
 			}
 			return h.scheduled(s, name, p), err
-		case found.digest != digest:
+		case found.Digest != digest:
 			return nil, api.ErrDifferent
 		}
 		for i := range s.Scheduled {
@@ -68,7 +69,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 				return nil, api.ErrDifferent
 			}
 		}
-		api.Note(ctx, id, found.seq)
+		api.Note(ctx, id, found.Seq)
 		return nil, nil // the history has it
 	})
 }

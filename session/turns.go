@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -28,11 +29,8 @@ func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequ
 	return a.Turn, err
 }
 
-// SubmitTurn implements [Submitter].
+// SubmitTurn implements [watch.Submitter].
 func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
-	if h.submitter != nil {
-		return h.submitter.SubmitTurn(ctx, id, req)
-	}
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	req.ID = named(req.ID, asked)
 	if err != nil {
@@ -76,30 +74,30 @@ func callersOf(req api.TurnRequest, asked api.Asked) []string {
 func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
 	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.Input)}
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		found, err := findTurn(s, r.name)
+		found, err := reader.FindTurn(s, r.name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.digest != "" && found.digest != a.Input:
+		case found.Digest != "" && found.Digest != a.Input:
 			return nil, api.ErrDifferent
-		case found.digest != "" && !found.scheduled:
+		case found.Digest != "" && !found.Scheduled:
 			return nil, nil
 		}
 		if err := errors.Join(open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
-		if !found.scheduled {
+		if !found.Scheduled {
 			err = h.room(s, &r.Input)
 		}
 		list := turn.Request(s, r.name, r.TurnRequested)
-		if err == nil && !found.scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
+		if err == nil && !found.Scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
 			err = h.quota.CheckBranch(ctx, s)
 		}
 		return list, err
 	}, func(s *projector.State, appended bool) error {
-		found, err := findTurn(s, r.name)
-		a.Seq = found.seq
-		api.Note(ctx, id, found.seq)
+		found, err := reader.FindTurn(s, r.name)
+		a.Seq = found.Seq
+		api.Note(ctx, id, found.Seq)
 		if err == nil && !appended {
 			err = h.again(ctx, s)
 		}
@@ -169,34 +167,4 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 	}
 	return nil
-}
-
-// foundTurn is where a session has a turn.
-type foundTurn struct {
-	record    *projector.TurnRecord // of one that has ended
-	scheduled bool                  // it waits for its time
-	digest    string                // of its input; empty: the session has no such turn
-	seq       events.Seq            // of the commit that accepted it
-}
-
-// findTurn looks a turn up wherever it is.
-func findTurn(s *projector.State, id events.TurnID) (foundTurn, error) {
-	if t := s.Turn(); t != nil && t.ID == id {
-		return foundTurn{digest: projector.InputDigest(t.Input), seq: t.Seq}, nil
-	}
-	for i := range s.Queue {
-		if q := &s.Queue[i]; q.ID == id {
-			return foundTurn{digest: projector.InputDigest(q.Input), seq: q.Seq}, nil
-		}
-	}
-	for i := range s.Scheduled {
-		if d := &s.Scheduled[i]; d.ID == id {
-			return foundTurn{scheduled: true, digest: projector.InputDigest(d.Input), seq: d.Seq}, nil
-		}
-	}
-	record, err := s.Record(id)
-	if record == nil {
-		return foundTurn{}, err
-	}
-	return foundTurn{record: record, digest: record.Input, seq: record.Asked}, err
 }

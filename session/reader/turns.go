@@ -1,4 +1,4 @@
-package session
+package reader
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 )
 
 // Turns implements [api.Finder].
-func (h *Host) Turns(ctx context.Context, id events.SessionID, p api.Page) (page api.TurnPage, err error) {
+func (r *Reader) Turns(ctx context.Context, id events.SessionID, p api.Page) (page api.TurnPage, err error) {
 	limit, err := p.Check()
 	if err != nil {
 		return page, err
@@ -20,7 +20,7 @@ func (h *Host) Turns(ctx context.Context, id events.SessionID, p api.Page) (page
 	if err != nil {
 		return page, err
 	}
-	s, err := h.State(ctx, id)
+	s, err := r.State(ctx, id)
 	if err != nil {
 		return page, err
 	}
@@ -73,16 +73,4 @@ func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
 		list = append(list, api.TurnSummary{ID: d.ID, Status: api.TurnScheduled, RequestedAt: d.Asked, Due: d.At, Accepted: d.Seq})
 	}
 	return list, nil
-}
-
-// ViewAt implements [api.Finder].
-func (h *Host) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error) {
-	if seq == 0 {
-		return projector.ReadView{}, &events.FieldError{Field: "at", Reason: "is 0, the first sequence is 1", Err: events.ErrInvalid}
-	}
-	s, err := h.StateAt(ctx, id, seq)
-	if err != nil {
-		return projector.ReadView{}, err
-	}
-	return s.View()
 }

@@ -1,4 +1,4 @@
-package session
+package watch
 
 import (
 	"context"
@@ -38,9 +38,9 @@ var errEnough = errors.New("the observer has enough")
 //
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession],
 // [*api.CursorError], those of [events.Log.Read]. Once it has begun it waits while the servers do not answer.
-func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
+func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
-		o := &observer{h: h, session: id, seq: cursor, yield: yield}
+		o := &observer{w: w, session: id, seq: cursor, yield: yield}
 		err := o.run(ctx)
 		switch {
 		case errors.Is(err, errEnough):
@@ -52,9 +52,9 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
-// observer is one run of [Host.Observe].
+// observer is one run of [Watcher.Observe].
 type observer struct {
-	h       *Host
+	w       *Watcher
 	session events.SessionID
 	yield   func(api.Observed, error) bool
 	seq     events.Seq // of the last commit delivered
@@ -64,12 +64,12 @@ type observer struct {
 
 // run subscribes before it reads, so that nothing is between the two.
 func (o *observer) run(ctx context.Context) error {
-	live, err := o.h.b.Live(o.session, liveBuffer)
+	live, err := o.w.b.Live(o.session, liveBuffer)
 	if err != nil {
 		return err
 	}
 	defer live.Close()
-	s, err := o.h.State(ctx, o.session)
+	s, err := o.w.reader.State(ctx, o.session)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (o *observer) commit(ctx context.Context, e events.Entry) error {
 // cursor's time may have been given again.
 func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
 	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
-		return o.h.reached(ctx, o.session)
+		return o.w.reader.Reached(ctx, o.session)
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func (o *observer) catchUp(ctx context.Context) error {
 }
 
 func (o *observer) read(ctx context.Context) error {
-	for entry, err := range o.h.log.Read(ctx, o.session, o.seq+1) {
+	for entry, err := range o.w.log.Read(ctx, o.session, o.seq+1) {
 		if err != nil {
 			return err
 		}
@@ -255,7 +255,7 @@ func (o *observer) late(ctx context.Context) error {
 	}
 	var list []*api.Delta
 	var newest try
-	for stored, err := range o.h.b.Deltas(ctx, o.session, o.reply.turn, o.reply.from) {
+	for stored, err := range o.w.b.Deltas(ctx, o.session, o.reply.turn, o.reply.from) {
 		if err != nil {
 			break
 		}

@@ -1,4 +1,4 @@
-package session
+package watch
 
 import (
 	"context"
@@ -21,43 +21,43 @@ const (
 
 // Run submits a turn and waits for its end, which another turn in its way may
 // bring: see [api.WhenBusy]. An id that was used with other input is [api.ErrDifferent].
-func (h *Host) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
-	w, err := h.states.Subscribe(id, endsTurn)
+func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
+	waiter, err := w.states.Subscribe(id, endsTurn)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
-	defer w.Close()
-	a, err := h.SubmitTurn(ctx, id, req)
+	defer waiter.Close()
+	a, err := submitter.SubmitTurn(ctx, id, req)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
 	ended := func(s *projector.State) bool { ok, err := hasEnded(s, a.Turn); return ok && err == nil }
-	if !h.states.Known(ctx, id, ended) {
-		if err := waitForEnd(ctx, w, a.Turn, checkSubmitted); err != nil {
+	if !w.states.Known(ctx, id, ended) {
+		if err := waitForEnd(ctx, waiter, a.Turn, checkSubmitted); err != nil {
 			return api.TurnResult{}, err
 		}
 	}
-	return h.result(ctx, id, a.Turn)
+	return w.reader.TurnResult(ctx, id, a.Turn)
 }
 
 // Await waits until a turn has ended. Any number of callers may wait for the same turn,
 // also after its end. A turn that the history does not have is [api.ErrUnknownTurn].
-func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
-	w, err := h.states.Subscribe(id, endsTurn)
+func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
+	waiter, err := w.states.Subscribe(id, endsTurn)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
-	defer w.Close()
-	found, err := h.accepted(ctx, id, turn)
+	defer waiter.Close()
+	found, err := w.reader.Turn(ctx, id, turn)
 	if err != nil {
 		return api.TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
-	if found.record == nil {
-		if err := waitForEnd(ctx, w, turn, checkAccepted); err != nil {
+	if found.Record == nil {
+		if err := waitForEnd(ctx, waiter, turn, checkAccepted); err != nil {
 			return api.TurnResult{}, err
 		}
 	}
-	return h.result(ctx, id, turn)
+	return w.reader.TurnResult(ctx, id, turn)
 }
 
 func endsTurn(m bus.LiveMessage) bool { return m.Ends }
@@ -75,22 +75,9 @@ func WithWaiting(ctx context.Context, begin func() (end func())) context.Context
 }
 
 // waitForEnd waits until the session has a turn's record.
-func waitForEnd(ctx context.Context, w *states.Waiter, turn events.TurnID, first time.Duration) error {
+func waitForEnd(ctx context.Context, waiter *states.Waiter, turn events.TurnID, first time.Duration) error {
 	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
 		defer begin()()
 	}
-	return w.Wait(ctx, first, func(s *projector.State) (bool, error) { return hasEnded(s, turn) })
-}
-
-// accepted is the place of a turn in the history; [api.ErrUnknownTurn] where it has none.
-func (h *Host) accepted(ctx context.Context, id events.SessionID, turn events.TurnID) (found foundTurn, err error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return foundTurn{}, err
-	}
-	found, err = findTurn(s, turn)
-	if err == nil && found.digest == "" {
-		err = api.ErrUnknownTurn
-	}
-	return found, err
+	return waiter.Wait(ctx, first, func(s *projector.State) (bool, error) { return hasEnded(s, turn) })
 }

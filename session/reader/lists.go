@@ -1,4 +1,4 @@
-package session
+package reader
 
 import (
 	"context"
@@ -22,7 +22,7 @@ const (
 )
 
 // Sessions implements [api.Finder].
-func (h *Host) Sessions(ctx context.Context, q api.SessionQuery) (page api.SessionPage, err error) {
+func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.SessionPage, err error) {
 	limit, err := q.Page.Check()
 	if err == nil {
 		err = q.Check()
@@ -38,7 +38,7 @@ func (h *Host) Sessions(ctx context.Context, q api.SessionQuery) (page api.Sessi
 	found := func(row *follow.Directory) bool {
 		return selects(&q, row) && (from.ID == "" || from.Compare(placeOf(row)) < 0)
 	}
-	for row, err := range h.reachedRows(ctx, limit+1, found) {
+	for row, err := range r.reachedRows(ctx, limit+1, found) {
 		if err != nil {
 			return api.SessionPage{}, fmt.Errorf("list sessions: %w", err)
 		}
@@ -52,7 +52,7 @@ func (h *Host) Sessions(ctx context.Context, q api.SessionQuery) (page api.Sessi
 }
 
 // PendingApprovals implements [api.Finder].
-func (h *Host) PendingApprovals(ctx context.Context, p api.Page) (page api.ApprovalPage, err error) {
+func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.ApprovalPage, err error) {
 	limit, err := p.Check()
 	if err != nil {
 		return page, err
@@ -66,11 +66,11 @@ func (h *Host) PendingApprovals(ctx context.Context, p api.Page) (page api.Appro
 	found := func(row *follow.Directory) bool {
 		return row.Asks > 0 && (from.ID == "" || from.Compare(placeOf(row)) <= 0) // of the session that the cursor names the rest
 	}
-	for row, err := range h.rows(ctx, limit+1, found) {
+	for row, err := range r.rows(ctx, limit+1, found) {
 		if err != nil {
 			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
 		}
-		s, err := h.readable(ctx, row.Session)
+		s, err := r.readable(ctx, row.Session)
 		if err != nil {
 			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
 		}
@@ -132,16 +132,16 @@ func summaryOf(row *follow.Directory) api.SessionSummary {
 
 // reachedRows are the rows that the caller of the request may see, in order. Where
 // it is bounded to its own sessions, each one's state now says so.
-func (h *Host) reachedRows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+func (r *Reader) reachedRows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	if !ok || !caller.Own {
-		return h.rows(ctx, most, found)
+		return r.rows(ctx, most, found)
 	}
 	return func(yield func(follow.Directory, error) bool) {
-		for row, err := range h.rows(ctx, most, found) {
+		for row, err := range r.rows(ctx, most, found) {
 			if err == nil {
 				var s *projector.State
-				if s, err = h.readable(ctx, row.Session); err == nil && s == nil {
+				if s, err = r.readable(ctx, row.Session); err == nil && s == nil {
 					continue
 				}
 			}
@@ -154,8 +154,8 @@ func (h *Host) reachedRows(ctx context.Context, most int, found func(*follow.Dir
 
 // readable is a session's state, where there is one that the caller of the
 // request may read; else nil. It is not kept: a list would drop what others need.
-func (h *Host) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	s, err := follow.Open(ctx, h.b, id)
+func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	s, err := follow.Open(ctx, r.b, id)
 	switch {
 	case errors.Is(err, events.ErrNoSession), errors.Is(err, events.ErrMalformed):
 		return nil, nil //nolint:nilnil // nobody can tell who may read a history that cannot be folded
@@ -168,12 +168,12 @@ func (h *Host) readable(ctx context.Context, id events.SessionID) (*projector.St
 // rows are the rows of the directory that are wanted, the newest session first.
 // Of a caller that is bounded to its own sessions they are those that name it.
 // They are read again for every so many, and no more of them are held.
-func (h *Host) rows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	bounded := ok && caller.Own
 	return func(yield func(follow.Directory, error) bool) {
 		for from := (*api.Position)(nil); ; {
-			list, err := h.firstRows(ctx, most, func(row *follow.Directory) bool {
+			list, err := r.firstRows(ctx, most, func(row *follow.Directory) bool {
 				return found(row) && (from == nil || from.Compare(placeOf(row)) < 0) &&
 					(!bounded || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name))
 			})
@@ -195,14 +195,14 @@ func (h *Host) rows(ctx context.Context, most int, found func(*follow.Directory)
 }
 
 // firstRows reads the directory once, and gives the first of the wanted rows, at most so many.
-func (h *Host) firstRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) ([]follow.Directory, error) {
+func (r *Reader) firstRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) ([]follow.Directory, error) {
 	var list []follow.Directory
 	first := func() {
 		slices.SortFunc(list, func(a, b follow.Directory) int { return placeOf(&a).Compare(placeOf(&b)) })
 		list = slices.CompactFunc(list, func(a, b follow.Directory) bool { return a.Session == b.Session }) // it was written while it was read
 		list = list[:min(len(list), most)]
 	}
-	for stored, err := range h.b.Directory().All(ctx) {
+	for stored, err := range r.b.Directory().All(ctx) {
 		if err != nil {
 			return nil, err
 		}

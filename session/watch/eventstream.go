@@ -1,4 +1,4 @@
-package session
+package watch
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/convert"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -28,7 +29,7 @@ type EventStream struct {
 	asked asked
 	at    int64 // iteration of the newest model call
 	shown shown
-	cause turnError
+	cause convert.TurnError
 	text  string           // of the last reply
 	given map[int64]string // results of its calls, by position
 	early bool             // the accepted inputs to come in this commit were told of
@@ -129,7 +130,7 @@ func (e *EventStream) emit(ev api.SessionEvent) *api.SessionEvent {
 
 // event tells of the turn's next event, before it is folded.
 func (e *EventStream) event(p events.Payload) error {
-	e.cause.learn(p)
+	e.cause.Add(p)
 	switch p := p.(type) {
 	case *events.TurnStarted:
 		e.retract() // a takeover asks again
@@ -192,7 +193,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 		case *events.GraphAppended:
 			for j := range q.Nodes {
 				m := &q.Nodes[j].Message
-				added = append(added, inputMessage(m.Role, m.Parts))
+				added = append(added, convert.InputMessage(m.Role, m.Parts))
 			}
 			continue
 		case *events.InputAccepted:
@@ -212,7 +213,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 func (e *EventStream) plugins(p *events.HookRan) {
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
-			for _, shown := range eventsOf(d) {
+			for _, shown := range convert.Emitted(d) {
 				e.emit(api.SessionEvent{Type: api.EventPlugin, Plugin: d.Plugin, Event: shown})
 			}
 		}
@@ -230,15 +231,15 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 			old = c
 		}
 	}
-	used, err := projector.UsageSince(ledgerOf(old), ledgerOf(childOf(p)))
+	used, err := projector.UsageSince(convert.Ledger(old), convert.Ledger(convert.Child(p)))
 	if err != nil || old.At >= p.At {
 		return // as the fold does, and no ledger of ours decreases
 	}
 	for i := range used {
-		usage, sum := usageOf(used[i].Usage), api.TokenUsage{}
+		usage, sum := convert.Usage(used[i].Usage), api.TokenUsage{}
 		for _, all := range p.Entries {
 			if all.Model == used[i].Model {
-				sum = usageOf(all.Usage)
+				sum = convert.Usage(all.Usage)
 			}
 		}
 		e.emit(api.SessionEvent{Type: api.EventChildTokenUsage, Session: p.Child, Source: p.Source, Model: used[i].Model, Usage: &usage, Cumulative: &sum})
@@ -252,7 +253,7 @@ func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
 			if in.ID != id {
 				continue
 			}
-			list = append(list, api.AcceptedInput{ID: id, Message: inputMessage(in.Role, in.Parts)})
+			list = append(list, api.AcceptedInput{ID: id, Message: convert.InputMessage(in.Role, in.Parts)})
 		}
 	}
 	return list
@@ -263,12 +264,12 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 	if t == nil || t.Replied || p.Iteration != t.Iteration {
 		return // as the fold does
 	}
-	e.at, e.text = p.Iteration, textOf(p.Parts, events.PartText)
+	e.at, e.text = p.Iteration, convert.Text(p.Parts, events.PartText)
 	e.given = make(map[int64]string)
-	e.complete(textOf(p.Parts, events.PartReasoning))
+	e.complete(convert.Text(p.Parts, events.PartReasoning))
 	e.emit(api.SessionEvent{Type: api.EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
 	if cost := p.Cost(); !cost.IsZero() {
-		usage, sum := usageOf(cost), usageOf(t.Usage.Add(cost))
+		usage, sum := convert.Usage(cost), convert.Usage(t.Usage.Add(cost))
 		e.emit(api.SessionEvent{Type: api.EventTokenUsage, Usage: &usage, Cumulative: &sum})
 	}
 	index := int64(0)
@@ -276,7 +277,7 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			call := turn.ToolEffect(e.turn, p.Iteration, index)
 			index++
-			e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: argsOf(c.Args)})
+			e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: convert.Args(c.Args)})
 		}
 	}
 }
@@ -304,7 +305,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	output := blob.Output(&r)
 	e.given[r.Call] = output
 	e.emit(api.SessionEvent{
-		Type: api.EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: argsOf(c.Args),
+		Type: api.EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: convert.Args(c.Args),
 		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
 	})
 }
@@ -312,10 +313,10 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 func (e *EventStream) completed(p *events.TurnCompleted) {
 	e.retract()
 	if !p.Issue.IsZero() {
-		envelope := e.cause.envelope(p.Issue)
+		envelope := e.cause.Envelope(p.Issue)
 		e.emit(api.SessionEvent{Type: api.EventError, Message: envelope.UserMessage, Envelope: &envelope})
 	}
-	outcome := outcomeOf(p, e.text, e.given[p.Call])
+	outcome := convert.Outcome(p, e.text, e.given[p.Call])
 	e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
 	e.emit(api.SessionEvent{Type: api.EventDone})
 	e.done = true
@@ -326,7 +327,7 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	switch {
 	case e.done:
 	case id == e.turn:
-		outcome := divertedOutcome(p)
+		outcome := convert.Diverted(p)
 		e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
 		e.emit(api.SessionEvent{Type: api.EventDone})
 		e.done = true
@@ -341,7 +342,7 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	for i := range e.s.Queue {
 		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
-			in := api.AcceptedInput{ID: events.InputID(id), Message: inputMessage(events.RoleUser, q.Input.Parts)}
+			in := api.AcceptedInput{ID: events.InputID(id), Message: convert.InputMessage(events.RoleUser, q.Input.Parts)}
 			e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: []api.AcceptedInput{in}, Checkpoint: p.At})
 		}
 	}

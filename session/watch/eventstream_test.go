@@ -1,4 +1,4 @@
-package session_test
+package watch_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // script is what an observer of turn t1 sees: commits ([]events.Event) and deltas.
@@ -21,7 +22,7 @@ type script []any
 func (s script) play(t *testing.T) []api.SessionEvent {
 	t.Helper()
 	var list []api.SessionEvent
-	stream := session.NewEventStream("t1", projector.New("s1"))
+	stream := watch.NewEventStream("t1", projector.New("s1"))
 	next := func(o api.Observed) {
 		got, err := stream.Next(o)
 		if err != nil {
@@ -383,7 +384,7 @@ func TestEventStreamBeside(t *testing.T) {
 
 func TestEventStreamOrder(t *testing.T) {
 	t.Parallel()
-	stream := session.NewEventStream("t1", projector.New("s1"))
+	stream := watch.NewEventStream("t1", projector.New("s1"))
 	_, err := stream.Next(api.Observed{Seq: 2, Commit: &events.Commit{Session: "s1", Events: opened()}})
 	if !errors.Is(err, projector.ErrOutOfOrder) {
 		t.Errorf("commit after a hole: got %v, want %v", err, projector.ErrOutOfOrder)

@@ -1,4 +1,4 @@
-package session
+package reader
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// result is how a turn ended, from the cached state where that has the turn's record.
-func (h *Host) result(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
-	s, err := h.states.Lock(ctx, id)
+// TurnResult is how a turn ended, from the cached state where that has the turn's record.
+func (r *Reader) TurnResult(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
+	s, err := r.states.Lock(ctx, id)
 	if err != nil {
 		return api.TurnResult{}, err
 	}
@@ -67,4 +67,47 @@ func resultParts(m events.Message) []events.Part {
 		}
 	}
 	return list
+}
+
+// Turn is the place of a turn in a session.
+type Turn struct {
+	Record    *projector.TurnRecord // of a turn that has ended
+	Scheduled bool                  // the turn waits for its time
+	Digest    string                // of the input; empty: the session does not have the turn
+	Seq       events.Seq            // of the commit that accepted it
+}
+
+// FindTurn finds a turn that runs, waits or has ended.
+func FindTurn(s *projector.State, id events.TurnID) (Turn, error) {
+	if t := s.Turn(); t != nil && t.ID == id {
+		return Turn{Digest: projector.InputDigest(t.Input), Seq: t.Seq}, nil
+	}
+	for i := range s.Queue {
+		if q := &s.Queue[i]; q.ID == id {
+			return Turn{Digest: projector.InputDigest(q.Input), Seq: q.Seq}, nil
+		}
+	}
+	for i := range s.Scheduled {
+		if d := &s.Scheduled[i]; d.ID == id {
+			return Turn{Scheduled: true, Digest: projector.InputDigest(d.Input), Seq: d.Seq}, nil
+		}
+	}
+	record, err := s.Record(id)
+	if record == nil {
+		return Turn{}, err
+	}
+	return Turn{Record: record, Digest: record.Input, Seq: record.Asked}, err
+}
+
+// Turn is the place of a turn in the history. Errors: [api.ErrUnknownTurn].
+func (r *Reader) Turn(ctx context.Context, id events.SessionID, turn events.TurnID) (found Turn, err error) {
+	s, err := r.State(ctx, id)
+	if err != nil {
+		return Turn{}, err
+	}
+	found, err = FindTurn(s, turn)
+	if err == nil && found.Digest == "" {
+		err = api.ErrUnknownTurn
+	}
+	return found, err
 }

@@ -1,20 +1,21 @@
-package session
+package convert
 
 import (
 	"encoding/json"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
-func usageOf(u events.Usage) api.TokenUsage {
+func Usage(u events.Usage) api.TokenUsage {
 	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
 // outcomeOf is the outcome of a turn whose last reply has this text. value is
 // the result of the tool that ended it, if one did.
-func outcomeOf(p *events.TurnCompleted, text, value string) api.TurnOutcome {
+func Outcome(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
 		return api.TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
@@ -33,17 +34,17 @@ func outcomeOf(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 }
 
 // divertedOutcome is the outcome of a turn that did not start.
-func divertedOutcome(p *events.TurnDiverted) api.TurnOutcome {
+func Diverted(p *events.TurnDiverted) api.TurnOutcome {
 	return api.TurnOutcome{Type: api.OutcomeDiverted, Reason: p.End, By: p.By, Session: p.Session}
 }
 
 // turnError collects what a turn's error is told from.
-type turnError struct {
+type TurnError struct {
 	stop    events.StopReason // of the last reply
 	failure *events.ModelFailed
 }
 
-func (t *turnError) learn(p events.Payload) {
+func (t *TurnError) Add(p events.Payload) {
 	switch p := p.(type) {
 	case *events.ModelReplied:
 		t.stop, t.failure = p.Stop, nil
@@ -52,7 +53,7 @@ func (t *turnError) learn(p events.Payload) {
 	}
 }
 
-func (t *turnError) envelope(i events.Issue) api.ErrorEnvelope {
+func (t *TurnError) Envelope(i events.Issue) api.ErrorEnvelope {
 	e := api.ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message}
 	if f := t.failure; f != nil {
 		e.ProviderFailureKind, e.Raw, e.Retryable = f.Error, f.Raw, &f.Retryable
@@ -67,7 +68,7 @@ func (t *turnError) envelope(i events.Issue) api.ErrorEnvelope {
 }
 
 // argsOf is what a model gave as arguments, as JSON whatever it gave.
-func argsOf(args []byte) json.RawMessage {
+func Args(args []byte) json.RawMessage {
 	if len(args) == 0 {
 		return json.RawMessage("{}")
 	}
@@ -75,13 +76,13 @@ func argsOf(args []byte) json.RawMessage {
 }
 
 // eventsOf are the events that a decision wants shown.
-func eventsOf(d *events.Decision) []json.RawMessage {
+func Emitted(d *events.Decision) []json.RawMessage {
 	var list []json.RawMessage
 	_ = json.Unmarshal(d.Body, &list) // recorded by whoever had checked them
 	return list
 }
 
-func inputMessage(role events.Role, parts []events.Part) api.InputMessage {
+func InputMessage(role events.Role, parts []events.Part) api.InputMessage {
 	m := api.InputMessage{Role: role}
 	for _, p := range parts {
 		m.Parts = append(m.Parts, api.InputPart{Type: p.Kind, Text: p.Text, MediaType: p.MediaType, Blob: p.Blob.Digest})
@@ -90,7 +91,7 @@ func inputMessage(role events.Role, parts []events.Part) api.InputMessage {
 }
 
 // textOf joins the texts of the parts of one kind.
-func textOf(parts []events.Part, kind events.PartKind) string {
+func Text(parts []events.Part, kind events.PartKind) string {
 	text := ""
 	for i := range parts {
 		if parts[i].Kind == kind {
@@ -98,4 +99,19 @@ func textOf(parts []events.Part, kind events.PartKind) string {
 		}
 	}
 	return text
+}
+
+func Child(p *events.UsageCharged) projector.ChildUsage {
+	return projector.ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
+}
+
+// ledgerOf lists what children used.
+func Ledger(children ...projector.ChildUsage) []projector.LedgerEntry {
+	var list []projector.LedgerEntry
+	for _, c := range children {
+		for _, e := range c.Entries {
+			list = append(list, projector.LedgerEntry{Source: c.Source, Model: e.Model, Usage: e.Usage})
+		}
+	}
+	return list
 }

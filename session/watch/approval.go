@@ -1,8 +1,9 @@
-package session
+package watch
 
 import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/convert"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -13,7 +14,7 @@ func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 		return // as the fold does
 	}
 	e.emit(api.SessionEvent{
-		Type: api.EventApprovalAsked, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: p.Tool, Args: argsOf(p.Args),
+		Type: api.EventApprovalAsked, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: p.Tool, Args: convert.Args(p.Args),
 		Plugin: p.Plugin, Question: p.Question, Until: p.Until,
 	})
 }

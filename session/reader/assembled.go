@@ -1,4 +1,4 @@
-package session
+package reader
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/convert"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -19,17 +20,17 @@ import (
 // does not keep, from the commits between the end of the turn before and its
 // own. Errors: [api.ErrUnknownTurn], also for one whose
 // command no worker has taken yet, [api.ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
-func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	s, err := h.State(ctx, id)
+func (r *Reader) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+	s, err := r.State(ctx, id)
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s: %w", turn, err)
 	}
-	a, blobs := &assembly{turn: turn}, blob.Bounded(h.b)
+	a, blobs := &assembly{turn: turn}, blob.Bounded(r.b)
 	record, from, err := finished(s, turn)
 	if err != nil {
 		return api.AssembledTurn{}, fmt.Errorf("assemble turn %s of session %s: %w", turn, id, err)
 	}
-	for entry, err := range h.log.Read(ctx, id, from) {
+	for entry, err := range r.log.Read(ctx, id, from) {
 		if err == nil && entry.Seq > record.Seq {
 			break
 		}
@@ -41,17 +42,17 @@ func (h *Host) AssembledTurn(ctx context.Context, id events.SessionID, turn even
 		}
 	}
 	out := a.assemble(record)
-	out.ChildrenUsage, err = h.childrenUsage(ctx, id, from, a.child)
+	out.ChildrenUsage, err = r.childrenUsage(ctx, id, from, a.child)
 	return out, err
 }
 
 // childrenUsage is what charges between two ends of turns added. What was
 // charged before takes the state as it was then, so only turns with children pay for that.
-func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]api.ChildUsage, error) {
+func (r *Reader) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]api.ChildUsage, error) {
 	if len(charges) == 0 {
 		return []api.ChildUsage{}, nil
 	}
-	before, err := h.StateAt(ctx, id, from)
+	before, err := r.StateAt(ctx, id, from)
 	if err != nil {
 		return nil, fmt.Errorf("usage of children: %w", err)
 	}
@@ -60,32 +61,17 @@ func (h *Host) childrenUsage(ctx context.Context, id events.SessionID, from even
 		i := slices.IndexFunc(after, func(c projector.ChildUsage) bool { return c.Session == p.Child })
 		switch {
 		case i < 0:
-			after = append(after, childOf(p))
+			after = append(after, convert.Child(p))
 		case after[i].At < p.At:
-			after[i] = childOf(p)
+			after[i] = convert.Child(p)
 		}
 	}
-	sum, err := projector.UsageSince(ledgerOf(before.Children...), ledgerOf(after...))
+	sum, err := projector.UsageSince(convert.Ledger(before.Children...), convert.Ledger(after...))
 	list := make([]api.ChildUsage, len(sum))
 	for i, e := range sum {
-		list[i] = api.ChildUsage{Source: e.Source, Model: e.Model, Usage: usageOf(e.Usage)}
+		list[i] = api.ChildUsage{Source: e.Source, Model: e.Model, Usage: convert.Usage(e.Usage)}
 	}
 	return list, err
-}
-
-func childOf(p *events.UsageCharged) projector.ChildUsage {
-	return projector.ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
-}
-
-// ledgerOf lists what children used.
-func ledgerOf(children ...projector.ChildUsage) []projector.LedgerEntry {
-	var list []projector.LedgerEntry
-	for _, c := range children {
-		for _, e := range c.Entries {
-			list = append(list, projector.LedgerEntry{Source: c.Source, Model: e.Model, Usage: e.Usage})
-		}
-	}
-	return list
 }
 
 // finished finds a turn's record, and the sequence of the commit that ended the turn before it.
@@ -102,11 +88,11 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 			from = records[i].Seq
 		}
 	}
-	found, err := findTurn(s, turn)
+	found, err := FindTurn(s, turn)
 	switch {
 	case err != nil:
 		return record, 0, err
-	case found.digest != "":
+	case found.Digest != "":
 		return record, 0, api.ErrTurnRunning
 	}
 	return record, 0, api.ErrUnknownTurn
@@ -120,7 +106,7 @@ type assembly struct {
 	prose string // of the last reply that has any
 	shown string // of it, to users
 	cut   string // text that was streamed of a reply that was cut off
-	cause turnError
+	cause convert.TurnError
 	ended *events.TurnCompleted
 	aside *events.TurnDiverted
 	code  bool
@@ -149,7 +135,7 @@ func (a *assembly) commit(ctx context.Context, blobs blob.Reader, c *events.Comm
 		if ev.Turn != a.turn {
 			continue
 		}
-		a.cause.learn(ev.Payload)
+		a.cause.Add(ev.Payload)
 		switch ev.Payload.(type) {
 		case *events.ModelReplied, *events.ModelInterrupted, *events.ToolReturned:
 			p, err := blob.FillPayload(ctx, blobs, ev.Payload)
@@ -169,7 +155,7 @@ func (a *assembly) event(p events.Payload) {
 	case *events.ModelReplied:
 		a.replied(p)
 	case *events.ModelInterrupted:
-		a.cut = textOf(p.Parts, events.PartText)
+		a.cut = convert.Text(p.Parts, events.PartText)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			a.result(p.Iteration, &p.Results[i])
@@ -195,20 +181,20 @@ func (a *assembly) replied(p *events.ModelReplied) {
 	a.cut = "" // of a model that another one answered for
 	a.models = append(a.models, api.ModelCallRecord{
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
-		Usage: usageOf(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
+		Usage: convert.Usage(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
 	})
 	a.before = a.before || p.Fault != ""
-	if a.last = textOf(p.Parts, events.PartText); a.last != "" {
+	if a.last = convert.Text(p.Parts, events.PartText); a.last != "" {
 		a.prose, a.shown = a.last, a.last
 		if len(p.Shown) > 0 {
-			a.shown = textOf(p.Shown, events.PartText)
+			a.shown = convert.Text(p.Shown, events.PartText)
 		}
 	}
 	index := int64(0)
 	for i := range p.Parts {
 		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
 			a.code = a.code || c.Tool == plugin.ToolCode
-			record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: argsOf(c.Args)}
+			record := api.ToolCallRecord{Call: turn.ToolEffect(a.turn, p.Iteration, index), CallID: c.Call, Tool: c.Tool, Args: convert.Args(c.Args)}
 			a.calls = append(a.calls, assembledCall{ToolCallRecord: record, iteration: p.Iteration, index: index})
 			index++
 		}
@@ -256,9 +242,9 @@ func (a *assembly) given(call int64) string {
 
 func (a *assembly) outcome(r *projector.TurnRecord) api.TurnOutcome {
 	if a.aside != nil {
-		return divertedOutcome(a.aside)
+		return convert.Diverted(a.aside)
 	}
-	return outcomeOf(a.ended, a.last, a.given(r.Call))
+	return convert.Outcome(a.ended, a.last, a.given(r.Call))
 }
 
 // standardProtocol is what a configuration means that names none.
@@ -280,7 +266,7 @@ func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState
 func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 	t := api.AssembledTurn{
 		Turn: r.ID, Seq: r.Seq, Outcome: a.outcome(&r), HadToolCalls: a.inner, HadCode: a.code,
-		StartedAt: r.StartedAt, Usage: usageOf(r.Usage), ToolCalls: []api.ToolCallRecord{},
+		StartedAt: r.StartedAt, Usage: convert.Usage(r.Usage), ToolCalls: []api.ToolCallRecord{},
 		Output: api.AssistantOutput{SafeText: a.shown, RawText: a.prose},
 		Errors: []api.ErrorEnvelope{}, Protocol: cmp.Or(r.Protocol, standardProtocol), ModelCalls: append([]api.ModelCallRecord{}, a.models...),
 	}
@@ -304,7 +290,7 @@ func (a *assembly) assemble(r projector.TurnRecord) api.AssembledTurn {
 		t.DurationMillis = int64(r.CompletedAt - r.StartedAt)
 	}
 	if !r.Issue.IsZero() {
-		t.Errors = append(t.Errors, a.cause.envelope(r.Issue))
+		t.Errors = append(t.Errors, a.cause.Envelope(r.Issue))
 	}
 	return t
 }

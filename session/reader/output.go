@@ -1,4 +1,4 @@
-package session
+package reader
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 // ToolOutput is the whole output of a call that has returned, also where a
 // projector lets the model read another text. It reads the log from the call's
 // turn on. Errors: [api.ErrUnknownCall].
-func (h *Host) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
-	s, err := h.State(ctx, id)
+func (r *Reader) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
+	s, err := r.State(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -26,14 +26,14 @@ func (h *Host) ToolOutput(ctx context.Context, id events.SessionID, call events.
 	of, _, _ := strings.Cut(string(call), "/")
 	for _, n := range nodes {
 		if n.Turn == events.TurnID(of) {
-			return h.outputFrom(ctx, id, call, n.Seq)
+			return r.outputFrom(ctx, id, call, n.Seq)
 		}
 	}
 	return "", fmt.Errorf("call %s of session %s: %w", call, id, api.ErrUnknownCall)
 }
 
-func (h *Host) outputFrom(ctx context.Context, id events.SessionID, call events.EffectID, from events.Seq) (string, error) {
-	for entry, err := range h.log.Read(ctx, id, from) {
+func (r *Reader) outputFrom(ctx context.Context, id events.SessionID, call events.EffectID, from events.Seq) (string, error) {
+	for entry, err := range r.log.Read(ctx, id, from) {
 		if err != nil {
 			return "", err
 		}
@@ -43,16 +43,12 @@ func (h *Host) outputFrom(ctx context.Context, id events.SessionID, call events.
 			if !ok {
 				continue
 			}
-			for _, r := range returned.Results {
-				if turn.ToolEffect(e.Turn, returned.Iteration, r.Call) == call {
-					return h.output(ctx, &r)
+			for _, result := range returned.Results {
+				if turn.ToolEffect(e.Turn, returned.Iteration, result.Call) == call {
+					return blob.ReadOutput(ctx, r.b, &result)
 				}
 			}
 		}
 	}
 	return "", fmt.Errorf("call %s of session %s: %w", call, id, api.ErrUnknownCall)
-}
-
-func (h *Host) output(ctx context.Context, r *events.ToolResult) (string, error) {
-	return blob.ReadOutput(ctx, h.b, r)
 }
