@@ -72,7 +72,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 		return errRaced
 	}
 	if err == nil {
-		h.keepOverlays(branch, h.stacks.overlaid(id))
+		h.stacks.KeepOverlays(branch, h.stacks.Overlays(id)...)
 	}
 	return err
 }

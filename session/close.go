@@ -38,7 +38,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 	case errors.Is(err, events.ErrNoSession):
 		return nil // host specification 2.4
 	case err == nil:
-		h.stacks.forget(id)
+		h.stacks.Forget(id)
 		h.leaveAll(ctx, id)
 	}
 	return err

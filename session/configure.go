@@ -53,7 +53,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.told(ctx, s), Change: change, Host: h.Services(id, nil, "")})
+		p.Tell(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Services(id, nil, "")})
 		return nil
 	})
 }
@@ -102,7 +102,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		return change, err
 	}
 	if change.Current.Protocol != s.Config.Protocol {
-		next := h.buildContext(s)
+		next := h.stacks.BuildContext(s)
 		next.Config = change.Current
 		if err := h.plugins.Takes(next); err != nil {
 			return change, err

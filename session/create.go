@@ -66,7 +66,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if req.Plugins == api.PluginsFork && o.creator != nil {
-		h.keepOverlays(id, h.stacks.overlaid(o.creator.Session))
+		h.stacks.KeepOverlays(id, h.stacks.Overlays(o.creator.Session)...)
 	}
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }

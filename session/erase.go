@@ -25,7 +25,7 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 	if err != nil {
 		return t, err
 	}
-	h.stacks.forget(id)
+	h.stacks.Forget(id)
 	h.states.Remove(id)
 	return t, nil
 }

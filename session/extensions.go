@@ -50,34 +50,13 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 	if h.plugins == nil {
 		return fmt.Errorf("extensions: %w", plugin.ErrUnavailable)
 	}
-	st, release, err := h.opening(ctx, id)
+	st, unlock, err := h.stacks.Lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer release()
-	defer func() { st.followed.lost = true }() // the next who opens the stack brings the protocol to the history
-	if err := h.tryExtensions(ctx, st, s, list); err != nil {
+	defer unlock()
+	if err := h.stacks.TryExtensions(ctx, st, s, list); err != nil {
 		return err
 	}
 	return record()
-}
-
-// tryExtensions hands extensions to the protocol as it is without any.
-func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State, list []events.Extension) error {
-	s.Extensions = nil
-	st.followed.lost = true
-	ctx = whileOpening(ctx, st)
-	p, _, _, err := h.openLocked(ctx, st, s)
-	if err != nil {
-		return err
-	}
-	if p.SavesProtocol() {
-		return &events.FieldError{Field: "extensions", Reason: "the protocol keeps what it makes of extensions: there can be none in their place", Err: events.ErrInvalid}
-	}
-	for i, e := range list {
-		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
-			return &events.FieldError{Field: fmt.Sprintf("extensions[%d]", i), Reason: err.Error(), Err: api.ErrProtocol}
-		}
-	}
-	return nil
 }

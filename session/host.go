@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/internal/quota"
+	"github.com/lash-go/lash/session/internal/stack"
 	"github.com/lash-go/lash/session/internal/states"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
@@ -84,7 +85,7 @@ type Host struct {
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
-	stacks    stacks
+	stacks    *stack.Stacks
 
 	mu        sync.Mutex
 	callbacks map[taskKey]*callback // of tasks that another program runs
@@ -130,15 +131,19 @@ func New(cfg Config) (*Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("new host: %w", err)
 	}
-	return &Host{
+	h := &Host{
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
 		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
-	}, nil
+	}
+	h.stacks = stack.New(stack.Config{
+		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
+		Services: func(id events.SessionID) plugin.RuntimeHost { return h.Services(id, nil, "") },
+	})
+	return h, nil
 }
 
 // decision is events to append at the state they were decided on; none means that nothing is to be done.

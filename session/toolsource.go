@@ -43,7 +43,7 @@ func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 	if h.plugins == nil {
 		return nil, nil
 	}
-	return h.plugins.Sources(h.buildContext(s))
+	return h.plugins.Sources(h.stacks.BuildContext(s))
 }
 
 // AddToolSource adds the tools of a source to a session, and gives the new
