@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -132,8 +133,8 @@ func TestExtensionsRefused(t *testing.T) {
 		limit string
 	}{
 		"type": {[]events.Extension{{Type: "x"}, {}}, "extensions[1].type", ""}, "body": {[]events.Extension{{Type: "x", Body: []byte("{")}}, "extensions[0].body", ""},
-		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, session.MaxExtensionBytes)) + `"`)}}, "extensions[0].body", ""},
-		"many":  {many(session.MaxExtensions+1, 1), "", "extensions"},
+		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, check.MaxExtensionBytes)) + `"`)}}, "extensions[0].body", ""},
+		"many":  {many(check.MaxExtensions+1, 1), "", "extensions"},
 	} {
 		err := b.ReplaceExtensions(b.ctx, id, tc.list)
 		equal(t, name, fieldOf(err), tc.field)
@@ -141,7 +142,7 @@ func TestExtensionsRefused(t *testing.T) {
 		equal(t, name+": limit", errors.As(err, &limit) && limit.What == tc.limit, tc.limit != "")
 	}
 	equal(t, "last sequence", b.last(id), at)
-	must(t, "as many as there can be", b.ReplaceExtensions(b.ctx, id, many(session.MaxExtensions, 1)), nil)
+	must(t, "as many as there can be", b.ReplaceExtensions(b.ctx, id, many(check.MaxExtensions, 1)), nil)
 	must(t, "close", b.CloseSession(b.ctx, id, ""), nil)
 	must(t, "replace in a closed one", b.ReplaceExtensions(b.ctx, id, nil), api.ErrClosed)
 }

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // TestParentsRefused has sessions that would be above themselves, and one with too many above it.
@@ -31,7 +31,7 @@ func TestParentsRefused(t *testing.T) {
 	b.open(api.CreateRequest{ID: "z", Parent: "x"})
 	refused("y", "z")
 	last := events.SessionID("")
-	for n := range session.MaxParents + 1 {
+	for n := range check.MaxParents + 1 {
 		id := events.SessionID(fmt.Sprintf("c%d", n))
 		b.open(api.CreateRequest{ID: id, Parent: last})
 		last = id

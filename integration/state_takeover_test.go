@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -372,31 +373,31 @@ func TestExtensionSaved(t *testing.T) {
 	_, kill := b.nodeOn(bustest.Open(t, b.server), factory)
 	b.Host = b.newNodeOn(bustest.Open(t, b.server), factory).Host()
 	id := b.open(api.CreateRequest{})
-	for range session.MaxExtensions + 1 {
+	for range check.MaxExtensions + 1 {
 		must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	kill()
 	b.node(factory)
 	b.catalogue(id)
-	equal(t, "kept", len(last.kept.Load()), session.MaxExtensions+1)
+	equal(t, "kept", len(last.kept.Load()), check.MaxExtensions+1)
 	equal(t, "handed again", len(last.extended), 0)
-	equal(t, "recorded", len(find[*events.SessionExtended](b, id)), session.MaxExtensions+1)
+	equal(t, "recorded", len(find[*events.SessionExtended](b, id)), check.MaxExtensions+1)
 	equal(t, "folded", len(b.state(id).Extensions), 0)
 
 	p := &mindful{}
 	b = setupIdle(t)
 	b.node(plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return p, nil }))
 	id = b.open(api.CreateRequest{})
-	for range session.MaxExtensions {
+	for range check.MaxExtensions {
 		must(t, "extension", b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	var limit *api.LimitError
-	if err := b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}); !errors.As(err, &limit) || limit.Limit != session.MaxExtensions {
-		t.Errorf("one more: got %v, want a limit of %d", err, session.MaxExtensions)
+	if err := b.ApplyExtension(b.ctx, id, events.Extension{Type: "x"}); !errors.As(err, &limit) || limit.Limit != check.MaxExtensions {
+		t.Errorf("one more: got %v, want a limit of %d", err, check.MaxExtensions)
 	}
-	equal(t, "handed", len(p.extended), session.MaxExtensions)
+	equal(t, "handed", len(p.extended), check.MaxExtensions)
 	var field *events.FieldError
-	large := events.Extension{Type: "x", Body: []byte(`"` + strings.Repeat("x", session.MaxExtensionBytes) + `"`)}
+	large := events.Extension{Type: "x", Body: []byte(`"` + strings.Repeat("x", check.MaxExtensionBytes) + `"`)}
 	if err := b.ApplyExtension(b.ctx, id, large); !errors.As(err, &field) || field.Field != "body" {
 		t.Errorf("a large one: got %v, want a field error of body", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // TestAgainHintsAgain loses the hint of every command: the same command again,
@@ -168,7 +169,7 @@ func TestWaitingBytes(t *testing.T) {
 		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
-	for n < session.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
+	for n < check.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:
@@ -193,7 +194,7 @@ func TestWaitingBytes(t *testing.T) {
 		},
 	} {
 		limit, ok := errors.AsType[*api.LimitError](do())
-		if !ok || limit.Limit != session.MaxWaitingBytes {
+		if !ok || limit.Limit != check.MaxWaitingBytes {
 			t.Errorf("%s: got %+v, want the limit", name, limit)
 		}
 	}

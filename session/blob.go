@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -21,7 +22,7 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	}
 	s, err := h.State(ctx, id) // before anything is stored for a caller that may not
 	if err == nil {
-		err = open(s)
+		err = check.Open(s)
 	}
 	if err != nil {
 		return ref, err
@@ -31,6 +32,6 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	}
 	stored := &events.BodyStored{Blob: ref, By: h.stamp("", asked).actor.ID}
 	return ref, h.decideAsked(ctx, id, command{operation.PutBlob.Name, "store body", &ref}, asked, func(s *projector.State) ([]events.Event, error) {
-		return []events.Event{events.Of("", stored)}, open(s)
+		return []events.Event{events.Of("", stored)}, check.Open(s)
 	})
 }

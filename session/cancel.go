@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/reader"
 )
@@ -17,7 +18,7 @@ import (
 // Cancel asks a turn to stop and returns at once. The first request in the
 // history wins: the evidence returned is its. A turn that ended before is left
 // as it is; one that waits for its time ends at once. A turn that the history
-// does not have is [api.ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [MaxReasonBytes] each at most.
+// does not have is [api.ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [check.MaxReasonBytes] each at most.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
@@ -28,7 +29,7 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	c := canceller{turn: of, req: req}
-	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), checkReason("origin", req.Origin), checkReason("reason", req.Reason))
+	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), check.Reason("origin", req.Origin), check.Reason("reason", req.Reason))
 	if err == nil {
 		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -87,7 +88,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 // mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
 func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (plugin.ConfigChange, error) {
 	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
-	if err := open(s); err != nil {
+	if err := check.Open(s); err != nil {
 		return change, err
 	}
 	change.Current = req.Change(s.Config)
@@ -140,7 +141,7 @@ func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.Con
 		if moved = !s.Config.Equal(change.Previous); moved {
 			return nil, nil
 		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, open(s)
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, check.Open(s)
 	})
 	return moved && err == nil, err
 }
@@ -334,13 +335,13 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	if len(options) == 0 {
 		return &events.FieldError{Field: "options", Reason: "is empty", Err: events.ErrInvalid}
 	}
-	if err := checkJSON("options", options); err != nil {
+	if err := check.JSON("options", options); err != nil {
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	set := command{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
 	return h.decideAsked(ctx, id, set, asked, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		frames := s.Frames
@@ -352,12 +353,4 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		}
 		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
 	})
-}
-
-// checkJSON refuses what is neither empty nor JSON.
-func checkJSON(field string, data []byte) error {
-	if err := events.CheckJSON(field, data); err != nil || len(data) == 0 || json.Valid(data) {
-		return err
-	}
-	return &events.FieldError{Field: field, Reason: "is no JSON", Err: events.ErrInvalid}
 }

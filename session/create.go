@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -45,7 +46,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
 		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
-	if err := checkCreate(&req); err != nil {
+	if err := check.Create(&req); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if id == creator {
@@ -197,13 +198,13 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	case api.StartEmpty:
 	case api.StartCurrent:
 		if o.creator != nil {
-			o.base, err = o.h.opened(api.Naming(ctx, creator), creator)
+			o.base, err = o.h.reader.Open(api.Naming(ctx, creator), creator)
 		}
 	case api.StartExisting:
-		o.base, err = o.h.opened(api.Naming(ctx, o.req.From), o.req.From)
+		o.base, err = o.h.reader.Open(api.Naming(ctx, o.req.From), o.req.From)
 	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
-			o.base, err = o.h.ofSnapshot(ctx, o.req.Snapshot)
+			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)
 		}
 	default:
 		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}

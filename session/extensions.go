@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -21,24 +22,24 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 	ctx, asked := api.TakeAsked(ctx)
 	kept := &projector.State{}
 	for i, e := range list {
-		if err := wellFormed(fmt.Sprintf("extensions[%d].", i), e); err != nil {
+		if err := check.ExtensionForm(fmt.Sprintf("extensions[%d].", i), e); err != nil {
 			return err
 		}
-		if err := checkExtension(kept, e); err != nil {
+		if err := check.Extension(kept, e); err != nil {
 			return err
 		}
 		kept.Extensions = append(kept.Extensions, e)
 	}
 	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ReplaceExtensions.Name, "replace extensions", &list}, asked)
 	if err == nil && !done {
-		err = open(s)
+		err = check.Open(s)
 	}
 	if err != nil || done {
 		return err
 	}
 	record := func() error {
 		return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, open(s)
+			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, check.Open(s)
 		})
 	}
 	if len(list) == 0 {

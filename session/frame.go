@@ -8,6 +8,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/nodes"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -18,7 +20,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
 	}
-	if err := checkReason("reason", req.Reason); err != nil {
+	if err := check.Reason("reason", req.Reason); err != nil {
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))
@@ -30,7 +32,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 func openFrame(req *api.FrameRequest, opened *bool) decision {
 	return func(s *projector.State) ([]events.Event, error) {
 		*opened = false
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		if req.Frame == "" || hasFrame(s, req.Frame) {
@@ -41,7 +43,7 @@ func openFrame(req *api.FrameRequest, opened *bool) decision {
 				return nil, errors.Join(err, &api.StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
 			}
 		}
-		nodes, err := newNodes(s, req.Nodes)
+		nodes, err := nodes.New(s, req.Nodes)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // as is a request of a caller that reaches only its own sessions, and needs a right in one.
@@ -117,14 +118,14 @@ func TestGrantsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.owned("hers")
-	for n := range session.MaxGrants {
+	for n := range check.MaxGrants {
 		b.grant(b.host, "hers", fmt.Sprint("c", n), events.GrantRead)
 	}
 	more := func(to string, rights ...events.SessionRight) error {
 		return b.host.Grant(as(t.Context(), "alice", api.RightGrant, "hers"), "hers", api.GrantRequest{To: to, Rights: rights})
 	}
 	limit, ok := errors.AsType[*api.LimitError](more("more", events.GrantRead))
-	if !ok || limit.Limit != session.MaxGrants {
+	if !ok || limit.Limit != check.MaxGrants {
 		t.Errorf("got %+v, want the limit", limit)
 	}
 	if err := errors.Join(more("c0", events.GrantApprove), more("c1"), more("more", events.GrantRead)); err != nil {
@@ -136,7 +137,7 @@ func TestGrantsAreBounded(t *testing.T) {
 		}
 	}
 	s, err := b.host.State(t.Context(), "hers")
-	if err != nil || len(s.Grants) != session.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
+	if err != nil || len(s.Grants) != check.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
 		t.Errorf("got %d grants, %v", len(s.Grants), err)
 	}
 }

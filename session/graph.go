@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/nodes"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -73,7 +73,7 @@ func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, 
 			return api.AppendedNodes{IDs: ids, Leaf: ids[len(ids)-1]}, nil
 		}
 	}
-	if err := open(s); err != nil {
+	if err := check.Open(s); err != nil {
 		return api.AppendedNodes{}, err
 	}
 	if req.RequiresAncestor != "" {
@@ -130,11 +130,11 @@ func (h *Host) wholeNodes(ctx context.Context, list []api.AppendNode) ([]api.App
 }
 
 func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
-	heal, leaf, err := healed(s)
+	heal, leaf, err := nodes.Heal(s)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
-	nodes, err := newNodes(s, req.Nodes)
+	nodes, err := nodes.New(s, req.Nodes)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
@@ -149,66 +149,12 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
 }
 
-// healed moves a leaf that names no node to the newest message (host specification 1.3).
-func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
-	leaf, orphaned, err := s.Orphaned()
-	if err != nil || !orphaned {
-		return nil, leaf, err
-	}
-	return []events.Event{events.Of("", &events.GraphBranched{Leaf: leaf})}, leaf, nil
-}
-
-// newNodes gives every node its id (host specification 1.2). Transient messages are left out.
-func newNodes(s *projector.State, list []api.AppendNode) ([]events.NewNode, error) {
-	taken := make(map[events.NodeID]bool)
-	for i := range s.Inputs { // their nodes are still to come
-		taken[projector.InputNode(s.Inputs[i].ID)] = true
-	}
-	return newNodesBeside(s, list, taken)
-}
-
-func newNodesBeside(s *projector.State, list []api.AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
-	nodes := make([]events.NewNode, 0, len(list))
-	for i := range list {
-		if list[i].Transient {
-			continue
-		}
-		n, err := newNode(s, &list[i], taken)
-		if err != nil {
-			return nil, fmt.Errorf("nodes[%d]: %w", i, err)
-		}
-		taken[n.ID] = true
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
-}
-
-func newNode(s *projector.State, a *api.AppendNode, taken map[events.NodeID]bool) (events.NewNode, error) {
-	if a.Message == nil {
-		n := events.NewNode{ID: a.ID, Kind: a.Kind, Type: a.Type, Body: a.Body}
-		if n.ID == "" {
-			n.ID = events.NodeID(string(a.Kind) + ":" + ulid.Make().String())
-		}
-		free, err := s.FreeID(n.ID, taken)
-		if err == nil && free != n.ID {
-			err = &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q is taken", n.ID), Err: events.ErrInvalid}
-		}
-		return n, err
-	}
-	m := *a.Message
-	if m.ID == "" {
-		m.ID = events.MessageID("m" + ulid.Make().String())
-	}
-	id, err := s.FreeID(events.NodeID(m.ID), taken)
-	return events.NewNode{ID: id, Kind: events.NodeMessage, Message: m}, err
-}
-
 // BranchTo moves the leaf to a node, or before the first one when node is
 // empty. Nothing is deleted. A running turn refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
 	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
-		if err := branchable(s); err != nil {
+		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
 		if node != "" {
@@ -225,17 +171,6 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 		}
 		return []events.Event{events.Of("", &events.GraphBranched{Leaf: node})}, nil
 	}))
-}
-
-// branchable refuses to move the leaf under a turn that builds on it.
-func branchable(s *projector.State) error {
-	if err := open(s); err != nil {
-		return err
-	}
-	if s.Turn() != nil {
-		return fmt.Errorf("branch session %s: %w", s.Session, inTheWay(s))
-	}
-	return nil
 }
 
 // Rewrite makes the active path's messages equal to target, without changing
@@ -256,7 +191,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.Re
 		return fmt.Errorf("rewrite: %w", err)
 	}
 	return h.decideAsked(ctx, id, command{operation.Rewrite.Name, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
-		if err := branchable(s); err != nil {
+		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
 		leaf, branch, rest, err := s.Rewrite(wanted)
@@ -271,7 +206,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.Re
 		for i := range rest {
 			add[i].Message = &rest[i]
 		}
-		nodes, err := newNodes(s, add)
+		nodes, err := nodes.New(s, add)
 		if err == nil && len(nodes) > 0 {
 			list = append(list, events.Of("", &events.GraphAppended{Nodes: nodes}))
 		}

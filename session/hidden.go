@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -38,7 +39,7 @@ func hiddenParent(ctx context.Context) events.TaskID {
 // session are an [api.LimitError]; the label has [events.MaxTaskText] bytes at most.
 func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: "hide task"}, name, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return task.Hide(s, name, hiddenParent(ctx), label, worker)

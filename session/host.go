@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
+
+	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/internal/callback"
 
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
@@ -80,15 +82,13 @@ type Host struct {
 
 	plugins   *plugin.Host
 	noPlugins bool
-	worker    events.WorkerID
-	moved     func(events.SessionID)
+	hints     *hint.Hints
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
 	stacks    *stack.Stacks
 
-	mu        sync.Mutex
-	callbacks map[taskKey]*callback // of tasks that another program runs
+	callbacks *callback.Callbacks
 
 	traceMetadata map[string]string
 	maxQueued     int
@@ -135,8 +135,9 @@ func New(cfg Config) (*Host, error) {
 		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
-		worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host")),
+		plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{
@@ -164,7 +165,7 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 		if appended {
 			return nil
 		}
-		return h.again(ctx, s)
+		return h.hints.Repeat(ctx, s)
 	})
 }
 
@@ -241,7 +242,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 	if !turn.Owing(s.State, 0) { // else a worker is about to work on it, and marks what it leaves
 		_ = h.b.MarkDirty(c.Session)
 	}
-	h.hint(s.State, c.Events, due)
+	h.hints.Commit(s.State, c.Events, due)
 	return nil
 }
 
@@ -281,18 +282,4 @@ func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*proj
 		return nil
 	})
 	return s, err
-}
-
-// open refuses what a session in its present status cannot take.
-func open(s *projector.State) error {
-	switch s.Status {
-	case projector.StatusOpen:
-		return nil
-	case projector.StatusOpening:
-		return fmt.Errorf("session %s: %w", s.Session, api.ErrOpening)
-	case projector.StatusClosed:
-		return fmt.Errorf("session %s: %w", s.Session, api.ErrClosed)
-	case projector.StatusNone, projector.StatusErasing, projector.StatusErased:
-	}
-	return fmt.Errorf("session %s: %w", s.Session, events.ErrNoSession)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -46,13 +47,13 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 		case known != "":
 			return nil, fmt.Errorf("inject %s: %w", req.ID, api.ErrDifferent)
 		}
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		if len(s.Inputs) >= MaxInputs {
 			return nil, &api.LimitError{What: "pending inputs", Limit: MaxInputs}
 		}
-		if err := roomFor(s, partsBytes(in.Parts)); err != nil {
+		if err := check.Waiting(s, check.PartsBytes(in.Parts)); err != nil {
 			return nil, err
 		}
 		// A node of the id that it would get came with a fork, or a host appended it.
@@ -84,7 +85,7 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 // CancelInputs takes pending inputs back, all that are pending in one step,
 // and tells of each id what the cancel met. Errors: of the session, and of more than [MaxInputs] ids.
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
-	if err := checkCount("inputs", len(inputs), MaxInputs); err != nil {
+	if err := check.Count("inputs", len(inputs), MaxInputs); err != nil {
 		return nil, fmt.Errorf("cancel inputs: %w", err)
 	}
 	ctx, asked := api.TakeAsked(ctx)

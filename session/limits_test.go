@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -30,7 +31,7 @@ func longText(n int) string { return strings.Repeat("x", n) }
 func longParts(n int) []events.Part { return []events.Part{{Kind: events.PartText, Text: longText(n)}} }
 
 // What each input of those below has of text, so that all of them are what may wait together.
-const inputText = session.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
+const inputText = check.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
 
 var fillers = map[string]filler{
 	"tasks": {func() (list []events.Event) {
@@ -198,10 +199,10 @@ func (b *bundle) throughLife() {
 	if digest, err := follow.Save(ctx, b.bus, b.state()); err != nil || digest == "" {
 		t.Errorf("snapshot: got %q, %v, want one", digest, err)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	closed := b.state()
@@ -211,7 +212,7 @@ func (b *bundle) throughLife() {
 	b.cold()
 	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // which makes it hot
 	b.cold()
-	if _, err := b.host.Erase(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+	if _, err := b.host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Errorf("erase: %v", err)
 	}
 	if _, err := b.host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
@@ -256,15 +257,15 @@ func TestWaitingCounts(t *testing.T) {
 			var err error
 			size := 0
 			for i := 0; err == nil; i++ {
-				if size > session.MaxWaitingBytes {
-					t.Fatalf("got %d bytes accepted, want at most %d", size, session.MaxWaitingBytes)
+				if size > check.MaxWaitingBytes {
+					t.Fatalf("got %d bytes accepted, want at most %d", size, check.MaxWaitingBytes)
 				}
 				data, _ := events.EncodePayload(&input)
 				size += len(data)
 				_, err = b.host.Submit(t.Context(), sid, api.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
 			}
-			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != session.MaxWaitingBytes {
-				t.Errorf("got %v, want the limit of %d bytes", err, session.MaxWaitingBytes)
+			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != check.MaxWaitingBytes {
+				t.Errorf("got %v, want the limit of %d bytes", err, check.MaxWaitingBytes)
 			}
 		})
 	}
@@ -274,7 +275,7 @@ func TestWaitingCounts(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ctx, text := t.Context(), longText(session.MaxReasonBytes+1)
+	ctx, text := t.Context(), longText(check.MaxReasonBytes+1)
 	before := b.state()
 	for field, do := range map[string]func() error{
 		"reason of a cancel": func() error {

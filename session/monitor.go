@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
@@ -56,7 +57,7 @@ func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []e
 
 func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, c command, d decision) error {
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return d(s)
@@ -141,7 +142,7 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	}, func(s *projector.State, _ bool) error {
 		for i := range s.Tasks {
 			if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
-				h.wakeTask(s, t.ID)
+				h.hints.Task(s, t.ID)
 			}
 		}
 		return nil

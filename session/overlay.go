@@ -6,6 +6,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -19,13 +20,13 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		return err
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return err
 		}
 		fact := o.Recorded()
 		p.KnowOverlays(h.stacks.KeepOverlays(id, o)...)
 		return h.decideThen(ctx, id, h.stamp("overlay", api.Asked{}), func(s *projector.State) ([]events.Event, error) {
-			if err := open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
+			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}
 			return []events.Event{events.Of("", &fact)}, nil

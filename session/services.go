@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -147,9 +148,9 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 
 // ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
 func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
-	above := lineage{child.Session}
+	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
-		if above.add(child.Parent) != nil {
+		if above.Add(child.Parent) != nil {
 			return nil // two that were created at once are above each other
 		}
 		parent, err := h.chargeParent(ctx, child)

@@ -2,8 +2,6 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -79,21 +77,4 @@ func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, erro
 		return data, err
 	}
 	return b.Bus.Blob(ctx, ref)
-}
-
-// checkCreate refuses fields of a request that nothing else looks at before they are in the history.
-func checkCreate(r *api.CreateRequest) error {
-	long := func(field, text string) error {
-		if len(text) > events.MaxIDBytes {
-			return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), events.MaxIDBytes), Err: events.ErrTooLarge}
-		}
-		return nil
-	}
-	switch a := &r.Subagent; {
-	case r.Plugins != api.PluginsFresh && r.Plugins != api.PluginsFork:
-		return &events.FieldError{Field: "plugins", Reason: fmt.Sprintf("unknown %q", r.Plugins), Err: events.ErrInvalid}
-	case a.Depth < 0 || a.MaxDepth < 0:
-		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
-	}
-	return errors.Join(long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
 }

@@ -5,30 +5,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/task"
 )
-
-// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it or it is to leave its session, or
-// its cancel is to be passed on.
-func TaskOwed(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.Moving()) || t.Passing()
-}
-
-// TaskKey names the wake of a task.
-func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
-	key := bus.WakeKey{Class: bus.ClassTask, Session: id, Task: t.ID}
-	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
-		key.Class = bus.ClassTool
-	}
-	return key
-}
 
 // RegisterTask puts a task in the session's registry. The id of a live task is
 // [task.ErrRunning]. When it returns nil the task is in the history, and a worker runs it soon.
@@ -47,7 +32,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 	}
 	reg.Trace = tracing.Of(ctx) // after the key: the same request may come again under another span
 	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return task.Register(s, reg)
@@ -60,7 +45,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
 	if err == nil && req.OnCancel != nil {
-		lookErr = h.onCancel(id, t, req.OnCancel)
+		lookErr = h.callbacks.Set(id, t.ID, req.OnCancel)
 	}
 	if err = errors.Join(err, lookErr); err != nil {
 		return t, fmt.Errorf("register task: %w", err)
@@ -73,7 +58,7 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 	if err != nil {
 		return projector.Task{}, err
 	}
-	h.wakeTask(s, name)
+	h.hints.Task(s, name)
 	return reader.TaskOf(ctx, s, name)
 }
 
@@ -104,7 +89,7 @@ func (h *Host) change(ctx context.Context, id events.SessionID, name events.Task
 
 // UnregisterBackgroundTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
 func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
-	h.dropCallback(id, name)
+	h.callbacks.Drop(id, name)
 	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
@@ -114,7 +99,7 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 		return task.Complete(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
-		h.dropCallback(id, name)
+		h.callbacks.Drop(id, name)
 	}
 	return err
 }
@@ -165,7 +150,7 @@ func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id ev
 	}
 	t, err := h.reader.CachedTask(ctx, id, name)
 	if err == nil && (t.State == events.TaskCancelled || t.State == events.TaskCancelling) {
-		h.callBack(id, name)
+		h.callbacks.Call(id, name)
 	}
 	return t, err
 }
@@ -178,7 +163,7 @@ func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID
 // CancelTasks cancels every live task of a session but those that are kept, in
 // one commit, and returns their ids by creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
-	if err := checkCount("keep", len(keep), task.MaxLive); err != nil {
+	if err := check.Count("keep", len(keep), task.MaxLive); err != nil {
 		return nil, err
 	}
 	list, err := h.cancelUnreferenced(ctx, id, keep)
@@ -228,7 +213,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
 	}
 	for i := range list {
-		h.callBack(id, list[i].ID)
+		h.callbacks.Call(id, list[i].ID)
 	}
 	return list, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/lash-go/lash/session/hint"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -44,7 +46,7 @@ func (h *Host) unreachable(ctx context.Context, child events.SessionID, err erro
 	case none == nil:
 		return fmt.Sprintf("session %s, which does its work, cannot be read: %s", child, cmp.Or(letter.Error, "each try killed its worker")), nil
 	case errors.Is(none, bus.ErrNotFound):
-		return "", errors.Join(err, h.b.PublishWake(turnKey(child), bus.WakeHint{Repair: true}))
+		return "", errors.Join(err, h.b.PublishWake(hint.TurnKey(child), bus.WakeHint{Repair: true}))
 	}
 	return "", errors.Join(err, none)
 }

@@ -39,7 +39,7 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 		return task.Complete(s, name, state, summary), nil
 	})
 	if err == nil {
-		h.dropCallback(id, name)
+		h.callbacks.Drop(id, name)
 	}
 	return t, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
@@ -27,7 +28,7 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	if from == to || len(ids) == 0 {
 		return nil
 	}
-	if err := checkCount("tasks", len(ids), task.MaxLive); err != nil {
+	if err := check.Count("tasks", len(ids), task.MaxLive); err != nil {
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
@@ -104,7 +105,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	}
 	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: m.by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
-			if err := open(s); err != nil {
+			if err := check.Open(s); err != nil {
 				return nil, err
 			}
 			if m.room != nil {
@@ -124,7 +125,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	})
 	if err == nil && moved {
 		for i := range list {
-			h.moveCallback(taskKey{from, list[i].Task}, to)
+			h.callbacks.Move(from, list[i].Task, to)
 		}
 	}
 	return moved, err

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
@@ -53,10 +54,10 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 		case err != nil:
 			return nil, err
 		case found.Digest == "":
-			if err := open(s); err != nil {
+			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			err := h.room(s, &p.Input)
+			err := check.QueuedTurn(s, &p.Input, h.maxQueued)
 			if err == nil && p.Busy == events.BusyBranch {
 				err = h.quota.CheckBranch(ctx, s)
 			}

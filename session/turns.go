@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/reader"
@@ -83,11 +84,11 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		case found.Digest != "" && !found.Scheduled:
 			return nil, nil
 		}
-		if err := errors.Join(open(s), r.Busy.Check(r.Input)); err != nil {
+		if err := errors.Join(check.Open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
 		if !found.Scheduled {
-			err = h.room(s, &r.Input)
+			err = check.QueuedTurn(s, &r.Input, h.maxQueued)
 		}
 		list := turn.Request(s, r.name, r.TurnRequested)
 		if err == nil && !found.Scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
@@ -99,7 +100,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 		a.Seq = found.Seq
 		api.Note(ctx, id, found.Seq)
 		if err == nil && !appended {
-			err = h.again(ctx, s)
+			err = h.hints.Repeat(ctx, s)
 		}
 		return err
 	})
@@ -145,7 +146,7 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		known, err = turn.Known(s, name)
 		return err
 	})
-	if err != nil || known || open(s) != nil {
+	if err != nil || known || check.Open(s) != nil {
 		return err
 	}
 	p, _, release, err := h.Stack(ctx, s)

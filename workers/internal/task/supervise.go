@@ -6,13 +6,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/session/hint"
+
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -56,7 +57,7 @@ type taskEnd struct {
 func (t *Service) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
 		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
-		class: session.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
+		class: hint.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(tracing.Continue(t.life, rec.Trace))
 	return r

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/session/hint"
+
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -90,7 +91,7 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)
 	case rec.Passing():
 		return t.passOn(ctx, w, rec)
-	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
 		return done, nil
 	case rec.Attempt == 0 && rec.Runner != "":
 		return t.begin(ctx, w, &rec)

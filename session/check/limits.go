@@ -1,4 +1,4 @@
-package session
+package check
 
 import (
 	"fmt"
@@ -9,19 +9,19 @@ import (
 )
 
 // MaxReasonBytes bounds the reason and the origin of a cancel, and the reason of a close, an erase and a
-// frame. The reason of a close travels in the commit that ends all that waits in the session, and
-// those of cancels stay in the state while their turns wait.
+// frame. The reason of a close is in the commit that ends all turns and tasks which wait in the session, and
+// the reasons of cancels stay in the state while their turns wait.
 const MaxReasonBytes = 1000
 
-func checkReason(field, text string) error {
+func Reason(field, text string) error {
 	if len(text) > MaxReasonBytes {
 		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), MaxReasonBytes), Err: events.ErrTooLarge}
 	}
 	return nil
 }
 
-// checkCount refuses a list of more entries than there can be any use of: each costs a look at the session.
-func checkCount(field string, n, most int) error {
+// Count refuses a list of more than most entries, as each costs a search in the session.
+func Count(field string, n, most int) error {
 	if n > most {
 		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d entries, limit is %d", n, most), Err: events.ErrTooLarge}
 	}
@@ -31,28 +31,28 @@ func checkCount(field string, n, most int) error {
 // MaxToolNames is how many tools one request sets the level of.
 const MaxToolNames = 4096
 
-// MaxWaitingBytes bounds the inputs that wait in a session, of turns in the queue
-// and for their time, and injected ones, beside what of them is in blobs: all of
-// them are in the state, which every worker of the session holds, and in its
-// snapshot. An input counts with 256 bytes more than its texts and JSON, a part of it with 128.
+// MaxWaitingBytes bounds the inputs that wait in a session, without their bodies in blobs: those of turns in the queue
+// and of scheduled turns, and injected ones. All of
+// them are in the state, which every worker of the session has in memory, and in its
+// snapshot. An input counts with its texts and JSON and 256 bytes, a part of it with 128 bytes more.
 const MaxWaitingBytes = 16 << 20
 
-// What the snapshot has beside the texts of an input and of a part of it: ids, tags, references.
+// Bytes of an input and of a part in the snapshot without their texts: ids, tags, references.
 const (
 	inputExtra = 256
 	partExtra  = 128
 )
 
-// room refuses a turn where as many wait, in the queue and for their time, as may.
-func (h *Host) room(s *projector.State, input *events.TurnInput) error {
-	if len(s.Queue)+len(s.Scheduled) >= h.maxQueued {
-		return &api.LimitError{What: "queued turns", Limit: h.maxQueued}
+// QueuedTurn refuses a turn where most turns wait, in the queue and scheduled ones. Errors: [*api.LimitError].
+func QueuedTurn(s *projector.State, input *events.TurnInput, most int) error {
+	if len(s.Queue)+len(s.Scheduled) >= most {
+		return &api.LimitError{What: "queued turns", Limit: most}
 	}
-	return roomFor(s, inputBytes(input))
+	return Waiting(s, inputBytes(input))
 }
 
-// roomFor refuses an input of that size where what waits would be too much with it.
-func roomFor(s *projector.State, size int) error {
+// Waiting refuses an input of size bytes above [MaxWaitingBytes]. Errors: [*api.LimitError].
+func Waiting(s *projector.State, size int) error {
 	for i := range s.Queue {
 		size += inputBytes(&s.Queue[i].Input) + len(s.Queue[i].Trace.State)
 	}
@@ -60,7 +60,7 @@ func roomFor(s *projector.State, size int) error {
 		size += inputBytes(&s.Scheduled[i].Input) + len(s.Scheduled[i].Trace.State)
 	}
 	for i := range s.Inputs {
-		size += partsBytes(s.Inputs[i].Parts)
+		size += PartsBytes(s.Inputs[i].Parts)
 	}
 	if size > MaxWaitingBytes {
 		return &api.LimitError{What: "bytes of inputs that wait", Limit: MaxWaitingBytes}
@@ -69,7 +69,7 @@ func roomFor(s *projector.State, size int) error {
 }
 
 func inputBytes(in *events.TurnInput) int {
-	n := partsBytes(in.Parts) + len(in.Output.Schema) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
+	n := PartsBytes(in.Parts) + len(in.Output.Schema) + len(in.Options) + len(in.Extension.Type) + len(in.Extension.Body)
 	for _, stop := range in.Generation.Sampling.Stop {
 		n += len(stop)
 	}
@@ -82,7 +82,7 @@ func inputBytes(in *events.TurnInput) int {
 	return n
 }
 
-func partsBytes(parts []events.Part) int {
+func PartsBytes(parts []events.Part) int {
 	n := inputExtra
 	for i := range parts {
 		p := &parts[i]
@@ -90,3 +90,6 @@ func partsBytes(parts []events.Part) int {
 	}
 	return n
 }
+
+// MaxGrants is how many callers may have a grant of one session.
+const MaxGrants = 64
