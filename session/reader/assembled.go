@@ -15,11 +15,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// AssembledTurn puts a finished turn together. How it ended, its usage and its
+// AssembledTurn is a finished turn with its replies and calls. Its outcome, usage and
 // times come from the fold; its replies, calls and durations, which the fold
-// does not keep, from the commits between the end of the turn before and its
-// own. Errors: [api.ErrUnknownTurn], also for one whose
-// command no worker has taken yet, [api.ErrTurnRunning] for one that has not ended, those of [events.Log.Read] and of blobs.
+// does not keep, from the commits after the end of the turn before. Errors: [api.ErrUnknownTurn],
+// [api.ErrTurnRunning] for a turn that has not ended, those of [events.Log.Read] and of blobs.
 func (r *Reader) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {
@@ -46,8 +45,8 @@ func (r *Reader) AssembledTurn(ctx context.Context, id events.SessionID, turn ev
 	return out, err
 }
 
-// childrenUsage is what charges between two ends of turns added. What was
-// charged before takes the state as it was then, so only turns with children pay for that.
+// childrenUsage is the usage that the charges of one turn added. It reads the state before the turn for the charges
+// before, and only for turns with charges.
 func (r *Reader) childrenUsage(ctx context.Context, id events.SessionID, from events.Seq, charges []*events.UsageCharged) ([]api.ChildUsage, error) {
 	if len(charges) == 0 {
 		return []api.ChildUsage{}, nil
@@ -84,7 +83,7 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 		if records[i].ID == turn {
 			return records[i], from, nil
 		}
-		if records[i].By == "" { // what was diverted ended beside the turn that ran
+		if records[i].By == "" { // a diverted turn ended while another one ran
 			from = records[i].Seq
 		}
 	}
@@ -98,14 +97,14 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 	return record, 0, api.ErrUnknownTurn
 }
 
-// assembly gathers what one turn's commits say.
+// assembly collects the facts of one turn from its commits.
 type assembly struct {
 	turn  events.TurnID
 	calls []assembledCall
 	last  string // text of the last reply
-	prose string // of the last reply that has any
-	shown string // of it, to users
-	cut   string // text that was streamed of a reply that was cut off
+	prose string // of the last reply with text
+	shown string // prose as users see it
+	cut   string // streamed text of an interrupted reply
 	cause convert.TurnError
 	ended *events.TurnCompleted
 	aside *events.TurnDiverted
@@ -115,8 +114,8 @@ type assembly struct {
 	child []*events.UsageCharged
 
 	models []api.ModelCallRecord
-	failed bool // the last code that ran
-	before bool // code failed, or an answer was not of the form that was asked for
+	failed bool // the last code failed
+	before bool // code failed, or an answer did not have the requested form
 }
 
 // assembledCall is a call with its place in the turn.
@@ -178,7 +177,7 @@ func (a *assembly) event(p events.Payload) {
 }
 
 func (a *assembly) replied(p *events.ModelReplied) {
-	a.cut = "" // of a model that another one answered for
+	a.cut = "" // it is from a model that a fallback replaced
 	a.models = append(a.models, api.ModelCallRecord{
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
 		Usage: convert.Usage(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
@@ -229,8 +228,8 @@ func (a *assembly) result(iteration int64, r *events.ToolResult) {
 	}
 }
 
-// given is what a call of the last reply that has calls came to.
-func (a *assembly) given(call int64) string {
+// outputOf is the output of a call of the last reply with calls.
+func (a *assembly) outputOf(call int64) string {
 	text := ""
 	for i := range a.calls {
 		if a.calls[i].index == call {
@@ -244,13 +243,13 @@ func (a *assembly) outcome(r *projector.TurnRecord) api.TurnOutcome {
 	if a.aside != nil {
 		return convert.Diverted(a.aside)
 	}
-	return convert.Outcome(a.ended, a.last, a.given(r.Call))
+	return convert.Outcome(a.ended, a.last, a.outputOf(r.Call))
 }
 
-// standardProtocol is what a configuration means that names none.
+// standardProtocol is the protocol of a configuration without one.
 const standardProtocol = "standard"
 
-// outputState judges what is to be shown. Of code alone nothing is, while prose that a plugin hides is output.
+// outputState classifies the output for users. Code alone shows nothing; prose that a plugin hides counts as output.
 func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState {
 	switch {
 	case shown == "" && a.failed:

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// The lists that cursors are of.
+// Names of the lists in cursors.
 const (
 	listSessions  = "sessions"
 	listTurns     = "turns"
@@ -64,7 +64,7 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 	var last api.Position
 	bytes := 0
 	found := func(row *follow.Directory) bool {
-		return row.Asks > 0 && (from.ID == "" || from.Compare(placeOf(row)) <= 0) // of the session that the cursor names the rest
+		return row.Asks > 0 && (from.ID == "" || from.Compare(placeOf(row)) <= 0) // the session of the cursor has the rest of its page
 	}
 	for row, err := range r.rows(ctx, limit+1, found) {
 		if err != nil {
@@ -87,7 +87,7 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 	return page, nil
 }
 
-// questionsFrom are the questions that wait in a session, after the one that a cursor names.
+// questionsFrom are the open questions of a session after the one in the cursor.
 func questionsFrom(s *projector.State, from api.Position) []projector.Approval {
 	if s == nil {
 		return nil
@@ -100,11 +100,11 @@ func questionsFrom(s *projector.State, from api.Position) []projector.Approval {
 	at := func(effect events.EffectID) int {
 		return slices.IndexFunc(t.Asks, func(a projector.Approval) bool { return a.Effect == effect })
 	}
-	seen := at(events.EffectID(from.Sub)) // -1: its turn has ended, so that none of these was shown
+	seen := at(events.EffectID(from.Sub)) // -1: its turn has ended, so no earlier page has any of these
 	return slices.DeleteFunc(list, func(a projector.Approval) bool { return at(a.Effect) <= seen })
 }
 
-// selects reports whether a row is of a session that a query wants.
+// selects reports whether a row matches a query.
 func selects(q *api.SessionQuery, row *follow.Directory) bool {
 	if q.Status != row.Status && (q.Status != "" || row.Erased != nil) {
 		return false
@@ -131,7 +131,7 @@ func summaryOf(row *follow.Directory) api.SessionSummary {
 }
 
 // reachedRows are the rows that the caller of the request may see, in order. Where
-// it is bounded to its own sessions, each one's state now says so.
+// the caller has its own sessions only, the state of each one decides.
 func (r *Reader) reachedRows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	if !ok || !caller.Own {
@@ -153,21 +153,21 @@ func (r *Reader) reachedRows(ctx context.Context, most int, found func(*follow.D
 }
 
 // readable is a session's state, where there is one that the caller of the
-// request may read; else nil. It is not kept: a list would drop what others need.
+// request may read; else nil. The cache does not keep it, as a list would drop all other states.
 func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	s, err := follow.Open(ctx, r.b, id)
 	switch {
 	case errors.Is(err, events.ErrNoSession), errors.Is(err, events.ErrMalformed):
-		return nil, nil //nolint:nilnil // nobody can tell who may read a history that cannot be folded
+		return nil, nil //nolint:nilnil // a history that cannot be folded has no known readers
 	case err != nil || !api.Allows(ctx, api.RightRead, s):
 		return nil, err
 	}
 	return s, nil
 }
 
-// rows are the rows of the directory that are wanted, the newest session first.
-// Of a caller that is bounded to its own sessions they are those that name it.
-// They are read again for every so many, and no more of them are held.
+// rows are the rows of the directory that found selects, the newest session first.
+// A caller that has its own sessions only gets the rows with its name.
+// Each batch of rows is a new read of the directory, so that memory has one batch at a time.
 func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
 	caller, ok := api.CallerOf(ctx)
 	bounded := ok && caller.Own
@@ -194,12 +194,12 @@ func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Director
 	}
 }
 
-// firstRows reads the directory once, and gives the first of the wanted rows, at most so many.
+// firstRows reads the directory once, and returns the first wanted rows.
 func (r *Reader) firstRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) ([]follow.Directory, error) {
 	var list []follow.Directory
 	first := func() {
 		slices.SortFunc(list, func(a, b follow.Directory) int { return placeOf(&a).Compare(placeOf(&b)) })
-		list = slices.CompactFunc(list, func(a, b follow.Directory) bool { return a.Session == b.Session }) // it was written while it was read
+		list = slices.CompactFunc(list, func(a, b follow.Directory) bool { return a.Session == b.Session }) // a row that was written during the read comes twice
 		list = list[:min(len(list), most)]
 	}
 	for stored, err := range r.b.Directory().All(ctx) {
@@ -208,7 +208,7 @@ func (r *Reader) firstRows(ctx context.Context, most int, wanted func(*follow.Di
 		}
 		var row follow.Directory
 		if json.Unmarshal(stored, &row) != nil || row.Session == "" || !wanted(&row) {
-			continue // a projector writes a damaged one anew
+			continue // a projector repairs a damaged row
 		}
 		if list = append(list, row); len(list) >= 2*most {
 			first()

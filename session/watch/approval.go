@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// approvalAsked tells that a call waits for a person.
+// approvalAsked emits the question about a call.
 func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 	t := e.running()
 	if t == nil || t.Approval(p.Effect) != nil {
@@ -19,7 +19,7 @@ func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 	})
 }
 
-// approvalGiven tells what the first answer is.
+// approvalGiven emits the first answer.
 func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
 	t := e.running()
 	if t == nil {

@@ -14,7 +14,7 @@ type try struct{ call, attempt int64 }
 
 func tryOf(d *api.Delta) try { return try{d.Call, d.Attempt} }
 
-// last is behind all tries of the same call.
+// last is newer than all tries of the same call.
 func (t try) last() try { return try{t.call, math.MaxInt64} }
 
 // compare orders tries by age.
@@ -22,15 +22,15 @@ func (t try) compare(o try) int {
 	return cmp.Or(cmp.Compare(t.call, o.call), cmp.Compare(t.attempt, o.attempt))
 }
 
-// streaming knows from the commits which reply is in flight, and which of its deltas were delivered.
+// streaming follows from the commits which reply is in progress, and which of its deltas were delivered.
 type streaming struct {
-	seq       events.Seq    // of the last commit it knows
-	turn      events.TurnID // that runs, empty when none does
-	ended     events.TurnID // that ran before it
+	seq       events.Seq    // of the last commit followed
+	turn      events.TurnID // that runs; empty: none
+	ended     events.TurnID // that ran last
 	iteration int64         // the first whose reply is not recorded
-	try       try           // of the newest delta delivered, zero when none was
-	next      int64         // N of the delta to come
-	from      uint64        // where in the delta stream what was not read yet begins
+	try       try           // of the newest delta delivered; zero: none
+	next      int64         // N of the next delta
+	from      uint64        // sequence in the delta stream of the first delta that was not read
 }
 
 func streamingOf(s *projector.State) streaming {
@@ -44,7 +44,7 @@ func streamingOf(s *projector.State) streaming {
 	return now
 }
 
-// commit learns from the next commit. One that it knows changes nothing.
+// commit follows the next commit. An earlier commit changes nothing.
 func (s *streaming) commit(e events.Entry) {
 	if e.Seq <= s.seq {
 		return
@@ -74,10 +74,10 @@ func (s *streaming) commit(e events.Entry) {
 type verdict int
 
 const (
-	deltaOld   verdict = iota // delivered, retracted, or its reply is recorded
-	deltaNext                 // the one to come
+	deltaOld   verdict = iota // delivered before, retracted, or of a recorded reply
+	deltaNext                 // the next one
 	deltaHole                 // some before it are missing
-	deltaAhead                // of a reply that the commits so far do not lead to
+	deltaAhead                // of a reply that begins after a commit still to come
 )
 
 func (s *streaming) judge(d *api.Delta) verdict {

@@ -12,56 +12,55 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// EventStream turns what is observed of one turn into its session events. It
+// EventStream computes the session events of one turn from observations. It
 // is pure: the same observations give the same events.
 //
 // A reply's text_delta events, from the last model_attempt_reset on, add up to
-// its text when its llm_response comes, whatever deltas were lost, and what is
-// shown of a reply that is never recorded is taken back. error stands before
+// its text when its llm_response comes, also where deltas were lost. A model_attempt_reset takes
+// back the text of a reply that is never recorded. error comes before
 // turn_outcome, which comes once, directly before done. At a checkpoint the
 // inputs of hosts come first, then the plugins' events, then their messages.
 type EventStream struct {
-	turn  events.TurnID
-	s     *projector.State   // as of the last commit
-	seq   events.Seq         // of the last commit, and of the one at hand
-	out   []api.SessionEvent // of this observation
-	held  []api.Delta        // of a reply whose call the commits so far do not owe
-	asked asked
-	at    int64 // iteration of the newest model call
-	shown shown
-	cause convert.TurnError
-	text  string           // of the last reply
-	given map[int64]string // results of its calls, by position
-	early bool             // the accepted inputs to come in this commit were told of
-	taken int              // likewise, how many messages of turns
-	done  bool
+	turn      events.TurnID
+	s         *projector.State   // as of the last commit
+	seq       events.Seq         // of the last commit, or of the commit in work
+	out       []api.SessionEvent // of this observation
+	ahead     []api.Delta        // of a reply whose model call the commits so far do not ask for
+	requested modelCall          // the newest llm_request
+	at        int64              // iteration of the newest model call
+	shown     shown
+	cause     convert.TurnError
+	text      string           // of the last reply
+	outputs   map[int64]string // of its calls, by position
+	early     bool             // the events of the accepted inputs later in this commit were emitted
+	taken     int              // likewise, the number of turns taken in as messages
+	done      bool
 }
 
-// asked is the newest model call told of.
-type asked struct {
+// modelCall identifies a model call.
+type modelCall struct {
 	any                bool
 	attempt, iteration int64 // of the turn
 }
 
-// shown is what was shown of the reply in flight.
+// shown is the part of the reply in progress that events have shown.
 type shown struct {
 	try             try
-	next            int64 // N of the delta to come
-	cut             bool  // one was lost: what follows waits for the commit
+	next            int64 // N of the next delta
+	cut             bool  // a delta was lost: the rest comes with the commit
 	text, reasoning string
 }
 
-// NewEventStream begins before the turn does: s is the session as it was
-// before the first commit that will be observed, and the stream's from then on.
+// NewEventStream begins before the turn: s is the state before the first observed commit. The stream owns s.
 func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
-	return &EventStream{turn: turn, s: s, seq: s.Seq, given: make(map[int64]string)}
+	return &EventStream{turn: turn, s: s, seq: s.Seq, outputs: make(map[int64]string)}
 }
 
 // Done reports whether the turn has ended and no event follows.
 func (e *EventStream) Done() bool { return e.done }
 
-// Next gives what follows from one observation, in order; often nothing. Errors:
-// [projector.ErrOutOfOrder], and [projector.ErrPartial] where the state that it began with is.
+// Next is the events of one observation, in order; often none. Errors:
+// [projector.ErrOutOfOrder], and [projector.ErrPartial] where the first state is.
 func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
 	e.out = nil
 	switch {
@@ -105,16 +104,16 @@ func (e *EventStream) commit(o api.Observed) error {
 	if e.done {
 		return nil
 	}
-	held := e.held
-	e.held = nil
+	ahead := e.ahead
+	e.ahead = nil
 	err := e.request()
-	for i := range held {
-		e.delta(&held[i])
+	for i := range ahead {
+		e.delta(&ahead[i])
 	}
 	return err
 }
 
-// running is the turn while it runs, as it was before the event at hand.
+// running is the turn while it runs, as it was before the event in work.
 func (e *EventStream) running() *projector.Turn {
 	if t := e.s.Turn(); t != nil && t.ID == e.turn {
 		return t
@@ -128,12 +127,12 @@ func (e *EventStream) emit(ev api.SessionEvent) *api.SessionEvent {
 	return &e.out[len(e.out)-1]
 }
 
-// event tells of the turn's next event, before it is folded.
+// event emits the session events of the turn's next event, before the fold of that event.
 func (e *EventStream) event(p events.Payload) error {
 	e.cause.Add(p)
 	switch p := p.(type) {
 	case *events.TurnStarted:
-		e.retract() // a takeover asks again
+		e.retract() // the new worker makes the call again
 		e.shown = shown{}
 	case *events.InputAccepted:
 		if !e.early {
@@ -145,7 +144,7 @@ func (e *EventStream) event(p events.Payload) error {
 			return err
 		}
 		e.retract() // another model is asked
-		e.shown, e.asked = shown{try: e.shown.try.last()}, asked{}
+		e.shown, e.requested = shown{try: e.shown.try.last()}, modelCall{}
 	case *events.ModelReplied:
 		if err := e.request(); err != nil { // the call may be owed by events of the same commit
 			return err
@@ -173,8 +172,8 @@ func (e *EventStream) accepted(p *events.InputAccepted) {
 	e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
 }
 
-// hooks tells what hooks showed and, at a checkpoint, what entered with it.
-// rest are the events of the same commit after it.
+// hooks emits the events of hooks and, at a checkpoint, of the inputs and messages that enter with it.
+// rest are the later events of the same commit.
 func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	if p.Point != events.PointCheckpoint {
 		e.plugins(p)
@@ -220,7 +219,7 @@ func (e *EventStream) plugins(p *events.HookRan) {
 	}
 }
 
-// charged tells what a child session used since it was told of last, while the turn runs.
+// charged emits what a child session used since its last charge, while the turn runs.
 func (e *EventStream) charged(p *events.UsageCharged) {
 	if e.running() == nil {
 		return
@@ -233,7 +232,7 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 	}
 	used, err := projector.UsageSince(convert.Ledger(old), convert.Ledger(convert.Child(p)))
 	if err != nil || old.At >= p.At {
-		return // as the fold does, and no ledger of ours decreases
+		return // as the fold does; a ledger never decreases
 	}
 	for i := range used {
 		usage, sum := convert.Usage(used[i].Usage), api.TokenUsage{}
@@ -265,7 +264,7 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 		return // as the fold does
 	}
 	e.at, e.text = p.Iteration, convert.Text(p.Parts, events.PartText)
-	e.given = make(map[int64]string)
+	e.outputs = make(map[int64]string)
 	e.complete(convert.Text(p.Parts, events.PartReasoning))
 	e.emit(api.SessionEvent{Type: api.EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
 	if cost := p.Cost(); !cost.IsZero() {
@@ -282,7 +281,7 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 	}
 }
 
-// complete shows what the deltas left out of the reply.
+// complete emits the part of the reply that the deltas did not show.
 func (e *EventStream) complete(reasoning string) {
 	if !strings.HasPrefix(e.text, e.shown.text) {
 		e.retract()
@@ -303,7 +302,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	}
 	c := &t.Calls[r.Call]
 	output := blob.Output(&r)
-	e.given[r.Call] = output
+	e.outputs[r.Call] = output
 	e.emit(api.SessionEvent{
 		Type: api.EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: convert.Args(c.Args),
 		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
@@ -316,13 +315,13 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 		envelope := e.cause.Envelope(p.Issue)
 		e.emit(api.SessionEvent{Type: api.EventError, Message: envelope.UserMessage, Envelope: &envelope})
 	}
-	outcome := convert.Outcome(p, e.text, e.given[p.Call])
+	outcome := convert.Outcome(p, e.text, e.outputs[p.Call])
 	e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
 	e.emit(api.SessionEvent{Type: api.EventDone})
 	e.done = true
 }
 
-// diverted ends the turn itself, or tells of one whose message this one took in.
+// diverted ends the turn itself, or emits the message of a turn that this turn took in.
 func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	switch {
 	case e.done:
@@ -338,7 +337,7 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	}
 }
 
-// tookIn tells of the message of another turn as of an injected input with that turn's id.
+// tookIn emits the message of another turn as an injected input with that turn's id.
 func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	for i := range e.s.Queue {
 		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
@@ -348,7 +347,7 @@ func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	}
 }
 
-// retract takes back what is shown of a reply that will not come, or comes otherwise.
+// retract takes back the shown part of a reply that is not recorded, or is recorded with another text.
 func (e *EventStream) retract() {
 	if e.shown.text != "" || e.shown.reasoning != "" {
 		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
@@ -356,17 +355,17 @@ func (e *EventStream) retract() {
 	}
 }
 
-// request tells of the model call that the state owes, once for each worker that makes it.
+// request emits the model call that the state owes, once for each worker that makes it.
 func (e *EventStream) request() error {
 	owes, t := turn.Owed(e.s), e.running()
 	if t == nil || !owes.Model {
 		return nil
 	}
-	now := asked{any: true, attempt: t.Attempt, iteration: t.Iteration}
-	if e.asked == now {
+	now := modelCall{any: true, attempt: t.Attempt, iteration: t.Iteration}
+	if e.requested == now {
 		return nil
 	}
-	e.asked, e.at = now, t.Iteration
+	e.requested, e.at = now, t.Iteration
 	prompt, err := e.s.Prompt()
 	if err != nil {
 		return err
@@ -378,7 +377,7 @@ func (e *EventStream) request() error {
 	return nil
 }
 
-// delta shows a piece of the reply that the state owes. One that is ahead of
+// delta emits a piece of the reply that the state owes. A delta that is ahead of
 // the commits waits for them, as llm_request comes first.
 func (e *EventStream) delta(d *api.Delta) {
 	t := e.running()
@@ -390,7 +389,7 @@ func (e *EventStream) delta(d *api.Delta) {
 	}
 	switch {
 	case t == nil || d.Iteration > t.Iteration:
-		e.held = append(e.held, *d)
+		e.ahead = append(e.ahead, *d)
 		return
 	case t.Replied || d.Iteration < t.Iteration:
 		return

@@ -14,30 +14,30 @@ import (
 )
 
 const (
-	// liveBuffer is how many messages an observer may be behind. What comes
-	// then is dropped here and read back later, so nobody waits for it.
+	// liveBuffer is how many messages an observer may be behind. The client of NATS drops further
+	// messages, and the observer reads them back later, so no publisher waits.
 	liveBuffer = 256
-	// firstLook is the wait of a new observer before it reads the log again.
-	firstLook = time.Second
-	// quietLook is how long an observer trusts the silence of the live subject.
-	quietLook = 5 * time.Second
-	// observeRetry is the wait before the log is asked again that did not answer.
+	// firstCheck is the wait of a new observer before it reads the log again.
+	firstCheck = time.Second
+	// quietCheck is the time without live commits after which an observer reads the log.
+	quietCheck = 5 * time.Second
+	// observeRetry is the wait before another read of a log that did not answer.
 	observeRetry = 200 * time.Millisecond
 )
 
-// errEnough is an observer that wants no more.
+// errEnough ends an observation whose loop ended.
 var errEnough = errors.New("the observer has enough")
 
 // Observe yields a session's commits after cursor (0: from the start), each
 // once and in order without holes, and between them the deltas of the reply in
-// flight, until ctx ends or the loop does. How slow the loop is matters to
-// nobody else: what it misses is read back from the log, and from the delta
-// stream as long as that keeps it; a [api.Gap] tells where it does not. Deltas of
-// a reply come before the commit that records it or not at all. Who joins late
+// progress, until ctx ends or the loop does. A slow loop delays no publisher: the observer reads the messages
+// that it missed from the log, and from the delta
+// stream as long as that keeps them; an [api.Gap] marks lost deltas. Deltas of
+// a reply come before the commit that records it or not at all. A late observer
 // gets the newest attempt's deltas from its beginning.
 //
 // The error is terminal: the cause of ctx's end, [events.ErrNoSession],
-// [*api.CursorError], those of [events.Log.Read]. Once it has begun it waits while the servers do not answer.
+// [*api.CursorError], those of [events.Log.Read]. After its first state the observer waits while the servers do not answer.
 func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
 		o := &observer{w: w, session: id, seq: cursor, yield: yield}
@@ -59,10 +59,10 @@ type observer struct {
 	yield   func(api.Observed, error) bool
 	seq     events.Seq // of the last commit delivered
 	reply   streaming
-	dropped int // messages that found the buffer full, as far as that was made up for
+	dropped int // messages that found the buffer full, of which the missed ones were read
 }
 
-// run subscribes before it reads, so that nothing is between the two.
+// run subscribes before it reads, so that no commit is missed between the two.
 func (o *observer) run(ctx context.Context) error {
 	live, err := o.w.b.Live(o.session, liveBuffer)
 	if err != nil {
@@ -82,7 +82,7 @@ func (o *observer) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := o.late(ctx); err != nil {
+	if err := o.readDeltas(ctx); err != nil {
 		return err
 	}
 	return o.follow(ctx, live)
@@ -106,8 +106,7 @@ func (o *observer) commit(ctx context.Context, e events.Entry) error {
 }
 
 // stillReached ends the observation at the commit that takes the caller's grant
-// back. It looks at the newest state: a grant that was taken back before the
-// cursor's time may have been given again.
+// back. It checks the newest state: a later commit may have given the grant again.
 func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
 	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
 		return o.w.reader.Reached(ctx, o.session)
@@ -115,7 +114,7 @@ func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
 	return nil
 }
 
-// catchUp delivers what the log holds after the last commit delivered.
+// catchUp delivers the commits of the log after the last one delivered.
 func (o *observer) catchUp(ctx context.Context) error {
 	for {
 		err := o.read(ctx)
@@ -140,26 +139,26 @@ func (o *observer) read(ctx context.Context) error {
 	return nil
 }
 
-// follow delivers what is heard. Silence is not trusted for long: the last
+// follow delivers live messages. After a while without any it reads the log: the last
 // commit may be the one that was lost.
 func (o *observer) follow(ctx context.Context, live *bus.Live) error {
-	look := time.NewTimer(firstLook)
-	defer look.Stop()
+	check := time.NewTimer(firstCheck)
+	defer check.Stop()
 	for {
 		var err error
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case msg := <-live.C:
-			err = o.heard(ctx, bus.ParseLive(msg), look)
+			err = o.received(ctx, bus.ParseLive(msg), check)
 			if err == nil && len(live.C) == 0 {
-				err = o.makeUp(ctx, live.Dropped())
+				err = o.readDropped(ctx, live.Dropped())
 			}
 		case <-live.Back:
 			err = o.catchUp(ctx)
-		case <-look.C:
+		case <-check.C:
 			err = o.catchUp(ctx)
-			look.Reset(quietLook)
+			check.Reset(quietCheck)
 		}
 		if err != nil {
 			return err
@@ -167,16 +166,16 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 	}
 }
 
-func (o *observer) heard(ctx context.Context, m bus.LiveMessage, look *time.Timer) error {
+func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.Timer) error {
 	if m.Seq == 0 {
-		return o.heardDelta(ctx, m.Data)
+		return o.receivedDelta(ctx, m.Data)
 	}
-	look.Reset(quietLook)
-	return o.heardCommit(ctx, m)
+	check.Reset(quietCheck)
+	return o.receivedCommit(ctx, m)
 }
 
-// makeUp reads what was dropped at the end, where no hole tells of it.
-func (o *observer) makeUp(ctx context.Context, dropped int) error {
+// readDropped reads the messages that were dropped at the end, where no gap in the sequences shows them.
+func (o *observer) readDropped(ctx context.Context, dropped int) error {
 	if dropped == o.dropped {
 		return nil
 	}
@@ -184,45 +183,45 @@ func (o *observer) makeUp(ctx context.Context, dropped int) error {
 	if err := o.catchUp(ctx); err != nil {
 		return err
 	}
-	return o.late(ctx)
+	return o.readDeltas(ctx)
 }
 
-func (o *observer) heardCommit(ctx context.Context, m bus.LiveMessage) error {
+func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error {
 	if m.Seq <= o.seq {
 		return nil
 	}
 	c, err := events.Decode(m.Data)
 	if err != nil || m.Seq > o.seq+1 {
-		return o.catchUp(ctx) // the log knows better
+		return o.catchUp(ctx) // the log has what the message lacks
 	}
 	return o.commit(ctx, events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
 }
 
-func (o *observer) heardDelta(ctx context.Context, data []byte) error {
+func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
 	var d api.Delta
 	if events.DecodePayload(data, &d) != nil {
-		return nil // never truth
+		return nil // a delta is never durable
 	}
 	if !d.Message.IsZero() {
 		return o.message(ctx, &d)
 	}
-	if o.reply.judge(&d) == deltaAhead { // the commit between was not heard
+	if o.reply.judge(&d) == deltaAhead { // the commit between was lost
 		if err := o.catchUp(ctx); err != nil {
 			return err
 		}
 	}
 	if o.reply.judge(&d) == deltaHole {
-		if err := o.late(ctx); err != nil {
+		if err := o.readDeltas(ctx); err != nil {
 			return err
 		}
 	}
 	return o.delta(&d)
 }
 
-// message delivers what running code says, in the turn that it runs in.
+// message delivers a message of running code, in the turn of that code.
 func (o *observer) message(ctx context.Context, d *api.Delta) error {
 	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
-		if err := o.catchUp(ctx); err != nil { // the commit between was not heard
+		if err := o.catchUp(ctx); err != nil { // the commit between was lost
 			return err
 		}
 	}
@@ -232,7 +231,7 @@ func (o *observer) message(ctx context.Context, d *api.Delta) error {
 	return o.emit(api.Observed{Delta: d})
 }
 
-// delta delivers d if it is wanted, with the gap before it.
+// delta delivers d where it is the next one, with a gap before it where some are lost.
 func (o *observer) delta(d *api.Delta) error {
 	switch o.reply.judge(d) {
 	case deltaHole:
@@ -247,9 +246,9 @@ func (o *observer) delta(d *api.Delta) error {
 	return o.emit(api.Observed{Delta: d})
 }
 
-// late delivers what the delta stream keeps of the reply in flight and was not
-// delivered. An error is not worth ending for: it is a gap.
-func (o *observer) late(ctx context.Context) error {
+// readDeltas delivers the deltas of the reply in progress that the delta stream keeps and the observer has not
+// delivered. An error becomes a gap.
+func (o *observer) readDeltas(ctx context.Context) error {
 	if o.reply.turn == "" {
 		return nil
 	}

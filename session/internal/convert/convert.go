@@ -13,13 +13,13 @@ func Usage(u events.Usage) api.TokenUsage {
 	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
-// outcomeOf is the outcome of a turn whose last reply has this text. value is
+// Outcome is the outcome of a turn whose last reply has this text. value is
 // the result of the tool that ended it, if one did.
 func Outcome(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 	switch {
 	case p.End == events.EndToolValue:
 		return api.TurnOutcome{Type: api.OutcomeToolValue, ToolName: p.Tool, Value: value}
-	case p.End == events.EndSubmitted && p.Tool == "": // an answer of the form that was asked for
+	case p.End == events.EndSubmitted && p.Tool == "": // an answer of the requested form
 		return api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: text}
 	case p.End == events.EndSubmitted:
 		return api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: value}
@@ -33,12 +33,12 @@ func Outcome(p *events.TurnCompleted, text, value string) api.TurnOutcome {
 	return api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: text}
 }
 
-// divertedOutcome is the outcome of a turn that did not start.
+// Diverted is the outcome of a turn that did not start.
 func Diverted(p *events.TurnDiverted) api.TurnOutcome {
 	return api.TurnOutcome{Type: api.OutcomeDiverted, Reason: p.End, By: p.By, Session: p.Session}
 }
 
-// turnError collects what a turn's error is told from.
+// TurnError collects the facts of a turn's error.
 type TurnError struct {
 	stop    events.StopReason // of the last reply
 	failure *events.ModelFailed
@@ -67,7 +67,7 @@ func (t *TurnError) Envelope(i events.Issue) api.ErrorEnvelope {
 	return e
 }
 
-// argsOf is what a model gave as arguments, as JSON whatever it gave.
+// Args is the arguments of a call as JSON, also where the model wrote no JSON.
 func Args(args []byte) json.RawMessage {
 	if len(args) == 0 {
 		return json.RawMessage("{}")
@@ -75,10 +75,10 @@ func Args(args []byte) json.RawMessage {
 	return eventjson.Raw(args)
 }
 
-// eventsOf are the events that a decision wants shown.
+// Emitted are the events for users in a hook's decision.
 func Emitted(d *events.Decision) []json.RawMessage {
 	var list []json.RawMessage
-	_ = json.Unmarshal(d.Body, &list) // recorded by whoever had checked them
+	_ = json.Unmarshal(d.Body, &list) // the recording host checked them
 	return list
 }
 
@@ -90,7 +90,7 @@ func InputMessage(role events.Role, parts []events.Part) api.InputMessage {
 	return m
 }
 
-// textOf joins the texts of the parts of one kind.
+// Text joins the texts of the parts of one kind.
 func Text(parts []events.Part, kind events.PartKind) string {
 	text := ""
 	for i := range parts {
@@ -105,7 +105,7 @@ func Child(p *events.UsageCharged) projector.ChildUsage {
 	return projector.ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
 }
 
-// ledgerOf lists what children used.
+// Ledger lists the usage of children.
 func Ledger(children ...projector.ChildUsage) []projector.LedgerEntry {
 	var list []projector.LedgerEntry
 	for _, c := range children {

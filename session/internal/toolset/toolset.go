@@ -53,7 +53,7 @@ func Declared(known, tools []events.ToolEntry) ([]events.ToolEntry, error) {
 			override := t.Override
 			*t = known[same]
 			t.Override = override
-		case t.Orphan: // nobody can call it. Its source may return
+		case t.Orphan: // no call reaches it; its source may return
 		case !slices.ContainsFunc(known, sameSource):
 			return nil, fmt.Errorf("tool %q: %w: %q", t.Name, api.ErrUnknownSource, t.Source)
 		default:
