@@ -12,7 +12,7 @@ import (
 )
 
 // BranchOf is the id of the session in which a turn goes on that was asked for
-// with [api.WhenBusyBranch]: the same for whoever makes it.
+// with [api.WhenBusyBranch]: the same in every process.
 func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
@@ -78,7 +78,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 }
 
 // stateBefore is the session as it was before the turn in the way began, or,
-// where that had not begun, before the waiting one was recorded.
+// where that turn did not start, before the waiting turn was recorded.
 func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (*projector.State, error) {
 	s, err := follow.OpenBefore(ctx, h.b, id, func(s *projector.State) bool {
 		t := s.Turn()

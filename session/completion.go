@@ -122,7 +122,7 @@ func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events
 	return completion.Recorded(s, turn, fact)
 }
 
-// charge records a direct completion. Where somebody asked the same meanwhile,
+// charge records a direct completion. Where another process asked the same meanwhile,
 // the reply that was recorded first counts, and is returned; this one is
 // charged all the same, under a key of its own.
 func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {

@@ -28,8 +28,8 @@ const (
 )
 
 // Configure replaces the configuration, as the plugins' mutators leave it, and
-// tells the plugins. Where it changes nothing, nothing is appended and nobody
-// told. Mutators are asked again where the configuration moved meanwhile.
+// notifies the plugins. Without a change it appends nothing and notifies no
+// plugin. It asks the mutators again where the configuration changed meanwhile.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
 	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)

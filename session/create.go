@@ -55,7 +55,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	opened, err := o.open(ctx, creator)
-	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
+	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // another process repeats the request at the same time
 		opened, err = o.open(ctx, creator)
 	}
 	if errors.As(err, new(*events.ConflictError)) {
@@ -71,7 +71,7 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 }
 
 // open makes the session, or what is missing of one that the same request
-// began before. Errors: [api.ErrExists], and [*events.ConflictError] where somebody makes it meanwhile.
+// left unfinished before. Errors: [api.ErrExists], and [*events.ConflictError] where another process creates it meanwhile.
 func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
 	begun, err := o.begun(ctx)
 	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
@@ -105,7 +105,7 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	return opened, o.create(ctx, begun, opened, nodes)
 }
 
-// begun is a session that the same request began to make before.
+// begun is a session that the same request left unfinished before.
 type begun struct {
 	opened *events.SessionOpened
 	state  *projector.State
@@ -118,7 +118,7 @@ func (b *begun) fact() *events.SessionOpened {
 	return b.opened
 }
 
-// begun looks for a session that the request has begun; nil where there is none of the id.
+// begun finds the session of the request by its id; nil where there is none.
 func (o *opening) begun(ctx context.Context) (*begun, error) {
 	if o.by.key == "" {
 		return nil, nil //nolint:nilnil // every request is a new one
@@ -275,7 +275,7 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 
 // create appends the opening commit, and what does not fit in it in further
 // ones. Until the last of them the session is opening and starts no turn. Of
-// one that was begun it appends what is missing.
+// an unfinished session it appends the commits that are missing.
 func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
 	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
 	if err != nil {
@@ -319,7 +319,7 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		}
 	}
 	if len(s.State.Missing()) > 0 {
-		s.State = nil // whoever uses the session loads it
+		s.State = nil // the next use loads it
 	}
 	return nil
 }

@@ -31,24 +31,24 @@ import (
 // Config of a host.
 type Config struct {
 	Bus   *bus.Bus
-	Actor string // who acts, as histories name it. Defaults to "host"
-	// Plugins of the sessions. Without them, what they have a say in is [plugin.ErrUnavailable] here: ask a node, as package client does.
+	Actor string // the actor of this host's commits. Defaults to "host"
+	// Plugins of the sessions. Without them the host refuses what they take part in as [plugin.ErrUnavailable]: ask a node, as package client does.
 	Plugins *plugin.Host
-	// NoPlugins says that no node has plugins with a say in what this host decides: mutators of configurations, a
-	// protocol that looks at appended nodes, tools. It then decides alone, as what was recorded is all there is.
+	// NoPlugins says that no node has plugins that take part in decisions of this host: mutators of configurations, a
+	// protocol that checks appended nodes, tools. The host then decides from the history alone.
 	NoPlugins bool
 	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
-	// Worker of this process, if it has one: wakes name it first, as it has the state.
+	// Worker of this process, if it has one. Wakes name it, as it has the state.
 	Worker events.WorkerID
 	// Moved names a session that owes work after a commit of this host. A worker of this
 	// process starts a run of it before the wake comes. It must not block.
 	Moved func(events.SessionID)
-	// States is how many sessions' states are kept. Defaults to 1024.
+	// States is the number of states that the host caches. Defaults to 1024.
 	States int
-	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
+	// Trace gets the records of traces. Without it there are none.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
 	TraceMetadata map[string]string
@@ -56,7 +56,7 @@ type Config struct {
 	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
 	// MaxSessionsPerCaller is how many open sessions may belong to one owner; more are an [api.LimitError].
-	// Those that other hosts made count once the directory has them. Defaults to any number.
+	// Sessions of other hosts count once the directory has them. Defaults to any number.
 	MaxSessionsPerCaller int
 	// Locks are what sessions cannot change.
 	Locks lock.Locks
@@ -69,7 +69,7 @@ type Config struct {
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
 
-// Host is the front door to sessions. It is safe for concurrent use.
+// Host decides requests on sessions, and appends their events. It is safe for concurrent use.
 type Host struct {
 	b     *bus.Bus
 	log   events.Log
@@ -147,19 +147,19 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// decision is events to append at the state they were decided on; none means that nothing is to be done.
+// decision is the events to append at a state; none where the state needs no change.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision of the host's own until it lands or refuses: fold,
-// decide, append at that sequence; where the session moved, fold the new and
-// decide again. The first try uses the state at hand: if that is old, the append
-// says so. A refusal is believed only on fresh state.
+// decide runs a decision of the host's own until its events are committed or it refuses: fold,
+// decide, append at that sequence; where the session has new commits, fold them and
+// decide again. The first try uses the cached state: if that is behind, the append
+// conflicts. Only fresh state refuses.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
 	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
-// decideAs is decide for a client's command. One that the history has already
-// gives the hints again, as the host that appended it may have died before.
+// decideAs is decide for a client's command. For a command that the history already has it
+// repeats the hints, as the host that appended it may have died before them.
 func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
 	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
 		if appended {
@@ -169,7 +169,7 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 	})
 }
 
-// decideThen is decide, and then looks at the state that the decision led to.
+// decideThen is decide, and then calls then with the resulting state.
 func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
@@ -189,7 +189,7 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-// After so many conflicts a decision waits before each new try, so that it does not keep the server busy.
+// After manyConflicts a decision waits before each new try, so that it does not load the server.
 const (
 	manyConflicts = 16
 	manyWait      = 20 * time.Millisecond
@@ -239,14 +239,14 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 		return err
 	}
 	h.quota.Record(s.State)
-	if !turn.Owing(s.State, 0) { // else a worker is about to work on it, and marks what it leaves
+	if !turn.Owing(s.State, 0) { // else a worker runs the session, and marks it dirty
 		_ = h.b.MarkDirty(c.Session)
 	}
 	h.hints.Commit(s.State, c.Events, due)
 	return nil
 }
 
-// commit puts events in an envelope, large bodies in blobs. There is none for who asked for a look.
+// commit puts events in an envelope, and large bodies in blobs. A request that may only read gets none.
 func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
 	if err := mayAppend(ctx); err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}, nil
 }
 
-// mayAppend refuses who asked for a look.
+// mayAppend refuses a request that may only read.
 func mayAppend(ctx context.Context) error {
 	if api.LooksOnly(ctx) {
 		return fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)

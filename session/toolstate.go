@@ -44,7 +44,7 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 }
 
 // tools are the session's tools as its plugins offer them now, with the
-// overrides of the history; those of the history where nobody offers any.
+// overrides of the history; those of the history where no plugin offers any.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 	entry, err := h.offered(ctx, s)
 	if err != nil {
@@ -60,7 +60,7 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 // plugins, or is asked by those whose answer that would be.
 func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
 	if h.plugins == nil {
-		return nil, nil //nolint:nilnil // nobody offers anything
+		return nil, nil //nolint:nilnil // nothing is offered
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err == nil {
@@ -79,7 +79,7 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // ApplyToolState replaces the tool state and gives the new generation, if the
 // state's is the session's: [*api.GenerationError] otherwise. Of a tool the name,
 // the source and the override count: what the tool is, its source declares. Tools that the state
-// leaves out are off, whoever offers them. A source that nobody registered is
+// leaves out are off, also where plugins offer them. A source that no plugin registers is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
 	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
