@@ -1,13 +1,12 @@
 package session
 
 import (
-	"time"
-
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"regexp"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"

@@ -14,7 +14,7 @@ const InlineBytes = 64 << 10
 // InlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
 const InlineTotal = 192 << 10
 
-// Blobs stores bodies outside the log under their digests.
+// Store keeps bodies outside the log under their digests.
 type Store interface {
 	PutBlob(ctx context.Context, body []byte) (events.BlobRef, error)
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)

@@ -13,6 +13,7 @@ import (
 // the reasons of cancels stay in the state while their turns wait.
 const MaxReasonBytes = 1000
 
+// Reason refuses a text of more than [MaxReasonBytes]. field names it in the error.
 func Reason(field, text string) error {
 	if len(text) > MaxReasonBytes {
 		return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), MaxReasonBytes), Err: events.ErrTooLarge}
@@ -82,6 +83,7 @@ func inputBytes(in *events.TurnInput) int {
 	return n
 }
 
+// PartsBytes is the size of an input of these parts, for [Waiting].
 func PartsBytes(parts []events.Part) int {
 	n := inputExtra
 	for i := range parts {

@@ -28,6 +28,8 @@ func InPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) 
 	}
 }
 
+// Recorded is the reply that a turn recorded under the key of a completion; nil where there is none. A key that stands
+// for another request is [api.ErrDifferent].
 func Recorded(s *projector.State, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
 	t := s.Turn()
 	if t == nil || t.ID != turn {

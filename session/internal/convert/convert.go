@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
+// Usage is the usage of tokens.
 func Usage(u events.Usage) api.TokenUsage {
 	return api.TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
@@ -44,6 +45,7 @@ type TurnError struct {
 	failure *events.ModelFailed
 }
 
+// Add takes the next event of the turn.
 func (t *TurnError) Add(p events.Payload) {
 	switch p := p.(type) {
 	case *events.ModelReplied:
@@ -53,6 +55,7 @@ func (t *TurnError) Add(p events.Payload) {
 	}
 }
 
+// Envelope is the error of a turn that ended with an issue.
 func (t *TurnError) Envelope(i events.Issue) api.ErrorEnvelope {
 	e := api.ErrorEnvelope{Kind: i.Kind, Code: i.Code, UserMessage: i.Message}
 	if f := t.failure; f != nil {
@@ -82,6 +85,7 @@ func Emitted(d *events.Decision) []json.RawMessage {
 	return list
 }
 
+// InputMessage is a message of an input.
 func InputMessage(role events.Role, parts []events.Part) api.InputMessage {
 	m := api.InputMessage{Role: role}
 	for _, p := range parts {
@@ -101,6 +105,7 @@ func Text(parts []events.Part, kind events.PartKind) string {
 	return text
 }
 
+// Child is the usage of a child session by its charge.
 func Child(p *events.UsageCharged) projector.ChildUsage {
 	return projector.ChildUsage{Session: p.Child, Source: p.Source, At: p.At, Entries: p.Entries}
 }

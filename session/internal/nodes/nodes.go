@@ -28,6 +28,7 @@ func New(s *projector.State, list []api.AppendNode) ([]events.NewNode, error) {
 	return NewBeside(s, list, taken)
 }
 
+// NewBeside is [New] with a set of ids that are taken, to which it adds the new ones.
 func NewBeside(s *projector.State, list []api.AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
 	nodes := make([]events.NewNode, 0, len(list))
 	for i := range list {

@@ -118,7 +118,7 @@ func whileOpening(ctx context.Context, st *Stack) context.Context {
 
 // lock waits until no other goroutine builds the stack. Errors: [plugin.ErrBuilding], and the cause of ctx's end.
 func (st *Stack) lock(ctx context.Context, id events.SessionID) error {
-	err := error(plugin.ErrBuilding)
+	err := plugin.ErrBuilding
 	if ctx.Value(buildingKey{}) != st {
 		select {
 		case st.opening <- struct{}{}:

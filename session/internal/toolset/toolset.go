@@ -20,6 +20,7 @@ func NextGeneration(s *projector.State) int64 {
 	return s.Catalog.Generation + 1
 }
 
+// Event records a session's tools.
 func Event(generation int64, tools []events.ToolEntry) []events.Event {
 	tools = slices.Clone(tools)
 	slices.SortFunc(tools, func(a, b events.ToolEntry) int { return strings.Compare(a.Name, b.Name) })
