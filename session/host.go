@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lash-go/lash/session/hint"
-	"github.com/lash-go/lash/session/internal/callback"
-
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
@@ -18,6 +15,8 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/internal/callback"
 	"github.com/lash-go/lash/session/internal/quota"
 	"github.com/lash-go/lash/session/internal/stack"
 	"github.com/lash-go/lash/session/internal/states"

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 )
 

@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/turn"
 )
 

@@ -6,12 +6,11 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )

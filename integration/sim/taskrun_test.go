@@ -4,12 +4,11 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 )
 

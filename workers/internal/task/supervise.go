@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/wake"
 )

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/call"

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lash-go/lash/session/hint"
-
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -17,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/turn"
 )
 
