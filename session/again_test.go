@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // TestAgainHintsAgain loses the hint of every command: the same command again,
@@ -30,7 +31,7 @@ func TestAgainHintsAgain(t *testing.T) {
 			return err
 		},
 		"cancel": func(ctx context.Context, h *session.Host) error {
-			_, _, err := h.Cancel(ctx, sid, "t1", session.CancelRequest{ID: "r"})
+			_, _, err := h.Cancel(ctx, sid, "t1", api.CancelRequest{ID: "r"})
 			return err
 		},
 		"approve": func(ctx context.Context, h *session.Host) error {
@@ -47,7 +48,7 @@ func TestAgainHintsAgain(t *testing.T) {
 			return h.ResolveAt(ctx, sid, "t1/0/1", soon, events.ToolResult{})
 		},
 		"inject": func(ctx context.Context, h *session.Host) error {
-			_, err := h.Inject(ctx, sid, session.InjectRequest{ID: "i", Parts: session.Ask("x").Input.Parts})
+			_, err := h.Inject(ctx, sid, api.InjectRequest{ID: "i", Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 	} {
@@ -164,11 +165,11 @@ func TestWaitingBytes(t *testing.T) {
 	b := setup(t)
 	part := events.Part{Kind: events.PartText, Text: strings.Repeat("x", 50<<10)} // stays in the event
 	parts := []events.Part{part, part, part}
-	asks := func(id string) session.TurnRequest {
-		return session.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
+	asks := func(id string) api.TurnRequest {
+		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
-	for n < session.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
+	for n < check.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:
@@ -176,7 +177,7 @@ func TestWaitingBytes(t *testing.T) {
 		case 1:
 			_, err = b.host.SubmitAt(t.Context(), sid, soon, asks(id))
 		case 2:
-			_, err = b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: parts})
+			_, err = b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: parts})
 		}
 		if err != nil {
 			t.Fatalf("input %d: %v", n, err)
@@ -188,12 +189,12 @@ func TestWaitingBytes(t *testing.T) {
 		"submit":   func() error { _, err := b.host.Submit(t.Context(), sid, asks("more")); return err },
 		"submitAt": func() error { _, err := b.host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
 		"inject": func() error {
-			_, err := b.host.Inject(t.Context(), sid, session.InjectRequest{Parts: parts})
+			_, err := b.host.Inject(t.Context(), sid, api.InjectRequest{Parts: parts})
 			return err
 		},
 	} {
 		limit, ok := errors.AsType[*api.LimitError](do())
-		if !ok || limit.Limit != session.MaxWaitingBytes {
+		if !ok || limit.Limit != check.MaxWaitingBytes {
 			t.Errorf("%s: got %+v, want the limit", name, limit)
 		}
 	}

@@ -11,29 +11,13 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Approvals lists the questions about calls of the running turn that wait for
-// an answer, with the arguments whole.
-func (h *Host) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	list := s.Questions()
-	for i := range list {
-		a := &list[i]
-		if a.Args, err = Body(ctx, h.b, a.Args, a.Blob); err != nil {
-			return nil, fmt.Errorf("approvals of session %s: arguments of %s: %w", id, a.Effect, err)
-		}
-	}
-	return list, nil
-}
-
 // Approve answers a question about a call. The first answer in the history
-// counts, also when its turn has ended; the same again does nothing, another is [ErrDifferent]. When it
+// counts, also when its turn has ended; the same again does nothing, another is [api.ErrDifferent]. When it
 // returns nil the answer is in the history, and the turn goes on wherever a
 // worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked],
 // [api.ErrSelfApproval], see [Config].
@@ -108,12 +92,12 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 	if first.Granted {
 		word = "granted"
 	}
-	return fmt.Errorf("%s has %s it before: %w", first.By, word, ErrDifferent)
+	return fmt.Errorf("%s has %s it before: %w", first.By, word, api.ErrDifferent)
 }
 
 // ResolveTool gives the result of a pending call of the running turn, by its
 // completion key, which may be before the call is pending. The first result in
-// the history counts. A key that names no call without a result is [ErrUnknownTurn].
+// the history counts. A key that names no call without a result is [api.ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
 	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
@@ -132,7 +116,7 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	if err := r.Validate(); err != nil {
 		return r, err
 	}
-	spilled, err := Spill(ctx, h.b, &r)
+	spilled, err := blob.Spill(ctx, h.b, &r)
 	if err != nil {
 		return r, err
 	}
@@ -145,13 +129,13 @@ func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {
-			return nil, ErrUnknownTurn
+			return nil, api.ErrUnknownTurn
 		}
 		if resolved = t.Resolution(resolve.Effect) != nil; resolved {
 			return nil, nil
 		}
 		if !turn.Resolvable(t, resolve.Effect) {
-			return nil, fmt.Errorf("call %s of turn %s: %w", resolve.Effect, t.ID, ErrUnknownTurn)
+			return nil, fmt.Errorf("call %s of turn %s: %w", resolve.Effect, t.ID, api.ErrUnknownTurn)
 		}
 		out, err := turn.Step(s, turn.Resolved{ToolResolved: resolve})
 		return out.Events, err

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// stamp is how commits name who made them, why, and for which request.
+// stamp is the actor, the cause and the request of a commit.
 type stamp struct {
 	actor       events.Actor
 	cause       string
@@ -25,7 +25,7 @@ type stamp struct {
 	byID        bool   // what the request makes has an id, which finds it again
 }
 
-// stamp of a decision that no key is looked for of.
+// stamp is the stamp of a decision without a key.
 func (h *Host) stamp(cause string, a api.Asked) stamp {
 	s := stamp{actor: h.actor, cause: cause}
 	if a.Actor != "" {
@@ -34,15 +34,15 @@ func (h *Host) stamp(cause string, a api.Asked) stamp {
 	return s
 }
 
-// named is the id of what a request makes: the one that it gives, or its key, or a new one.
+// named is the id of what a request makes: the id in the request, or its key, or a new id.
 func named[ID ~string](given ID, a api.Asked) ID {
 	return cmp.Or(given, ID(a.Key), ID(ulid.Make().String()))
 }
 
-// command is what a request asks for. The same command has the same body.
+// command is the content of a request. Equal commands have equal bodies.
 type command struct {
 	op    operation.Name
-	cause string // what its decision calls itself
+	cause string // of the commit
 	body  any    // of the format: the target and all arguments
 }
 
@@ -64,24 +64,24 @@ func (h *Host) keyed(c command, a api.Asked) (stamp, error) {
 	return s, nil
 }
 
-// keyedByID is keyed for a request whose repeat is decided on the state as it
-// is, where what it made is found by its id.
+// keyedByID is keyed for a request whose repeat finds what the first one made by its id, on the
+// state as it is.
 func (h *Host) keyedByID(c command, a api.Asked) (stamp, error) {
 	s, err := h.keyed(c, a)
 	s.cause, s.byID = c.cause, true
 	return s, err
 }
 
-// same refuses a key that another request used. It is the one place that says so.
+// same refuses a key that another request used.
 func (by *stamp) same(r projector.Request) error {
 	if r.Key != "" && r.Digest != by.digest { // earlier versions recorded no digest
-		return fmt.Errorf("key %s: %w", by.key, ErrDifferent)
+		return fmt.Errorf("key %s: %w", by.key, api.ErrDifferent)
 	}
 	return nil
 }
 
-// landed is the sequence of the commit that the request made; 0 where there is
-// none. [Host.decideOnce] looks for it on every state that an append is guarded by.
+// landed is the sequence of the request's commit; 0 where there is
+// none. [Host.decideOnce] searches for it in every state that guards an append.
 func (by *stamp) landed(s *projector.State) (events.Seq, error) {
 	if by.key == "" {
 		return 0, nil
@@ -93,10 +93,12 @@ func (by *stamp) landed(s *projector.State) (events.Seq, error) {
 	return r.Seq, by.same(r)
 }
 
-// decideOn is what a request comes to on a state. A commit that the request
-// made before is not decided again: the decision runs on the state as it was
-// then, for what it answers. A request that came twice at once makes the
-// append of one conflict, which finds the other's commit in the newer state.
+// decideOn is the events of a request on a state. Where the history already has the request's commit, the decision
+// runs on the state before that commit, for its answer, and appends nothing. Two copies of a request at once:
+//
+//  1. Both decide on the state at sequence n.
+//  2. One append commits n+1.
+//  3. The other append expects n and conflicts; its next try finds the commit in the newer state.
 func (h *Host) decideOn(ctx context.Context, s *projector.State, by stamp, d decision, fresh bool) ([]events.Event, error) {
 	seq, err := by.landed(s)
 	switch {
@@ -124,8 +126,8 @@ func (h *Host) decideAsked(ctx context.Context, id events.SessionID, c command, 
 	return h.decideAs(ctx, id, by, d)
 }
 
-// beforeLanding is the state before the commit that the request made; nil where
-// there is none. It is for what has to be known before the request is decided.
+// beforeLanding is the state before the request's commit; nil where
+// there is none. Code that prepares a decision uses it to find a repeat first.
 func (h *Host) beforeLanding(ctx context.Context, s *projector.State, by stamp) (*projector.State, error) {
 	seq, err := by.landed(s)
 	if err != nil || seq == 0 {

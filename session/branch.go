@@ -12,7 +12,7 @@ import (
 )
 
 // BranchOf is the id of the session in which a turn goes on that was asked for
-// with [WhenBusyBranch]: the same for whoever makes it.
+// with [api.WhenBusyBranch]: the same in every process.
 func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
@@ -21,7 +21,7 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 // turn there. The session is this one as it was before the turn in the way
 // began: a copy, with configuration, catalogue and the plugins' states. Any number
 // may do it at once or again: on return there is one such session, and it has
-// the turn or will. Errors: [ErrExists] where the id is another session's.
+// the turn or will. Errors: [api.ErrExists] where the id is another session's.
 func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
 	branch := BranchOf(id, q.ID)
 	for {
@@ -50,9 +50,9 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	case err != nil:
 		return err
 	case have.Forked.Session != id:
-		return ErrExists
+		return api.ErrExists
 	case have.Status == projector.StatusOpening: // an earlier version began it, and died
-		return ErrOpening
+		return api.ErrOpening
 	default:
 		return nil
 	}
@@ -64,21 +64,21 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: CreateRequest{
-		Plugins: PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
+	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: api.CreateRequest{
+		Plugins: api.PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
 	err = o.create(ctx, nil, o.opened(), nil)
 	if errors.As(err, new(*events.ConflictError)) {
 		return errRaced
 	}
 	if err == nil {
-		h.keepOverlays(branch, h.stacks.overlaid(id))
+		h.stacks.KeepOverlays(branch, h.stacks.Overlays(id)...)
 	}
 	return err
 }
 
 // stateBefore is the session as it was before the turn in the way began, or,
-// where that had not begun, before the waiting one was recorded.
+// where that turn did not start, before the waiting turn was recorded.
 func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (*projector.State, error) {
 	s, err := follow.OpenBefore(ctx, h.b, id, func(s *projector.State) bool {
 		t := s.Turn()
@@ -104,5 +104,5 @@ func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("turn %s: %w", q.ID, ErrUnknownTurn)
+	return nil, fmt.Errorf("turn %s: %w", q.ID, api.ErrUnknownTurn)
 }

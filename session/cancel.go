@@ -10,14 +10,16 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 )
 
 // Cancel asks a turn to stop and returns at once. The first request in the
 // history wins: the evidence returned is its. A turn that ended before is left
 // as it is; one that waits for its time ends at once. A turn that the history
-// does not have is [ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [MaxReasonBytes] each at most.
-func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req CancelRequest) (CancelReceipt, CancelRequest, error) {
+// does not have is [api.ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [check.MaxReasonBytes] each at most.
+func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
@@ -27,12 +29,12 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	c := canceller{turn: of, req: req}
-	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), checkReason("origin", req.Origin), checkReason("reason", req.Reason))
+	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), check.Reason("origin", req.Origin), check.Reason("reason", req.Reason))
 	if err == nil {
 		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
 	}
 	if err != nil {
-		return "", CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)
+		return "", api.CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)
 	}
 	return c.receipt, c.evidence, nil
 }
@@ -40,13 +42,13 @@ func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID
 // canceller is one call of [Host.Cancel].
 type canceller struct {
 	turn     events.TurnID
-	req      CancelRequest
-	receipt  CancelReceipt
-	evidence CancelRequest
+	req      api.CancelRequest
+	receipt  api.CancelReceipt
+	evidence api.CancelRequest
 }
 
 func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
-	c.receipt, c.evidence = CancelRequested, c.req
+	c.receipt, c.evidence = api.CancelRequested, c.req
 	if t := s.Turn(); t != nil && t.ID == c.turn {
 		if t.Cancelled {
 			c.requested(&t.Cancel)
@@ -61,30 +63,30 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 			c.requested(&q.Cancel)
 			return nil, nil
 		case q.Busy == events.BusyBranch: // another session has it, or is about to
-			c.receipt, c.evidence = CancelCompletionWon, CancelRequest{}
+			c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}
 			return nil, nil
 		default:
 			return []events.Event{c.event()}, nil
 		}
 	}
-	found, err := findTurn(s, c.turn)
+	found, err := reader.FindTurn(s, c.turn)
 	switch {
 	case err != nil:
 		return nil, err
-	case found.scheduled: // no worker comes to end it for long
+	case found.Scheduled: // no worker comes to end it for long
 		return []events.Event{c.event(), events.Of(c.turn, &events.TurnCompleted{End: events.EndCancelled})}, nil
-	case found.record == nil:
-		return nil, ErrUnknownTurn
+	case found.Record == nil:
+		return nil, api.ErrUnknownTurn
 	}
-	c.receipt, c.evidence = CancelCompletionWon, CancelRequest{}
+	c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}
 	return nil, nil
 }
 
 // requested tells this call's request from another's, which came first.
 func (c *canceller) requested(first *events.TurnCancelRequested) {
-	c.receipt, c.evidence = CancelRequested, CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
+	c.receipt, c.evidence = api.CancelRequested, api.CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
 	if first.Request != c.req.ID {
-		c.receipt = CancelAlreadyRequested
+		c.receipt = api.CancelAlreadyRequested
 	}
 }
 

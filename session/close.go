@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
@@ -16,11 +17,11 @@ import (
 // is not to go on: [events.ClosePolicy]. That commit also says which are to become the parent's: this process transfers
 // them, or a worker where it cannot, see [Host.Leave]. A second
 // close does nothing, nor does that of a session which never was; a turn that
-// runs or waits in the queue refuses it with [ErrTurnRunning]; one that waits for
+// runs or waits in the queue refuses it with [api.ErrTurnRunning]; one that waits for
 // its time ends as cancelled, in the same commit. That is one commit whatever the session holds: [MostQueued],
-// [task.MaxLive], [task.MaxMonitors] and [MaxReasonBytes] see to it.
+// [task.MaxLive], [task.MaxMonitors] and [check.MaxReasonBytes] see to it.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	if err := checkReason("reason", reason); err != nil {
+	if err := check.Reason("reason", reason); err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
 	ctx, asked := api.TakeAsked(ctx)
@@ -29,16 +30,16 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 		case s.Status == projector.StatusClosed:
 			return nil, nil
 		case !s.Idle():
-			return nil, fmt.Errorf("close session %s: %w", id, inTheWay(s))
+			return nil, fmt.Errorf("close session %s: %w", id, check.Busy(s))
 		}
 		list := append(cancelScheduled(s), task.Close(s, "session closed")...)
-		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), open(s)
+		return append(list, events.Of("", &events.SessionClosed{Reason: reason})), check.Open(s)
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil // host specification 2.4
 	case err == nil:
-		h.stacks.forget(id)
+		h.stacks.Forget(id)
 		h.leaveAll(ctx, id)
 	}
 	return err
@@ -63,15 +64,4 @@ func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.
 		}
 		return []events.Event{events.Of("", &events.SessionClosed{Reason: reason})}, nil
 	})
-}
-
-// inTheWay refuses what no turn may run or wait for, and says what helps.
-func inTheWay(s *projector.State) error {
-	var turn events.TurnID
-	if t := s.Turn(); t != nil {
-		turn = t.ID
-	} else if len(s.Queue) > 0 {
-		turn = s.Queue[0].ID
-	}
-	return fmt.Errorf("%w: cancel turn %s, or wait for its end", ErrTurnRunning, turn)
 }

@@ -3,9 +3,6 @@ package session
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
 
 	"github.com/oklog/ulid/v2"
@@ -13,6 +10,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/completion"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -49,7 +48,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	}
 	var turn events.TurnID
 	if t := state.Turn(); t != nil && s.effect != "" {
-		turn, fact.Key = t.ID, short(string(s.effect)+"/"+fact.Key)
+		turn, fact.Key = t.ID, completion.ShortKey(string(s.effect)+"/"+fact.Key)
 		if old, err := s.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
 			return s.recorded(ctx, old, err)
 		}
@@ -82,28 +81,13 @@ func (s *services) direct(state *projector.State, req plugin.CompletionRequest, 
 	if err != nil {
 		return DirectCall{}, nil, err
 	}
-	req.MaxTokens, req.Stream = config.MaxOutputTokens, inPieces(req.Stream)
-	digest, err := requestDigest(req)
+	req.MaxTokens, req.Stream = config.MaxOutputTokens, completion.InPieces(req.Stream)
+	digest, err := completion.Digest(req)
 	if err == nil && (source == "" || len(source) > events.MaxIDBytes) {
 		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
 	}
-	fact := &events.ModelCompleted{Key: short(cmp.Or(req.Key, digest)), Request: digest, Source: source}
+	fact := &events.ModelCompleted{Key: completion.ShortKey(cmp.Or(req.Key, digest)), Request: digest, Source: source}
 	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()}, fact, err
-}
-
-// inPieces is a stream whose pieces are no larger than [plugin.MaxDeltaBytes].
-func inPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) {
-	if stream == nil {
-		return nil
-	}
-	return func(d plugin.CompletionDelta) {
-		for len(d.Text) > plugin.MaxDeltaBytes {
-			piece := cmp.Or(events.Clip(d.Text, plugin.MaxDeltaBytes, ""), d.Text[:plugin.MaxDeltaBytes]) // of what is no UTF-8
-			stream(plugin.CompletionDelta{Kind: d.Kind, Text: piece})
-			d.Text = d.Text[len(piece):]
-		}
-		stream(d)
-	}
 }
 
 // ask asks the model, and puts the reply into the fact.
@@ -118,7 +102,7 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	filled, err := Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
+	filled, err := blob.Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -129,28 +113,13 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 
 // directReply is what a turn has recorded under the key of a completion; nil
 // where there is nothing. It looks at the log: the caller's own state is from
-// before what the caller has asked. A key that stands for another request is [ErrDifferent].
+// before what the caller has asked. A key that stands for another request is [api.ErrDifferent].
 func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return recordedReply(s, turn, fact)
-}
-
-func recordedReply(s *projector.State, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
-	t := s.Turn()
-	if t == nil || t.ID != turn {
-		return nil, nil //nolint:nilnil // nothing is recorded
-	}
-	switch old := t.DirectReply(fact.Key); {
-	case old == nil:
-		return nil, nil //nolint:nilnil // nothing is recorded
-	case old.Request != fact.Request:
-		return nil, fmt.Errorf("key %s: %w", fact.Key, ErrDifferent)
-	default:
-		return &old.ModelCompleted, nil
-	}
+	return completion.Recorded(s, turn, fact)
 }
 
 // charge records a direct completion. If a reply to the same key was recorded
@@ -158,7 +127,7 @@ func recordedReply(s *projector.State, turn events.TurnID, fact *events.ModelCom
 func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
 	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
 		var err error
-		if old, err = recordedReply(s, turn, fact); err != nil {
+		if old, err = completion.Recorded(s, turn, fact); err != nil {
 			return nil, err
 		}
 		in, charged := events.TurnID(""), *fact
@@ -174,20 +143,4 @@ func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.Turn
 		return []events.Event{events.Of(in, &charged)}, nil
 	})
 	return old, err
-}
-
-// short is a key that leaves room for another's suffix.
-func short(key string) string {
-	if len(key) <= events.MaxIDBytes/2 {
-		return key
-	}
-	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:])
-}
-
-// requestDigest identifies a request, for the history.
-func requestDigest(req plugin.CompletionRequest) (string, error) {
-	data, err := json.Marshal(req)
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:]), err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -15,7 +16,7 @@ import (
 // goes to it, and the reply is not part of that. The reply is recorded, and
 // charged to the ledger under source, 1 to [events.MaxIDBytes] bytes. A repeat with
 // the same key, see [api.Asked], is answered from the history and spends
-// nothing. Errors: [*events.FieldError], [ErrClosed],
+// nothing. Errors: [*events.FieldError], [api.ErrClosed],
 // [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, asked := api.TakeAsked(ctx)
@@ -31,9 +32,9 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if seq, err := by.landed(state); err != nil || seq != 0 {
 		return s.completedAt(ctx, seq, err)
 	}
-	err = open(state)
+	err = check.Open(state)
 	if err == nil {
-		err = checkCompletion(&req)
+		err = check.Completion(&req)
 	}
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
@@ -85,22 +86,4 @@ func (s *services) completedAt(ctx context.Context, seq events.Seq, err error) (
 		break
 	}
 	return plugin.Completion{}, fmt.Errorf("commit %d of session %s is no completion: %w", seq, s.id, events.ErrMalformed)
-}
-
-// checkCompletion refuses what no provider should be asked by a client. The rest of it [plugin.CompletionRequest.Check] looks at.
-func checkCompletion(r *plugin.CompletionRequest) error {
-	if len(r.Messages) == 0 {
-		return &events.FieldError{Field: "messages", Reason: "is empty", Err: events.ErrInvalid}
-	}
-	for i := range r.Messages {
-		if err := r.Messages[i].Validate(); err != nil {
-			return fmt.Errorf("messages[%d]: %w", i, err)
-		}
-	}
-	if len(r.Tools) > 0 {
-		if err := (&events.ToolStateApplied{Generation: 1, Tools: r.Tools}).Validate(); err != nil {
-			return err
-		}
-	}
-	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens, Sampling: r.Sampling}}).Validate()
 }

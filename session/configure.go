@@ -15,6 +15,8 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -26,9 +28,9 @@ const (
 )
 
 // Configure replaces the configuration, as the plugins' mutators leave it, and
-// tells the plugins. Where it changes nothing, nothing is appended and nobody
-// told. Mutators are asked again where the configuration moved meanwhile.
-func (h *Host) Configure(ctx context.Context, id events.SessionID, req ConfigureRequest) error {
+// notifies the plugins. Without a change it appends nothing and notifies no
+// plugin. It asks the mutators again where the configuration changed meanwhile.
+func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
 	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)
 	var change plugin.ConfigChange
@@ -52,19 +54,19 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req Configure
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.told(ctx, s), Change: change, Host: h.Services(id, nil, "")})
+		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Services(id, nil, "")})
 		return nil
 	})
 }
 
 // wanted is what a request makes of a session's configuration, whatever mutators make of that.
-func (h *Host) wanted(s *projector.State, req ConfigureRequest) command {
+func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) command {
 	return command{operation.Configure.Name, configuring, new(req.Change(s.Config))}
 }
 
 // configured reports whether the request made its change before. What it asks for
 // is a function: that is compared by what it makes of the configuration as it was then.
-func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req ConfigureRequest) (bool, error) {
+func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req api.ConfigureRequest) (bool, error) {
 	if asked.Key == "" {
 		return false, nil
 	}
@@ -84,9 +86,9 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 }
 
 // mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
-func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureRequest) (plugin.ConfigChange, error) {
+func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (plugin.ConfigChange, error) {
 	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
-	if err := open(s); err != nil {
+	if err := check.Open(s); err != nil {
 		return change, err
 	}
 	change.Current = req.Change(s.Config)
@@ -101,7 +103,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req ConfigureReq
 		return change, err
 	}
 	if change.Current.Protocol != s.Config.Protocol {
-		next := h.buildContext(s)
+		next := h.stacks.BuildContext(s)
 		next.Config = change.Current
 		if err := h.plugins.CheckConfig(next); err != nil {
 			return change, err
@@ -139,7 +141,7 @@ func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.Con
 		if moved = !s.Config.Equal(change.Previous); moved {
 			return nil, nil
 		}
-		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, open(s)
+		return []events.Event{events.Of("", &events.SessionConfigured{Config: change.Current})}, check.Open(s)
 	})
 	return moved && err == nil, err
 }
@@ -305,7 +307,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		if err := FillState(ctx, h.b, s); err != nil {
+		if err := blob.FillState(ctx, h.b, s); err != nil {
 			return err
 		}
 		got, err := p.Compact(ctx, plugin.TransformContext{
@@ -333,13 +335,13 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	if len(options) == 0 {
 		return &events.FieldError{Field: "options", Reason: "is empty", Err: events.ErrInvalid}
 	}
-	if err := checkJSON("options", options); err != nil {
+	if err := check.JSON("options", options); err != nil {
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
 	set := command{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
 	return h.decideAsked(ctx, id, set, asked, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		frames := s.Frames
@@ -351,12 +353,4 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 		}
 		return []events.Event{events.Of("", &events.FrameConfigured{Options: options, All: allFrames})}, nil
 	})
-}
-
-// checkJSON refuses what is neither empty nor JSON.
-func checkJSON(field string, data []byte) error {
-	if err := events.CheckJSON(field, data); err != nil || len(data) == 0 || json.Valid(data) {
-		return err
-	}
-	return &events.FieldError{Field: field, Reason: "is no JSON", Err: events.ErrInvalid}
 }

@@ -2,40 +2,12 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/nodes"
 )
-
-// opened is a session's state now, by the fastest way from where it is stored. It may be partial, and
-// knows which of its pieces are stored.
-func (h *Host) opened(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	if err := events.CheckToken("session", id); err != nil {
-		return nil, err
-	}
-	s, err := follow.Open(ctx, h.b, id)
-	if err = api.Reached(ctx, id, s, err); err != nil {
-		return nil, fmt.Errorf("state of %s: %w", id, err)
-	}
-	return s, nil
-}
-
-// ofSnapshot is a state that a caller has. What was stored of it may be gone with its session.
-func (h *Host) ofSnapshot(ctx context.Context, s *projector.State) (*projector.State, error) {
-	_, err := h.log.Last(ctx, s.Session)
-	if !errors.Is(err, events.ErrNoSession) {
-		return s.Clone(), err
-	}
-	c := s.Clone()
-	if err := follow.Complete(ctx, h.b, c); err != nil {
-		return nil, err
-	}
-	return c.Unstored(), nil
-}
 
 // onPath leaves of the base what is asked for of it.
 func (o *opening) onPath(ctx context.Context) (err error) {
@@ -74,5 +46,5 @@ func (o *opening) nodes(ctx context.Context) ([]events.NewNode, error) {
 			return nil, err
 		}
 	}
-	return newNodesBeside(beside, o.req.Nodes, make(map[events.NodeID]bool))
+	return nodes.NewBeside(beside, o.req.Nodes, make(map[events.NodeID]bool))
 }

@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
-	"slices"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -21,8 +22,8 @@ import (
 var madeByNodes = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
 
 // Create opens a session and returns its id. Of many creators of one id
-// exactly one succeeds; the others get [ErrExists].
-func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID, error) {
+// exactly one succeeds; the others get [api.ErrExists].
+func (h *Host) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
 	handle, err := h.CreateFrom(ctx, "", req)
 	return handle.Session, err
 }
@@ -30,7 +31,7 @@ func (h *Host) Create(ctx context.Context, req CreateRequest) (events.SessionID,
 // CreateFrom opens a session on behalf of another one, its creator, which may
 // be empty (host specification 2.2). What starts from a state is a copy of its graph and
 // frames, with ids, protocol options and execution state; counters and ledger begin anew.
-func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req CreateRequest) (api.Handle, error) {
+func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api.CreateRequest) (api.Handle, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	id := named(req.ID, asked)
 	if err != nil {
@@ -42,34 +43,34 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req Cre
 	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
 		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
-	if err := checkCreate(&req); err != nil {
+	if err := check.Create(&req); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if id == creator {
-		return api.Handle{}, fmt.Errorf("create session %s: %w", id, ErrExists)
+		return api.Handle{}, fmt.Errorf("create session %s: %w", id, api.ErrExists)
 	}
 	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
 	if err := o.stamp(); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	opened, err := o.open(ctx, creator)
-	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // somebody repeats the request at the same time
+	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // another process repeats the request at the same time
 		opened, err = o.open(ctx, creator)
 	}
 	if errors.As(err, new(*events.ConflictError)) {
-		err = ErrExists
+		err = api.ErrExists
 	}
 	if err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	if req.Plugins == PluginsFork && o.creator != nil {
-		h.keepOverlays(id, h.stacks.overlaid(o.creator.Session))
+	if req.Plugins == api.PluginsFork && o.creator != nil {
+		h.stacks.KeepOverlays(id, h.stacks.Overlays(o.creator.Session)...)
 	}
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
 // open makes the session, or what is missing of one that the same request
-// began before. Errors: [ErrExists], and [*events.ConflictError] where somebody makes it meanwhile.
+// left unfinished before. Errors: [api.ErrExists], and [*events.ConflictError] where another process creates it meanwhile.
 func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
 	begun, err := o.begun(ctx)
 	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
@@ -82,9 +83,9 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	if begun != nil {
 		opened = begun.opened
 		if opened.Base.IsZero() && !opened.Forked.IsZero() {
-			return nil, fmt.Errorf("%w: an earlier version began the copy", ErrOpening)
+			return nil, fmt.Errorf("%w: an earlier version began the copy", api.ErrOpening)
 		}
-		if !opened.Forked.IsZero() && o.req.Start != StartSnapshot { // it may have moved since
+		if !opened.Forked.IsZero() && o.req.Start != api.StartSnapshot { // it may have moved since
 			if o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq); err == nil {
 				err = o.onPath(ctx)
 			}
@@ -97,13 +98,13 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	if err != nil {
 		return nil, err
 	}
-	if begun == nil && o.h.owned != nil {
+	if begun == nil && o.h.quota != nil {
 		return opened, o.createCounted(ctx, opened, nodes)
 	}
 	return opened, o.create(ctx, begun, opened, nodes)
 }
 
-// begun is a session that the same request began to make before.
+// begun is a session that the same request left unfinished before.
 type begun struct {
 	opened *events.SessionOpened
 	state  *projector.State
@@ -116,7 +117,7 @@ func (b *begun) fact() *events.SessionOpened {
 	return b.opened
 }
 
-// begun looks for a session that the request has begun; nil where there is none of the id.
+// begun finds the session of the request by its id; nil where there is none.
 func (o *opening) begun(ctx context.Context) (*begun, error) {
 	if o.by.key == "" {
 		return nil, nil //nolint:nilnil // every request is a new one
@@ -129,7 +130,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		return nil, err
 	}
 	if seq, err := o.by.landed(s); err != nil || seq == 0 {
-		return nil, cmp.Or(err, ErrExists)
+		return nil, cmp.Or(err, api.ErrExists)
 	}
 	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
 		if err != nil {
@@ -140,7 +141,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 		}
 		break
 	}
-	return nil, ErrExists
+	return nil, api.ErrExists
 }
 
 // opening is a session that is about to be.
@@ -151,7 +152,7 @@ type opening struct {
 	makers   []string         // callers on whose behalf it is made
 	granting *projector.State // whose grants count; nil: of the session that it begins from
 	by       stamp
-	req      CreateRequest
+	req      api.CreateRequest
 	creator  *projector.State // nil: none
 	base     *projector.State // nil: empty; may be partial
 }
@@ -159,9 +160,9 @@ type opening struct {
 // stamp tells the request from others, by all that it says.
 func (o *opening) stamp() (err error) {
 	body := struct {
-		Request  CreateRequest    `msgpack:"r"`
-		Snapshot events.SessionID `msgpack:"s,omitempty"`
-		At       events.Seq       `msgpack:"q,omitempty"`
+		Request  api.CreateRequest `msgpack:"r"`
+		Snapshot events.SessionID  `msgpack:"s,omitempty"`
+		At       events.Seq        `msgpack:"q,omitempty"`
 	}{Request: o.req}
 	body.Request.ID = o.id
 	if s := o.req.Snapshot; s != nil {
@@ -179,7 +180,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		elsewhere := o.req.Start != StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
 		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // a parent elsewhere
 		}
@@ -192,15 +193,15 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	switch o.req.Start {
 	case api.StartEmpty:
-	case StartCurrent:
+	case api.StartCurrent:
 		if o.creator != nil {
-			o.base, err = o.h.opened(api.Naming(ctx, creator), creator)
+			o.base, err = o.h.reader.Open(api.Naming(ctx, creator), creator)
 		}
-	case StartExisting:
-		o.base, err = o.h.opened(api.Naming(ctx, o.req.From), o.req.From)
-	case StartSnapshot:
+	case api.StartExisting:
+		o.base, err = o.h.reader.Open(api.Naming(ctx, o.req.From), o.req.From)
+	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
-			o.base, err = o.h.ofSnapshot(ctx, o.req.Snapshot)
+			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)
 		}
 	default:
 		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
@@ -214,7 +215,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	if err == nil {
 		err = o.locked()
 	}
-	if err == nil && o.req.Plugins == PluginsFork && o.creator == nil {
+	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
 	}
 	return err
@@ -244,121 +245,6 @@ func (o *opening) locked() (err error) {
 	return nil
 }
 
-func (o *opening) opened() *events.SessionOpened {
-	p := &events.SessionOpened{
-		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
-		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
-	}
-	p.Owner, _ = o.ownership()
-	if p.Parent != "" && p.Relation == events.RelationRoot {
-		p.Relation = events.RelationChild
-	}
-	if o.req.First != nil {
-		p.First = *o.req.First
-	}
-	if p.Config.IsZero() {
-		switch {
-		case o.base != nil:
-			p.Config = o.base.Config
-		case o.creator != nil:
-			p.Config = o.creator.Config
-		}
-	}
-	if held, err := o.h.locks.Config(p.Config); err == nil {
-		p.Config = held
-	}
-	if o.creator != nil && p.Parent == o.creator.Session {
-		p.Access = within(o.creator.Access, p.Access)
-	}
-	if o.base != nil {
-		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
-		if o.req.Start != StartSnapshot { // a snapshot is what the caller says
-			o.bind(p)
-		}
-	}
-	return p
-}
-
-// bind holds a copy to what its base was held to, as far as the request, whose
-// caller may configure, says nothing else.
-func (o *opening) bind(p *events.SessionOpened) {
-	p.Access = within(o.base.Access, p.Access)
-	if p.Subagent.IsZero() {
-		p.Subagent = o.base.Subagent
-	}
-	if p.Config.Instructions == "" && len(p.Config.Layers) == 0 {
-		p.Config.Instructions, p.Config.Layers = o.base.Config.Instructions, o.base.Config.Layers
-	}
-	if len(o.base.Options) > 0 {
-		options := maps.Clone(o.base.Options)
-		maps.Copy(options, p.Options)
-		p.Options = options
-	}
-}
-
-// within restricts a child: what its parent may not use, it may not either.
-func within(parent, child events.ToolAccess) events.ToolAccess {
-	hide := slices.Clone(parent.Hidden)
-	if len(parent.Tools) > 0 {
-		if len(child.Tools) == 0 {
-			child.Tools = parent.Tools
-		}
-		for _, name := range child.Tools {
-			if !slices.Contains(parent.Tools, name) {
-				hide = append(hide, name)
-			}
-		}
-	}
-	for _, name := range hide {
-		if !slices.Contains(child.Hidden, name) {
-			child.Hidden = append(slices.Clip(child.Hidden), name)
-		}
-	}
-	return child
-}
-
-// inheritedBytes is how much of the bodies of plugin states the first commit of a fork holds. It also has
-// the opening, the catalogue and the first nodes, which may be events of the largest size.
-const inheritedBytes = 64 << 10
-
-// inherited are the creator's plugin states, tool sources, overlay, extensions and tool state, of a fork.
-func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
-	if o.req.Plugins != PluginsFork {
-		return nil, nil
-	}
-	var list []events.Event
-	size := 0
-	for _, s := range o.creator.Plugins {
-		saved := &events.PluginStateSaved{
-			Plugin: s.Plugin, Version: s.Version, Revision: s.Revision, State: s.State, Blob: s.Blob, Artifacts: s.Artifacts,
-		}
-		body := BodyBytes(saved)
-		if size+body <= inheritedBytes {
-			size += body
-			list = append(list, events.Of("", saved))
-			continue
-		}
-		spilled, err := SpillAbove(ctx, o.h.b, saved, 0, 0)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, events.Of("", spilled))
-	}
-	if sources := o.creator.ToolSources; len(sources) > 0 {
-		list = append(list, events.Of("", &events.ToolSourcesApplied{Sources: sources}))
-	}
-	if over := o.creator.Overlay.SessionOverlaid; !over.IsZero() {
-		list = append(list, events.Of("", &over))
-	}
-	for _, e := range o.creator.Extensions {
-		list = append(list, events.Of("", &events.SessionExtended{Extension: e}))
-	}
-	if c := o.creator.Catalog; len(c.Tools) > 0 {
-		list = append(list, events.Of("", &events.ToolStateApplied{Generation: max(1, c.Generation), Tools: c.Tools}))
-	}
-	return list, nil
-}
-
 // TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
 	ctx, asked := api.TakeAsked(ctx)
@@ -381,16 +267,16 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 		return nil, err
 	}
 	if first != nil {
-		err = fillParts(ctx, h.b, &first.Parts)
+		first.Parts, err = blob.FillParts(ctx, h.b, first.Parts)
 	}
 	return first, err
 }
 
 // create appends the opening commit, and what does not fit in it in further
 // ones. Until the last of them the session is opening and starts no turn. Of
-// one that was begun it appends what is missing.
+// an unfinished session it appends the commits that are missing.
 func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
-	chunks, err := o.h.chunks(ctx, nodes)
+	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
 	if err != nil {
 		return err
 	}
@@ -409,37 +295,53 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		}
 		commits = append(commits, []events.Event{events.Of("", chunk)})
 	}
-	s, err := o.h.hold(ctx, o.id)
+	s, err := o.h.states.Lock(ctx, o.id)
 	if err != nil {
 		return err
 	}
-	defer s.free()
+	defer s.Unlock()
 	if begun == nil {
 		opened.Commits = int64(len(commits) - 1)
-		s.state = projector.New(o.id)
-		if err := o.store(ctx, opened, s.state); err != nil {
-			s.state = nil
+		s.State = projector.New(o.id)
+		if err := o.store(ctx, opened, s.State); err != nil {
+			s.State = nil
 			return err
 		}
 	} else {
-		s.state = begun.state
+		s.State = begun.state
 		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
 	}
 	for _, list := range commits {
-		if err := o.h.appendHeld(ctx, s, o.by, list); err != nil {
-			s.state = nil
+		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
+			s.State = nil
 			return err
 		}
 	}
-	if len(s.state.Missing()) > 0 {
-		s.state = nil // whoever uses the session loads it
+	if len(s.State.Missing()) > 0 {
+		s.State = nil // the next use loads it
 	}
 	return nil
 }
 
+// createTime is how long the append of a counted session may take.
+const createTime = 30 * time.Second
+
+// createCounted is create for an owner below the limit of open sessions.
+func (o *opening) createCounted(ctx context.Context, opened *events.SessionOpened, nodes []events.NewNode) error {
+	release, err := o.h.quota.Reserve(ctx, opened.Owner, o.id)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// Without the caller's cancel: the counter records the outcome of the append before the release.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTime)
+	defer cancel()
+	return o.create(ctx, nil, opened, nodes)
+}
+
 // Fork opens a new session with the nodes of the active path of another, the
 // same ids, the same leaf and the same frames. It starts with an empty ledger.
-func (h *Host) Fork(ctx context.Context, from events.SessionID, req CreateRequest) (events.SessionID, error) {
-	req.Start, req.From, req.PathOnly = StartExisting, from, true
+func (h *Host) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
+	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return h.Create(ctx, req)
 }

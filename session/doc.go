@@ -1,19 +1,25 @@
-// Package session is the host: it creates sessions, submits turns, appends to
-// the graph, injects, cancels, forks and observes. Any number of hosts may
+// Package session is the host: it decides requests on a session's state and appends their events. Any number of hosts may
 // work on the same session at once, from any process.
 //
-// The log decides. A request for a turn is decided on folded state and
-// appended with the session's last sequence, as everything else is: it is
-// accepted when its event is in the session's stream, and only if the session
-// has not moved since the decision. Where it has, the host folds what is new and
-// decides again. After that the host publishes a wake, a hint that some node
-// should read the session ([Host.Wake]); a wake that is lost delays the turn,
-// and loses nothing.
+// The log decides. A host decides a request on folded state and appends its events with the session's last sequence. The
+// request is accepted when its event is in the session's stream, and only if the session
+// has not changed since the decision. Where it has, the host folds the new commits and
+// decides again. After the append the host publishes a wake, a hint that a node
+// should read the session ([Host.Wake]). A lost wake delays the turn, and loses nothing.
 //
-// A session's plugins have a say in some decisions: the configuration, nodes and messages that are appended, the
-// tools, actions, compaction. A host without plugins makes none of these but refuses them, as [plugin.ErrUnavailable], unless
-// [Config.NoPlugins] says that there are no such plugins. What it accepts all the same, a turn's input and
-// the protocol that a new session names, the worker that starts the turn asks the plugins about.
+// Plugins take part in some decisions: configurations, appended nodes and messages, tools, actions, compaction. A host
+// without plugins refuses these requests as [plugin.ErrUnavailable], unless
+// [Config.NoPlugins] says that no node has such plugins. It accepts a turn's input and
+// the protocol of a new session; the worker that starts the turn asks the plugins about them.
+//
+// Packages below do the rest, and import only downwards:
+//
+//	session                     decide and append
+//	session/watch               observe, wait for turns
+//	session/reader              read
+//	session/internal/stack      the plugins of sessions
+//	session/internal/states     one cache of states, waiting for a condition
+//	session/check, hint, blob   refusals and limits; wakes and timers; bodies outside the log
 //
 // # Where others queue, or do without a log
 //
@@ -23,7 +29,7 @@
 //   - There is no session without a log. Where the log is out of reach every
 //     append is an error, and nothing is written.
 //   - A key stands for one command. The same key with another one is
-//     [ErrDifferent], and a reply that answers another prompt than the history
+//     [api.ErrDifferent], and a reply that answers another prompt than the history
 //     gives is found by projector.Verifier.
 //   - A stream of a turn's events never holds the turn up: it reads the log and
 //     what is published, and may be read late, in part or not at all.

@@ -4,10 +4,10 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events/eventstest"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func TestEncoding(t *testing.T) {
 	t.Parallel()
-	eventstest.TestEncoding(t, session.Delta{})
+	eventstest.TestEncoding(t, api.Delta{})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -22,24 +23,24 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 	ctx, asked := api.TakeAsked(ctx)
 	kept := &projector.State{}
 	for i, e := range list {
-		if err := wellFormed(fmt.Sprintf("extensions[%d].", i), e); err != nil {
+		if err := check.ExtensionForm(fmt.Sprintf("extensions[%d].", i), e); err != nil {
 			return err
 		}
-		if err := checkExtension(kept, e); err != nil {
+		if err := check.Extension(kept, e); err != nil {
 			return err
 		}
 		kept.Extensions = append(kept.Extensions, e)
 	}
 	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ReplaceExtensions.Name, "replace extensions", &list}, asked)
 	if err == nil && !done {
-		err = open(s)
+		err = check.Open(s)
 	}
 	if err != nil || done {
 		return err
 	}
 	record := func() error {
 		return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, open(s)
+			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, check.Open(s)
 		})
 	}
 	if len(list) == 0 {
@@ -51,34 +52,14 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 	if h.plugins == nil {
 		return fmt.Errorf("extensions: %w", plugin.ErrUnavailable)
 	}
-	st, release, err := h.opening(ctx, id)
+	st, unlock, err := h.stacks.Lock(ctx, id)
 	if err != nil {
 		return err
 	}
-	defer release()
-	defer func() { st.followed.lost = true }() // also after a refusal: the live protocol has seen extensions that the history does not have
-	if err := h.tryExtensions(ctx, st, s, list); err != nil {
+	defer unlock()
+	defer st.MustRestore() // also after a refusal: the live protocol has seen extensions that the history does not have
+	if err := h.stacks.TryExtensions(ctx, st, s, list); err != nil {
 		return err
 	}
 	return record()
-}
-
-// tryExtensions hands extensions to the protocol as it is without any.
-func (h *Host) tryExtensions(ctx context.Context, st *stack, s *projector.State, list []events.Extension) error {
-	s.Extensions = nil
-	st.followed.lost = true
-	ctx = whileOpening(ctx, st)
-	p, _, _, err := h.openLocked(ctx, st, s)
-	if err != nil {
-		return err
-	}
-	if p.ProtocolIsStateful() {
-		return &events.FieldError{Field: "extensions", Reason: "must be empty: this protocol saves its state, which no extension can be taken out of; add one to it by applying it", Err: events.ErrInvalid}
-	}
-	for i, e := range list {
-		if err := p.Protocol().ApplyExtension(ctx, e); err != nil {
-			return &events.FieldError{Field: fmt.Sprintf("extensions[%d]", i), Reason: err.Error(), Err: api.ErrProtocol}
-		}
-	}
-	return nil
 }

@@ -8,17 +8,19 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/nodes"
 	"github.com/lash-go/lash/session/operation"
 )
 
 // OpenFrame starts a fresh prompt over the same graph. It is false, and does
 // nothing, when the id is blank or the current frame's.
-func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequest) (opened bool, err error) {
+func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
 	}
-	if err := checkReason("reason", req.Reason); err != nil {
+	if err := check.Reason("reason", req.Reason); err != nil {
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))
@@ -27,10 +29,10 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req FrameRequ
 }
 
 // openFrame decides on a frame, and says whether it was opened.
-func openFrame(req *FrameRequest, opened *bool) decision {
+func openFrame(req *api.FrameRequest, opened *bool) decision {
 	return func(s *projector.State) ([]events.Event, error) {
 		*opened = false
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		if req.Frame == "" || hasFrame(s, req.Frame) {
@@ -38,10 +40,10 @@ func openFrame(req *FrameRequest, opened *bool) decision {
 		}
 		if req.Keep != "" {
 			if on, err := s.OnPath(req.Keep); err != nil || !on {
-				return nil, errors.Join(err, &StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
+				return nil, errors.Join(err, &api.StaleBranchError{Required: req.Keep, Leaf: s.Leaf})
 			}
 		}
-		nodes, err := newNodes(s, req.Nodes)
+		nodes, err := nodes.New(s, req.Nodes)
 		if err != nil {
 			return nil, err
 		}

@@ -10,11 +10,9 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 )
-
-// MaxGrants is how many callers may have a grant of one session.
-const MaxGrants = 64
 
 // Grant says what a caller may do in a session that is not its own; without
 // rights it takes back what was granted. The same again appends nothing. A
@@ -26,7 +24,7 @@ func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequ
 	err := p.Validate()
 	if err == nil {
 		err = h.decideAsked(ctx, id, command{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
-			if err := open(s); err != nil && !errors.Is(err, ErrClosed) {
+			if err := check.Open(s); err != nil && !errors.Is(err, api.ErrClosed) {
 				return nil, err
 			}
 			return grant(s, p)
@@ -45,8 +43,8 @@ func grant(s *projector.State, p *events.SessionGranted) ([]events.Event, error)
 		return nil, &events.FieldError{Field: "to", Reason: "is the owner, who may everything", Err: events.ErrInvalid}
 	case slices.Equal(before, p.Rights):
 		return nil, nil
-	case len(before) == 0 && len(s.Grants) >= MaxGrants:
-		return nil, &api.LimitError{What: "grants of the session", Limit: MaxGrants}
+	case len(before) == 0 && len(s.Grants) >= check.MaxGrants:
+		return nil, &api.LimitError{What: "grants of the session", Limit: check.MaxGrants}
 	}
 	return []events.Event{events.Of("", p)}, nil
 }
@@ -58,27 +56,13 @@ func sortedRights(list []events.SessionRight) []events.SessionRight {
 	return list
 }
 
-// reached refuses a session that the context's caller may not look at, for
-// what reads the log without a state.
-func (h *Host) reached(ctx context.Context, id events.SessionID) error {
-	if _, ok := api.CallerOf(ctx); !ok {
-		return nil
-	}
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer s.free()
-	return h.loadHeld(ctx, id, s, true)
-}
-
 // ownership is who owns a session that is about to be, and the grants that it
 // begins with. What begins from another session belongs to the owner of what it
 // copies, else to its parent's. The caller that made it and is not the owner
 // keeps the rights that it has there: else it could not reach what it made.
 func (o *opening) ownership() (owner string, grants []events.Event) {
 	from := o.creator
-	if o.base != nil && o.req.Start != StartSnapshot { // a snapshot is what the caller says
+	if o.base != nil && o.req.Start != api.StartSnapshot { // a snapshot is what the caller says
 		from = o.base
 	}
 	if from == nil {

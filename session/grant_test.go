@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // as is a request of a caller that reaches only its own sessions, and needs a right in one.
@@ -24,7 +25,7 @@ func as(ctx context.Context, name string, needs api.Right, id events.SessionID) 
 // owned creates a session of alice's.
 func (b *bundle) owned(id events.SessionID) {
 	b.t.Helper()
-	if _, err := b.host.Create(as(b.t.Context(), "alice", api.RightWrite, ""), session.CreateRequest{ID: id}); err != nil {
+	if _, err := b.host.Create(as(b.t.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id}); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -78,7 +79,7 @@ func TestRevokedWhileWriting(t *testing.T) {
 		for n, h := range []*session.Host{b.host, other} {
 			writers.Go(func() {
 				for i := 0; ; i++ {
-					frame := session.FrameRequest{Frame: events.FrameID(fmt.Sprintf("f-%d-%d", n, i))}
+					frame := api.FrameRequest{Frame: events.FrameID(fmt.Sprintf("f-%d-%d", n, i))}
 					_, err := h.OpenFrame(as(t.Context(), "bob", api.RightWrite, id), id, frame)
 					if errors.Is(err, events.ErrNoSession) {
 						return
@@ -117,14 +118,14 @@ func TestGrantsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.owned("hers")
-	for n := range session.MaxGrants {
+	for n := range check.MaxGrants {
 		b.grant(b.host, "hers", fmt.Sprint("c", n), events.GrantRead)
 	}
 	more := func(to string, rights ...events.SessionRight) error {
 		return b.host.Grant(as(t.Context(), "alice", api.RightGrant, "hers"), "hers", api.GrantRequest{To: to, Rights: rights})
 	}
 	limit, ok := errors.AsType[*api.LimitError](more("more", events.GrantRead))
-	if !ok || limit.Limit != session.MaxGrants {
+	if !ok || limit.Limit != check.MaxGrants {
 		t.Errorf("got %+v, want the limit", limit)
 	}
 	if err := errors.Join(more("c0", events.GrantApprove), more("c1"), more("more", events.GrantRead)); err != nil {
@@ -136,7 +137,7 @@ func TestGrantsAreBounded(t *testing.T) {
 		}
 	}
 	s, err := b.host.State(t.Context(), "hers")
-	if err != nil || len(s.Grants) != session.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
+	if err != nil || len(s.Grants) != check.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
 		t.Errorf("got %d grants, %v", len(s.Grants), err)
 	}
 }
@@ -149,11 +150,11 @@ func TestContentOfOthersIsFree(t *testing.T) {
 	alice := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: "read,write"}}, api.RightWrite, "")
 	called, _ := api.TakeAsked(api.WithAsked(alice, api.Asked{Actor: "alice"}))
 	for n, ctx := range []context.Context{called, t.Context(), api.WithAsked(t.Context(), api.Asked{Actor: "alice"})} {
-		if _, err := b.host.Create(ctx, session.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
+		if _, err := b.host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
 			t.Errorf("caller %d: %v", n, err)
 		}
 	}
-	if _, err := b.host.Create(alice, session.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
+	if _, err := b.host.Create(alice, api.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("of the caller itself: got %v, want %v", err, api.ErrForbidden)
 	}
 }
@@ -166,11 +167,11 @@ func TestCopyBelongsToItsContent(t *testing.T) {
 	b.owned("hers")
 	b.grant(b.host, "hers", "bob", events.GrantWrite)
 	bob := as(t.Context(), "bob", api.RightWrite, "")
-	if _, err := b.host.Create(bob, session.CreateRequest{ID: "his"}); err != nil {
+	if _, err := b.host.Create(bob, api.CreateRequest{ID: "his"}); err != nil {
 		t.Fatal(err)
 	}
 	for id, parent := range map[events.SessionID]events.SessionID{"copy": "", "child": "his"} {
-		if _, err := b.host.Create(bob, session.CreateRequest{ID: id, Start: session.StartExisting, From: "hers", Parent: parent}); err != nil {
+		if _, err := b.host.Create(bob, api.CreateRequest{ID: id, Start: api.StartExisting, From: "hers", Parent: parent}); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
 		if _, err := b.host.State(as(t.Context(), "bob", api.RightRead, id), id); !errors.Is(err, api.ErrForbidden) {
@@ -192,14 +193,14 @@ func TestIDsOfNodes(t *testing.T) {
 		session.BranchOf("hers", "t1"), events.SessionID(events.DerivedID("agent-", "k")), events.SessionID(events.DerivedID("p-", "hers", "t1/0/0", "1")),
 	} {
 		var field *events.FieldError
-		_, err := b.host.Create(as(t.Context(), "bob", api.RightWrite, ""), session.CreateRequest{ID: id})
+		_, err := b.host.Create(as(t.Context(), "bob", api.RightWrite, ""), api.CreateRequest{ID: id})
 		if !errors.As(err, &field) || field.Field != "id" {
 			t.Errorf("%s: got %v, want the id refused", id, err)
 		}
 		if _, err := b.host.State(t.Context(), id); !errors.Is(err, events.ErrNoSession) {
 			t.Errorf("%s: got %v, want no session", id, err)
 		}
-		if _, err := b.host.Create(t.Context(), session.CreateRequest{ID: id}); err != nil { // a node's own
+		if _, err := b.host.Create(t.Context(), api.CreateRequest{ID: id}); err != nil { // a node's own
 			t.Errorf("%s: %v", id, err)
 		}
 	}

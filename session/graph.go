@@ -7,21 +7,22 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/nodes"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
 
 // AppendNodes appends nodes, all or none. A required ancestor that left the
-// active path gives [*StaleBranchError]: a guard against branch change, not
+// active path gives [*api.StaleBranchError]: a guard against branch change, not
 // against company, as others may append meanwhile. The protocol sees the nodes
 // before, once, with no lock held.
-func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendNodesRequest) (result api.AppendedNodes, err error) {
+func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (result api.AppendedNodes, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
@@ -62,7 +63,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req AppendN
 }
 
 // before is what rules an append out, or what the same append gave before.
-func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, error) {
+func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil {
@@ -72,13 +73,13 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 			return api.AppendedNodes{IDs: ids, Leaf: ids[len(ids)-1]}, nil
 		}
 	}
-	if err := open(s); err != nil {
+	if err := check.Open(s); err != nil {
 		return api.AppendedNodes{}, err
 	}
 	if req.RequiresAncestor != "" {
 		on, err := s.OnPath(req.RequiresAncestor)
 		if err == nil && !on {
-			err = &StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
+			err = &api.StaleBranchError{Required: req.RequiresAncestor, Leaf: s.Leaf}
 		}
 		return api.AppendedNodes{}, err
 	}
@@ -86,9 +87,9 @@ func before(s *projector.State, req AppendNodesRequest) (api.AppendedNodes, erro
 }
 
 // protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req AppendNodesRequest, by stamp) (shown bool, err error) {
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
-	s, err := h.atHand(ctx, id, func(s *projector.State) error {
+	s, err := h.cached(ctx, id, func(s *projector.State) error {
 		_, different := by.landed(s)
 		old, err := before(s, req)
 		wanted = different == nil && err == nil && old.IDs == nil
@@ -110,13 +111,13 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req Appe
 }
 
 // wholeNodes are nodes as the protocol sees them: with the bodies that their messages refer to.
-func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode, error) {
+func (h *Host) wholeNodes(ctx context.Context, list []api.AppendNode) ([]api.AppendNode, error) {
 	list = slices.Clone(list)
 	for i := range list {
 		if list[i].Message == nil {
 			continue
 		}
-		whole, err := Fill(ctx, h.b, []events.Message{*list[i].Message})
+		whole, err := blob.Fill(ctx, h.b, []events.Message{*list[i].Message})
 		if errors.Is(err, bus.ErrNotFound) {
 			err = &events.FieldError{Field: "message.parts.blob", Reason: "names a body that does not exist", Err: events.ErrInvalid}
 		}
@@ -128,12 +129,12 @@ func (h *Host) wholeNodes(ctx context.Context, list []AppendNode) ([]AppendNode,
 	return list, nil
 }
 
-func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
-	heal, leaf, err := healed(s)
+func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event, api.AppendedNodes, error) {
+	heal, leaf, err := nodes.Heal(s)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
-	nodes, err := newNodes(s, req.Nodes)
+	nodes, err := nodes.New(s, req.Nodes)
 	if err != nil {
 		return nil, api.AppendedNodes{}, err
 	}
@@ -148,66 +149,12 @@ func appendNodes(s *projector.State, req AppendNodesRequest) ([]events.Event, ap
 	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
 }
 
-// healed moves a leaf that names no node to the newest message (host specification 1.3).
-func healed(s *projector.State) ([]events.Event, events.NodeID, error) {
-	leaf, orphaned, err := s.Orphaned()
-	if err != nil || !orphaned {
-		return nil, leaf, err
-	}
-	return []events.Event{events.Of("", &events.GraphBranched{Leaf: leaf})}, leaf, nil
-}
-
-// newNodes gives every node its id (host specification 1.2). Transient messages are left out.
-func newNodes(s *projector.State, list []AppendNode) ([]events.NewNode, error) {
-	taken := make(map[events.NodeID]bool)
-	for i := range s.Inputs { // their nodes are still to come
-		taken[projector.InputNode(s.Inputs[i].ID)] = true
-	}
-	return newNodesBeside(s, list, taken)
-}
-
-func newNodesBeside(s *projector.State, list []AppendNode, taken map[events.NodeID]bool) ([]events.NewNode, error) {
-	nodes := make([]events.NewNode, 0, len(list))
-	for i := range list {
-		if list[i].Transient {
-			continue
-		}
-		n, err := newNode(s, &list[i], taken)
-		if err != nil {
-			return nil, fmt.Errorf("nodes[%d]: %w", i, err)
-		}
-		taken[n.ID] = true
-		nodes = append(nodes, n)
-	}
-	return nodes, nil
-}
-
-func newNode(s *projector.State, a *AppendNode, taken map[events.NodeID]bool) (events.NewNode, error) {
-	if a.Message == nil {
-		n := events.NewNode{ID: a.ID, Kind: a.Kind, Type: a.Type, Body: a.Body}
-		if n.ID == "" {
-			n.ID = events.NodeID(string(a.Kind) + ":" + ulid.Make().String())
-		}
-		free, err := s.FreeID(n.ID, taken)
-		if err == nil && free != n.ID {
-			err = &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q is taken", n.ID), Err: events.ErrInvalid}
-		}
-		return n, err
-	}
-	m := *a.Message
-	if m.ID == "" {
-		m.ID = events.MessageID("m" + ulid.Make().String())
-	}
-	id, err := s.FreeID(events.NodeID(m.ID), taken)
-	return events.NewNode{ID: id, Kind: events.NodeMessage, Message: m}, err
-}
-
 // BranchTo moves the leaf to a node, or before the first one when node is
-// empty. Nothing is deleted. A running turn refuses it with [ErrTurnRunning].
+// empty. Nothing is deleted. A running turn refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
 	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
-		if err := branchable(s); err != nil {
+		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
 		if node != "" {
@@ -216,7 +163,7 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 				return nil, err
 			}
 			if n == nil {
-				return nil, fmt.Errorf("branch to %s: %w", node, ErrUnknownNode)
+				return nil, fmt.Errorf("branch to %s: %w", node, api.ErrUnknownNode)
 			}
 		}
 		if s.Leaf == node {
@@ -226,21 +173,10 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 	}))
 }
 
-// branchable refuses to move the leaf under a turn that builds on it.
-func branchable(s *projector.State) error {
-	if err := open(s); err != nil {
-		return err
-	}
-	if s.Turn() != nil {
-		return fmt.Errorf("branch session %s: %w", s.Session, inTheWay(s))
-	}
-	return nil
-}
-
 // Rewrite makes the active path's messages equal to target, without changing
 // anything: the common beginning is kept, the rest becomes a new branch (host
 // specification 1.6).
-func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []RewriteMessage) error {
+func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
 	var wanted []events.Message
 	for _, m := range target {
 		if !m.Transient {
@@ -255,7 +191,7 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 		return fmt.Errorf("rewrite: %w", err)
 	}
 	return h.decideAsked(ctx, id, command{operation.Rewrite.Name, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
-		if err := branchable(s); err != nil {
+		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
 		leaf, branch, rest, err := s.Rewrite(wanted)
@@ -266,11 +202,11 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []Rewrit
 		if branch {
 			list = append(list, events.Of("", &events.GraphBranched{Leaf: leaf}))
 		}
-		add := make([]AppendNode, len(rest))
+		add := make([]api.AppendNode, len(rest))
 		for i := range rest {
 			add[i].Message = &rest[i]
 		}
-		nodes, err := newNodes(s, add)
+		nodes, err := nodes.New(s, add)
 		if err == nil && len(nodes) > 0 {
 			list = append(list, events.Of("", &events.GraphAppended{Nodes: nodes}))
 		}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -39,68 +39,48 @@ func hiddenParent(ctx context.Context) events.TaskID {
 // session are an [api.LimitError]; the label has [events.MaxTaskText] bytes at most.
 func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: "hide task"}, name, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return task.Hide(s, name, hiddenParent(ctx), label, worker)
 	})
 }
 
-// hiddenLook is how often an await reads the state by itself: a live message may be lost.
-const hiddenLook = 2 * time.Second
-
-// AwaitHiddenTasks waits until the session has no hidden task that runs, on whichever
-// node, in the order of their spawns, and for those that they spawn. The first failure is returned
-// at once as a [*HiddenError]; the rest of the tasks go on, and are not awaited any more. One whose
-// worker dies has failed. A session that there is none of has none.
+// AwaitHiddenTasks waits until the session has no hidden task that runs, on any
+// node, in the order of their spawns, and for the tasks that they spawn. It returns the first failure
+// at once as a [*HiddenError]; the rest of the tasks continue, and no await sees them any more. A task whose
+// worker dies has failed. A session that does not exist has no tasks.
 func (h *Host) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	changed := make(chan struct{}, 1)
-	stop, err := h.b.OnCommit(id, func(m bus.LiveMessage) {
-		if m.AboutTasks {
-			select {
-			case changed <- struct{}{}:
-			default: // a look is due already
-			}
-		}
-	})
+	var failed *HiddenError
+	var ids []events.TaskID
+	w, err := h.states.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })
 	if err != nil {
 		return fmt.Errorf("await hidden tasks: %w", err)
 	}
-	defer stop()
-	look := time.NewTicker(hiddenLook)
-	defer look.Stop()
-	for {
-		s, err := h.State(ctx, id)
-		if errors.Is(err, events.ErrNoSession) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("await hidden tasks: %w", err)
-		}
+	defer w.Close()
+	err = w.Wait(ctx, 0, func(s *projector.State) (bool, error) {
 		list := task.Hidden(s, hiddenParent(ctx))
 		if len(list) == 0 {
-			return nil
+			return true, nil
 		}
-		if !list[0].Live() {
-			return h.detach(ctx, id, list)
+		if list[0].Live() {
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-changed:
-		case <-look.C:
+		failed = &HiddenError{Task: list[0].ID, Label: list[0].Label, Reason: list[0].Summary}
+		for i := range list {
+			ids = append(ids, list[i].ID)
 		}
+		return true, nil
+	})
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return nil
+	case err != nil && ctx.Err() == nil:
+		return fmt.Errorf("await hidden tasks: %w", err)
+	case err != nil || failed == nil:
+		return err
 	}
-}
-
-// detach ends an await whose first task has failed.
-func (h *Host) detach(ctx context.Context, id events.SessionID, list []*projector.Task) error {
-	ids := make([]events.TaskID, len(list))
-	for i := range list {
-		ids[i] = list[i].ID
-	}
-	failed := &HiddenError{Task: list[0].ID, Label: list[0].Label, Reason: list[0].Summary}
-	err := h.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
+	err = h.decide(ctx, id, "await hidden tasks", func(s *projector.State) ([]events.Event, error) {
 		return task.Detach(s, ids), nil
 	})
 	return errors.Join(failed, err)

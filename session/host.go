@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -14,36 +13,41 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/hint"
+	"github.com/lash-go/lash/session/internal/callback"
+	"github.com/lash-go/lash/session/internal/quota"
+	"github.com/lash-go/lash/session/internal/stack"
+	"github.com/lash-go/lash/session/internal/states"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // Config of a host.
 type Config struct {
 	Bus   *bus.Bus
-	Actor string // who acts, as histories name it. Defaults to "host"
-	// Plugins of the sessions. Without them, what they have a say in is [plugin.ErrUnavailable] here: ask a node, as package client does.
+	Actor string // the actor of this host's commits. Defaults to "host"
+	// Plugins of the sessions. Without them the host refuses what they take part in as [plugin.ErrUnavailable]: ask a node, as package client does.
 	Plugins *plugin.Host
-	// NoPlugins says that no node has plugins with a say in what this host decides: mutators of configurations, a
-	// protocol that looks at appended nodes, tools. It then decides alone, as what was recorded is all there is.
+	// NoPlugins says that no node has plugins that take part in decisions of this host: mutators of configurations, a
+	// protocol that checks appended nodes, tools. The host then decides from the history alone.
 	NoPlugins bool
 	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
 	Spawner Spawner
-	// Submitter accepts turns in the host's place, for a host that must not append. Defaults to the host.
-	Submitter Submitter
-	// Worker of this process, if it has one: wakes name it first, as it has the state.
+	// Worker of this process, if it has one. Wakes name it, as it has the state.
 	Worker events.WorkerID
 	// Moved names a session that owes work after a commit of this host. A worker of this
 	// process starts a run of it before the wake comes. It must not block.
 	Moved func(events.SessionID)
-	// States is how many sessions' states are kept. Defaults to 1024.
+	// States is the number of states that the host caches. Defaults to 1024.
 	States int
-	// Trace takes what plugins and sessions trace. Without it, traces go nowhere.
+	// Trace gets the records of traces. Without it there are none.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
 	TraceMetadata map[string]string
@@ -51,7 +55,7 @@ type Config struct {
 	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
 	// MaxSessionsPerCaller is how many open sessions may belong to one owner; more are an [api.LimitError].
-	// Those that other hosts made count once the directory has them. Defaults to any number.
+	// Sessions of other hosts count once the directory has them. Defaults to any number.
 	MaxSessionsPerCaller int
 	// Locks are what sessions cannot change.
 	Locks lock.Locks
@@ -64,76 +68,35 @@ type Config struct {
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
 
-// Host is the front door to sessions. It is safe for concurrent use.
+// Host decides requests on sessions, and appends their events. It is safe for concurrent use.
 type Host struct {
 	b     *bus.Bus
 	log   events.Log
 	zap   *zap.Logger
 	actor events.Actor
 
-	mu        sync.Mutex
-	sessions  map[events.SessionID]*held
-	listeners map[events.SessionID]*listener
-	dropped   time.Time // when idle listeners were looked for last
+	states  *states.Cache
+	reader  *reader.Reader
+	watcher *watch.Watcher
 
 	plugins   *plugin.Host
 	noPlugins bool
-	submitter Submitter // nil: the host itself
-	worker    events.WorkerID
-	moved     func(events.SessionID)
+	hints     *hint.Hints
 	complete  CompleteFunc
 	spawner   Spawner
 	trace     TraceFunc
-	stacks    stacks
-	callbacks map[taskKey]*callback // of tasks that another program runs
+	stacks    *stack.Stacks
+
+	callbacks *callback.Callbacks
 
 	traceMetadata map[string]string
 	maxQueued     int
-	maxHeld       int
 	locks         lock.Locks
 	forbidSelf    bool
-	owned         *owned // nil: no limit
+	quota         *quota.Counter // nil: no limit
 }
 
 var _ api.Service = (*Host)(nil)
-
-// Submitter accepts turns for a host that must not append.
-type Submitter interface {
-	// SubmitTurn is [Host.Submit] that also tells what was accepted.
-	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
-}
-
-// held is a session's state as this host saw it last.
-type held struct {
-	busy  chan struct{} // full while somebody holds it. One decision at a time: they would only conflict with each other
-	state *projector.State
-}
-
-// hold waits until nobody else holds the session, however long another's
-// append takes, or until ctx ends. Who holds it calls free.
-func (h *Host) hold(ctx context.Context, id events.SessionID) (*held, error) {
-	s := h.held(id)
-	select {
-	case s.busy <- struct{}{}:
-		return s, nil
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-}
-
-func (s *held) free() { <-s.busy }
-
-// holdAfter is hold for a decision that began at that time, and gives way to
-// older ones of other processes, and to a worker of this one, once.
-func (h *Host) holdAfter(ctx context.Context, id events.SessionID, began time.Time) (s *held, gaveWay bool, err error) {
-	if s, err = h.hold(ctx, id); err != nil || !h.b.MustYield(id, began) {
-		return s, false, err
-	}
-	s.free()
-	h.b.Yield(ctx, id, began)
-	s, err = h.hold(ctx, id)
-	return s, true, err
-}
 
 // DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
 const DefaultMaxQueued = 1024
@@ -157,91 +120,55 @@ func New(cfg Config) (*Host, error) {
 	if cfg.MaxSessionsPerCaller < 0 {
 		return nil, fmt.Errorf("new host: max sessions per caller: %d, want at least 0", cfg.MaxSessionsPerCaller)
 	}
-	cfg.States = cmp.Or(max(cfg.States, 0), 1024)
 	if cfg.Moved == nil {
 		cfg.Moved = func(events.SessionID) {}
 	}
 	if err := cfg.Locks.Check(); err != nil {
 		return nil, fmt.Errorf("new host: locks: %w", err)
 	}
-	return &Host{
-		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
-		actor:    events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
-		sessions: make(map[events.SessionID]*held), listeners: make(map[events.SessionID]*listener),
-		submitter: cfg.Submitter, worker: cfg.Worker, moved: cfg.Moved, plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		stacks:    stacks{live: make(map[events.SessionID]*stack), overlays: make(map[events.SessionID][]plugin.Overlay)},
-		callbacks: make(map[taskKey]*callback), maxQueued: cfg.MaxQueued, maxHeld: cfg.States, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
-		owned: newOwned(cfg.Bus, cfg.MaxSessionsPerCaller),
-	}, nil
-}
-
-func (h *Host) held(id events.SessionID) *held {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	s := h.sessions[id]
-	if s == nil {
-		for old := range h.sessions { // any one will do
-			if len(h.sessions) < h.maxHeld {
-				break
-			}
-			delete(h.sessions, old)
-		}
-		s = &held{busy: make(chan struct{}, 1)}
-		h.sessions[id] = s
-	}
-	return s
-}
-
-// loadHeld gives the whole state, at least as new as the log is now when fresh
-// is set. It authorizes the caller of a request on that state. Race with a grant that is taken back:
-//
-//  1. loadHeld authorizes on the state at sequence n.
-//  2. Another host commits the end of the grant at n+1.
-//  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
-func (h *Host) loadHeld(ctx context.Context, id events.SessionID, s *held, fresh bool) error {
-	if err := events.CheckToken("session", id); err != nil {
-		return err
-	}
-	fresh = fresh || s.state == nil
-	if !fresh && api.Reached(ctx, id, s.state, nil) != nil {
-		fresh = true // a refusal is believed only on fresh state
-	}
-	var err error
-	switch {
-	case s.state == nil:
-		s.state, err = follow.Whole(ctx, h.b, id)
-	case fresh:
-		err = follow.Sync(ctx, h.log, h.b, s.state)
-	}
+	reader, err := reader.New(cfg.Bus, cfg.States)
 	if err != nil {
-		s.state = nil
+		return nil, fmt.Errorf("new host: %w", err)
 	}
-	return api.Reached(ctx, id, s.state, err)
+	h := &Host{
+		b: cfg.Bus, log: cfg.Bus.Log(), zap: cfg.Logger.Named("host"),
+		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
+		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
+		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
+		plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
+	}
+	h.stacks = stack.New(stack.Config{
+		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
+		Services: func(id events.SessionID) plugin.RuntimeHost { return h.Services(id, nil, "") },
+	})
+	return h, nil
 }
 
-// decision is events to append at the state they were decided on; none means that nothing is to be done.
+// decision is the events to append at a state; none where the state needs no change.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision of the host's own until it lands or refuses: fold,
-// decide, append at that sequence; where the session moved, fold the new and
-// decide again. The first try uses the state at hand: if that is old, the append
-// says so. A refusal is believed only on fresh state.
+// decide runs a decision of the host's own until its events are committed or it refuses: fold,
+// decide, append at that sequence; where the session has new commits, fold them and
+// decide again. The first try uses the cached state: if that is behind, the append
+// conflicts. Only fresh state refuses.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
 	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
-// decideAs is decide for a client's command. One that the history has already
-// gives the hints again, as the host that appended it may have died before.
+// decideAs is decide for a client's command. For a command that the history already has it
+// repeats the hints, as the host that appended it may have died before them.
 func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
 	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
 		if appended {
 			return nil
 		}
-		return h.again(ctx, s)
+		return h.hints.Repeat(ctx, s)
 	})
 }
 
-// decideThen is decide, and then looks at the state that the decision led to.
+// decideThen is decide, and then calls then with the resulting state.
 func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
@@ -261,43 +188,43 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-// After so many conflicts a decision waits before each new try, so that it does not keep the server busy.
+// After manyConflicts a decision waits before each new try, so that it does not load the server.
 const (
 	manyConflicts = 16
 	manyWait      = 20 * time.Millisecond
 )
 
 func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
-	s, gaveWay, err := h.holdAfter(ctx, id, began)
+	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
 		return err
 	}
-	defer s.free()
-	fresh = fresh || gaveWay
-	for fresh = fresh || s.state == nil; ; fresh = true {
-		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
+	defer s.Unlock()
+	fresh = fresh || yielded
+	for fresh = fresh || s.State == nil; ; fresh = true {
+		if err := s.Load(ctx, fresh); err != nil {
 			return err
 		}
-		list, err := h.decideOn(ctx, s.state, by, d, fresh)
+		list, err := h.decideOn(ctx, s.State, by, d, fresh)
 		switch {
 		case (err != nil || len(list) == 0) && !fresh:
 			continue
 		case err == nil && len(list) > 0:
-			err = h.appendHeld(ctx, s, by, list)
+			err = h.appendLocked(ctx, s, by, list)
 		}
 		if err != nil {
 			return err
 		}
-		return then(s.state, len(list) > 0)
+		return then(s.State, len(list) > 0)
 	}
 }
 
-func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.Event) error {
-	c, err := h.commit(ctx, s.state.Session, by, list)
+func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list []events.Event) error {
+	c, err := h.commit(ctx, s.State.Session, by, list)
 	if err != nil {
 		return err
 	}
-	seq, err := h.log.Append(ctx, c, s.state.Seq)
+	seq, err := h.log.Append(ctx, c, s.State.Seq)
 	if errors.Is(err, bus.ErrFull) {
 		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
 	}
@@ -305,26 +232,26 @@ func (h *Host) appendHeld(ctx context.Context, s *held, by stamp, list []events.
 		return err
 	}
 	api.Note(ctx, c.Session, seq)
-	due := turn.Due(s.state)
-	if err := s.state.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
-		s.state = nil
+	due := turn.Due(s.State)
+	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
+		s.State = nil
 		return err
 	}
-	h.owned.note(s.state)
-	if !turn.NeedsWorker(s.state, 0) { // else a worker is about to work on it, and marks what it leaves
+	h.quota.Record(s.State)
+	if !turn.NeedsWorker(s.State, 0) { // else a worker runs the session, and marks it dirty
 		_ = h.b.MarkDirty(c.Session)
 	}
-	h.hint(s.state, c.Events, due)
+	h.hints.Commit(s.State, c.Events, due)
 	return nil
 }
 
-// commit puts events in an envelope, large bodies in blobs. There is none for who asked for a look.
+// commit puts events in an envelope, and large bodies in blobs. A request that may only read gets none.
 func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
 	if err := mayAppend(ctx); err != nil {
 		return nil, err
 	}
 	for i := range list {
-		p, err := Spill(ctx, h.b, list[i].Payload)
+		p, err := blob.Spill(ctx, h.b, list[i].Payload)
 		if err != nil {
 			return nil, err
 		}
@@ -336,7 +263,7 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}, nil
 }
 
-// mayAppend refuses who asked for a look.
+// mayAppend refuses a request that may only read.
 func mayAppend(ctx context.Context) error {
 	if api.LooksOnly(ctx) {
 		return fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
@@ -344,63 +271,14 @@ func mayAppend(ctx context.Context) error {
 	return nil
 }
 
-// State is the session's state now: a copy that nothing changes later.
-func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, true); err != nil {
-		return nil, fmt.Errorf("state of %s: %w", id, err)
-	}
-	return s.state.Clone(), nil
-}
-
-// atHand is a copy of the state that this host saw last, after a look that may
-// refuse. It may be old.
-func (h *Host) atHand(ctx context.Context, id events.SessionID, look func(*projector.State) error) (*projector.State, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, false); err != nil {
-		return nil, err
-	}
-	if err := look(s.state); err != nil {
-		return nil, err
-	}
-	return s.state.Clone(), nil
-}
-
-// View is the conversation as it stands, in the current frame.
-func (h *Host) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return projector.ReadView{}, err
-	}
-	return s.View()
-}
-
-// StateAt is the session's state as it was at seq.
-func (h *Host) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	if err := h.reached(ctx, id); err != nil {
-		return nil, err
-	}
-	return follow.At(ctx, h.log, h.b, id, seq)
-}
-
-// open refuses what a session in its present status cannot take.
-func open(s *projector.State) error {
-	switch s.Status {
-	case projector.StatusOpen:
+// cached is a copy of the cached state, which may be behind the log, after a check that may refuse.
+func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*projector.State) error) (s *projector.State, err error) {
+	err = h.states.Inspect(ctx, id, false, func(now *projector.State) error {
+		if err := check(now); err != nil {
+			return err
+		}
+		s = now.Clone()
 		return nil
-	case projector.StatusOpening:
-		return fmt.Errorf("session %s: %w", s.Session, ErrOpening)
-	case projector.StatusClosed:
-		return fmt.Errorf("session %s: %w", s.Session, ErrClosed)
-	case projector.StatusNone, projector.StatusErasing, projector.StatusErased:
-	}
-	return fmt.Errorf("session %s: %w", s.Session, events.ErrNoSession)
+	})
+	return s, err
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -16,7 +18,7 @@ const MaxInputs = 1024
 
 // Inject queues an input. It never waits for the running turn: the next
 // checkpoint takes it, or the next turn's start.
-func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectRequest) (events.InputID, error) {
+func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
@@ -25,7 +27,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	req.ID = named(req.ID, asked)
-	spilled, err := Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
+	spilled, err := blob.Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
@@ -43,21 +45,21 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req InjectReques
 		case known == digest:
 			return nil, nil
 		case known != "":
-			return nil, fmt.Errorf("inject %s: %w", req.ID, ErrDifferent)
+			return nil, fmt.Errorf("inject %s: %w", req.ID, api.ErrDifferent)
 		}
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		if len(s.Inputs) >= MaxInputs {
 			return nil, &api.LimitError{What: "pending inputs", Limit: MaxInputs}
 		}
-		if err := roomFor(s, partsBytes(in.Parts)); err != nil {
+		if err := check.Waiting(s, check.PartsBytes(in.Parts)); err != nil {
 			return nil, err
 		}
 		// A node of the id that it would get came with a fork, or a host appended it.
 		n, err := s.Node(projector.InputNode(req.ID))
 		if err == nil && n != nil {
-			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, ErrDifferent)
+			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, api.ErrDifferent)
 		}
 		if err != nil {
 			return nil, err
@@ -82,21 +84,21 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 
 // CancelInputs takes pending inputs back, all that are pending in one step,
 // and tells of each id what the cancel met. Errors: of the session, and of more than [MaxInputs] ids.
-func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]InputReceipt, error) {
-	if err := checkCount("inputs", len(inputs), MaxInputs); err != nil {
+func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
+	if err := check.Count("inputs", len(inputs), MaxInputs); err != nil {
 		return nil, fmt.Errorf("cancel inputs: %w", err)
 	}
 	ctx, asked := api.TakeAsked(ctx)
-	var receipts []InputReceipt
+	var receipts []api.InputReceipt
 	err := h.decideAsked(ctx, id, command{operation.CancelInputs.Name, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
-		receipts = make([]InputReceipt, len(inputs))
+		receipts = make([]api.InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
 			var err error
 			if receipts[i], err = receiptOf(s, input); err != nil {
 				return nil, err
 			}
-			if receipts[i] == InputCancelled && !slices.Contains(pending, input) {
+			if receipts[i] == api.InputCancelled && !slices.Contains(pending, input) {
 				pending = append(pending, input)
 			}
 		}
@@ -108,12 +110,12 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // CancelInputsFrom takes a pending input back with all that were injected
 // after it, in one step, and returns their ids. One that is not pending is left
 // as it is with all others: the receipt says what became of it.
-func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt InputReceipt, cancelled []events.InputID, err error) {
+func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt api.InputReceipt, cancelled []events.InputID, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.CancelInputsFrom.Name, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
-		if receipt, err = receiptOf(s, first); err != nil || receipt != InputCancelled {
+		if receipt, err = receiptOf(s, first); err != nil || receipt != api.InputCancelled {
 			return nil, err
 		}
 		from := slices.IndexFunc(s.Inputs, func(in projector.Input) bool { return in.ID == first })
@@ -133,22 +135,22 @@ func cancelInputs(pending []events.InputID) []events.Event {
 }
 
 // receiptOf is what a cancel of an input meets: one that is pending can be cancelled.
-func receiptOf(s *projector.State, input events.InputID) (InputReceipt, error) {
+func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, error) {
 	if slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == input }) {
-		return InputCancelled, nil
+		return api.InputCancelled, nil
 	}
 	settled, err := s.Settled(input)
 	switch {
 	case err != nil:
 		return "", err
 	case settled == nil:
-		return InputNotFound, nil
+		return api.InputNotFound, nil
 	case !settled.Accepted:
-		return InputAlreadyCancelled, nil
+		return api.InputAlreadyCancelled, nil
 	}
 	n, err := s.Node(projector.InputNode(input))
 	if t := s.Turn(); err == nil && n != nil && t != nil && n.Turn == t.ID {
-		return InputAlreadyClaimed, nil
+		return api.InputAlreadyClaimed, nil
 	}
-	return InputAlreadyCompleted, err
+	return api.InputAlreadyCompleted, err
 }

@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -23,20 +22,20 @@ func TestKeyReadsNoHistory(t *testing.T) {
 		}
 	}
 	for name, do := range map[string]func(context.Context) error{
-		"submit": func(ctx context.Context) error { _, err := b.host.Submit(ctx, sid, session.Ask("x")); return err },
+		"submit": func(ctx context.Context) error { _, err := b.host.Submit(ctx, sid, api.Ask("x")); return err },
 		"submitAt": func(ctx context.Context) error {
-			_, err := b.host.SubmitAt(ctx, sid, soon, session.Ask("x"))
+			_, err := b.host.SubmitAt(ctx, sid, soon, api.Ask("x"))
 			return err
 		},
 		"inject": func(ctx context.Context) error {
-			_, err := b.host.Inject(ctx, sid, session.InjectRequest{Parts: session.Ask("x").Input.Parts})
+			_, err := b.host.Inject(ctx, sid, api.InjectRequest{Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 		"grant": func(ctx context.Context) error {
 			return b.host.Grant(ctx, sid, api.GrantRequest{To: "other", Rights: []events.SessionRight{"read"}})
 		},
 		"configure": func(ctx context.Context) error {
-			return b.host.Configure(ctx, sid, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "high"; return c }})
+			return b.host.Configure(ctx, sid, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "high"; return c }})
 		},
 	} {
 		before, from := b.state(), b.bus.Conn().Stats().InMsgs

@@ -12,6 +12,8 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -29,7 +31,7 @@ func longText(n int) string { return strings.Repeat("x", n) }
 func longParts(n int) []events.Part { return []events.Part{{Kind: events.PartText, Text: longText(n)}} }
 
 // What each input of those below has of text, so that all of them are what may wait together.
-const inputText = session.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
+const inputText = check.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
 
 var fillers = map[string]filler{
 	"tasks": {func() (list []events.Event) {
@@ -43,7 +45,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.RegisterTask(b.t.Context(), sid, session.TaskRequest{ID: "more", Runner: "r"})
+		_, err := b.host.RegisterTask(b.t.Context(), sid, api.TaskRequest{ID: "more", Runner: "r"})
 		return err
 	}},
 	"monitors": {func() (list []events.Event) {
@@ -80,7 +82,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.Inject(b.t.Context(), sid, session.InjectRequest{Parts: longParts(1)})
+		_, err := b.host.Inject(b.t.Context(), sid, api.InjectRequest{Parts: longParts(1)})
 		return err
 	}},
 	"nodes": {func() (list []events.Event) { // whose parts cost more than their texts
@@ -95,7 +97,7 @@ var fillers = map[string]filler{
 	}, nil},
 	"plugins": {func() (list []events.Event) {
 		for i := range 40 {
-			list = append(list, events.Of("", &events.PluginStateSaved{Plugin: fmt.Sprint("p", i), Version: "1", Revision: 1, State: []byte(longText(session.InlineBytes))}))
+			list = append(list, events.Of("", &events.PluginStateSaved{Plugin: fmt.Sprint("p", i), Version: "1", Revision: 1, State: []byte(longText(blob.InlineBytes))}))
 		}
 		return list
 	}, nil},
@@ -188,7 +190,7 @@ func (b *bundle) throughLife() {
 	b.t.Helper()
 	ctx, t := b.t.Context(), b.t
 	before := b.state()
-	fork, err := b.host.CreateFrom(ctx, sid, session.CreateRequest{ID: "fork", Start: session.StartCurrent, Plugins: session.PluginsFork})
+	fork, err := b.host.CreateFrom(ctx, sid, api.CreateRequest{ID: "fork", Start: api.StartCurrent, Plugins: api.PluginsFork})
 	if err != nil {
 		t.Errorf("fork: %v", err)
 	} else if s, err := b.host.State(ctx, fork.Session); err != nil || s.Status != projector.StatusOpen || s.Leaf != before.Leaf || len(s.Plugins) != len(before.Plugins) {
@@ -197,10 +199,10 @@ func (b *bundle) throughLife() {
 	if digest, err := follow.Save(ctx, b.bus, b.state()); err != nil || digest == "" {
 		t.Errorf("snapshot: got %q, %v, want one", digest, err)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	closed := b.state()
@@ -210,7 +212,7 @@ func (b *bundle) throughLife() {
 	b.cold()
 	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // which makes it hot
 	b.cold()
-	if _, err := b.host.Erase(ctx, sid, longText(session.MaxReasonBytes)); err != nil {
+	if _, err := b.host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Errorf("erase: %v", err)
 	}
 	if _, err := b.host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
@@ -255,15 +257,15 @@ func TestWaitingCounts(t *testing.T) {
 			var err error
 			size := 0
 			for i := 0; err == nil; i++ {
-				if size > session.MaxWaitingBytes {
-					t.Fatalf("got %d bytes accepted, want at most %d", size, session.MaxWaitingBytes)
+				if size > check.MaxWaitingBytes {
+					t.Fatalf("got %d bytes accepted, want at most %d", size, check.MaxWaitingBytes)
 				}
 				data, _ := events.EncodePayload(&input)
 				size += len(data)
-				_, err = b.host.Submit(t.Context(), sid, session.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
+				_, err = b.host.Submit(t.Context(), sid, api.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
 			}
-			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != session.MaxWaitingBytes {
-				t.Errorf("got %v, want the limit of %d bytes", err, session.MaxWaitingBytes)
+			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != check.MaxWaitingBytes {
+				t.Errorf("got %v, want the limit of %d bytes", err, check.MaxWaitingBytes)
 			}
 		})
 	}
@@ -273,20 +275,20 @@ func TestWaitingCounts(t *testing.T) {
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	ctx, text := t.Context(), longText(session.MaxReasonBytes+1)
+	ctx, text := t.Context(), longText(check.MaxReasonBytes+1)
 	before := b.state()
 	for field, do := range map[string]func() error{
 		"reason of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Reason: text})
+			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Reason: text})
 			return err
 		},
 		"origin of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", session.CancelRequest{Origin: text})
+			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Origin: text})
 			return err
 		},
 		"reason of an erase": func() error { _, err := b.host.Erase(ctx, sid, text); return err },
 		"reason of a frame": func() error {
-			_, err := b.host.OpenFrame(ctx, sid, session.FrameRequest{Frame: "f", Reason: text})
+			_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
 			return err
 		},
 	} {
@@ -345,7 +347,7 @@ func TestForkOfResults(t *testing.T) {
 	}
 	b.fill(append(list, events.Of("t1", &events.TurnCompleted{End: events.EndCancelled})))
 	from := b.state()
-	id, err := b.host.Fork(t.Context(), sid, session.CreateRequest{})
+	id, err := b.host.Fork(t.Context(), sid, api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -36,7 +37,7 @@ func TestListsAreBounded(t *testing.T) {
 			_, err := b.host.CancelInputs(ctx, sid, make([]events.InputID, n)...)
 			return err
 		}},
-		"names": {session.MaxToolNames, func(ctx context.Context, n int) error {
+		"names": {check.MaxToolNames, func(ctx context.Context, n int) error {
 			_, err := b.host.SetToolsAvailability(ctx, sid, make([]string, n), "off")
 			return err
 		}},

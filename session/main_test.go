@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func TestMain(m *testing.M) {
@@ -31,7 +32,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
 	b.bus = bustest.Open(t, b.server)
 	b.host = newHost(t, b.bus, 0)
-	if _, err := b.host.Create(t.Context(), session.CreateRequest{ID: sid}); err != nil {
+	if _, err := b.host.Create(t.Context(), api.CreateRequest{ID: sid}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -106,8 +107,8 @@ func (b *bundle) running(calls int) {
 	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}, reply)
 }
 
-func ask(id events.TurnID, text string) session.TurnRequest {
-	req := session.Ask(text)
+func ask(id events.TurnID, text string) api.TurnRequest {
+	req := api.Ask(text)
 	req.ID = id
 	return req
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
@@ -37,7 +38,7 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 }
 
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until
-// it is started again. An unknown one is [ErrUnknownMonitor]. Its processes
+// it is started again. An unknown one is [task.ErrUnknownMonitor]. Its processes
 // are killed by the worker that has them, as soon as that hears of it.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, asked := api.TakeAsked(ctx)
@@ -56,7 +57,7 @@ func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []e
 
 func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, c command, d decision) error {
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return d(s)
@@ -109,7 +110,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 			}
 		}
 		for _, up := range list {
-			e := MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
+			e := api.MonitorEvent{Sequence: up.Sequence, Monitor: up.Monitor, Message: up.Message, Stderr: up.Stderr, Input: up.Wake}
 			if up.Wake != "" {
 				e.Text = task.WakeText(up.Monitor, up.Message)
 			}
@@ -141,7 +142,7 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	}, func(s *projector.State, _ bool) error {
 		for i := range s.Tasks {
 			if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
-				h.wakeTask(s, t.ID)
+				h.hints.Task(s, t.ID)
 			}
 		}
 		return nil

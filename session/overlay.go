@@ -2,11 +2,11 @@ package session
 
 import (
 	"context"
-	"slices"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -20,13 +20,13 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		return err
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return err
 		}
 		fact := o.Recorded()
-		p.AddOverlayHandlers(h.KeepOverlay(id, o)...)
+		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
 		return h.decideThen(ctx, id, h.stamp("overlay", api.Asked{}), func(s *projector.State) ([]events.Event, error) {
-			if err := open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
+			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}
 			return []events.Event{events.Of("", &fact)}, nil
@@ -43,40 +43,4 @@ func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error 
 		p.InvalidateCaches()
 		return nil
 	})
-}
-
-// KeepOverlay keeps the handlers of an overlay's tools for the session's plugins, which are built
-// again now and then, and gives all that are kept, the newest first.
-func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
-	return h.keepOverlays(id, []plugin.Overlay{o})
-}
-
-func (h *Host) keepOverlays(id events.SessionID, list []plugin.Overlay) []plugin.Overlay {
-	h.stacks.mu.Lock()
-	defer h.stacks.mu.Unlock()
-	kept := h.stacks.overlays[id]
-	for _, o := range slices.Backward(list) {
-		kept = plugin.PrependOverlay(kept, o)
-	}
-	if len(kept) > 0 {
-		h.stacks.overlays[id] = kept
-	}
-	return kept
-}
-
-// overlaid are the overlays of a session that this process has handlers of.
-func (s *stacks) overlaid(id events.SessionID) []plugin.Overlay {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.overlays[id]
-}
-
-// forget drops what this process has of a session that is closed.
-func (s *stacks) forget(id events.SessionID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.overlays, id)
-	if st := s.live[id]; st != nil && st.users == 0 {
-		s.dropLocked(id, st)
-	}
 }

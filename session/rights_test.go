@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -85,16 +84,16 @@ func TestSystemStays(t *testing.T) {
 func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, err := b.host.Create(t.Context(), session.CreateRequest{
+	_, err := b.host.Create(t.Context(), api.CreateRequest{
 		ID: "base", Options: map[string]string{"gate": `{"deny":["x"]}`, "other": "{}"}, Access: events.ToolAccess{Hidden: []string{"x"}},
 		Subagent: events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, req := range map[events.SessionID]session.CreateRequest{
-		"fork":    {Start: session.StartExisting, From: "base"},
-		"current": {Start: session.StartCurrent, Parent: "base"},
+	for id, req := range map[events.SessionID]api.CreateRequest{
+		"fork":    {Start: api.StartExisting, From: "base"},
+		"current": {Start: api.StartCurrent, Parent: "base"},
 	} {
 		req.ID = id
 		if _, err := b.host.Create(asking(t.Context(), "read,write", operation.Create.Name), req); err != nil {
@@ -105,7 +104,7 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 			t.Errorf("%s: got options %v, access %v, subagent %v, %v", id, s.Options, s.Access, s.Subagent, err)
 		}
 	}
-	own := session.CreateRequest{ID: "own", Start: session.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
+	own := api.CreateRequest{ID: "own", Start: api.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
 	if _, err := b.host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own); err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -42,7 +44,7 @@ func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error
 			return nil, err
 		}
 	}
-	return state, FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.b, state)
 }
 
 func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
@@ -53,7 +55,7 @@ func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*p
 	if err != nil {
 		return nil, err
 	}
-	return state, FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.b, state)
 }
 
 func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
@@ -146,9 +148,9 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 
 // ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
 func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
-	above := lineage{child.Session}
+	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
-		if above.add(child.Parent) != nil {
+		if above.Add(child.Parent) != nil {
 			return nil // two that were created at once are above each other
 		}
 		parent, err := h.chargeParent(ctx, child)

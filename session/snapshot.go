@@ -2,15 +2,13 @@ package session
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"reflect"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // RestoreSnapshot makes a state whole from a snapshot's head and segments, of
@@ -48,11 +46,11 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 		return err
 	}
 	var digests []string
-	for _, ref := range blobRefs(blobRefs(nil, reflect.ValueOf(s.Frames)), reflect.ValueOf(nodes)) {
+	for _, ref := range blob.RefsIn(s.Frames, nodes) {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has
-		_, err = h.findBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
+		_, err = h.reader.FindAnyBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
 	}
 	return err
 }
@@ -79,21 +77,4 @@ func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, erro
 		return data, err
 	}
 	return b.Bus.Blob(ctx, ref)
-}
-
-// checkCreate refuses fields of a request that nothing else looks at before they are in the history.
-func checkCreate(r *CreateRequest) error {
-	long := func(field, text string) error {
-		if len(text) > events.MaxIDBytes {
-			return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), events.MaxIDBytes), Err: events.ErrTooLarge}
-		}
-		return nil
-	}
-	switch a := &r.Subagent; {
-	case r.Plugins != api.PluginsFresh && r.Plugins != api.PluginsFork:
-		return &events.FieldError{Field: "plugins", Reason: fmt.Sprintf("unknown %q", r.Plugins), Err: events.ErrInvalid}
-	case a.Depth < 0 || a.MaxDepth < 0:
-		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
-	}
-	return errors.Join(long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
 }

@@ -5,33 +5,19 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/task"
 )
 
-// TaskOwed reports whether a worker has to see to a task: it lives, and no host runs it or it is to leave its session, or
-// its cancel is to be passed on.
-func TaskOwed(t *projector.Task) bool {
-	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.Passing()
-}
-
-// TaskKey names the wake of a task.
-func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
-	key := bus.WakeKey{Class: bus.ClassTask, Session: id, Task: t.ID}
-	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
-		key.Class = bus.ClassTool
-	}
-	return key
-}
-
 // RegisterTask puts a task in the session's registry. The id of a live task is
-// [ErrTaskRunning]. When it returns nil the task is in the history, and a worker runs it soon.
-func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRequest) (projector.Task, error) {
+// [task.ErrRunning]. When it returns nil the task is in the history, and a worker runs it soon.
+func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	reg := events.TaskRegistered{
 		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
@@ -46,12 +32,12 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 	}
 	reg.Trace = tracing.Of(ctx) // after the key: the same request may come again under another span
 	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
-		if err := open(s); err != nil {
+		if err := check.Open(s); err != nil {
 			return nil, err
 		}
 		return task.Register(s, reg)
 	})
-	if err != nil && !errors.Is(err, ErrTaskRunning) {
+	if err != nil && !errors.Is(err, task.ErrRunning) {
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
@@ -59,7 +45,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req TaskRe
 		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
 	if err == nil && req.OnCancel != nil {
-		lookErr = h.onCancel(ctx, id, t.ID, req.OnCancel)
+		lookErr = h.callbacks.Set(ctx, id, t.ID, req.OnCancel)
 	}
 	if err = errors.Join(err, lookErr); err != nil {
 		return t, fmt.Errorf("register task: %w", err)
@@ -72,8 +58,8 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 	if err != nil {
 		return projector.Task{}, err
 	}
-	h.wakeTask(s, name)
-	return taskOf(ctx, s, name)
+	h.hints.Task(s, name)
+	return reader.TaskOf(ctx, s, name)
 }
 
 // decideTask is a decision about one task, and the task's record as that left
@@ -81,57 +67,10 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
 	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
-		t, err = taskOf(ctx, s, name)
+		t, err = reader.TaskOf(ctx, s, name)
 		return err
 	})
 	return t, err
-}
-
-// task is a copy of a task's record, wherever the task went.
-func (h *Host) task(ctx context.Context, id events.SessionID, name events.TaskID, fresh bool) (projector.Task, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return projector.Task{}, err
-	}
-	defer s.free()
-	if err := h.loadHeld(ctx, id, s, fresh); err != nil {
-		return projector.Task{}, err
-	}
-	return taskOf(ctx, s.state, name)
-}
-
-// taskOf is a copy of a task's record. A caller that may not read the session gets how the task stands, and no texts.
-func taskOf(ctx context.Context, s *projector.State, name events.TaskID) (projector.Task, error) {
-	switch t, ok := s.Task(name); {
-	case ok && api.Shows(ctx, s) != nil:
-		return projector.Task{ID: t.ID, Of: t.Of, State: t.State, Attempt: t.Attempt, To: t.To, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt}, nil
-	case ok:
-		return *t, nil
-	}
-	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, ErrUnknownTask)
-}
-
-// Task is the record of a task as it is now; of one that was transferred it tells where it went.
-func (h *Host) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return h.task(ctx, id, name, true)
-}
-
-// Tasks lists the session's tasks by creation, ended ones too. A session that there is none of has no tasks.
-func (h *Host) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	s, err := h.State(ctx, id)
-	if errors.Is(err, events.ErrNoSession) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list tasks: %w", err)
-	}
-	var list []projector.Task
-	for i := range s.Tasks {
-		if s.Tasks[i].To == "" && !s.Tasks[i].Hidden {
-			list = append(list, s.Tasks[i])
-		}
-	}
-	return h.withoutLeft(ctx, list)
 }
 
 // change decides something about one task that is nothing where the task is unknown, hidden or ended.
@@ -150,7 +89,7 @@ func (h *Host) change(ctx context.Context, id events.SessionID, name events.Task
 
 // UnregisterBackgroundTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
 func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
-	h.dropCallback(id, name)
+	h.callbacks.Drop(id, name)
 	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
@@ -160,7 +99,7 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 		return task.Complete(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
-		h.dropCallback(id, name)
+		h.callbacks.Drop(id, name)
 	}
 	return err
 }
@@ -172,7 +111,7 @@ func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID
 
 // RequestCancelTask asks a live task to stop by itself: its context ends, and
 // it says how it ended. A program outside sees the request in the session. The reason has at most
-// [events.MaxTaskText] bytes. An unknown task is [ErrUnknownTask].
+// [events.MaxTaskText] bytes. An unknown task is [task.ErrUnknown].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
@@ -183,7 +122,7 @@ func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name 
 const hostReason = "requested by host"
 
 // CancelTask cancels a task, at once, and returns its record. An ended one is
-// returned as it is; unknown is [ErrUnknownTask]. The task of a monitor stops the monitor.
+// returned as it is; unknown is [task.ErrUnknown]. The task of a monitor stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.CancelTask.Name, "cancel task", &name}
@@ -193,7 +132,7 @@ func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.
 // CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
 func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
-	if errors.Is(err, ErrUnknownTask) || errors.Is(err, events.ErrNoSession) {
+	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
 		return nil
 	}
 	return err
@@ -202,16 +141,16 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
 	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
-			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, ErrUnknownTask)
+			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, task.ErrUnknown)
 		}
 		return d(s), nil
 	})
 	if err != nil {
 		return projector.Task{}, err
 	}
-	t, err := h.task(ctx, id, name, false)
+	t, err := h.reader.CachedTask(ctx, id, name)
 	if err == nil && (t.State == events.TaskCancelled || t.State == events.TaskCancelling) {
-		h.callBack(id, name)
+		h.callbacks.Call(id, name)
 	}
 	return t, err
 }
@@ -224,7 +163,7 @@ func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID
 // CancelTasks cancels every live task of a session but those that are kept, in
 // one commit, and returns their ids by creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
-	if err := checkCount("keep", len(keep), task.MaxLive); err != nil {
+	if err := check.Count("keep", len(keep), task.MaxLive); err != nil {
 		return nil, err
 	}
 	list, err := h.cancelUnreferenced(ctx, id, keep)
@@ -274,12 +213,12 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
 	}
 	for i := range list {
-		h.callBack(id, list[i].ID)
+		h.callbacks.Call(id, list[i].ID)
 	}
 	return list, nil
 }
 
-// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [ErrUnknownTask]. No ids are fine.
+// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. No ids are fine.
 func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -44,7 +45,7 @@ func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) 
 	case none == nil:
 		return fmt.Sprintf("session %s cannot be read: %s", id, cmp.Or(letter.Error, "each try killed its worker")), nil
 	case errors.Is(none, bus.ErrNotFound):
-		return "", errors.Join(err, h.b.PublishWake(turnKey(id), bus.WakeHint{Repair: true}))
+		return "", errors.Join(err, h.b.PublishWake(hint.TurnKey(id), bus.WakeHint{Repair: true}))
 	}
 	return "", errors.Join(err, none)
 }
@@ -64,7 +65,7 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 	reason := fmt.Sprintf("task %s of session %s was cancelled", t.ID, parent)
 	for _, turn := range liveTurns(s) {
 		_, _, err := h.Cancel(ctx, t.Child, turn, api.CancelRequest{ID: events.DerivedID("task-", string(parent), string(t.ID)), Reason: reason})
-		if err != nil && !errors.Is(err, ErrUnknownTurn) {
+		if err != nil && !errors.Is(err, api.ErrUnknownTurn) {
 			return false, err
 		}
 	}
@@ -75,7 +76,7 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 		return true, nil
 	}
 	err = h.CloseSession(ctx, t.Child, reason)
-	if errors.Is(err, ErrTurnRunning) {
+	if errors.Is(err, api.ErrTurnRunning) {
 		return false, nil
 	}
 	return err == nil, err

@@ -37,7 +37,7 @@ func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task)
 	code, class := api.Code(err)
 	switch {
 	case class == api.ClassNotFound, class == api.ClassInvalid, class == api.ClassTooLarge, class == api.ClassBusy:
-	case errors.Is(err, ErrClosed), errors.Is(err, ErrTaskRunning):
+	case errors.Is(err, api.ErrClosed), errors.Is(err, task.ErrRunning):
 	default:
 		if _, err := h.unreachable(ctx, t.Leaves, err); err != nil {
 			return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)
@@ -53,48 +53,21 @@ const leaving = "leave closed session"
 
 // leaveAll is Leave for all tasks whose transfer is pending in the state that this process has; workers do what it cannot.
 func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
-	s, err := h.hold(ctx, id)
+	s, err := h.states.Lock(ctx, id)
 	if err != nil {
 		return
 	}
 	var pending []projector.Task
-	for i := 0; s.state != nil && i < len(s.state.Tasks); i++ {
-		if t := s.state.Tasks[i]; t.LeavePending() {
+	for i := 0; s.State != nil && i < len(s.State.Tasks); i++ {
+		if t := s.State.Tasks[i]; t.LeavePending() {
 			pending = append(pending, t)
 		}
 	}
-	s.free()
+	s.Unlock()
 	for _, t := range pending {
 		if err := h.Leave(ctx, id, t); err != nil {
 			h.zap.Warn("tasks of a closed session are left to workers", zap.String("session", string(id)), zap.Error(err))
 			return
 		}
 	}
-}
-
-// withoutLeft leaves out tasks of a closed session that its parent has already, so that a reader finds them in one place. A
-// parent that is gone has none. One that cannot be read may have them: that is an error, as either answer may be wrong.
-func (h *Host) withoutLeft(ctx context.Context, list []projector.Task) ([]projector.Task, error) {
-	var parent *projector.State
-	var kept []projector.Task
-	for i := range list {
-		t := &list[i]
-		if t.LeavePending() && parent == nil {
-			var err error
-			parent, err = h.State(api.Apart(ctx), t.Leaves)
-			if errors.Is(err, events.ErrNoSession) {
-				return list, nil
-			}
-			if err != nil {
-				return nil, fmt.Errorf("tasks that leave for their parent: %w", err)
-			}
-		}
-		if t.LeavePending() {
-			if there, ok := parent.Task(t.ID); ok && there.CreatedAt == t.CreatedAt && there.From != "" {
-				continue
-			}
-		}
-		kept = append(kept, *t)
-	}
-	return kept, nil
 }

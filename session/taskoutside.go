@@ -12,17 +12,17 @@ import (
 )
 
 // What a program outside says of a task that it registered and runs: one with
-// neither a runner nor a worker, that [api.TaskRequest.Outside] allows. Of any other task that is [ErrTaskTaken], of
-// an unknown one [ErrUnknownTask]; one that has ended stays as it is.
+// neither a runner nor a worker, that [api.TaskRequest.Outside] allows. Of any other task that is [task.ErrTaken], of
+// an unknown one [task.ErrUnknown]; one that has ended stays as it is.
 
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and
 // returns the task's record: its state tells of a cancel that was requested. Of a
-// task that goes on in a closed session it is [ErrClosed]: read the record with Task, and say its end with EndTask.
+// task that goes on in a closed session it is [api.ErrClosed]: read the record with Task, and say its end with EndTask.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
 	c := command{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
 	return h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Live() && s.Status == projector.StatusClosed {
-			return nil, fmt.Errorf("progress of task %s of session %s: %w", name, id, ErrClosed)
+			return nil, fmt.Errorf("progress of task %s of session %s: %w", name, id, api.ErrClosed)
 		}
 		return task.Progress(s, name, message), nil
 	})
@@ -39,7 +39,7 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 		return task.Complete(s, name, state, summary), nil
 	})
 	if err == nil {
-		h.dropCallback(id, name)
+		h.callbacks.Drop(id, name)
 	}
 	return t, err
 }
@@ -54,9 +54,9 @@ func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name
 		t, ok := s.Task(name)
 		switch {
 		case !ok || t.To != "":
-			return nil, fmt.Errorf("task %s of session %s: %w", name, id, ErrUnknownTask)
+			return nil, fmt.Errorf("task %s of session %s: %w", name, id, task.ErrUnknown)
 		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
-			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, ErrTaskTaken)
+			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, task.ErrTaken)
 		}
 		return d(s)
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // What workers ask of a host. Each names the claim that it acts on; where the
-// history has another one by now, nothing is appended: [ErrTaskTaken].
+// history has another one by now, nothing is appended: [task.ErrTaken].
 
 // ClaimTask appends a worker's claim of a task on top of the claim that it saw.
 func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {

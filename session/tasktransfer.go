@@ -8,13 +8,14 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
 
 // TransferAsyncHandles moves tasks to another session, all or none: an id that is a
-// live task there refuses with [ErrTaskRunning] and moves nothing; one that the
-// source does not have is skipped. A monitor stays where it is: [ErrMonitorTask].
+// live task there refuses with [task.ErrRunning] and moves nothing; one that the
+// source does not have is skipped. A monitor stays where it is: [task.ErrMonitorTask].
 //
 // Two histories cannot change in one step. The target registers all tasks in
 // one commit, then the source marks all as transferred in one. In between they
@@ -27,7 +28,7 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	if from == to || len(ids) == 0 {
 		return nil
 	}
-	if err := checkCount("tasks", len(ids), task.MaxLive); err != nil {
+	if err := check.Count("tasks", len(ids), task.MaxLive); err != nil {
 		return err
 	}
 	ctx, asked := api.TakeAsked(ctx)
@@ -60,7 +61,7 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 	}
 	there, err := h.Task(ctx, t.From, t.ID)
 	switch {
-	case errors.Is(err, ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
 		return false, nil
 	case err != nil:
 		return false, err
@@ -101,7 +102,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	}
 	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: m.by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
-			if err := open(s); err != nil {
+			if err := check.Open(s); err != nil {
 				return nil, err
 			}
 			if m.room != nil {

@@ -9,17 +9,19 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
 
 // SubmitAt asks for a turn that starts at a time, or at once where that has
 // passed. When it returns nil the history has the turn, and until its time a
 // [Host.Cancel] of it ends it without having run. The same again is the same
-// turn; an id that was used with another time or other input is [ErrDifferent].
+// turn; an id that was used with another time or other input is [api.ErrDifferent].
 // A [Host.Submit] of the id meanwhile starts the turn at once. A session that is
 // closed by then has ended the turn as cancelled.
-func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req TurnRequest) (events.TurnID, error) {
+func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	req.ID = named(req.ID, asked)
 	if err != nil {
@@ -47,28 +49,28 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 	}
 	digest := projector.InputDigest(p.Input)
 	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		found, err := findTurn(s, name)
+		found, err := reader.FindTurn(s, name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.digest == "":
-			if err := open(s); err != nil {
+		case found.Digest == "":
+			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			err := h.room(s, &p.Input)
+			err := check.QueuedTurn(s, &p.Input, h.maxQueued)
 			if err == nil && p.Busy == events.BusyBranch {
-				err = h.owned.roomToBranch(ctx, s)
+				err = h.quota.CheckBranch(ctx, s)
 			}
 			return h.scheduled(s, name, p), err
-		case found.digest != digest:
-			return nil, ErrDifferent
+		case found.Digest != digest:
+			return nil, api.ErrDifferent
 		}
 		for i := range s.Scheduled {
 			if d := &s.Scheduled[i]; d.ID == name && (d.At != p.At || d.Busy != p.Busy) {
-				return nil, ErrDifferent
+				return nil, api.ErrDifferent
 			}
 		}
-		api.Note(ctx, id, found.seq)
+		api.Note(ctx, id, found.Seq)
 		return nil, nil // the history has it
 	})
 }
@@ -101,7 +103,7 @@ func fits(p *events.TurnScheduled) error {
 // whatever node, however long that is. The first time that is set for a key
 // stays, so that a tool which runs again waits for the same. A turn that has
 // ended by then has no use for it. A key that names no call without a result is
-// [ErrUnknownTurn].
+// [api.ErrUnknownTurn].
 func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error {
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
@@ -109,7 +111,7 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 		err = h.decideAs(ctx, id, stamp{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
-				return nil, ErrUnknownTurn
+				return nil, api.ErrUnknownTurn
 			case t.TimedResult(key) != nil:
 				return nil, nil
 			default:

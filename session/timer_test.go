@@ -52,7 +52,7 @@ func TestSubmitAtAgain(t *testing.T) {
 		t.Errorf("the same again: got %v", err)
 	}
 	reject := ask("t1", "go")
-	reject.WhenBusy = session.WhenBusyReject
+	reject.WhenBusy = api.WhenBusyReject
 	for name, do := range map[string]func() error{
 		"time": func() error {
 			_, err := other.SubmitAt(t.Context(), sid, soon.Add(time.Millisecond), ask("t1", "go"))
@@ -62,8 +62,8 @@ func TestSubmitAtAgain(t *testing.T) {
 		"input":  func() error { _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "stop")); return err },
 		"submit": func() error { _, err := other.Submit(t.Context(), sid, ask("t1", "stop")); return err },
 	} {
-		if err := do(); !errors.Is(err, session.ErrDifferent) {
-			t.Errorf("other %s: got %v, want %v", name, err, session.ErrDifferent)
+		if err := do(); !errors.Is(err, api.ErrDifferent) {
+			t.Errorf("other %s: got %v, want %v", name, err, api.ErrDifferent)
 		}
 	}
 	for _, at := range []time.Time{{}, time.UnixMilli(-1), time.UnixMilli(1 << 50)} {
@@ -100,12 +100,12 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submitAt("t1", soon)
-	receipt, evidence, err := b.another(0).Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Reason: "no"})
-	if err != nil || receipt != session.CancelRequested || evidence.ID != "r" {
+	receipt, evidence, err := b.another(0).Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Reason: "no"})
+	if err != nil || receipt != api.CancelRequested || evidence.ID != "r" {
 		t.Errorf("got %s, %+v, %v", receipt, evidence, err)
 	}
-	if receipt, _, err = b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r2"}); err != nil || receipt != session.CancelCompletionWon {
-		t.Errorf("again: got %s, %v, want %s", receipt, err, session.CancelCompletionWon)
+	if receipt, _, err = b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r2"}); err != nil || receipt != api.CancelCompletionWon {
+		t.Errorf("again: got %s, %v, want %s", receipt, err, api.CancelCompletionWon)
 	}
 	before := b.state()
 	if r, err := b.host.Await(t.Context(), sid, "t1"); err != nil || r.End != events.EndCancelled || r.Attempts != 0 {
@@ -113,8 +113,8 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	}
 	b.submitAt("t1", soon) // has ended: it is the same turn
 	b.unchanged(before, "scheduled again")
-	if _, _, err := b.host.Cancel(t.Context(), sid, "none", session.CancelRequest{}); !errors.Is(err, session.ErrUnknownTurn) {
-		t.Errorf("unknown: got %v, want %v", err, session.ErrUnknownTurn)
+	if _, _, err := b.host.Cancel(t.Context(), sid, "none", api.CancelRequest{}); !errors.Is(err, api.ErrUnknownTurn) {
+		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestCloseEndsAll(t *testing.T) {
 	const n = session.DefaultMaxQueued - 1
 	for i := range task.MaxLive {
 		id := events.TaskID(fmt.Sprintf("%s%04d", strings.Repeat("k", 44), i))
-		if _, err := b.host.RegisterTask(t.Context(), sid, session.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
+		if _, err := b.host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -140,8 +140,8 @@ func TestCloseEndsAll(t *testing.T) {
 		t.Fatalf("scheduled: got %d, want %d", got, n)
 	}
 	before := b.state()
-	if err := b.host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, session.ErrTurnRunning) {
-		t.Errorf("with a turn in the queue: got %v, want %v", err, session.ErrTurnRunning)
+	if err := b.host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, api.ErrTurnRunning) {
+		t.Errorf("with a turn in the queue: got %v, want %v", err, api.ErrTurnRunning)
 	}
 	b.unchanged(before, "refused")
 	b.append("now", &events.TurnCompleted{End: events.EndFailed})
@@ -162,8 +162,8 @@ func TestCloseEndsAll(t *testing.T) {
 			t.Errorf("turn %s: got %s, want it cancelled", r.ID, r.End)
 		}
 	}
-	if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("after the close: got %v, want %v", err, session.ErrClosed)
+	if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, api.ErrClosed) {
+		t.Errorf("after the close: got %v, want %v", err, api.ErrClosed)
 	}
 }
 
@@ -215,21 +215,21 @@ func TestResolveAt(t *testing.T) {
 		t.Errorf("got %+v, want the first", r)
 	}
 	for _, effect := range []events.EffectID{"t1/0/2", "t1/1/0", "t2/0/0", "x"} {
-		if err := at(b.host, effect, soon, ""); !errors.Is(err, session.ErrUnknownTurn) {
-			t.Errorf("%s: got %v, want %v", effect, err, session.ErrUnknownTurn)
+		if err := at(b.host, effect, soon, ""); !errors.Is(err, api.ErrUnknownTurn) {
+			t.Errorf("%s: got %v, want %v", effect, err, api.ErrUnknownTurn)
 		}
 	}
 	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}); err != nil {
 		t.Errorf("resolve before the time: got %v", err)
 	}
-	if err := at(b.host, "t1/0/0", soon, "late"); !errors.Is(err, session.ErrUnknownTurn) {
-		t.Errorf("of a call that has its result: got %v, want %v", err, session.ErrUnknownTurn)
+	if err := at(b.host, "t1/0/0", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
+		t.Errorf("of a call that has its result: got %v, want %v", err, api.ErrUnknownTurn)
 	}
-	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{}); err != nil {
+	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := at(b.host, "t1/0/1", soon, "late"); !errors.Is(err, session.ErrUnknownTurn) {
-		t.Errorf("of a cancelled turn: got %v, want %v", err, session.ErrUnknownTurn)
+	if err := at(b.host, "t1/0/1", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
+		t.Errorf("of a cancelled turn: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }
 
@@ -259,8 +259,8 @@ func TestResolveTool(t *testing.T) {
 	if got := b.history(before.Seq); resolved != 1 || !slices.Equal(got, []events.Kind{events.KindToolResolved}) {
 		t.Errorf("resolved %d times, history %v, want once", resolved, got)
 	}
-	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, session.ErrUnknownTurn) {
-		t.Errorf("unknown key: got %v, want %v", err, session.ErrUnknownTurn)
+	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, api.ErrUnknownTurn) {
+		t.Errorf("unknown key: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 	b.takeWake()
 }
@@ -288,8 +288,8 @@ func TestApprove(t *testing.T) {
 		t.Errorf("the same again: got %v", err)
 	}
 	b.takeWake()
-	if err := approve(other, "t1/0/0", false); !errors.Is(err, session.ErrDifferent) {
-		t.Errorf("another answer: got %v, want %v", err, session.ErrDifferent)
+	if err := approve(other, "t1/0/0", false); !errors.Is(err, api.ErrDifferent) {
+		t.Errorf("another answer: got %v, want %v", err, api.ErrDifferent)
 	}
 	if err := approve(other, "t1/0/9", true); !errors.Is(err, api.ErrNotAsked) {
 		t.Errorf("no question: got %v, want %v", err, api.ErrNotAsked)

@@ -1,17 +1,16 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/toolset"
 	"github.com/lash-go/lash/session/operation"
-	"github.com/lash-go/lash/session/turn"
 )
 
 // ToolSources are the sources of tools that a session has, in the order in which
@@ -43,7 +42,7 @@ func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 	if h.plugins == nil {
 		return nil, nil
 	}
-	return h.plugins.Sources(h.buildContext(s))
+	return h.plugins.Sources(h.stacks.BuildContext(s))
 }
 
 // AddToolSource adds the tools of a source to a session, and gives the new
@@ -75,10 +74,10 @@ func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source st
 // node has any more can be removed. One that the session does not have is [api.ErrUnknownSource].
 func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
 	return h.changeSources(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
-		return toolsWithout(&s.Catalog, source), nil
+		return toolset.Without(&s.Catalog, source), nil
 	}, func(now []string, has bool) ([]string, error) {
 		if !has {
-			return nil, unknownSource(fmt.Sprintf("the session does not have %q", source), now)
+			return nil, toolset.UnknownSource(fmt.Sprintf("the session does not have %q", source), now)
 		}
 		return slices.DeleteFunc(slices.Clone(now), func(name string) bool { return name == source }), nil
 	})
@@ -97,13 +96,8 @@ func (h *Host) changeSources(
 		if err != nil {
 			return nil, err
 		}
-		return append([]events.Event{events.Of("", &events.ToolSourcesApplied{Sources: sources})}, toolStateEvent(next(s), tools)...), nil
+		return append([]events.Event{events.Of("", &events.ToolSourcesApplied{Sources: sources})}, toolset.Event(toolset.NextGeneration(s), tools)...), nil
 	})
-}
-
-// unknownSource says which sources there are instead.
-func unknownSource(why string, there []string) error {
-	return fmt.Errorf("%w: %s: there is %s", api.ErrUnknownSource, why, cmp.Or(strings.Join(there, ", "), "none"))
 }
 
 // toolsWith are a session's tools with those of another source.
@@ -116,7 +110,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 		return nil, err
 	}
 	if !slices.Contains(known, source) {
-		return nil, unknownSource(fmt.Sprintf("no plugin of this node registers %q", source), known)
+		return nil, toolset.UnknownSource(fmt.Sprintf("no plugin of this node registers %q", source), known)
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err != nil {
@@ -127,22 +121,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 	if err != nil {
 		return nil, err
 	}
-	return offer(&s.Catalog, entry.Tools), nil
-}
-
-// toolsWithout are a session's tools without those of a source. Of what hosts
-// set for these, the entry is left; they are off.
-func toolsWithout(c *projector.Catalog, source string) []events.ToolEntry {
-	kept := slices.DeleteFunc(slices.Clone(c.Tools), func(t events.ToolEntry) bool { return t.Source == source })
-	return offer(c, kept)
-}
-
-// offer is the catalogue with what is offered now; that which it was, where that is the same.
-func offer(c *projector.Catalog, tools []events.ToolEntry) []events.ToolEntry {
-	if fact := turn.Offer(c, tools); fact != nil {
-		return fact.Tools
-	}
-	return c.Tools
+	return toolset.Offer(&s.Catalog, entry.Tools), nil
 }
 
 // RefreshCatalog builds a session's tool catalogue anew on every node, with the
@@ -151,8 +130,8 @@ func offer(c *projector.Catalog, tools []events.ToolEntry) []events.ToolEntry {
 func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error) {
 	ctx, who := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, who, func(s *projector.State) ([]events.Event, error) {
-		generation = next(s)
-		return toolStateEvent(generation, s.Catalog.Tools), open(s)
+		generation = toolset.NextGeneration(s)
+		return toolset.Event(generation, s.Catalog.Tools), check.Open(s)
 	})
 	return generation, err
 }

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/toolset"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -43,14 +44,14 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 }
 
 // tools are the session's tools as its plugins offer them now, with the
-// overrides of the history; those of the history where nobody offers any.
+// overrides of the history; those of the history where no plugin offers any.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 	entry, err := h.offered(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	if entry != nil {
-		return offer(&s.Catalog, entry.Tools), nil
+		return toolset.Offer(&s.Catalog, entry.Tools), nil
 	}
 	return s.Catalog.Tools, nil
 }
@@ -59,7 +60,7 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 // plugins, or is asked by those whose answer that would be.
 func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
 	if h.plugins == nil {
-		return nil, nil //nolint:nilnil // nobody offers anything
+		return nil, nil //nolint:nilnil // nothing is offered
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err == nil {
@@ -78,18 +79,18 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // ApplyToolState replaces the tool state and gives the new generation, if the
 // state's is the session's: [*api.GenerationError] otherwise. Of a tool the name,
 // the source and the override count: what the tool is, its source declares. Tools that the state
-// leaves out are off, whoever offers them. A source that nobody registered is
+// leaves out are off, also where plugins offer them. A source that no plugin registers is
 // [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
 	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
-		tools, err := declared(known, state.Tools)
+		tools, err := toolset.Declared(known, state.Tools)
 		if err != nil {
 			return nil, err
 		}
-		return toolStateEvent(next(s), withoutRest(known, tools)), nil
+		return toolset.Event(toolset.NextGeneration(s), toolset.WithRestOff(known, tools)), nil
 	})
 }
 
@@ -114,9 +115,9 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look 
 		}
 		// Before the tools are: those that the request made are no longer the ones it was made for.
 		if before, err := h.beforeLanding(ctx, asked, by); err != nil || before != nil {
-			return next(before), err
+			return toolset.NextGeneration(before), err
 		}
-		if err := open(asked); err != nil {
+		if err := check.Open(asked); err != nil {
 			return 0, err
 		}
 		known, err := look(ctx, asked)
@@ -124,13 +125,13 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look 
 			return 0, err
 		}
 		err = h.decideAsked(ctx, id, c, who, func(s *projector.State) ([]events.Event, error) {
-			if err := open(s); err != nil {
+			if err := check.Open(s); err != nil {
 				return nil, err
 			}
 			if moved = s.Catalog.Generation != asked.Catalog.Generation; moved {
 				return nil, nil
 			}
-			generation = next(s)
+			generation = toolset.NextGeneration(s)
 			return d(s, known)
 		})
 		if err != nil {
@@ -140,61 +141,10 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look 
 	return generation, nil
 }
 
-// next is the generation that a change of the tools makes.
-func next(s *projector.State) int64 {
-	if s == nil {
-		return 0
-	}
-	return s.Catalog.Generation + 1
-}
-
-func toolStateEvent(generation int64, tools []events.ToolEntry) []events.Event {
-	tools = slices.Clone(tools)
-	slices.SortFunc(tools, func(a, b events.ToolEntry) int { return strings.Compare(a.Name, b.Name) })
-	return []events.Event{events.Of("", &events.ToolStateApplied{Generation: generation, Tools: tools})}
-}
-
-// withoutRest switches off the known tools that are not among these. Gone
-// altogether, they would be back with the next look at what plugins offer.
-func withoutRest(known, tools []events.ToolEntry) []events.ToolEntry {
-	tools = slices.Clone(tools)
-	for _, k := range known {
-		if !slices.ContainsFunc(tools, func(t events.ToolEntry) bool { return t.Name == k.Name }) {
-			k.Override = events.Overridden(events.AvailOff)
-			tools = append(tools, k)
-		}
-	}
-	return tools
-}
-
-// declared are the entries of a request as their sources declare them. A request
-// says which tools there are and how far each is offered, and not what a tool
-// is: with other effects a call could run twice, and the gate would not ask for it.
-func declared(known, tools []events.ToolEntry) ([]events.ToolEntry, error) {
-	tools = slices.Clone(tools)
-	for i := range tools {
-		t := &tools[i]
-		sameSource := func(k events.ToolEntry) bool { return k.Source == t.Source }
-		same := slices.IndexFunc(known, func(k events.ToolEntry) bool { return k.Name == t.Name && (sameSource(k) || t.Orphan) })
-		switch {
-		case same >= 0:
-			override := t.Override
-			*t = known[same]
-			t.Override = override
-		case t.Orphan: // nobody can call it. Its source may return
-		case !slices.ContainsFunc(known, sameSource):
-			return nil, fmt.Errorf("tool %q: %w: %q", t.Name, api.ErrUnknownSource, t.Source)
-		default:
-			return nil, fmt.Errorf("%w: source %q does not have %q", api.ErrUnknownTool, t.Source, t.Name)
-		}
-	}
-	return tools, nil
-}
-
 // SetToolsAvailability overrides the level of tools in one step, all or none,
 // and gives the new generation; "" lifts the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
-	if err := checkCount("names", len(names), MaxToolNames); err != nil {
+	if err := check.Count("names", len(names), check.MaxToolNames); err != nil {
 		return 0, fmt.Errorf("set tool availability: %w", err)
 	}
 	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
@@ -204,6 +154,6 @@ func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, na
 				return nil, err
 			}
 		}
-		return toolStateEvent(next(s), state.Tools), nil
+		return toolset.Event(toolset.NextGeneration(s), state.Tools), nil
 	})
 }

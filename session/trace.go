@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/convert"
 )
 
 // TraceFunc takes one record of a trace. It must not block, and what goes wrong
@@ -79,5 +80,5 @@ func jsonOf(payload []byte) json.RawMessage {
 	if len(payload) == 0 {
 		return nil
 	}
-	return argsOf(payload)
+	return convert.Args(payload)
 }

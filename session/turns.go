@@ -10,33 +10,28 @@ import (
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
-
-// Ask is a request for a turn that answers a text.
-func Ask(text string) TurnRequest {
-	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
-}
 
 // Submit asks for a turn and returns its id. When it returns nil the request is
 // in the history, in its place in the order of turns, and from then on it ends
 // there. It waits for nothing else. An id that was used with the same input is
-// the same turn; with other input it is [ErrDifferent]. A session in which as
+// the same turn; with other input it is [api.ErrDifferent]. A session in which as
 // many turns wait as may refuses more with an [api.LimitError]. What becomes of
 // the turn while another one runs, WhenBusy says: a policy that does not exist,
 // or does not fit the input, is [events.ErrInvalid].
-func (h *Host) Submit(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnID, error) {
+func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
 	a, err := h.SubmitTurn(ctx, id, req)
 	return a.Turn, err
 }
 
-// SubmitTurn implements [Submitter].
-func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequest) (api.SubmitAnswer, error) {
-	if h.submitter != nil {
-		return h.submitter.SubmitTurn(ctx, id, req)
-	}
+// SubmitTurn implements [watch.Submitter].
+func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	req.ID = named(req.ID, asked)
 	if err != nil {
@@ -58,8 +53,8 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req TurnRequ
 }
 
 // asSubmitted is what tells a request for a turn from others: who asks is known besides.
-func asSubmitted(req TurnRequest, input events.TurnInput) api.TurnRequest {
-	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: WhenBusy(busyOf(req.WhenBusy))}
+func asSubmitted(req api.TurnRequest, input events.TurnInput) api.TurnRequest {
+	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: api.WhenBusy(busyOf(req.WhenBusy))}
 }
 
 // requested is a turn as it is asked for, what is large of its input in blobs.
@@ -69,7 +64,7 @@ type requested struct {
 }
 
 // callersOf are those on whose behalf a turn is asked for.
-func callersOf(req TurnRequest, asked api.Asked) []string {
+func callersOf(req api.TurnRequest, asked api.Asked) []string {
 	if asked.Actor != "" {
 		return []string{asked.Actor}
 	}
@@ -80,32 +75,32 @@ func callersOf(req TurnRequest, asked api.Asked) []string {
 func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
 	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.Input)}
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
-		found, err := findTurn(s, r.name)
+		found, err := reader.FindTurn(s, r.name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.digest != "" && found.digest != a.Input:
-			return nil, ErrDifferent
-		case found.digest != "" && !found.scheduled:
+		case found.Digest != "" && found.Digest != a.Input:
+			return nil, api.ErrDifferent
+		case found.Digest != "" && !found.Scheduled:
 			return nil, nil
 		}
-		if err := errors.Join(open(s), r.Busy.Check(r.Input)); err != nil {
+		if err := errors.Join(check.Open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
-		if !found.scheduled {
-			err = h.room(s, &r.Input)
+		if !found.Scheduled {
+			err = check.QueuedTurn(s, &r.Input, h.maxQueued)
 		}
 		list := turn.Request(s, r.name, r.TurnRequested)
-		if err == nil && !found.scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
-			err = h.owned.roomToBranch(ctx, s)
+		if err == nil && !found.Scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
+			err = h.quota.CheckBranch(ctx, s)
 		}
 		return list, err
 	}, func(s *projector.State, appended bool) error {
-		found, err := findTurn(s, r.name)
-		a.Seq = found.seq
-		api.Note(ctx, id, found.seq)
+		found, err := reader.FindTurn(s, r.name)
+		a.Seq = found.Seq
+		api.Note(ctx, id, found.Seq)
 		if err == nil && !appended {
-			err = h.again(ctx, s)
+			err = h.hints.Repeat(ctx, s)
 		}
 		return err
 	})
@@ -113,7 +108,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 }
 
 // prepare checks a request, and puts what is large of its input in blobs.
-func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest) (events.TurnInput, error) {
+func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnInput, error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
@@ -121,7 +116,7 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 		plugin.OutputOf(req.Input.Output).Check("input.output")); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	spilled, err := Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
+	spilled, err := blob.Spill(ctx, h.b, &events.TurnRequested{Input: req.Input})
 	if err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
@@ -133,8 +128,8 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req TurnRequest
 }
 
 // busyOf is the policy as histories name it.
-func busyOf(w WhenBusy) events.WhenBusy {
-	if w == WhenBusyEnqueue {
+func busyOf(w api.WhenBusy) events.WhenBusy {
+	if w == api.WhenBusyEnqueue {
 		return events.BusyEnqueue
 	}
 	return events.WhenBusy(w)
@@ -147,11 +142,11 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return nil
 	}
 	known := false
-	s, err := h.atHand(ctx, id, func(s *projector.State) (err error) {
+	s, err := h.cached(ctx, id, func(s *projector.State) (err error) {
 		known, err = turn.Known(s, name)
 		return err
 	})
-	if err != nil || known || open(s) != nil {
+	if err != nil || known || check.Open(s) != nil {
 		return err
 	}
 	p, _, release, err := h.Stack(ctx, s)
@@ -162,7 +157,7 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return err
 	}
 	defer release()
-	input, err = FillInput(ctx, h.b, input)
+	input, err = blob.FillInput(ctx, h.b, input)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return nil // the worker that starts the turn ends it, and says which body there is none of
@@ -173,161 +168,4 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)
 	}
 	return nil
-}
-
-// foundTurn is where a session has a turn.
-type foundTurn struct {
-	record    *projector.TurnRecord // of one that has ended
-	scheduled bool                  // it waits for its time
-	digest    string                // of its input; empty: the session has no such turn
-	seq       events.Seq            // of the commit that accepted it
-}
-
-// findTurn looks a turn up wherever it is.
-func findTurn(s *projector.State, id events.TurnID) (foundTurn, error) {
-	if t := s.Turn(); t != nil && t.ID == id {
-		return foundTurn{digest: projector.InputDigest(t.Input), seq: t.Seq}, nil
-	}
-	for i := range s.Queue {
-		if q := &s.Queue[i]; q.ID == id {
-			return foundTurn{digest: projector.InputDigest(q.Input), seq: q.Seq}, nil
-		}
-	}
-	for i := range s.Scheduled {
-		if d := &s.Scheduled[i]; d.ID == id {
-			return foundTurn{scheduled: true, digest: projector.InputDigest(d.Input), seq: d.Seq}, nil
-		}
-	}
-	record, err := s.Record(id)
-	if record == nil {
-		return foundTurn{}, err
-	}
-	return foundTurn{record: record, digest: record.Input, seq: record.Asked}, err
-}
-
-// Run submits a turn and waits for its end, which another turn in its way may
-// bring: see [WhenBusy]. An id that was used with other input is [ErrDifferent].
-func (h *Host) Run(ctx context.Context, id events.SessionID, req TurnRequest) (TurnResult, error) {
-	ear, err := h.listen(id)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	defer ear.close()
-	a, err := h.SubmitTurn(ctx, id, req)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	if !h.knownEnded(ctx, id, a.Turn) {
-		if err := ear.ended(ctx, a.Turn, firstLook); err != nil {
-			return TurnResult{}, err
-		}
-	}
-	return h.result(ctx, id, a.Turn)
-}
-
-// knownEnded reports whether the state at hand has the turn's end already.
-func (h *Host) knownEnded(ctx context.Context, id events.SessionID, turn events.TurnID) bool {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return false
-	}
-	defer s.free()
-	if s.state == nil {
-		return false
-	}
-	record, err := s.state.Record(turn)
-	return err == nil && record != nil
-}
-
-// Await waits until a turn has ended. Any number may wait for the same turn,
-// also after its end. A turn that the history does not have is [ErrUnknownTurn].
-func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
-	ear, err := h.listen(id)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	defer ear.close()
-	found, err := h.accepted(ctx, id, turn)
-	if err != nil {
-		return TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
-	}
-	if found.record == nil {
-		if err := ear.ended(ctx, turn, laterLook); err != nil {
-			return TurnResult{}, err
-		}
-	}
-	return h.result(ctx, id, turn)
-}
-
-// accepted is where the history has a turn; [ErrUnknownTurn] where it has none.
-func (h *Host) accepted(ctx context.Context, id events.SessionID, turn events.TurnID) (foundTurn, error) {
-	s, err := h.State(ctx, id)
-	if err != nil {
-		return foundTurn{}, err
-	}
-	found, err := findTurn(s, turn)
-	if err == nil && found.digest == "" {
-		err = ErrUnknownTurn
-	}
-	return found, err
-}
-
-// result reads how a finished turn ended, from the state at hand where that knows.
-func (h *Host) result(ctx context.Context, id events.SessionID, turn events.TurnID) (TurnResult, error) {
-	s, err := h.hold(ctx, id)
-	if err != nil {
-		return TurnResult{}, err
-	}
-	defer s.free()
-	for _, fresh := range []bool{false, true} {
-		if err := h.loadHeld(ctx, id, s, fresh); err != nil {
-			return TurnResult{}, err
-		}
-		record, err := s.state.Record(turn)
-		if err != nil {
-			return TurnResult{}, err
-		}
-		if record != nil {
-			text, err := answerText(s.state, record)
-			switch {
-			case err != nil:
-			case record.End == events.EndFailed:
-				err = &api.TurnFailedError{Turn: turn, Issue: record.Issue}
-			case record.End == events.EndRejected:
-				err = &api.TurnRejectedError{Turn: turn, By: record.By}
-			}
-			return TurnResult{TurnRecord: *record, Text: text}, err
-		}
-	}
-	return TurnResult{}, fmt.Errorf("turn %s of session %s: %w", turn, id, ErrUnknownTurn)
-}
-
-// answerText is the answer of a finished turn: the text of its last assistant
-// message, or of the tool result that ended it.
-func answerText(s *projector.State, record *projector.TurnRecord) (string, error) {
-	path, err := s.Path()
-	if err == nil && s.Leaf != record.Leaf {
-		path, err = s.PathTo(record.Leaf)
-	}
-	for i := len(path) - 1; i >= 0 && path[i].Turn == record.ID; i-- {
-		m := path[i].Message
-		if record.Tool != "" {
-			if results := resultParts(m); int(record.Call) < len(results) {
-				return results[record.Call].Text, err
-			}
-		} else if m.Role == events.RoleAssistant {
-			return m.Text(), err
-		}
-	}
-	return "", err
-}
-
-func resultParts(m events.Message) []events.Part {
-	var list []events.Part
-	for _, p := range m.Parts {
-		if p.Kind == events.PartToolResult {
-			list = append(list, p)
-		}
-	}
-	return list
 }

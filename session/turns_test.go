@@ -102,14 +102,14 @@ func TestSubmitAgain(t *testing.T) {
 			if err != nil || a != first {
 				t.Errorf("%s, %s host: got %+v, %v, want %+v", stage.name, name, a, err, first)
 			}
-			if _, err := h.SubmitTurn(t.Context(), sid, ask("t1", "stop")); !errors.Is(err, session.ErrDifferent) {
-				t.Errorf("%s, %s host, other input: got %v, want %v", stage.name, name, err, session.ErrDifferent)
+			if _, err := h.SubmitTurn(t.Context(), sid, ask("t1", "stop")); !errors.Is(err, api.ErrDifferent) {
+				t.Errorf("%s, %s host, other input: got %v, want %v", stage.name, name, err, api.ErrDifferent)
 			}
 		}
 		b.unchanged(before, stage.name)
 	}
-	if _, err := b.host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, session.ErrClosed) {
-		t.Errorf("another turn of a closed session: got %v, want %v", err, session.ErrClosed)
+	if _, err := b.host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, api.ErrClosed) {
+		t.Errorf("another turn of a closed session: got %v, want %v", err, api.ErrClosed)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 		t.Errorf("wake: got %+v, want it to name the worker that has the turn", w.WakeHint)
 	}
 	for range 2 {
-		if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r"}); err != nil {
+		if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r"}); err != nil {
 			t.Fatal(err)
 		}
 		b.takeWake()
@@ -178,15 +178,15 @@ func TestTooLargeIsRefused(t *testing.T) {
 	before := b.state()
 	for name, do := range map[string]func() error{
 		"cancelReason": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Reason: long})
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Reason: long})
 			return err
 		},
 		"cancelOrigin": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: "r", Origin: long})
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Origin: long})
 			return err
 		},
 		"cancelID": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{ID: id})
+			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: id})
 			return err
 		},
 		"approvalReason": func() error {
@@ -214,7 +214,7 @@ func TestTooLargeIsRefused(t *testing.T) {
 			return b.host.ResolveAt(t.Context(), sid, "t1/0/1", soon, events.ToolResult{Code: long})
 		},
 		"injectID": func() error {
-			_, err := b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: session.Ask("x").Input.Parts})
+			_, err := b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 		"turnID": func() error {
@@ -242,7 +242,7 @@ func TestIDsOfClients(t *testing.T) {
 		if _, err := b.host.Submit(t.Context(), sid, ask(id, string(id))); err != nil {
 			t.Errorf("%s: got %v", id, err)
 		}
-		if _, err := b.host.Inject(t.Context(), sid, session.InjectRequest{ID: events.InputID(id), Parts: session.Ask("x").Input.Parts}); err != nil {
+		if _, err := b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts}); err != nil {
 			t.Errorf("input %s: got %v", id, err)
 		}
 		later := "later-" + id

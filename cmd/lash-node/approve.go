@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -48,7 +47,7 @@ func (c *approveCmd) answer(ctx context.Context, s *streams, on *client) error {
 	if errors.Is(err, api.ErrNotAsked) {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
-	if errors.Is(err, session.ErrDifferent) {
+	if errors.Is(err, api.ErrDifferent) {
 		return fmt.Errorf("%w: %w", errAnswered, err)
 	}
 	if err != nil || c.JSON {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestServeDead looks at the dead letters of a served node from other processes,
@@ -34,7 +34,7 @@ func TestServeDead(t *testing.T) {
 	}
 	b := s.open(t)
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "mended"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "mended"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, letter := range []bus.DeadLetter{
@@ -71,7 +71,7 @@ func TestServeDead(t *testing.T) {
 		t.Errorf("retry: got %q", out)
 	}
 	run(exitDifferent, "retry", "mended")
-	if r, err := h.Run(limited(t), "mended", session.Ask("go")); err != nil || r.End != events.EndFinished {
+	if r, err := h.Run(limited(t), "mended", api.Ask("go")); err != nil || r.End != events.EndFinished {
 		t.Errorf("turn after the retry: got %+v, %v", r, err)
 	}
 }

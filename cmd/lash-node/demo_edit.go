@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -77,12 +78,12 @@ func parted(ctx context.Context, node *serve.Node) {
 }
 
 func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host, file string) error {
-	if _, err := h.Create(ctx, session.CreateRequest{ID: editSession}); err != nil {
+	if _, err := h.Create(ctx, api.CreateRequest{ID: editSession}); err != nil {
 		return err
 	}
 	const ask = "Correct the spelling in " + editFile + "."
 	write(s.Out, "user       %s\n%s  %s", ask, editFile, editBefore)
-	turn, err := h.Submit(ctx, editSession, session.TurnRequest{
+	turn, err := h.Submit(ctx, editSession, api.TurnRequest{
 		ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: ask}}},
 	})
 	if err != nil {

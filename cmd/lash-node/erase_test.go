@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestErase erases a session of a served node from another process.
@@ -14,7 +14,7 @@ func TestErase(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--retain", "48h")
 	h := clientOf(t, node)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {

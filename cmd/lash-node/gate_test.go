@@ -18,6 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -85,13 +86,13 @@ func TestServeGate(t *testing.T) {
 		t.Errorf("approvals of nothing: got %q", out)
 	}
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
 	if out := run(exitDifferent, "approvals", "s", "--wait", "1ms"); !strings.Contains(out, "nothing was asked") {
 		t.Errorf("approvals that do not come: got %q", out)
 	}
-	if _, err := h.Submit(limited(t), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+	if _, err := h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	var list []waiting
@@ -169,10 +170,10 @@ func TestServeKilled(t *testing.T) {
 	args := []string{"--store", store, "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir}
 	first := serveModel(t, model, args...)
 	h := clientOf(t, first)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Submit(limited(t), "s", session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
+	if _, err := h.Submit(limited(t), "s", api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, command := range [][]string{{"approvals", "--wait", "1m"}, {"approve", "s", "t/0/0"}} {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // another makes a command that runs this program as a user who is not root, who may read everything, and a
@@ -58,10 +58,10 @@ func TestCommandsSeeNoKeys(t *testing.T) {
 		"--model", "m", "--store", filepath.Join(dir, "st"), "--listen", "127.0.0.1:0", "--plugins", "gate,shell", "--root", dir, "--allow", "run_command")
 	defer s.stop(t, syscall.SIGTERM)
 	h := clientOf(t, s)
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(limited(t), "s", session.Ask("look")); err != nil {
+	if _, err := h.Run(limited(t), "s", api.Ask("look")); err != nil {
 		t.Fatal(err)
 	}
 	if got := resultsOf(t, h); len(got) != 1 || strings.TrimSpace(got[0]) != "node=0 maps=0 keys=0 own=some" {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // roles starts a server with a user for each role, as deploy/nats bounds them: a node may do everything, a host asks nodes and reads, an
@@ -53,10 +54,10 @@ func TestRefused(t *testing.T) {
 	t.Cleanup(b.Close)
 	h, err := session.New(session.Config{Bus: b, Actor: "test"})
 	if err == nil {
-		_, err = h.Create(limited(t), session.CreateRequest{ID: "s"})
+		_, err = h.Create(limited(t), api.CreateRequest{ID: "s"})
 	}
 	if err == nil {
-		_, err = h.Submit(limited(t), "s", session.Ask("write a"))
+		_, err = h.Submit(limited(t), "s", api.Ask("write a"))
 	}
 	if err == nil {
 		err = b.PutDead(limited(t), &bus.DeadLetter{Session: "d", Attempts: 8, At: 86_400_000, Worker: "w1"})

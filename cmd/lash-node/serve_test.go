@@ -21,6 +21,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // serving is a node in a process of its own.
@@ -197,10 +198,10 @@ func TestServe(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, session.ErrExists) {
+		if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil && !errors.Is(err, api.ErrExists) {
 			t.Fatal(err)
 		}
-		r, err := h.Run(limited(t), "s", session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
+		r, err := h.Run(limited(t), "s", api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}})
 		if err != nil || r.End != events.EndFinished || !strings.Contains(r.Text, "This node has no model") {
 			t.Errorf("turn %s: got %+v, %v, want the advice of a node without a model", turn, r, err)
 		}

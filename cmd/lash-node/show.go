@@ -11,7 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/transcript"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
@@ -139,7 +139,7 @@ type follower struct {
 	nodes   int
 }
 
-func (w *show) follow(plan *playback.Plan, blobs session.Blobs) *follower {
+func (w *show) follow(plan *playback.Plan, blobs blob.Store) *follower {
 	f := &follower{w: w, plan: plan}
 	f.printer = transcript.NewPrinter(&f.text, transcript.Options{Full: w.cmd.Full, Limit: 400, More: "--full shows it", Blob: func(ref events.BlobRef) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), blobWait)

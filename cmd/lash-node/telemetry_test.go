@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestServeTelemetry looks at a node in another process while it serves, and at
@@ -37,10 +38,10 @@ func TestServeTelemetry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s"}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Run(tracing.Received(limited(t), []string{"00-" + clientTrace + "-00f067aa0ba902b7-01"}, nil), "s", session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
+	if _, err := h.Run(tracing.Received(limited(t), []string{"00-" + clientTrace + "-00f067aa0ba902b7-01"}, nil), "s", api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ready", "/metrics": `lash_model_calls_total{model="",outcome="ok",provider="scripted"} 1`} {
@@ -83,7 +84,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Create(limited(t), session.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}}); err != nil {
+	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range []struct{ replaced, said, metric string }{
@@ -98,7 +99,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 			for s.err.Scan() && !strings.Contains(s.err.Text(), step.said) {
 			}
 		}
-		if _, err := h.Run(limited(t), "s", session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
+		if _, err := h.Run(limited(t), "s", api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
 			t.Fatal(err)
 		}
 		if got := get(t, s.ops+"/metrics"); !strings.Contains(got, step.metric) {

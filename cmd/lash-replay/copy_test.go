@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // makeCopies WHAT DIR: copies of the session demo in a store, and what happens to them.
@@ -27,10 +28,10 @@ func makeCopies(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.Create(ctx, session.CreateRequest{ID: "whole", Start: session.StartExisting, From: "demo"}); err != nil {
+	if _, err := h.Create(ctx, api.CreateRequest{ID: "whole", Start: api.StartExisting, From: "demo"}); err != nil {
 		return err
 	}
-	if _, err := h.Fork(ctx, "demo", session.CreateRequest{ID: "path"}); err != nil {
+	if _, err := h.Fork(ctx, "demo", api.CreateRequest{ID: "path"}); err != nil {
 		return err
 	}
 	switch args[0] {

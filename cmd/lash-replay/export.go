@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	sessionarchive "github.com/lash-go/lash/session/archive"
 )
 
 type exportCmd struct {
@@ -47,7 +47,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer func() { _ = os.Remove(temp.Name()) }() // gone by then where all went well
-	done, err := session.Export(ctx, src.Log(), src, id, temp)
+	done, err := sessionarchive.Write(ctx, src.Log(), src, id, temp)
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -73,7 +73,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 }
 
 // readBack makes sure that the file holds what was written.
-func readBack(ctx context.Context, path string, id events.SessionID, want session.Exported) (size int64, err error) {
+func readBack(ctx context.Context, path string, id events.SessionID, want sessionarchive.Contents) (size int64, err error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return 0, err

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 )
 
 type statsCmd struct {
@@ -137,7 +137,7 @@ type call struct {
 func (c *counter) event(ev *events.Event) {
 	c.Events++
 	c.Kinds[ev.Kind]++
-	for _, ref := range session.BlobRefs(ev.Payload) {
+	for _, ref := range blob.Refs(ev.Payload) {
 		if !c.blobs[ref.Digest] {
 			c.blobs[ref.Digest] = true
 			c.Blobs, c.BlobBytes = c.Blobs+1, c.BlobBytes+ref.Size

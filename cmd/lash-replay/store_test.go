@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -145,7 +146,7 @@ func answer(req llm.Request) llm.Response {
 // makeDemo has a tool call, a spilled result, a plugin's node, a branch, a frame and a cancelled turn.
 func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan struct{}) error {
 	const id = events.SessionID("demo")
-	_, err := h.Create(ctx, session.CreateRequest{ID: id, Config: events.Config{Model: "scripted-1"}})
+	_, err := h.Create(ctx, api.CreateRequest{ID: id, Config: events.Config{Model: "scripted-1"}})
 	if err != nil {
 		return err
 	}
@@ -155,8 +156,8 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 	if err := runTurn(ctx, h, id, "t2"); err != nil {
 		return err
 	}
-	note := session.AppendNode{Kind: events.NodePlugin, ID: "note-1", Type: "note", Body: []byte(`{"seen":true}`)}
-	if _, err := h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{note}}); err != nil {
+	note := api.AppendNode{Kind: events.NodePlugin, ID: "note-1", Type: "note", Body: []byte(`{"seen":true}`)}
+	if _, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{note}}); err != nil {
 		return err
 	}
 	if err := saveSnapshot(ctx, b, id); err != nil {
@@ -169,7 +170,7 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 		return err
 	}
 	seed := events.Message{ID: "summary", Role: events.RoleSystem, Parts: say("sums were made")}
-	_, err = h.OpenFrame(ctx, id, session.FrameRequest{Frame: "f2", Reason: "compaction", Keep: "u-t3", Nodes: []session.AppendNode{{Message: &seed}}})
+	_, err = h.OpenFrame(ctx, id, api.FrameRequest{Frame: "f2", Reason: "compaction", Keep: "u-t3", Nodes: []api.AppendNode{{Message: &seed}}})
 	if err != nil {
 		return err
 	}
@@ -177,7 +178,7 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 }
 
 func runTurn(ctx context.Context, h *session.Host, id events.SessionID, turn events.TurnID) error {
-	_, err := h.Run(ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: say("please do " + string(turn))}})
+	_, err := h.Run(ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: say("please do " + string(turn))}})
 	return err
 }
 
@@ -189,7 +190,7 @@ func cancelTurn(ctx context.Context, h *session.Host, id events.SessionID, turn 
 	case err := <-ended:
 		return errors.Join(errors.New("the turn ended by itself"), err)
 	}
-	if _, _, err := h.Cancel(ctx, id, turn, session.CancelRequest{ID: "cancel-1", Reason: "enough"}); err != nil {
+	if _, _, err := h.Cancel(ctx, id, turn, api.CancelRequest{ID: "cancel-1", Reason: "enough"}); err != nil {
 		return err
 	}
 	return <-ended
@@ -206,10 +207,10 @@ func saveSnapshot(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 
 // makeLong has so many nodes that its snapshot has segments.
 func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
-	req := session.CreateRequest{ID: "long"}
+	req := api.CreateRequest{ID: "long"}
 	for i := range 150 {
 		m := events.Message{ID: events.MessageID(fmt.Sprintf("m%03d", i)), Role: events.RoleUser, Parts: say("note")}
-		req.Nodes = append(req.Nodes, session.AppendNode{Message: &m})
+		req.Nodes = append(req.Nodes, api.AppendNode{Message: &m})
 	}
 	if _, err := h.Create(ctx, req); err != nil {
 		return err

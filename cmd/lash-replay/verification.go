@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // Checking invariants costs as much as the state is large, so that doing it
@@ -119,7 +119,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 		case *events.ModelReplied, *events.ModelFailed, *events.ModelInterrupted:
 			v.Prompts++
 		}
-		err := session.Bodies(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
+		err := blob.Visit(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
 			return v.blob(ctx, e.Seq, i, ref)
 		})
 		if err != nil && !isDamage(err) { // of a base, which is reported

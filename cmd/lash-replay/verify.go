@@ -46,7 +46,7 @@ type finding struct {
 	File    string           `json:"file,omitempty"`
 	Seq     events.Seq       `json:"seq,omitempty"` // 0: of the session as a whole
 	Event   *int             `json:"event,omitempty"`
-	Check   projector.Rule  `json:"check"`
+	Check   projector.Rule   `json:"check"`
 	Problem string           `json:"problem"`
 }
 

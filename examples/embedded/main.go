@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/transcript"
 	"github.com/lash-go/lash/workers/builtin/gate"
@@ -46,8 +46,8 @@ func run(ask string) error {
 		return err
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, session.CreateRequest{}) // where it fails, so does the turn
-	if _, err := lash.Submit(ctx, id, session.Ask(ask)); err != nil {
+	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
+	if _, err := lash.Submit(ctx, id, api.Ask(ask)); err != nil {
 		return err
 	}
 	in := bufio.NewScanner(os.Stdin)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/examples/hook"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/embedded"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -23,8 +23,8 @@ func Example() {
 		panic(err)
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, session.CreateRequest{}) // where it fails, so does the turn
-	turn, err := lash.Run(ctx, id, session.Ask("Save the hosts."))
+	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
+	turn, err := lash.Run(ctx, id, api.Ask("Save the hosts."))
 	fmt.Println(turn.Text, turn.ToolCalls, err)
 	// Output:
 	// writing /tmp/hosts

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -33,11 +33,11 @@ func TestOwnTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := c.Create(t.Context(), session.CreateRequest{})
+	id, err := c.Create(t.Context(), api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := c.Run(t.Context(), id, session.Ask("What is it like in Oslo?"))
+	turn, err := c.Run(t.Context(), id, api.Ask("What is it like in Oslo?"))
 	if err != nil || turn.Text != "In Oslo: rain, 8 degrees" {
 		t.Errorf("got %+v, %v, want what the tool says", turn, err)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/protocol"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/embedded"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -19,8 +19,8 @@ func Example() {
 		panic(err)
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, session.CreateRequest{Config: events.Config{Protocol: "aloud"}})
-	turn, err := lash.Run(ctx, id, session.Ask("What is 2 + 2?"))
+	id, _ := lash.Create(ctx, api.CreateRequest{Config: events.Config{Protocol: "aloud"}})
+	turn, err := lash.Run(ctx, id, api.Ask("What is 2 + 2?"))
 	fmt.Println(turn.Text, turn.ModelCalls, err)
 	// Output: 4 2 <nil>
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/internal/child"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func TestMain(m *testing.M) { child.Main(m, main) }
@@ -52,14 +52,14 @@ func TestSlack(t *testing.T) {
 	t.Parallel()
 	store, host := child.Node(t, child.WritesToAnn(t))
 	url, posts := hook(t)
-	id, err := host.Create(t.Context(), session.CreateRequest{})
+	id, err := host.Create(t.Context(), api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := filepath.Join(t.TempDir(), "seen")
 	args := []string{"-store", store, "-session", string(id), "-seen", seen, "-webhook", url}
 	first := child.Start(t, nil, args...)
-	turn, err := host.Submit(t.Context(), id, session.Ask("Write to Ann."))
+	turn, err := host.Submit(t.Context(), id, api.Ask("Write to Ann."))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func TestSlack(t *testing.T) {
 func TestStandardOutput(t *testing.T) {
 	t.Parallel()
 	store, host := child.Node(t, child.WritesToAnn(t))
-	id, err := host.Create(t.Context(), session.CreateRequest{})
+	id, err := host.Create(t.Context(), api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn, err := host.Submit(t.Context(), id, session.Ask("Write to Ann.\x1b[2J"))
+	turn, err := host.Submit(t.Context(), id, api.Ask("Write to Ann.\x1b[2J"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/examples/state"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/embedded"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -18,8 +18,8 @@ func Example() {
 		panic(err)
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, session.CreateRequest{}) // where it fails, so does the turn
-	turn, err := lash.Run(ctx, id, session.Ask("I like tea."))
+	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
+	turn, err := lash.Run(ctx, id, api.Ask("I like tea."))
 	fmt.Println(turn.Text, err)
 	now, err := lash.State(ctx, id) // as anybody reads it who has the history
 	fmt.Println(string(now.Plugin("notes").State), err)

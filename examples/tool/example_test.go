@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/examples/tool"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/embedded"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -18,8 +18,8 @@ func Example() {
 		panic(err)
 	}
 	defer lash.Stop()
-	id, _ := lash.Create(ctx, session.CreateRequest{}) // where it fails, so does the turn
-	turn, err := lash.Run(ctx, id, session.Ask("What is it like in Oslo?"))
+	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
+	turn, err := lash.Run(ctx, id, api.Ask("What is it like in Oslo?"))
 	fmt.Println(turn.End, turn.ToolCalls, turn.Text, err)
 	// Output: finished 1 Take an umbrella. <nil>
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/examples/tool"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/transcript"
@@ -158,11 +158,11 @@ func drive(ctx context.Context, url, question string) error {
 	if err != nil {
 		return err
 	}
-	id, err := lash.Create(ctx, session.CreateRequest{})
+	id, err := lash.Create(ctx, api.CreateRequest{})
 	if err != nil {
 		return err
 	}
-	if _, err := lash.Submit(ctx, id, session.Ask(question)); err != nil {
+	if _, err := lash.Submit(ctx, id, api.Ask(question)); err != nil {
 		return err
 	}
 	var runs string // the node that has the turn

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestTaskCallbackMoves transfers tasks twice, by the process that has their callbacks and by another, and cancels them: each
@@ -16,7 +17,7 @@ func TestTaskCallbackMoves(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	calls := make(chan string, 8)
 	register := func(name events.TaskID) projector.Task {
-		k, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
+		k, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
 		harness.WantError(t, "register", err, nil)
 		return k
 	}
@@ -24,14 +25,14 @@ func TestTaskCallbackMoves(t *testing.T) {
 	for name, by := range map[events.TaskID]*session.Host{"own": b.Host, "others": other} {
 		register(name)
 		for range 2 {
-			to := b.Open(session.CreateRequest{})
+			to := b.Open(api.CreateRequest{})
 			harness.WantError(t, "transfer", by.TransferAsyncHandles(b.Ctx, taskAt(b, id, name), to, []events.TaskID{name}), nil)
 		}
 		_, err := by.CancelTask(b.Ctx, taskAt(b, id, name), name) // whether or not the callback has followed by now
 		harness.WantError(t, "cancel", err, nil)
 		harness.Equal(t, "called", harness.Receive(b, "calls", calls), string(name))
 	}
-	late, to := register("late"), b.Open(session.CreateRequest{})
+	late, to := register("late"), b.Open(api.CreateRequest{})
 	b.CommitUnchecked(to, &events.TaskRegistered{Task: "late", State: late.State, From: id, Created: late.CreatedAt})
 	b.CommitUnchecked(to, &events.TaskEnded{Task: "late", State: events.TaskCancelled})
 	b.CommitUnchecked(id, &events.TaskTransferred{Tasks: []events.TaskID{"late"}, To: to})

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -38,7 +38,7 @@ func testCheckpointAbort(t *testing.T) {
 				}
 				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "not said")), plugin.Abort("enough", "stop it")}, nil
 			}))
-			b.Open(session.CreateRequest{ID: id})
+			b.Open(api.CreateRequest{ID: id})
 			inject(b, id, "i0", "early")
 			r := b.RunTurn(id, "t1", harness.Text("hello"))
 			harness.Equal(t, "end", r.End, events.EndRuntimeError)
@@ -63,7 +63,7 @@ func testCheckpointLoop(t *testing.T) {
 	b.StartNode(atCheckpoints(func(plugin.CheckpointContext) ([]plugin.Directive, error) {
 		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "more"))}, nil
 	}))
-	id := b.Open(session.CreateRequest{Config: events.Config{MaxIterations: 3}})
+	id := b.Open(api.CreateRequest{Config: events.Config{MaxIterations: 3}})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndMaxTurns)
 	harness.Equal(t, "model calls", r.ModelCalls, 3)
@@ -78,12 +78,12 @@ func testCheckpointAssistant(t *testing.T) {
 	b.StartNode(atCheckpoints(func(plugin.CheckpointContext) ([]plugin.Directive, error) {
 		return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleAssistant, "I did it"))}, nil
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "model calls", r.ModelCalls, 2)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:noop{}", "user k=noop", "assistant done"})
-	_, err := b.Inject(b.Ctx, id, session.InjectRequest{Role: events.RoleAssistant, Parts: []events.Part{harness.Text("I did it")}})
+	_, err := b.Inject(b.Ctx, id, api.InjectRequest{Role: events.RoleAssistant, Parts: []events.Part{harness.Text("I did it")}})
 	harness.WantError(t, "inject as the assistant", err, events.ErrInvalid)
 }
 
@@ -112,10 +112,10 @@ func testCheckpointOrder(t *testing.T) {
 			}
 		})
 		_, kill := b.StartNodeOn(bustest.Open(t, b.Server), queue)
-		b.Open(session.CreateRequest{ID: id})
+		b.Open(api.CreateRequest{ID: id})
 		var got []string
-		for _, e := range b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-			if e.Type == session.EventInputAccepted {
+		for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+			if e.Type == api.EventInputAccepted {
 				harness.Receive(b, "begun", begun)
 				kill()
 				b.StartNode(queue)

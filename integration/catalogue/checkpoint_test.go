@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -33,7 +33,7 @@ func checkpointEntries() []entry {
 
 func inject(b *harness.System, id events.SessionID, input events.InputID, s string) {
 	b.T.Helper()
-	_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: input, Parts: []events.Part{harness.Text(s)}})
+	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{harness.Text(s)}})
 	harness.WantError(b.T, "inject", err, nil)
 }
 
@@ -48,10 +48,10 @@ func accepted(b *harness.System, id events.SessionID) []string {
 }
 
 // interrupted has a tool that injects an input, with id i1, into a session.
-func interrupted(t *testing.T, req session.InjectRequest, script ...harness.Step) (*harness.System, events.SessionID) {
+func interrupted(t *testing.T, req api.InjectRequest, script ...harness.Step) (*harness.System, events.SessionID) {
 	t.Helper()
 	b := setupListening(t, script...)
-	id := b.Open(session.CreateRequest{ID: "s"})
+	id := b.Open(api.CreateRequest{ID: "s"})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "busy"}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		req.ID = "i1"
 		_, err := b.Inject(b.Ctx, id, req)
@@ -61,13 +61,13 @@ func interrupted(t *testing.T, req session.InjectRequest, script ...harness.Step
 }
 
 func testInjectDuringTool(t *testing.T) {
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}}, harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("done")))
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}}, harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("done")))
 	b.StartWorker(b.Bus)
-	var told []session.SessionEvent
+	var told []api.SessionEvent
 	var tags []string
 	for _, e := range b.TurnEvents(b.Host, id, "t1", nil) {
 		tags = append(tags, string(e.Type))
-		if e.Type == session.EventInputAccepted {
+		if e.Type == api.EventInputAccepted {
 			told = append(told, e)
 		}
 	}
@@ -88,7 +88,7 @@ func testInjectDuringTool(t *testing.T) {
 
 func testInjectDuringAnswer(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.Model.Script = []harness.Step{harness.DoFirst(func() { inject(b, id, "i1", "wait") }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two"))}
 	b.StartWorker(b.Bus)
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
@@ -100,7 +100,7 @@ func testInjectDuringAnswer(t *testing.T) {
 
 func testInjectIdle(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	inject(b, id, "i1", "by the way")
 	harness.EqualLists(t, "messages before the turn", b.Messages(id), []string{})
 	harness.Equal(t, "inputs before the turn", len(b.StateOf(id).Inputs), 1)
@@ -113,40 +113,40 @@ func testInjectIdle(t *testing.T) {
 
 func testInjectTwice(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	other := b.OtherHost()
 	again := func(parts ...events.Part) error {
-		_, err := other.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: parts})
+		_, err := other.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: parts})
 		return err
 	}
 	inject(b, id, "i1", "once")
 	harness.WantError(t, "again", again(harness.Text("once")), nil)
-	harness.WantError(t, "other content", again(harness.Text("twice")), session.ErrDifferent)
+	harness.WantError(t, "other content", again(harness.Text("twice")), api.ErrDifferent)
 	harness.Equal(t, "injected", len(harness.Find[*events.InputInjected](b, id)), 1)
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	before := b.LastSeq(id)
 	harness.WantError(t, "again after it was taken", again(harness.Text("once")), nil)
-	harness.WantError(t, "other content after it was taken", again(harness.Text("twice")), session.ErrDifferent)
+	harness.WantError(t, "other content after it was taken", again(harness.Text("twice")), api.ErrDifferent)
 	harness.Equal(t, "last sequence", b.LastSeq(id), before)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user once", "user hello", "assistant one"})
 }
 
 func testInjectUnknown(t *testing.T) {
 	b := harness.StartIdle(t)
-	_, err := b.Inject(b.Ctx, "nobody", session.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
+	_, err := b.Inject(b.Ctx, "nobody", api.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
 	harness.WantError(t, "unknown", err, events.ErrNoSession)
 	_, err = b.State(b.Ctx, "nobody")
 	harness.WantError(t, "state afterwards", err, events.ErrNoSession)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "done"), nil)
 	before := b.LastSeq(id)
-	_, err = b.Inject(b.Ctx, id, session.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
-	harness.WantError(t, "closed", err, session.ErrClosed)
+	_, err = b.Inject(b.Ctx, id, api.InjectRequest{Parts: []events.Part{harness.Text("hello")}})
+	harness.WantError(t, "closed", err, api.ErrClosed)
 	harness.Equal(t, "last sequence", b.LastSeq(id), before)
 }
 
 func testInjectBoundary(t *testing.T) {
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}, Boundary: events.BoundaryBeforeCompletion},
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}, Boundary: events.BoundaryBeforeCompletion},
 		harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "text", b.RunTurn(id, "t1", harness.Text("hello")).Text, "two")
@@ -170,7 +170,7 @@ func testInjectLate(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	b.Open(session.CreateRequest{ID: id})
+	b.Open(api.CreateRequest{ID: id})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "text", r.Text, "one")
@@ -182,7 +182,7 @@ func testInjectLate(t *testing.T) {
 
 func testInjectMany(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	var want []string
 	for i := range 65 {
 		inject(b, id, events.InputID(fmt.Sprintf("i%d", i)), fmt.Sprint(i))
@@ -202,7 +202,7 @@ func testInjectMany(t *testing.T) {
 // its turn was taken over.
 func testInjectTakeover(t *testing.T) {
 	begun := make(chan struct{})
-	b, id := interrupted(t, session.InjectRequest{Parts: []events.Part{harness.Text("also")}},
+	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}},
 		harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(begun), harness.Reply(harness.Text("done")))
 	kill := process(b, "", nil)
 	b.StartTurn(id, "t1", harness.Text("hello"))
@@ -215,7 +215,7 @@ func testInjectTakeover(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also", "assistant done"})
 
 	old := harness.StartIdle(t)
-	id = old.Open(session.CreateRequest{})
+	id = old.Open(api.CreateRequest{})
 	old.Model.Script = []harness.Step{harness.DoFirst(func() {
 		inject(old, id, "i1", "also") // the old worker is about to take it with its reply
 		old.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "other", Job: "t1"})
@@ -229,8 +229,8 @@ func testInjectTakeover(t *testing.T) {
 func testInjectCancel(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("one"))))
-	id := b.Open(session.CreateRequest{})
-	cancel := func(inputs ...events.InputID) []session.InputReceipt {
+	id := b.Open(api.CreateRequest{})
+	cancel := func(inputs ...events.InputID) []api.InputReceipt {
 		t.Helper()
 		got, err := b.OtherHost().CancelInputs(b.Ctx, id, inputs...)
 		harness.WantError(t, "cancel", err, nil)
@@ -238,8 +238,8 @@ func testInjectCancel(t *testing.T) {
 	}
 	inject(b, id, "i1", "first")
 	inject(b, id, "i2", "never")
-	harness.EqualLists(t, "pending", cancel("i2", "i9"), []session.InputReceipt{session.InputCancelled, session.InputNotFound})
-	harness.EqualLists(t, "again", cancel("i2"), []session.InputReceipt{session.InputAlreadyCancelled})
+	harness.EqualLists(t, "pending", cancel("i2", "i9"), []api.InputReceipt{api.InputCancelled, api.InputNotFound})
+	harness.EqualLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
 	b.StartWorker(b.Bus)
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "begun", begun)
@@ -247,21 +247,21 @@ func testInjectCancel(t *testing.T) {
 		inject(b, id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}
 	before := b.LastSeq(id)
-	harness.EqualLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []session.InputReceipt{
-		session.InputAlreadyClaimed, session.InputCancelled, session.InputCancelled, session.InputCancelled,
+	harness.EqualLists(t, "claimed, pending", cancel("i1", "i4", "i3", "i4"), []api.InputReceipt{
+		api.InputAlreadyClaimed, api.InputCancelled, api.InputCancelled, api.InputCancelled,
 	})
 	harness.Equal(t, "commits of a cancel of many", b.LastSeq(id), before+1)
 	receipt, gone, err := b.CancelInputsFrom(b.Ctx, id, "i5")
 	harness.WantError(t, "cancel from", err, nil)
-	harness.Equal(t, "receipt", receipt, session.InputCancelled)
+	harness.Equal(t, "receipt", receipt, api.InputCancelled)
 	harness.EqualLists(t, "suffix", gone, []events.InputID{"i5", "i6"})
 	receipt, gone, err = b.CancelInputsFrom(b.Ctx, id, "i1")
 	harness.WantError(t, "cancel from a claimed one", err, nil)
-	harness.Equal(t, "receipt", receipt, session.InputAlreadyClaimed)
+	harness.Equal(t, "receipt", receipt, api.InputAlreadyClaimed)
 	harness.Equal(t, "suffix", len(gone), 0)
 	close(release)
 	b.AwaitState(id, "end", (*projector.State).Idle)
-	harness.EqualLists(t, "completed", cancel("i1"), []session.InputReceipt{session.InputAlreadyCompleted})
+	harness.EqualLists(t, "completed", cancel("i1"), []api.InputReceipt{api.InputAlreadyCompleted})
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user first", "user hello", "assistant one"})
 	_, err = b.CancelInputs(b.Ctx, "nobody", "i1")
 	harness.WantError(t, "unknown session", err, events.ErrNoSession)

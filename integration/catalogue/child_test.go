@@ -8,7 +8,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -46,7 +45,7 @@ func testChildUsage(t *testing.T) {
 	ask := harness.Reply(harness.Call("k", "delegate", "{}"))
 	b := setupListening(t, ask, harness.Hang(begun), used("one"), harness.Reply(harness.Text("done")), ask, used("two"), harness.Reply(harness.Text("done")), used("three"), used("four"))
 	kill := process(b, "delegates", nil)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	kill()
@@ -65,7 +64,7 @@ func testChildUsage(t *testing.T) {
 	harness.Equal(t, "sum", s.Usage().BySource["research"], b.StateOf("helper").Usage().Total)
 	harness.Equal(t, "total", s.Usage().Total, s.Usage().BySource["research"].Add(s.Usage().BySource["turn"]))
 
-	other := b.Open(session.CreateRequest{Parent: id, Config: events.Config{Model: "small"}}) // that names no source
+	other := b.Open(api.CreateRequest{Parent: id, Config: events.Config{Model: "small"}}) // that names no source
 	b.RunTurn(other, "t1", harness.Text("hello"))
 	b.AwaitState(id, "charge under the usual source", func(s *projector.State) bool {
 		return s.Usage().BySource["child"] == events.Usage{Input: 3, Output: 2, CacheRead: 1}

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code/sandbox"
@@ -61,7 +60,7 @@ func testExecutionStates(t *testing.T) {
 	harness.Equal(t, "output in the new frame", outputs[2], "5\n")
 	harness.Equal(t, "names of the old frame", strings.Contains(outputs[3], "undefined: y"), true)
 
-	_, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as"})
+	_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
 	harness.WantError(t, "open", err, nil)
 	b.RunTurn(id, "t3", harness.Text("anew"))
 	harness.Equal(t, "names in a frame that begins empty", strings.Contains(b.Outputs(id)[4], "undefined: z"), true)
@@ -143,7 +142,7 @@ func testNoExecutor(t *testing.T) {
 	} {
 		b := harness.StartIdle(t, harness.Reply(harness.Text("crash")), harness.Reply(harness.Text("done")))
 		b.StartNode(codes(executor))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		r := b.RunTurn(id, "t1", harness.Text("go"))
 		harness.Equal(t, "end", r.End, events.EndRuntimeError)
 		harness.Equal(t, "code", r.Issue.Code, code)
@@ -160,7 +159,7 @@ func testNotDirty(t *testing.T) {
 	working := false
 	b := harness.StartIdle(t, harness.Reply(harness.Text("set a")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("look")), harness.Reply(harness.Text("done")))
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), codes(&runner{broken: &working}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	kill()
 	b.StartNode(codes(&runner{broken: &working}))
@@ -178,7 +177,7 @@ func testSnapshotFails(t *testing.T) {
 	breaks := func(next harness.Step) harness.Step { return harness.DoFirst(func() { broken = true }, next) }
 	b.Model.Script[1] = breaks(b.Model.Script[1])
 	b.StartNode(codes(&runner{broken: &broken}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.EqualLists(t, "output", b.Outputs(id), []string{"set", "set", "it begins with a"})
 	harness.Equal(t, "reference", b.StateOf(id).Frame().Blob, blobOf(stateOf("a")))
@@ -189,7 +188,7 @@ func testSnapshotFails(t *testing.T) {
 func testSessionExtension(t *testing.T) {
 	b := harness.StartIdle(t)
 	b.StartNode()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	before := b.LastSeq(id)
 	harness.WantError(t, "apply", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x", Body: []byte(`{}`)}), api.ErrProtocol)
 	harness.Equal(t, "commits", b.LastSeq(id), before)
@@ -222,9 +221,9 @@ func testOptionsDecoded(t *testing.T) {
 	plain := b.Open(harness.CodeSession())
 	for _, options := range []string{`{"termination":`, `{"termination":"whenever"}`, `{"unknown":1}`} {
 		req.Options = map[string]string{"code": options}
-		_, err := b.Submit(b.Ctx, b.Open(req), session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+		_, err := b.Submit(b.Ctx, b.Open(req), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 		harness.Equal(t, "a session with "+options+": "+errText(err), strings.Contains(errText(err), "options"), true)
-		_, err = b.Submit(b.Ctx, plain, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(options)}})
+		_, err = b.Submit(b.Ctx, plain, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(options)}})
 		harness.WantError(t, "a turn with "+options, err, api.ErrProtocol)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -37,7 +37,7 @@ func testComplete(t *testing.T) {
 		})
 		harness.NamedTools(r, "noop")
 	}))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.AppendTexts(id, "A")
 	host := b.Services(id, nil, "")
 	got, err := host.Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
@@ -98,7 +98,7 @@ func testCompleteAgain(t *testing.T) {
 			return ctx.Err()
 		}
 		kill := process(b, "titles", report)
-		id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+		id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 		b.StartTurn(id, "t1", harness.Text("go"))
 		harness.Receive(b, "begun", begun)
 		kill()
@@ -122,7 +122,7 @@ func testCompleteFree(t *testing.T) {
 			return got.Text, err
 		})
 	}))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	before := b.LastSeq(id)
 	got, err := b.Services(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
 	harness.WantError(t, "complete", err, nil)
@@ -135,7 +135,7 @@ func testCompleteFree(t *testing.T) {
 
 func testLedgerShrinks(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	one := b.StateOf(id).Ledger
 	b.RunTurn(id, "t2", harness.Text("go on"))
@@ -167,11 +167,11 @@ func testCumulative(t *testing.T) {
 		harness.Hang(begun), used(5, 1, harness.Text("done")))
 	harness.AddTool(b, events.EffectsNone)
 	kill := b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
-	var got []session.TokenUsage
+	id := b.Open(api.CreateRequest{})
+	var got []api.TokenUsage
 	seen := 0
-	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type != session.EventTokenUsage {
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type != api.EventTokenUsage {
 			return
 		}
 		got = append(got, *e.Cumulative)
@@ -181,7 +181,7 @@ func testCumulative(t *testing.T) {
 			b.StartWorker(b.Bus)
 		}
 	})
-	harness.EqualLists(t, "cumulative usage", got, []session.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
+	harness.EqualLists(t, "cumulative usage", got, []api.TokenUsage{{Input: 10}, {Input: 10, Output: 3}, {Input: 15, Output: 4}})
 	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 15, Output: 4})
 }
 
@@ -209,7 +209,7 @@ func TestCompletionKeys(t *testing.T) {
 			req := harness.CompletionOf("another title?")
 			req.Key = "x"
 			_, err := c.Host.Complete(ctx, req, "title")
-			harness.WantError(t, "a key with another request", err, session.ErrDifferent)
+			harness.WantError(t, "a key with another request", err, api.ErrDifferent)
 			_, err = c.Host.Complete(ctx, req, "")
 			harness.WantError(t, "no source", err, events.ErrInvalid)
 			var group sync.WaitGroup
@@ -223,7 +223,7 @@ func TestCompletionKeys(t *testing.T) {
 			return said, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "said", b.CallResult(id, "k"), "one one two ")
 	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
@@ -246,12 +246,12 @@ func TestCompletionForm(t *testing.T) {
 			}
 			harness.WantError(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
 			harness.WantError(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), session.ErrDifferent)
-			harness.WantError(t, "with another choice", ask(form, plugin.ToolChoice{}), session.ErrDifferent)
+			harness.WantError(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
+			harness.WantError(t, "with another choice", ask(form, plugin.ToolChoice{}), api.ErrDifferent)
 			return "", nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "model calls", len(b.Model.Requests()), 3)
 	got := b.Model.Requests()[1]
@@ -267,7 +267,7 @@ func TestCompletionFormRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) { harness.NamedTools(r, "noop") }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	object := json.RawMessage(`{"type":"object"}`)
 	for _, c := range []struct {
 		field  string

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // cost is the average cost of an append.
@@ -24,13 +24,13 @@ func appendCost(t *testing.T, n int) cost {
 	for i := range n {
 		texts = append(texts, fmt.Sprintf("m%d", i))
 	}
-	id := b.Open(session.CreateRequest{Nodes: harness.UserMessages(texts...)})
+	id := b.Open(api.CreateRequest{Nodes: harness.UserMessages(texts...)})
 	on := bustest.Open(t, b.Server)
 	h := b.NewHost(on)
 	next := 0
 	one := func() {
 		next++
-		_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("new%d", next)), RequiresAncestor: "m0"})
+		_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("new%d", next)), RequiresAncestor: "m0"})
 		harness.WantError(t, "append", err, nil)
 	}
 	one() // loads the session
@@ -66,20 +66,20 @@ func TestAppendCost(t *testing.T) {
 func TestInputNode(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "m_ingress_taken")
 	inject := func(id events.SessionID, input events.InputID) error {
-		_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: input, Parts: []events.Part{harness.Text("psst")}})
+		_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: input, Parts: []events.Part{harness.Text("psst")}})
 		return err
 	}
-	harness.WantError(t, "inject with an id whose node exists", inject(id, "taken"), session.ErrDifferent)
+	harness.WantError(t, "inject with an id whose node exists", inject(id, "taken"), api.ErrDifferent)
 	harness.WantError(t, "inject", inject(id, "pending"), nil)
 	harness.EqualLists(t, "ids", b.AppendTexts(id, "m_ingress_pending"), []events.NodeID{"message:m_ingress_pending"})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.WantError(t, "check", b.StateOf(id).Check(), nil)
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
-	harness.WantError(t, "inject in the fork what it came with", inject(fork, "pending"), session.ErrDifferent)
+	harness.WantError(t, "inject in the fork what it came with", inject(fork, "pending"), api.ErrDifferent)
 	harness.WantError(t, "inject in the fork", inject(fork, "other"), nil)
 	b.RunTurn(fork, "t1", harness.Text("hello")) // the ids of t1's messages are taken here
 	harness.WantError(t, "check of the fork", b.StateOf(fork).Check(), nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -82,8 +82,8 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	node := func(who string, on *bus.Bus) *workers.Node {
 		return scriptedNode(b, on, func(_ context.Context, req llm.Request) (scripted.Answer, error) { return model(who, req) })
 	}
-	id := b.Open(session.CreateRequest{})
-	_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}}) // for the checkpoint
+	id := b.Open(api.CreateRequest{})
+	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}}) // for the checkpoint
 	harness.WantError(t, "inject", err, nil)
 	b.StartTurn(id, "t1", harness.Text("go"))
 	over = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {

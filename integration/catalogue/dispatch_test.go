@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -152,7 +152,7 @@ func TestDispatchUnavailable(t *testing.T) {
 		return "", nil
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	tools := harness.Find[*events.ToolStateApplied](b, id)[0].Tools
 	tools[0].Override = events.Overridden(events.AvailSearchable)
@@ -227,7 +227,7 @@ func TestLargeInput(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("long")), harness.Reply(harness.Text("longer")))
 	large := strings.Repeat("0123456789abcdef", 3<<19/16)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "text", b.RunTurn(id, "t1", harness.Text(large)).Text, "long")
 	harness.Equal(t, "the model sees the input", b.Model.Requests()[0].Messages[0].Parts[0].Text == large, true)
 	parts := make([]events.Part, 24) // each fits an event, together they do not

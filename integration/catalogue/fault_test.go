@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -25,7 +25,7 @@ func testCommitFails(t *testing.T) {
 	b := harness.StartIdle(t)
 	away := bustest.Open(t, b.Server)
 	b.Model.Script = []harness.Step{harness.DoFirst(away.Close, harness.Reply(harness.Text("never written"))), harness.Reply(harness.Text("hi"))}
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	kill := b.StartWorker(away)
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	b.AwaitState(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
@@ -65,7 +65,7 @@ func testKilled(t *testing.T) {
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "once"}, hang("once"))
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "again", Effects: events.EffectsIdempotent}, hang("again"))
 	kill := process(b, "", nil)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	keys := []string{harness.Receive(b, "a call", begun), harness.Receive(b, "another call", begun)}
 	b.AwaitState(id, "the first result", func(s *projector.State) bool {

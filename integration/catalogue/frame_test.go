@@ -44,7 +44,7 @@ func frames(b *harness.System, id events.SessionID) []events.FrameID {
 
 func testInitialFrame(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	s := b.StateOf(id)
 	harness.EqualLists(t, "frames", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial"})
 	harness.Equal(t, "reason", s.Frame().Reason, "initial")
@@ -53,14 +53,14 @@ func testInitialFrame(t *testing.T) {
 
 func testFrameAgain(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	opened, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as"})
+	id := b.Open(api.CreateRequest{})
+	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as"})
 	harness.WantError(t, "open", err, nil)
 	harness.Equal(t, "opened", opened, true)
 	before := b.LastSeq(id)
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
 		for _, frame := range []events.FrameID{"X", ""} {
-			opened, err := h.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: frame, Reason: "continue_as", Nodes: harness.UserMessages("not added")})
+			opened, err := h.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as", Nodes: harness.UserMessages("not added")})
 			harness.WantError(t, "open again", err, nil)
 			harness.Equal(t, "opened again", opened, false)
 		}
@@ -71,10 +71,10 @@ func testFrameAgain(t *testing.T) {
 
 func testFrameOpened(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2", "3", "4")
 	harness.WantError(t, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"a":1}`), false), nil)
-	opened, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("seed")})
+	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("seed")})
 	harness.WantError(t, "open", err, nil)
 	harness.Equal(t, "opened", opened, true)
 	b.RunTurn(id, "t1", harness.Text("go"))
@@ -91,16 +91,16 @@ func testFrameOpened(t *testing.T) {
 // testUnstamped has nodes without a stamp, which belong to the initial frame, and a fork, which keeps all stamps.
 func testUnstamped(t *testing.T) {
 	b := harness.StartIdle(t)
-	from := b.Open(session.CreateRequest{})
+	from := b.Open(api.CreateRequest{})
 	b.AppendTexts(from, "A")
 	harness.EqualLists(t, "initial frame", b.Messages(from), []string{"user A"})
-	_, err := b.OpenFrame(b.Ctx, from, session.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("B")})
+	_, err := b.OpenFrame(b.Ctx, from, api.FrameRequest{Frame: "X", Reason: "continue_as", Nodes: harness.UserMessages("B")})
 	harness.WantError(t, "open", err, nil)
-	id, err := b.Fork(b.Ctx, from, session.CreateRequest{})
+	id, err := b.Fork(b.Ctx, from, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	harness.EqualLists(t, "frames of the fork", frames(b, id), []events.FrameID{events.FrameID(id) + ":frame:initial", "X"})
 	harness.EqualLists(t, "frame X of the fork", b.Messages(id), []string{"user B"})
-	_, err = b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "Y", Reason: "continue_as"})
+	_, err = b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "Y", Reason: "continue_as"})
 	harness.WantError(t, "open", err, nil)
 	harness.EqualLists(t, "later frame", b.Messages(id), []string{})
 	harness.EqualLists(t, "path", b.PathNodes(id), []events.NodeID{"A", "B"})
@@ -109,9 +109,9 @@ func testUnstamped(t *testing.T) {
 func testToolSwitch(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("too much"), harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("done")))
 	b.StartNode(harness.FrameSwitcher(nil))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	list := b.TurnEvents(b.Host, id, "t1", nil)
-	harness.Equal(t, "outcome", *list[len(list)-2].TurnOutcome, session.TurnOutcome{Type: session.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	harness.Equal(t, "outcome", *list[len(list)-2].TurnOutcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 	follow := b.AwaitTurn(id, "t1-frame-1")
 	harness.Equal(t, "end of the follow-on", follow.End, events.EndFinished)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
@@ -121,7 +121,7 @@ func testToolSwitch(t *testing.T) {
 	harness.Equal(t, "frame", b.StateOf(id).Frame().ID, "next")
 	got, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "assemble", err, nil)
-	harness.Equal(t, "assembled outcome", got.Outcome, session.TurnOutcome{Type: session.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
+	harness.Equal(t, "assembled outcome", got.Outcome, api.TurnOutcome{Type: api.OutcomeFrameSwitch, FrameID: "next", Task: "the rest"})
 }
 
 // testSwitchCrash stops a node between the commit of the switch and the claim of the follow-on.
@@ -136,12 +136,12 @@ func testSwitchCrash(t *testing.T) {
 		return nil
 	}}
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ProtocolPlugin(dies), harness.FrameSwitcher(func() { close(begun); <-release }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	b.StartTurn(id, "t2", harness.Text("two"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
-	_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("by the way")}})
+	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("by the way")}})
 	harness.WantError(t, "inject", err, nil)
 	close(release)
 	harness.Receive(b, "claiming", claiming)
@@ -171,7 +171,7 @@ func testSwitchLimit(t *testing.T) {
 	b.StartNode(harness.ProtocolPlugin(harness.Protocol{Before: func(in plugin.ModelCallContext) (*events.FrameSwitch, error) {
 		return &events.FrameSwitch{Frame: events.FrameID("after-" + in.Turn), Task: "again"}, nil
 	}}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	last := b.AwaitTurn(id, "t1-frame-16")
 	harness.Equal(t, "end", last.End, events.EndRuntimeError)
@@ -196,7 +196,7 @@ func testSwitchBeforeCall(t *testing.T) {
 		}
 		return &events.FrameSwitch{Frame: "next", Task: "the rest"}, nil
 	}}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "end", r.End, events.EndSwitched)
 	harness.Equal(t, "model calls", r.ModelCalls, 0)
@@ -216,8 +216,8 @@ func testBeforeCallFails(t *testing.T) {
 		}
 		return nil, nil //nolint:nilnil // no switch, no error
 	}}))
-	id := b.Open(session.CreateRequest{})
-	_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	id := b.Open(api.CreateRequest{})
+	_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 	var failed *api.TurnFailedError
 	if !errors.As(err, &failed) || failed.Issue.Code != "protocol_before_llm_call" {
 		t.Fatalf("run: got %v, want a turn that failed with protocol_before_llm_call", err)
@@ -248,7 +248,7 @@ func testCompactors(t *testing.T) {
 	var asked []string
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
 	b.StartNode(compactor(&asked, "A", 1, "summary"), compactor(&asked, "B", 9))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2")
 	opened, err := b.Compact(b.Ctx, id)
 	harness.WantError(t, "compact", err, nil)
@@ -272,7 +272,7 @@ func testCompactorEmpty(t *testing.T) {
 	var asked []string
 	b := harness.StartIdle(t)
 	b.StartNode(compactor(&asked, "A", 1), compactor(&asked, "B", 9))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1")
 	before := b.LastSeq(id)
 	opened, err := b.Compact(b.Ctx, id)
@@ -287,7 +287,7 @@ func testCompactorEmpty(t *testing.T) {
 			return plugin.Compaction{}, harness.ErrPlugin
 		})
 	}))
-	id = fails.Open(session.CreateRequest{})
+	id = fails.Open(api.CreateRequest{})
 	opened, err = fails.Compact(fails.Ctx, id)
 	harness.WantError(t, "a compactor that fails", err, harness.ErrPlugin)
 	harness.Equal(t, "opened", opened, false)
@@ -296,7 +296,7 @@ func testCompactorEmpty(t *testing.T) {
 
 func testOptionsAllFrames(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	options := func() []string {
 		var list []string
 		for _, f := range b.StateOf(id).Frames {
@@ -305,7 +305,7 @@ func testOptionsAllFrames(t *testing.T) {
 		return list
 	}
 	open := func(frame events.FrameID) {
-		_, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: frame, Reason: "continue_as"})
+		_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: frame, Reason: "continue_as"})
 		harness.WantError(t, "open", err, nil)
 	}
 	harness.WantError(t, "set", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`1`), false), nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func graphEntries() []entry {
@@ -34,8 +35,8 @@ func graphEntries() []entry {
 
 func testFirstNode(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("m1")})
+	id := b.Open(api.CreateRequest{})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("m1")})
 	harness.WantError(t, "append", err, nil)
 	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{"m1"})
 	harness.Equal(t, "leaf", got.Leaf, "m1")
@@ -47,19 +48,19 @@ func testFirstNode(t *testing.T) {
 
 func testSameMessage(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "m1")
 	harness.EqualLists(t, "ids", append(b.AppendTexts(id, "m1"), b.AppendTexts(id, "m1")...), []events.NodeID{"message:m1", "message:m1:2"})
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user m1"})
-	other := b.Open(session.CreateRequest{})
+	other := b.Open(api.CreateRequest{})
 	harness.EqualLists(t, "ids in one append", b.AppendTexts(other, "m1", "m1", "m1"), []events.NodeID{"m1", "message:m1", "message:m1:2"})
 }
 
 func testAncestor(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B", "C")
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("D"), RequiresAncestor: "A"})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("D"), RequiresAncestor: "A"})
 	harness.WantError(t, "append", err, nil)
 	harness.Equal(t, "leaf", got.Leaf, "D")
 	n, err := b.StateOf(id).Node("D")
@@ -68,11 +69,11 @@ func testAncestor(t *testing.T) {
 }
 
 // stale appends and expects a refusal that writes nothing.
-func stale(t *testing.T, b *harness.System, id events.SessionID, nodes []session.AppendNode, required, leaf events.NodeID) {
+func stale(t *testing.T, b *harness.System, id events.SessionID, nodes []api.AppendNode, required, leaf events.NodeID) {
 	t.Helper()
 	before := b.LastSeq(id)
-	_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: nodes, RequiresAncestor: required})
-	refusal, ok := errors.AsType[*session.StaleBranchError](err)
+	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: required})
+	refusal, ok := errors.AsType[*api.StaleBranchError](err)
 	if !ok {
 		t.Fatalf("append: got %v, want a stale branch", err)
 	}
@@ -82,7 +83,7 @@ func stale(t *testing.T, b *harness.System, id events.SessionID, nodes []session
 
 func testStale(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B", "C")
 	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.AppendTexts(id, "D")
@@ -92,24 +93,24 @@ func testStale(t *testing.T) {
 
 func testStaleEmpty(t *testing.T) {
 	b := harness.StartIdle(t)
-	stale(t, b, b.Open(session.CreateRequest{}), harness.UserMessages("A"), "x", "")
+	stale(t, b, b.Open(api.CreateRequest{}), harness.UserMessages("A"), "x", "")
 }
 
 func testStaleUnknown(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
 	stale(t, b, id, harness.UserMessages("B"), "unknown", "A")
 }
 
 func testNothing(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{})
+	id := b.Open(api.CreateRequest{})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{})
 	harness.WantError(t, "append to an empty graph", err, nil)
 	harness.Equal(t, "leaf of an empty graph", got.Leaf, "")
 	b.AppendTexts(id, "K", "L")
-	got, err = b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{RequiresAncestor: "L"})
+	got, err = b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{RequiresAncestor: "L"})
 	harness.WantError(t, "append", err, nil)
 	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{})
 	harness.Equal(t, "leaf", got.Leaf, "L")
@@ -117,12 +118,12 @@ func testNothing(t *testing.T) {
 
 func testMixed(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "root")
 	before := b.LastSeq(id)
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: append(harness.UserMessages("m"),
-		session.AppendNode{Kind: events.NodePlugin, ID: "p", Type: "note", Body: []byte(`{"a":1}`)},
-		session.AppendNode{Kind: events.NodeProtocol, Type: "step"})})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: append(harness.UserMessages("m"),
+		api.AppendNode{Kind: events.NodePlugin, ID: "p", Type: "note", Body: []byte(`{"a":1}`)},
+		api.AppendNode{Kind: events.NodeProtocol, Type: "step"})})
 	harness.WantError(t, "append", err, nil)
 	harness.Equal(t, "commits", b.LastSeq(id), before+1)
 	if len(got.IDs) != 3 {
@@ -141,16 +142,16 @@ func testMixed(t *testing.T) {
 
 func testUnknownSession(t *testing.T) {
 	b := harness.StartIdle(t)
-	_, err := b.AppendNodes(b.Ctx, "nobody", session.AppendNodesRequest{Nodes: harness.UserMessages("A")})
+	_, err := b.AppendNodes(b.Ctx, "nobody", api.AppendNodesRequest{Nodes: harness.UserMessages("A")})
 	harness.WantError(t, "append", err, events.ErrNoSession)
-	_, err = b.AppendNodes(b.Ctx, "no.body", session.AppendNodesRequest{Nodes: harness.UserMessages("A")})
+	_, err = b.AppendNodes(b.Ctx, "no.body", api.AppendNodesRequest{Nodes: harness.UserMessages("A")})
 	harness.WantError(t, "append with an impossible id", err, events.ErrInvalidID)
 }
 
 func testKey(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	req := session.AppendNodesRequest{Nodes: append(harness.UserMessages("A"), session.AppendNode{Kind: events.NodePlugin, Type: "note"}), IdempotencyKey: "k1"}
+	id := b.Open(api.CreateRequest{})
+	req := api.AppendNodesRequest{Nodes: append(harness.UserMessages("A"), api.AppendNode{Kind: events.NodePlugin, Type: "note"}), IdempotencyKey: "k1"}
 	one, err := b.AppendNodes(b.Ctx, id, req)
 	harness.WantError(t, "append", err, nil)
 	after := b.LastSeq(id)
@@ -170,16 +171,16 @@ func testKey(t *testing.T) {
 // rewriteTo rewrites the messages of a session to these texts.
 func rewriteTo(b *harness.System, id events.SessionID, texts ...string) {
 	b.T.Helper()
-	var target []session.RewriteMessage
+	var target []api.RewriteMessage
 	for _, n := range harness.UserMessages(texts...) {
-		target = append(target, session.RewriteMessage{Message: *n.Message})
+		target = append(target, api.RewriteMessage{Message: *n.Message})
 	}
 	harness.WantError(b.T, "rewrite", b.Rewrite(b.Ctx, id, target), nil)
 }
 
 func testRewrite(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2", "3")
 	rewriteTo(b, id, "1", "3'")
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user 1", "user 3'"})
@@ -193,9 +194,9 @@ func testRewrite(t *testing.T) {
 
 func testRewriteKeeps(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1")
-	_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: append([]session.AppendNode{
+	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: append([]api.AppendNode{
 		{Kind: events.NodePlugin, ID: "P", Type: "note"},
 	}, harness.UserMessages("2")...)})
 	harness.WantError(t, "append", err, nil)
@@ -206,10 +207,10 @@ func testRewriteKeeps(t *testing.T) {
 
 func testTransient(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	nodes := harness.UserMessages("A", "B", "C")
 	nodes[1].Transient = true
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: nodes})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: nodes})
 	harness.WantError(t, "append", err, nil)
 	harness.EqualLists(t, "ids", got.IDs, []events.NodeID{"A", "C"})
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user A", "user C"})
@@ -218,7 +219,7 @@ func testTransient(t *testing.T) {
 
 func testOrphan(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("here")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B")
 	b.CommitUnchecked(id, &events.GraphBranched{Leaf: "lost"})
 	h := b.OtherHost()
@@ -235,11 +236,11 @@ func testOrphan(t *testing.T) {
 
 func testFork(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m"}})
 	b.AppendTexts(id, "A", "B")
 	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.AppendTexts(id, "C")
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	b.AppendTexts(fork, "D")
 	nodes, err := b.StateOf(fork).AllNodes()
@@ -258,7 +259,7 @@ func testFork(t *testing.T) {
 
 func testBranchTurn(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("yes")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B")
 	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, "A"), nil)
 	b.RunTurn(id, "t1", harness.Text("hello"))
@@ -266,13 +267,13 @@ func testBranchTurn(t *testing.T) {
 	old, err := b.StateOf(id).PathTo("B")
 	harness.WantError(t, "old branch", err, nil)
 	harness.Equal(t, "nodes of the old branch", len(old), 2)
-	harness.WantError(t, "branch to nowhere", b.BranchTo(b.Ctx, id, "none"), session.ErrUnknownNode)
+	harness.WantError(t, "branch to nowhere", b.BranchTo(b.Ctx, id, "none"), api.ErrUnknownNode)
 }
 
 func testChronology(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{
+	id := b.Open(api.CreateRequest{})
+	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{
 		{Message: &events.Message{ID: "m", Role: events.RoleAssistant, Parts: []events.Part{harness.Text("look"), harness.Call("k", "tool", "{}")}}},
 		{Message: &events.Message{ID: "r", Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartToolResult, Call: "k", Text: "seen"}}}},
 		{Kind: events.NodeProtocol, ID: "p", Type: "step"},

@@ -8,7 +8,8 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -18,18 +19,18 @@ func testValidate(t *testing.T) {
 	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
 	harness.WantError(t, "live", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{"h1"}), nil)
 	err := b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{"h1", "h2"})
-	harness.WantError(t, "ended", err, session.ErrUnknownTask)
+	harness.WantError(t, "ended", err, task.ErrUnknown)
 	harness.Equal(t, "named", strings.Contains(errText(err), "h2"), true)
 	harness.WantError(t, "none", b.ValidateAsyncHandlesVisible(b.Ctx, id, nil), nil)
 }
 
 func testTransferRefused(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
-	to := b.Open(session.CreateRequest{})
+	to := b.Open(api.CreateRequest{})
 	outside(b, id, "h0", "h1")
 	outside(b, to, "h1")
 	from, target := b.LastSeq(id), b.LastSeq(to)
-	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), session.ErrTaskRunning)
+	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), task.ErrRunning)
 	harness.Equal(t, "source", b.LastSeq(id), from)
 	harness.Equal(t, "target", b.LastSeq(to), target)
 	harness.WantError(t, "transfer to itself", b.TransferAsyncHandles(b.Ctx, id, id, []events.TaskID{"h0"}), nil)
@@ -41,7 +42,7 @@ func testTransferRefused(t *testing.T) {
 // died between the two commits.
 func testTransfer(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
-	to, third := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	to, third := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	gates := map[events.TaskID]chan struct{}{"k": make(chan struct{}), "twice": make(chan struct{}), "half": make(chan struct{})}
 	for _, name := range []events.TaskID{"k", "twice", "half"} {
 		b.Spawn(s, id, name, harness.GatedTask(gates[name]))
@@ -63,8 +64,8 @@ func testTransfer(t *testing.T) {
 	b.CommitUnchecked(to, &events.TaskRegistered{
 		Task: "half", Worker: half.Worker, State: half.State, From: id, Created: half.CreatedAt,
 	})
-	_, err := b.RegisterTask(b.Ctx, to, session.TaskRequest{ID: "half"})
-	harness.WantError(t, "registering it in between", err, session.ErrTaskRunning) // and queues the job that was not
+	_, err := b.RegisterTask(b.Ctx, to, api.TaskRequest{ID: "half"})
+	harness.WantError(t, "registering it in between", err, task.ErrRunning) // and queues the job that was not
 	b.AwaitState(id, "the transfer", left("half"))
 	close(gates["half"])
 	b.AwaitTask(to, "half", events.TaskCompleted)
@@ -93,7 +94,7 @@ func testUnreferenced(t *testing.T) {
 // node detects this without a message from it.
 func testTaskNodeDies(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	attempts := make(chan int64, 4)
 	runners := map[string]workers.TaskFunc{"digest": func(ctx context.Context, r *workers.RunningTask) (string, error) {
 		attempts <- r.Attempt()
@@ -107,7 +108,7 @@ func testTaskNodeDies(t *testing.T) {
 	first, stop := b.StartTasks(away, runners)
 	b.Spawn(first, id, "closure", harness.GatedTask(nil))
 	for name, restart := range map[events.TaskID]events.RestartPolicy{"again": events.RestartAlways, "once": events.RestartNever} {
-		_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
 		harness.WantError(t, "register", err, nil)
 	}
 	harness.Equal(t, "attempt", harness.Receive(b, "an attempt", attempts), 1)

@@ -56,18 +56,18 @@ func testForkPlugins(t *testing.T) {
 		counts("4"), harness.Reply(harness.Text("done")), counts("5"), harness.Reply(harness.Text("done")), counts("6"), harness.Reply(harness.Text("done")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), tallyFactory())
 	b.Host = n.Host()
-	creator := b.Open(session.CreateRequest{})
+	creator := b.Open(api.CreateRequest{})
 	b.RunTurn(creator, "t1", harness.Text("go"))
 	saved := b.StateOf(creator).Plugin("tally")
 	harness.Equal(t, "creator's revision", saved.Revision, 3)
 	harness.Equal(t, "creator's state", string(saved.State), "3")
 	setLevel(b, creator, "off", "other")
 
-	fork, err := b.CreateFrom(b.Ctx, creator, session.CreateRequest{Plugins: session.PluginsFork, Relation: events.RelationChild})
+	fork, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Plugins: api.PluginsFork, Relation: events.RelationChild})
 	harness.WantError(t, "fork", err, nil)
-	fresh, err := b.CreateFrom(b.Ctx, creator, session.CreateRequest{Relation: events.RelationChild})
+	fresh, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Relation: events.RelationChild})
 	harness.WantError(t, "fresh", err, nil)
-	copied, err := b.CreateFrom(b.Ctx, creator, session.CreateRequest{Start: session.StartCurrent}) // the history, no plugins
+	copied, err := b.CreateFrom(b.Ctx, creator, api.CreateRequest{Start: api.StartCurrent}) // the history, no plugins
 	harness.WantError(t, "copy", err, nil)
 	kill()
 	b.StartNode(tallyFactory())
@@ -91,10 +91,10 @@ func testHiddenTool(t *testing.T) {
 		harness.NamedTools(r, "a", "b")
 		return nil
 	}))
-	parent := b.Open(session.CreateRequest{})
-	child, err := b.CreateFrom(b.Ctx, parent, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Hidden: []string{"a"}}})
+	parent := b.Open(api.CreateRequest{})
+	child, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Hidden: []string{"a"}}})
 	harness.WantError(t, "child", err, nil)
-	grandchild, err := b.CreateFrom(b.Ctx, child.Session, session.CreateRequest{Relation: events.RelationChild})
+	grandchild, err := b.CreateFrom(b.Ctx, child.Session, api.CreateRequest{Relation: events.RelationChild})
 	harness.WantError(t, "grandchild", err, nil)
 	for _, id := range []events.SessionID{child.Session, grandchild.Session} {
 		list, err := b.ToolCatalog(b.Ctx, id)
@@ -114,10 +114,10 @@ func testHiddenTool(t *testing.T) {
 	harness.Equal(t, "the parent has both", len(toolState(b, parent).Tools), 2)
 
 	// The list of allowed tools of a session also restricts its children.
-	only, err := b.CreateFrom(b.Ctx, parent, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
+	only, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: []string{"b"}}})
 	harness.WantError(t, "child with a list", err, nil)
 	for what, list := range map[string][]string{"no list": nil, "a longer list": {"a", "b"}} {
-		below, err := b.CreateFrom(b.Ctx, only.Session, session.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
+		below, err := b.CreateFrom(b.Ctx, only.Session, api.CreateRequest{Relation: events.RelationChild, Access: events.ToolAccess{Tools: list}})
 		harness.WantError(t, "grandchild", err, nil)
 		harness.EqualLists(t, "tools of a grandchild with "+what, levels(toolState(b, below.Session)), []string{"b=showcased"})
 	}
@@ -133,8 +133,8 @@ func testBuildContext(t *testing.T) {
 		built[c.Session] = c
 		return harness.Registration(func(*plugin.Registrar) {}), nil
 	}))
-	parent := b.Open(session.CreateRequest{})
-	child, err := b.CreateFrom(b.Ctx, parent, session.CreateRequest{
+	parent := b.Open(api.CreateRequest{})
+	child, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{
 		Relation: events.RelationChild, Options: map[string]string{"looks": `{"deep":true}`}, Config: events.Config{Model: "small"},
 		Access: events.ToolAccess{Hidden: []string{"a"}}, Subagent: events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5},
 	})
@@ -217,7 +217,7 @@ func (c *configured) host(b *harness.System) *session.Host {
 func testConfigUnchanged(t *testing.T) {
 	b, c := harness.StartIdle(t), &configured{}
 	b.Host = c.host(b)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	_, err := b.ToolState(b.Ctx, id) // its plugins are live, and were notified of that
 	harness.WantError(t, "look", err, nil)
 	seq := b.LastSeq(id)
@@ -227,7 +227,7 @@ func testConfigUnchanged(t *testing.T) {
 	harness.Equal(t, "told", len(c.told), 1)
 
 	key := func(model string) error {
-		return b.Configure(b.Ctx, id, session.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
+		return b.Configure(b.Ctx, id, api.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
 			now.Model += model
 			return now
 		}})
@@ -243,7 +243,7 @@ func testConfigUnchanged(t *testing.T) {
 func testMutators(t *testing.T) {
 	b, c := harness.StartIdle(t), &configured{}
 	b.Host = c.host(b)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	harness.WantError(t, "configure", b.SetModel(id, "m1"), nil)
 	want := events.Config{Model: "m1", Effort: "high"}
 	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, want)
@@ -285,9 +285,9 @@ func testProviderRules(t *testing.T) {
 		"":       {api.ErrProviderUnconfigured, "provider_unconfigured", "not configured"},
 		"posing": {api.ErrProviderMismatch, "provider_mismatch", `"posing" does not match live "real"`},
 	} {
-		id := b.Open(session.CreateRequest{Config: events.Config{Provider: recorded}})
+		id := b.Open(api.CreateRequest{Config: events.Config{Provider: recorded}})
 		b.AppendTexts(id, "kept")
-		_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+		_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 		harness.WantError(t, "turn of "+recorded, err, want.err)
 		for _, other := range []error{api.ErrProviderUnavailable, api.ErrProviderUnconfigured, api.ErrProviderMismatch} {
 			harness.Equal(t, "error is "+other.Error(), errors.Is(err, other), errors.Is(want.err, other))
@@ -301,7 +301,7 @@ func testProviderRules(t *testing.T) {
 		_, err = b.Services(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		harness.WantError(t, "completion of "+recorded, err, want.err)
 
-		harness.WantError(t, "configure", b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Provider = "scripted"
 			return c
 		}}), nil)
@@ -367,8 +367,8 @@ func testResume(t *testing.T) {
 	first, second := &resumed{}, &resumed{}
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), first.factories("first")...)
 	b.Host = n.Host()
-	root := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
-	child, err := b.CreateFrom(b.Ctx, root, session.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
+	root := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
+	child, err := b.CreateFrom(b.Ctx, root, api.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
 	harness.WantError(t, "child", err, nil)
 	b.RunTurn(root, "t1", harness.Text("go"))
 	harness.EqualLists(t, "opened", first.take("root"), []string{"first: configured root, has ", "first: restored root at m0"})

@@ -37,20 +37,20 @@ func lifecycleEntries() []entry {
 
 func testCreateAgain(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{ID: "one", Config: events.Config{Model: "m0"}, Nodes: harness.UserMessages("first")})
+	id := b.Open(api.CreateRequest{ID: "one", Config: events.Config{Model: "m0"}, Nodes: harness.UserMessages("first")})
 	seq := b.LastSeq(id)
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
-		_, err := h.Create(b.Ctx, session.CreateRequest{ID: id, Config: events.Config{Model: "m1"}, Nodes: harness.UserMessages("second")})
-		harness.WantError(t, "create", err, session.ErrExists)
+		_, err := h.Create(b.Ctx, api.CreateRequest{ID: id, Config: events.Config{Model: "m1"}, Nodes: harness.UserMessages("second")})
+		harness.WantError(t, "create", err, api.ErrExists)
 	}
-	_, err := b.CreateFrom(b.Ctx, id, session.CreateRequest{ID: id, Start: session.StartCurrent})
-	harness.WantError(t, "create from itself", err, session.ErrExists)
+	_, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{ID: id, Start: api.StartCurrent})
+	harness.WantError(t, "create from itself", err, api.ErrExists)
 	harness.Equal(t, "last", b.LastSeq(id), seq)
 	harness.Equal(t, "model", b.StateOf(id).Config.Model, "m0")
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user first"})
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	_, err = b.Create(b.Ctx, session.CreateRequest{ID: id})
-	harness.WantError(t, "create one that is closed", err, session.ErrExists)
+	_, err = b.Create(b.Ctx, api.CreateRequest{ID: id})
+	harness.WantError(t, "create one that is closed", err, api.ErrExists)
 }
 
 func testCreateRace(t *testing.T) {
@@ -63,7 +63,7 @@ func testCreateRace(t *testing.T) {
 		for i, model := range models {
 			h := b.OtherHost()
 			wait.Go(func() {
-				_, errs[i] = h.Create(b.Ctx, session.CreateRequest{ID: id, Config: events.Config{Model: model}, Nodes: harness.UserMessages(model)})
+				_, errs[i] = h.Create(b.Ctx, api.CreateRequest{ID: id, Config: events.Config{Model: model}, Nodes: harness.UserMessages(model)})
 			})
 		}
 		wait.Wait()
@@ -73,7 +73,7 @@ func testCreateRace(t *testing.T) {
 		}
 		for i, err := range errs {
 			if i != won {
-				harness.WantError(t, "a loser", err, session.ErrExists)
+				harness.WantError(t, "a loser", err, api.ErrExists)
 			}
 		}
 		harness.Equal(t, "model", b.StateOf(id).Config.Model, models[won])
@@ -85,15 +85,15 @@ func testCreateRace(t *testing.T) {
 // testCreateFromCurrent also compares the ledger: a fork begins with an empty one.
 func testCreateFromCurrent(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hello")), harness.Reply(harness.Text("in the child")))
-	parent := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	parent := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	b.AppendTexts(parent, "before")
 	harness.WantError(t, "branch", b.BranchTo(b.Ctx, parent, ""), nil)
 	b.RunTurn(parent, "t1", harness.Text("hi"))
-	_, err := b.OpenFrame(b.Ctx, parent, session.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: harness.UserMessages("noted")})
+	_, err := b.OpenFrame(b.Ctx, parent, api.FrameRequest{Frame: "X", Reason: "continue_as", Keep: "a-t1-0", Nodes: harness.UserMessages("noted")})
 	harness.WantError(t, "open", err, nil)
 	at := b.StateOf(parent)
-	handle, err := b.CreateFrom(b.Ctx, parent, session.CreateRequest{
-		Start: session.StartCurrent, Relation: events.RelationChild, Nodes: harness.UserMessages("seed"), Labels: map[string]string{"for": "test"},
+	handle, err := b.CreateFrom(b.Ctx, parent, api.CreateRequest{
+		Start: api.StartCurrent, Relation: events.RelationChild, Nodes: harness.UserMessages("seed"), Labels: map[string]string{"for": "test"},
 	})
 	harness.WantError(t, "create", err, nil)
 	child := handle.Session
@@ -121,14 +121,14 @@ func testCreateFromCurrent(t *testing.T) {
 
 func testCreateFromNothing(t *testing.T) {
 	b := harness.StartIdle(t)
-	parent := b.Open(session.CreateRequest{})
-	for what, req := range map[string]session.CreateRequest{
-		"an existing one":      {ID: "a", Start: session.StartExisting, From: "nobody"},
-		"the current one":      {ID: "b", Parent: "nobody", Start: session.StartCurrent},
-		"no creator":           {ID: "c", Start: session.StartCurrent},
-		"no snapshot":          {ID: "d", Start: session.StartSnapshot},
+	parent := b.Open(api.CreateRequest{})
+	for what, req := range map[string]api.CreateRequest{
+		"an existing one":      {ID: "a", Start: api.StartExisting, From: "nobody"},
+		"the current one":      {ID: "b", Parent: "nobody", Start: api.StartCurrent},
+		"no creator":           {ID: "c", Start: api.StartCurrent},
+		"no snapshot":          {ID: "d", Start: api.StartSnapshot},
 		"a start of no kind":   {ID: "e", Start: "somewhere"},
-		"a fork of no plugins": {ID: "f", Plugins: session.PluginsFork},
+		"a fork of no plugins": {ID: "f", Plugins: api.PluginsFork},
 	} {
 		_, err := b.Create(b.Ctx, req)
 		if err == nil {
@@ -139,7 +139,7 @@ func testCreateFromNothing(t *testing.T) {
 		}
 		_, err = b.State(b.Ctx, req.ID)
 		harness.WantError(t, "state after "+what, err, events.ErrNoSession)
-		_, err = b.CreateFrom(b.Ctx, parent, session.CreateRequest{ID: req.ID})
+		_, err = b.CreateFrom(b.Ctx, parent, api.CreateRequest{ID: req.ID})
 		harness.WantError(t, "the id is free after "+what, err, nil)
 	}
 }
@@ -148,23 +148,23 @@ func testCreatePolicy(t *testing.T) {
 	b := harness.StartIdle(t)
 	creators := events.Config{Provider: "scripted", Model: "creator's", MaxIterations: 3}
 	others := events.Config{Model: "other's", Effort: "high"}
-	creator := b.Open(session.CreateRequest{Config: creators})
-	other := b.Open(session.CreateRequest{Config: others, Nodes: harness.UserMessages("kept")})
+	creator := b.Open(api.CreateRequest{Config: creators})
+	other := b.Open(api.CreateRequest{Config: others, Nodes: harness.UserMessages("kept")})
 	snapshot := b.StateOf(other)
 	harness.WantError(t, "configure", b.SetModel(other, "changed later"), nil)
 	given := events.Config{Model: "given"}
 	for what, c := range map[string]struct {
-		req      session.CreateRequest
+		req      api.CreateRequest
 		want     events.Config
 		messages []string
 	}{
-		"empty":             {session.CreateRequest{}, creators, []string{}},
-		"current":           {session.CreateRequest{Start: session.StartCurrent}, creators, []string{}},
-		"snapshot":          {session.CreateRequest{Start: session.StartSnapshot, Snapshot: snapshot}, others, []string{"user kept"}},
-		"existing":          {session.CreateRequest{Start: session.StartExisting, From: other}, events.Config{Model: "changed later", Effort: "high"}, []string{"user kept"}},
-		"snapshot, given":   {session.CreateRequest{Start: session.StartSnapshot, Snapshot: snapshot, Config: given}, given, []string{"user kept"}},
-		"empty, given":      {session.CreateRequest{Config: given}, given, []string{}},
-		"a child, no start": {session.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
+		"empty":             {api.CreateRequest{}, creators, []string{}},
+		"current":           {api.CreateRequest{Start: api.StartCurrent}, creators, []string{}},
+		"snapshot":          {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot}, others, []string{"user kept"}},
+		"existing":          {api.CreateRequest{Start: api.StartExisting, From: other}, events.Config{Model: "changed later", Effort: "high"}, []string{"user kept"}},
+		"snapshot, given":   {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot, Config: given}, given, []string{"user kept"}},
+		"empty, given":      {api.CreateRequest{Config: given}, given, []string{}},
+		"a child, no start": {api.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
 	} {
 		handle, err := b.CreateFrom(b.Ctx, creator, c.req)
 		harness.WantError(t, what, err, nil)
@@ -192,13 +192,13 @@ func taken(b *harness.System, h *session.Host, id events.SessionID) string {
 
 func testFirstInput(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{First: firstInput()})
+	id := b.Open(api.CreateRequest{First: firstInput()})
 	harness.Equal(t, "first", taken(b, b.Host, id), "begin with this")
 	harness.Equal(t, "second", taken(b, b.Host, id), "")
 	harness.Equal(t, "elsewhere", taken(b, b.OtherHost(), id), "")
 	harness.EqualLists(t, "messages: nobody ran it", b.Messages(id), []string{})
 
-	id = b.Open(session.CreateRequest{First: firstInput()})
+	id = b.Open(api.CreateRequest{First: firstInput()})
 	got := make([]string, 8)
 	var wait sync.WaitGroup
 	for i := range got {
@@ -209,7 +209,7 @@ func testFirstInput(t *testing.T) {
 	slices.Sort(got)
 	harness.EqualLists(t, "of many", got, []string{"", "", "", "", "", "", "", "begin with this"})
 
-	id = b.Open(session.CreateRequest{First: firstInput()})
+	id = b.Open(api.CreateRequest{First: firstInput()})
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	harness.Equal(t, "of a closed one", taken(b, b.Host, id), "")
 }
@@ -222,7 +222,7 @@ func testFirstInputLater(t *testing.T) {
 		})
 	}))
 	b.Host = node.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	kill()
 	other := b.OtherHost()
@@ -235,7 +235,7 @@ func testFirstInputLater(t *testing.T) {
 
 func testFirstInputUnknown(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, of := range []events.SessionID{"nobody", id} {
 		m, err := b.TakeFirstTurnInput(b.Ctx, of)
 		harness.WantError(t, "take", err, nil)
@@ -254,7 +254,7 @@ func testCloseCurrent(t *testing.T) {
 		})
 		return nil
 	}))
-	id, sibling := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{ID: "other"})
+	id, sibling := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{ID: "other"})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.WantError(t, "close itself", closed, api.ErrCurrent)
 	harness.WantError(t, "close another", other, nil)
@@ -267,14 +267,14 @@ func testClose(t *testing.T) {
 	hung := make(chan struct{})
 	b := harness.StartIdle(t, harness.Hang(hung))
 	b.StartNode()
-	id := b.Open(session.CreateRequest{First: firstInput()})
+	id := b.Open(api.CreateRequest{First: firstInput()})
 	outside(b, id, "job")
-	child := b.Open(session.CreateRequest{Parent: id})
+	child := b.Open(api.CreateRequest{Parent: id})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("the model to be asked", hung)
-	harness.WantError(t, "close a running one", b.CloseSession(b.Ctx, id, "early"), session.ErrTurnRunning)
+	harness.WantError(t, "close a running one", b.CloseSession(b.Ctx, id, "early"), api.ErrTurnRunning)
 	harness.Equal(t, "status", b.StateOf(id).Status, projector.StatusOpen)
-	_, _, err := b.Cancel(b.Ctx, id, "t1", session.CancelRequest{})
+	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
 	harness.WantError(t, "cancel", err, nil)
 	b.AwaitTurn(id, "t1")
 
@@ -288,11 +288,11 @@ func testClose(t *testing.T) {
 	harness.WantError(t, "close again", b.CloseSession(b.Ctx, id, "over"), nil)
 	harness.WantError(t, "close again elsewhere", b.OtherHost().CloseSession(b.Ctx, id, "over"), nil)
 	harness.Equal(t, "last", b.LastSeq(id), seq)
-	_, err = b.Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("more")}}})
-	harness.WantError(t, "submit", err, session.ErrClosed)
-	_, err = b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("more")})
-	harness.WantError(t, "append", err, session.ErrClosed)
-	harness.WantError(t, "configure", b.SetModel(id, "m1"), session.ErrClosed)
+	_, err = b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("more")}}})
+	harness.WantError(t, "submit", err, api.ErrClosed)
+	_, err = b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("more")})
+	harness.WantError(t, "append", err, api.ErrClosed)
+	harness.WantError(t, "configure", b.SetModel(id, "m1"), api.ErrClosed)
 
 	harness.WantError(t, "close what never was", b.CloseSession(b.Ctx, "nobody", "over"), nil)
 	_, err = b.State(b.Ctx, "nobody")
@@ -303,8 +303,8 @@ func testSnapshotRunning(t *testing.T) {
 	hung := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Text("first answer")), harness.Hang(hung))
 	b.StartNode()
-	parent := b.Open(session.CreateRequest{})
-	child := b.Open(session.CreateRequest{Parent: parent})
+	parent := b.Open(api.CreateRequest{})
+	child := b.Open(api.CreateRequest{Parent: parent})
 	b.RunTurn(child, "t1", harness.Text("first"))
 	b.StartTurn(child, "t2", harness.Text("second"))
 	b.Wait("the model to be asked", hung)
@@ -329,7 +329,7 @@ func testSnapshotRunning(t *testing.T) {
 // child's.
 func testCreateForeignStore(t *testing.T) {
 	b := harness.StartIdle(t)
-	other := b.Open(session.CreateRequest{Nodes: harness.UserMessages("mine")})
+	other := b.Open(api.CreateRequest{Nodes: harness.UserMessages("mine")})
 	seq := b.LastSeq(other)
 	js, err := jetstream.New(b.Bus.Conn())
 	harness.WantError(t, "jetstream", err, nil)
@@ -343,8 +343,8 @@ func testCreateForeignStore(t *testing.T) {
 		harness.WantError(t, "stream", err, nil)
 		_, err = js.Publish(b.Ctx, subjects+"session", data)
 		harness.WantError(t, "publish", err, nil)
-		_, err = b.Create(b.Ctx, session.CreateRequest{ID: child})
-		harness.WantError(t, "create "+string(child), err, session.ErrExists)
+		_, err = b.Create(b.Ctx, api.CreateRequest{ID: child})
+		harness.WantError(t, "create "+string(child), err, api.ErrExists)
 		_, err = b.State(b.Ctx, child)
 		harness.Equal(t, "nobody takes it for the child", err != nil, true)
 		harness.Equal(t, "nothing was appended", b.LastSeq(child), 1)

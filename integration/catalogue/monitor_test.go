@@ -9,7 +9,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/task"
 )
 
 func monitorEntries() []entry {
@@ -36,7 +37,7 @@ func forever(id events.MonitorID) events.MonitorSpec {
 }
 
 // inputs renders updates: the message, and the text of the input that it became.
-func inputs(list []session.MonitorEvent) []string {
+func inputs(list []api.MonitorEvent) []string {
 	var lines []string
 	for _, e := range list {
 		line := e.Message
@@ -214,7 +215,7 @@ func testMonitorStop(t *testing.T) {
 
 func testMonitorUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
-	harness.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), session.ErrUnknownMonitor)
+	harness.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), task.ErrUnknownMonitor)
 }
 
 func testMonitorSessionStart(t *testing.T) {
@@ -244,7 +245,7 @@ func testMonitorWake(t *testing.T) {
 		harness.DoFirst(func() { close(asked); <-gate }, harness.Reply(harness.Text("hi"))),
 		harness.Reply(harness.Text("seen")), harness.Reply(harness.Text("seen too")))
 	b.StartTasks(bustest.Open(t, b.Server), nil)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "asked", asked)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})

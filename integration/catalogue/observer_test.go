@@ -63,7 +63,7 @@ func testCursors(t *testing.T) {
 		}
 		return harness.StreamedReply("one two")
 	})
-	id, other := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	id, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "the first delta", one)
 	started := b.AwaitState(id, "the start", func(s *projector.State) bool { return s.Turn() != nil }).Seq
@@ -74,7 +74,7 @@ func testCursors(t *testing.T) {
 		return false
 	})
 	trim(b)
-	list, err := harness.Observations(b.Ctx, b.OtherHost(), id, started-1, func(o session.Observed) bool {
+	list, err := harness.Observations(b.Ctx, b.OtherHost(), id, started-1, func(o api.Observed) bool {
 		if o.Seq == started { // it receives what follows
 			close(more)
 		}
@@ -93,7 +93,7 @@ func testCursors(t *testing.T) {
 
 	for what, cursor := range map[string]events.Seq{"another session's cursor": last, "garbage": math.MaxUint64} { // the HTTP API refuses everything but a number
 		_, err = harness.Observations(b.Ctx, b.Host, other, cursor, harness.UpTo(last))
-		if _, ok := errors.AsType[*session.CursorError](err); !ok {
+		if _, ok := errors.AsType[*api.CursorError](err); !ok {
 			t.Errorf("from %s: got %v, want a CursorError", what, err)
 		}
 	}
@@ -101,7 +101,7 @@ func testCursors(t *testing.T) {
 
 func testLateObserver(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("a"))
 	b.RunTurn(id, "t2", harness.Text("b"))
 	h, folded := b.OtherHost(), projector.New(id)
@@ -132,7 +132,7 @@ func testNoReplayStore(t *testing.T) {
 		sink(harness.TextDelta("lost"))
 		return harness.StreamedReply("whole")
 	})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant whole"})
@@ -152,7 +152,7 @@ func testClaimLost(t *testing.T) {
 		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("too late")}}}, nil
 	}, harness.Reply(harness.Text("again")))
 	kill := b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the model call", begun)
 	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"})
@@ -174,13 +174,13 @@ func testResolvedTwice(t *testing.T) {
 	harness.WantError(t, "second", b.OtherHost().ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrResolved)
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.WantError(t, "after its turn", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), session.ErrUnknownTurn)
+	harness.WantError(t, "after its turn", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "no"}), api.ErrUnknownTurn)
 	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=yes")
 }
 
 func testFutureVersion(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "a")
 	last := b.LastSeq(id)
 	data, err := events.Encode(&events.Commit{
@@ -195,7 +195,7 @@ func testFutureVersion(t *testing.T) {
 	s, err := b.OtherHost().State(b.Ctx, id)
 	harness.WantError(t, "load", err, events.ErrFutureVersion)
 	harness.Equal(t, "state of a failed load", s == nil, true)
-	_, err = b.OtherHost().AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("b")})
+	_, err = b.OtherHost().AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("b")})
 	harness.WantError(t, "append", err, events.ErrFutureVersion)
 	harness.Equal(t, "sequence", b.LastSeq(id), last+1)
 	_, err = follow.Open(b.Ctx, b.Bus, id)
@@ -204,7 +204,7 @@ func testFutureVersion(t *testing.T) {
 
 func testAbandonedEvidence(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	away := bustest.Open(t, b.Server)
 	dead, _ := b.StartTasks(away, nil)
 	b.Spawn(dead, id, "closure", harness.GatedTask(nil))
@@ -221,9 +221,9 @@ func testAbandonedEvidence(t *testing.T) {
 
 func testWakesOnce(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("woken")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, h := range []*session.Host{b.Host, b.OtherHost(), b.OtherHost()} {
-		_, err := h.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("news")}}})
+		_, err := h.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("news")}}})
 		harness.WantError(t, "submit", err, nil)
 	}
 	b.AwaitPolling("a wake", func() bool { return b.HasWake(id) })
@@ -241,7 +241,7 @@ func testWakesOnce(t *testing.T) {
 func testProviderDown(t *testing.T) {
 	down := harness.Fail(llm.KindServer, "overloaded")
 	b := harness.StartIdle(t, down, down, down, down, down, down, down, down, harness.Reply(harness.Text("back"))) // four tries a turn
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2", "t3"} {
 		b.StartTurn(id, turn, harness.Text("go"))
 	}
@@ -256,10 +256,10 @@ func testProviderDown(t *testing.T) {
 // testLostBlob kills a host at each request of an append with a large body.
 func testLostBlob(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	large := func(name string) session.AppendNodesRequest {
+	id := b.Open(api.CreateRequest{})
+	large := func(name string) api.AppendNodesRequest {
 		body := name + strings.Repeat("x", 2*events.MaxEventBytes)
-		return session.AppendNodesRequest{Nodes: []session.AppendNode{
+		return api.AppendNodesRequest{Nodes: []api.AppendNode{
 			{Message: &events.Message{ID: events.MessageID(name), Role: events.RoleUser, Parts: []events.Part{harness.Text(body)}}},
 		}}
 	}
@@ -295,10 +295,10 @@ func testLostBlob(t *testing.T) {
 // testBranchGone deletes the body of a message on an abandoned branch.
 func testBranchGone(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
 	large := strings.Repeat("x", 2*events.MaxEventBytes)
-	_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{
+	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{
 		{Message: &events.Message{ID: "big", Role: events.RoleUser, Parts: []events.Part{harness.Text(large)}}},
 	}})
 	harness.WantError(t, "append", err, nil)

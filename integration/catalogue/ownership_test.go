@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -53,7 +54,7 @@ func testOldOwner(t *testing.T) {
 		return "from A, too late", nil
 	})
 	kill := b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the call", begun)
 	b.AwaitState(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
@@ -82,7 +83,7 @@ func testAttemptsRise(t *testing.T) {
 		script = append(script, harness.Hang(begun[i]))
 	}
 	b := harness.StartIdle(t, append(script, harness.Reply(harness.Text("done")))...)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for i := range kills {
 		kill := b.StartWorker(bustest.Open(t, b.Server))
@@ -102,13 +103,13 @@ func testAttemptsRise(t *testing.T) {
 func testBusy(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := harness.Start(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("done"))))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the model call", begun)
-	_, err := b.OtherHost().Run(b.Ctx, id, session.TurnRequest{
+	_, err := b.OtherHost().Run(b.Ctx, id, api.TurnRequest{
 		ID: "t2", Input: events.TurnInput{Parts: []events.Part{harness.Text("me too")}}, WhenBusy: api.WhenBusyReject,
 	})
-	harness.WantError(t, "another turn", err, session.ErrTurnRunning)
+	harness.WantError(t, "another turn", err, api.ErrTurnRunning)
 	harness.WantError(t, "wake", b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{}), nil)
 	close(release)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -133,7 +134,7 @@ func testLongTurn(t *testing.T) {
 	b := harness.StartIdle(t, wait)
 	b.StartWorker(b.Bus)
 	b.StartWorker(bustest.Open(t, b.Server)) // would take the turn, were it free
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndFinished)
@@ -148,13 +149,13 @@ func testReplayed(t *testing.T) {
 	c := harness.NewHookCounter("nothing")
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "look", `{"a":1}`)), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("again")))
 	b.StartNode(c.Factory())
-	id := b.Open(session.CreateRequest{Labels: map[string]string{"a": "b"}})
+	id := b.Open(api.CreateRequest{Labels: map[string]string{"a": "b"}})
 	live := b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "times that the model was asked", len(b.Model.Requests()), 2)
 	before := maps.Clone(c.Count)
 	harness.Equal(t, "executions of the live run", before["tool"], 1)
 	var file bytes.Buffer
-	_, err := session.Export(b.Ctx, b.Bus.Log(), b.Bus, id, &file)
+	_, err := archive.Write(b.Ctx, b.Bus.Log(), b.Bus, id, &file)
 	harness.WantError(t, "export", err, nil)
 	archive, err := events.ReadArchive(&file, 1<<30)
 	harness.WantError(t, "read archive", err, nil)
@@ -205,15 +206,15 @@ func testMismatch(t *testing.T) {
 			return said, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	harness.WantError(t, "the same key with another completion", errors.Join(failed...), session.ErrDifferent)
+	harness.WantError(t, "the same key with another completion", errors.Join(failed...), api.ErrDifferent)
 	harness.WantError(t, "the same completion", errors.Join(same...), nil)
 	harness.Equal(t, "its answers", b.CallResult(id, "k"), "titletitle")
 	harness.Equal(t, "times that the model was asked", len(b.Model.Requests()), 3)
 	before := b.LastSeq(id)
-	_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("other")}}})
-	harness.WantError(t, "the same turn with other input", err, session.ErrDifferent)
+	_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("other")}}})
+	harness.WantError(t, "the same turn with other input", err, api.ErrDifferent)
 	harness.Equal(t, "text of the same turn again", b.RunTurn(id, "t1", harness.Text("hello")).Text, "hi")
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 

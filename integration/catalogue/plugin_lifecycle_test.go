@@ -15,7 +15,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -74,7 +74,7 @@ func testStreamAbort(t *testing.T) {
 				r.StreamEnd(func(_ context.Context, _ events.SessionID, end plugin.StreamEnd) { ends = append(ends, end) })
 			}
 			b.StartNode(harness.PluginOf("cutter", stack))
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			r := b.RunTurn(id, "t1", harness.Text("go"))
 			const want = "ONE .STOP."
 			harness.Equal(t, "end", r.End, events.EndFinished)
@@ -130,7 +130,7 @@ func testLifecycleHooks(t *testing.T) {
 	n := b.StartNodeWith(workers.Config{Logger: zap.New(core)}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{slow, failing, panicking, quick},
 	})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "text", r.Text, "hi")
@@ -174,7 +174,7 @@ func testFactoryOverride(t *testing.T) {
 		Builtins:  []plugin.Factory{notes("x", "builtin x"), standard.Factory(), notes("y", "builtin y")},
 		Factories: []plugin.Factory{notes("a", "host a"), notes("x", "host x"), notes("b", "host b")},
 	})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user hello", "system builtin y", "system host a", "system host x", "system host b"})
 	var order []string
@@ -223,8 +223,8 @@ func testPromptError(t *testing.T) {
 		})
 	})
 	_, kill := b.StartNodeOn(b.Bus, stack)
-	id := b.Open(session.CreateRequest{})
-	list := make(chan []session.SessionEvent, 1)
+	id := b.Open(api.CreateRequest{})
+	list := make(chan []api.SessionEvent, 1)
 	host := b.OtherHost()
 	go func() { list <- b.TurnEvents(host, id, "t1", nil) }()
 	harness.Receive(b, "asking", asking)
@@ -235,7 +235,7 @@ func testPromptError(t *testing.T) {
 	harness.EqualLists(t, "events", tags, []string{"error", "turn_outcome", "done"})
 	harness.Equal(t, "kind", got[0].Envelope.Kind, "plugin_prompt")
 	harness.Equal(t, "message", strings.Contains(got[0].Message, harness.ErrPlugin.Error()), true)
-	harness.Equal(t, "outcome", *got[1].TurnOutcome, session.TurnOutcome{Type: session.OutcomeStopped, Reason: events.EndRuntimeError})
+	harness.Equal(t, "outcome", *got[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndRuntimeError})
 	r, err := b.Await(b.Ctx, id, "t1") // the call itself succeeds: the turn was stopped, its pipeline worked
 	harness.WantError(t, "await", err, nil)
 	harness.Equal(t, "kind of the record", r.Issue.Kind, "plugin_prompt")
@@ -271,7 +271,7 @@ func testProjectorError(t *testing.T) {
 		})
 	})
 	_, kill := b.StartNodeOn(b.Bus, stack)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	kill() // before the result was recorded

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -57,7 +57,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 	}
 	b := harness.StartIdle(t)
 	b.StartNodeOn(b.Bus, plugins...) // the host has no plugins, so the node is the first to find out
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_build")
 	mentions("turn", issue.Message)
@@ -88,7 +88,7 @@ func testHookFails(t *testing.T) {
 	}
 	b := harness.StartIdle(t)
 	b.StartNode(hook("A", []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "no")), harness.CreateChild("kid")}, nil), hook("B", nil, harness.ErrPlugin), hook("C", nil, nil))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_prepare_turn")
 	harness.EqualLists(t, "asked", asked, []string{"A", "B"})
@@ -103,7 +103,7 @@ func testHookFails(t *testing.T) {
 func testLastAbort(t *testing.T) {
 	b := harness.StartIdle(t)
 	b.StartNode(asksBefore("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), asksBefore("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Trace("late", nil)))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	list := b.TurnEvents(b.Host, id, "t1", nil)
 	got := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", got.End, events.EndPluginAbort)
@@ -130,7 +130,7 @@ func testLastAbort(t *testing.T) {
 	// out.
 	b = harness.StartIdle(t, harness.Reply(harness.Text("of the child")))
 	b.StartNode(asksBefore("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Abort("z", "third")), asksBefore("A", plugin.Abort("x", "first")), asksBefore("C"))
-	id = b.Open(session.CreateRequest{})
+	id = b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "issue of the other order", b.AwaitTurn(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
 	harness.Equal(t, "parent of what was created in the other order", b.StateOf("kid").Parent, id)
@@ -142,7 +142,7 @@ func testToolDirective(t *testing.T) {
 	} {
 		b := harness.StartIdle(t)
 		b.StartNode(asksBefore("A", harness.CreateChild("kid")), asksBefore("B", d))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		issue := b.FailedTurn(id, "t1")
 		harness.Equal(t, name, issue.Code, "plugin_prepare_turn")
 		harness.Equal(t, "named", strings.Contains(issue.Message, name), true)
@@ -159,7 +159,7 @@ func testLateAbort(t *testing.T) {
 			return []plugin.Directive{harness.CreateChild("kid"), plugin.Abort("x", "too late")}, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_finalize_turn")
 	harness.Equal(t, "failed", b.HookRecord(id, events.PointAfterTurn).Failed, "A")
@@ -182,7 +182,7 @@ func testContributions(t *testing.T) {
 		contributesToPrompt("two", events.Contribution{Slot: a, Priority: 1, Content: "A1", Title: "first"}),
 		contributesToPrompt("three", events.Contribution{Slot: a, Priority: 1, Content: "  A1\n", Title: "second"}),
 	)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	var got, titles []string
 	for _, c := range harness.Find[*events.TurnPrepared](b, id)[0].Contributions {
@@ -208,7 +208,7 @@ func testGates(t *testing.T) {
 			return r.Tools(leveled(plugin.Tool{Name: "s", Level: events.AvailSearchable}, plugin.Tool{Name: "o", Level: events.AvailOff}, plugin.Tool{Name: "c", Level: events.AvailCallable}))
 		}),
 	)
-	b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("go"))
+	b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("go"))
 	prompt := b.Model.Prompt(0)[0]
 	for name, want := range map[string]bool{
 		"always": true, "missing": false, "callable_of_searchable": false, "searchable_of_searchable": true, "off_of_off": true, "any": true,
@@ -234,7 +234,7 @@ func testTransforms(t *testing.T) {
 	var seen []string
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")), harness.Reply(harness.Text("again")))
 	b.StartNode(marksMessages("low", 1, &seen), marksMessages("high", 100, &seen))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.EqualLists(t, "transforms", seen, []string{"high gets go", "low gets go high"})
 	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user go high low"})
@@ -262,10 +262,10 @@ func testStreamHooks(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hello there")))
 	var chunks atomic.Int64
 	b.StartNode(streamsAs("upper", strings.ToUpper), streamsAs("suffix", func(s string) string { chunks.Add(1); return s + "!" }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	var shown strings.Builder
-	list := b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventTextDelta {
+	list := b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventTextDelta {
 			shown.WriteString(e.Content)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -26,13 +27,13 @@ func graphRaces() []entry {
 func testBothAppend(t *testing.T) {
 	const each = 20
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A", "B")
 	var group sync.WaitGroup
 	for i, h := range []*session.Host{b.Host, b.OtherHost(), b.OtherHost()} {
 		group.Go(func() {
 			for n := range each {
-				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
+				_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(fmt.Sprintf("%d-%d", i, n)), RequiresAncestor: "B"})
 				harness.WantError(t, "append", err, nil)
 			}
 		})
@@ -57,7 +58,7 @@ func testBothAppend(t *testing.T) {
 // testNoLog has hosts whose log is unreachable: one that has the session cached and one that has not.
 func testNoLog(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
 	before := b.LastSeq(id)
 	away := bustest.Open(t, b.Server)
@@ -69,28 +70,28 @@ func testNoLog(t *testing.T) {
 	for name, h := range map[string]*session.Host{"loaded": warm, "not loaded": cold} {
 		for what, write := range map[string]func() error{
 			"append": func() error {
-				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("B")})
+				_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("B")})
 				return err
 			},
 			"append nothing": func() error {
-				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{RequiresAncestor: "A"})
+				_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{RequiresAncestor: "A"})
 				return err
 			},
 			"append with a key": func() error {
-				_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("B"), IdempotencyKey: "k"})
+				_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("B"), IdempotencyKey: "k"})
 				return err
 			},
 			"branch": func() error { return h.BranchTo(b.Ctx, id, "") },
 			"frame": func() error {
-				_, err := h.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "f2"})
+				_, err := h.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "f2"})
 				return err
 			},
 			"inject": func() error {
-				_, err := h.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("B")}})
+				_, err := h.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("B")}})
 				return err
 			},
 			"create": func() error {
-				_, err := h.Create(b.Ctx, session.CreateRequest{ID: "new"})
+				_, err := h.Create(b.Ctx, api.CreateRequest{ID: "new"})
 				return err
 			},
 		} {
@@ -107,11 +108,11 @@ func testNoLog(t *testing.T) {
 
 func testStaleHead(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A") // this host knows A
 	other := b.OtherHost()
 	for _, s := range []string{"B", "C"} {
-		_, err := other.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(s)})
+		_, err := other.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(s)})
 		harness.WantError(t, "append on the other host", err, nil)
 	}
 	b.AppendTexts(id, "D")
@@ -134,7 +135,7 @@ func testInvariants(t *testing.T) {
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "pure", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "2", nil })
 	b.StartWorker(b.Bus)
 	b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	hosts := []*session.Host{b.Host, b.OtherHost()}
 	var group sync.WaitGroup
 	for i, h := range hosts {
@@ -146,7 +147,7 @@ func testInvariants(t *testing.T) {
 		group.Go(func() {
 			for n := range turns / 2 {
 				turn := events.TurnID(fmt.Sprintf("t%d-%d", i, n))
-				_, err := h.Run(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+				_, err := h.Run(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 				harness.WantError(t, "turn", err, nil)
 			}
 		})
@@ -167,14 +168,14 @@ func testInvariants(t *testing.T) {
 
 // disturb makes the requests that hosts make while turns run.
 func disturb(b *harness.System, h *session.Host, id events.SessionID, tag string) {
-	_, err := h.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("same", "m"+tag)})
+	_, err := h.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("same", "m"+tag)})
 	harness.WantError(b.T, "append", err, nil)
-	_, err = h.Inject(b.Ctx, id, session.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{harness.Text("psst")}})
+	_, err = h.Inject(b.Ctx, id, api.InjectRequest{ID: events.InputID("i" + tag), Parts: []events.Part{harness.Text("psst")}})
 	harness.WantError(b.T, "inject", err, nil)
-	_, err = h.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: harness.UserMessages("seed" + tag)})
+	_, err = h.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: events.FrameID("f" + tag), Reason: "compaction", Nodes: harness.UserMessages("seed" + tag)})
 	harness.WantError(b.T, "open frame", err, nil)
 	if err := h.BranchTo(b.Ctx, id, ""); err != nil {
-		harness.WantError(b.T, "branch", err, session.ErrTurnRunning)
+		harness.WantError(b.T, "branch", err, api.ErrTurnRunning)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
@@ -46,7 +46,7 @@ func testMonitorRestore(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	b.Bus = bustest.Open(t, server)
 	b.Host, b.Server = b.NewHost(b.Bus), server
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	child := exec.CommandContext(b.Ctx, os.Args[0], "-test.run=^TestTaskProcess$")
 	child.Env = append(os.Environ(), taskServer+"="+server.URL())
 	harness.WantError(t, "start the process", child.Start(), nil)

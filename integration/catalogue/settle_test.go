@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -27,16 +26,16 @@ func testInputsSettle(t *testing.T) {
 	const hosts, each = 3, 8
 	b := setupListening(t)
 	b.Model.Script = slices.Repeat([]harness.Step{harness.Reply(harness.Text("on"))}, 400)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	var group sync.WaitGroup
 	for i := range hosts {
 		h := b.OtherHost()
 		group.Go(func() {
 			for n := range each {
 				name := fmt.Sprintf("i%d-%d", i, n)
-				_, err := h.Inject(b.Ctx, id, session.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text(name)}})
+				_, err := h.Inject(b.Ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text(name)}})
 				harness.WantError(t, "inject", err, nil)
-				_, err = h.Submit(b.Ctx, id, session.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+				_, err = h.Submit(b.Ctx, id, api.TurnRequest{ID: events.TurnID("t" + name), Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 				harness.WantError(t, "submit", err, nil)
 			}
 		})
@@ -104,7 +103,7 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	reads := func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text([]string{"one", "two"}[req.Iteration])}}}, nil
 	}
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	whole := func(when string) {
 		t.Helper()
@@ -119,7 +118,7 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	finished := bustest.KilledIn(t, b.Server, string(kind), at, func(ctx context.Context, victim *bus.Bus) error {
 		first := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 			if req.Iteration == 0 { // for the checkpoint behind the first reply
-				_, err := b.Inject(ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}})
+				_, err := b.Inject(ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("and this")}})
 				harness.WantError(t, "inject", err, nil)
 			}
 			return reads(ctx, req)
@@ -148,11 +147,11 @@ func testCommandsFirst(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("0"))), harness.Reply(harness.Text("1")), harness.Reply(harness.Text("2")), harness.Reply(harness.Text("3")))
 	b.StartNode(plugin.Func("math", func(r *plugin.Registrar) error { harness.NamedTools(r, "a", "b"); return nil }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t0", harness.Text("turn t0"))
 	harness.Receive(b, "begun", begun)
 	model := func(s string) {
-		harness.WantError(t, "configure", b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s
 			return c
 		}}), nil)
@@ -163,7 +162,7 @@ func testCommandsFirst(t *testing.T) {
 	_, err = b.SetToolsAvailability(b.Ctx, id, []string{"b"}, "off")
 	harness.WantError(t, "availability", err, nil)
 	model("-2")
-	_, err = b.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("input")}})
+	_, err = b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("input")}})
 	harness.WantError(t, "inject", err, nil)
 	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.StartTurn(id, turn, harness.Text("turn "+string(turn)))
@@ -227,7 +226,7 @@ func testNoCrosstalk(t *testing.T) {
 	seen := make(map[events.SessionID]chan []string)
 	var group sync.WaitGroup
 	for _, id := range []events.SessionID{"red", "blue"} {
-		b.Open(session.CreateRequest{ID: id})
+		b.Open(api.CreateRequest{ID: id})
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: events.TaskID("task-" + id), Of: events.TaskTool, Producer: string(id)})
 		harness.WantError(t, "register task", err, nil)
 		seen[id] = make(chan []string, 1)
@@ -249,7 +248,7 @@ func testNoCrosstalk(t *testing.T) {
 		})
 		group.Go(func() {
 			for n := range turns {
-				_, err := b.Run(b.Ctx, id, session.TurnRequest{
+				_, err := b.Run(b.Ctx, id, api.TurnRequest{
 					ID: events.TurnID(fmt.Sprintf("%s-%d", id, n)), Input: events.TurnInput{Parts: []events.Part{harness.Text(fmt.Sprintf("%s %d", id, n))}},
 				})
 				harness.WantError(t, "run", err, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -87,7 +87,7 @@ func testRestoreMissing(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := bd.Open(session.CreateRequest{})
+	id := bd.Open(api.CreateRequest{})
 	bd.RunTurn(id, "t1", harness.Text("hello"))
 	kill()
 	harness.Equal(t, "restores of a new session", len(kept.restored), 0)
@@ -205,7 +205,7 @@ func testActionSession(t *testing.T) {
 	}
 	b := harness.StartIdle(t)
 	b.StartNode(actions())
-	id := b.Open(session.CreateRequest{ID: "here"})
+	id := b.Open(api.CreateRequest{ID: "here"})
 	for action, want := range map[string]string{"required": "of here", "optional": "of here", "forbidden": "of "} {
 		harness.Equal(t, action+" through the host", b.Act(id, action, "{}").Text, want)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -44,10 +44,10 @@ func testCancelModel(t *testing.T) {
 	}, harness.Reply(harness.Text("on")))
 	harness.AddTool(b, events.EffectsNone)
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "begun", begun)
-	b.CancelTurn(id, "t1", session.CancelRequest{ID: "r1", Reason: "enough"}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1", Reason: "enough"}, api.CancelRequested)
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndCancelled)
 	want := []string{"user hello", `assistant k:add{"A":1,"B":2}`, "user k=3"}
@@ -97,7 +97,7 @@ func TestFailedReplyKept(t *testing.T) {
 	b.StartNode(harness.PluginOf("last", func(r *plugin.Registrar) {
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return nil, nil })
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndProviderError)
 	cut := harness.Find[*events.ModelInterrupted](b, id)
 	harness.Equal(t, "interrupted replies", len(cut), 1)
@@ -122,10 +122,10 @@ func TestCancelledReplyAtTheEnd(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "begun", begun)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "asked", asked.Load(), 1)
 	harness.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
@@ -143,11 +143,11 @@ func testCancelTool(t *testing.T) {
 		return "", ctx.Err()
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "begun", begun)
 	b.AwaitState(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	var outcomes []events.Outcome
 	for _, p := range harness.Find[*events.ToolReturned](b, id) {
@@ -164,10 +164,10 @@ func testCancelTool(t *testing.T) {
 
 func testCancelLate(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	before := b.LastSeq(id)
-	b.CancelTurn(id, "t1", session.CancelRequest{ID: "r1"}, session.CancelCompletionWon)
+	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1"}, api.CancelCompletionWon)
 	harness.Equal(t, "last sequence", b.LastSeq(id), before)
 	r, err := b.Await(b.Ctx, id, "t1")
 	harness.WantError(t, "await", err, nil)
@@ -183,15 +183,15 @@ func testCancelTwice(t *testing.T) {
 		return "done all the same", nil
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "begun", begun)
-	one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
-	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, session.CancelRequested), one)
-	got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "second"})
+	one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
+	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
+	got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "second"})
 	close(release)
 	harness.WantError(t, "second cancel", err, nil)
-	harness.Equal(t, "second receipt", got, session.CancelAlreadyRequested)
+	harness.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
 	harness.Equal(t, "second evidence", evidence, one)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
@@ -199,7 +199,7 @@ func testCancelTwice(t *testing.T) {
 
 func testInvalidInput(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	gone := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
 	r := b.RunTurn(id, "t1", harness.Text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: gone})
 	harness.Equal(t, "end", r.End, events.EndInvalidInput)
@@ -210,7 +210,7 @@ func testInvalidInput(t *testing.T) {
 
 func testEmptyReply(t *testing.T) {
 	b := harness.Start(t, harness.Reply())
-	r := b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("hello"))
+	r := b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndProviderError)
 	harness.Equal(t, "code", r.Issue.Code, "empty_response")
 }
@@ -219,7 +219,7 @@ func testEmptyAfterTool(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply())
 	harness.AddTool(b, events.EffectsNone)
 	b.StartWorker(b.Bus)
-	r := b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("hello"))
+	r := b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "text", r.Text, "")
 }
@@ -228,7 +228,7 @@ func testLimit(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("on")))
 	harness.AddTool(b, events.EffectsNone)
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{Config: events.Config{MaxIterations: 1}})
+	id := b.Open(api.CreateRequest{Config: events.Config{MaxIterations: 1}})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndMaxTurns)
 	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
@@ -240,7 +240,7 @@ func testLimit(t *testing.T) {
 
 func testOutputLimit(t *testing.T) {
 	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 5, Output: 100}, harness.Text("half")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndIncomplete)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant half"})
@@ -248,14 +248,14 @@ func testOutputLimit(t *testing.T) {
 
 func testOverflow(t *testing.T) {
 	b := harness.Start(t, harness.ReplyStopped(events.StopOutputLimit, events.Usage{Input: 90, CacheRead: 6}))
-	r := b.RunTurn(b.Open(session.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", harness.Text("hello"))
+	r := b.RunTurn(b.Open(api.CreateRequest{Config: events.Config{ContextWindow: 100}}), "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndProviderError)
 	harness.Equal(t, "code", r.Issue.Code, "context_overflow")
 }
 
 func testRetry(t *testing.T) {
 	b := harness.Start(t, harness.Fail(llm.KindRateLimit, "429"), harness.Fail(llm.KindServer, ""), harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	live, err := b.Bus.Live(id, 1024)
 	harness.WantError(t, "watch", err, nil)
 	defer live.Close()
@@ -269,7 +269,7 @@ func testRetry(t *testing.T) {
 		if m.EndsTurn {
 			break
 		}
-		var d session.Delta
+		var d api.Delta
 		if m.Seq == 0 && events.DecodePayload(m.Data, &d) == nil && !d.Retry.IsZero() {
 			failed = append(failed, d.Retry.Attempt)
 			harness.Equal(t, "attempts allowed", d.Retry.Attempts, 4)
@@ -280,7 +280,7 @@ func testRetry(t *testing.T) {
 
 func testProviderError(t *testing.T) {
 	b := harness.Start(t, harness.Fail(llm.KindAuth, "no_key"), harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndProviderError)
 	harness.Equal(t, "kind", r.Issue.Kind, "provider")
@@ -295,7 +295,7 @@ func testMalformedArgs(t *testing.T) {
 	harness.AddTool(b, events.EffectsNone)
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "none"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "ran", nil })
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("hello")).End, events.EndFinished)
 	results := b.Model.Requests()[1].Messages[2].Parts
 	harness.Equal(t, "result of the tool without needs", results[0].Text, "ran")

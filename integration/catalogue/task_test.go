@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -42,7 +42,7 @@ func taskEntries() []entry {
 func outside(b *harness.System, id events.SessionID, names ...events.TaskID) {
 	b.T.Helper()
 	for _, name := range names {
-		if _, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name}); err != nil {
+		if _, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name}); err != nil {
 			b.T.Fatal(err)
 		}
 	}
@@ -126,7 +126,7 @@ func testHiddenAppends(t *testing.T) {
 	})
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), memory)
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.WantError(t, "spawn", harness.Receive(b, "a task", spawned), nil)
 	gate <- struct{}{}
@@ -152,11 +152,11 @@ func testSpawnTwice(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	gate := make(chan struct{})
 	b.Spawn(s, id, "k", harness.GatedTask(gate))
-	_, err := s.SpawnManaged(b.Ctx, id, session.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "second spawn", err, session.ErrTaskRunning)
+	_, err := s.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
+	harness.WantError(t, "second spawn", err, task.ErrRunning)
 	other, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
-	_, err = other.SpawnManaged(b.Ctx, id, session.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "spawn on another node", err, session.ErrTaskRunning)
+	_, err = other.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
+	harness.WantError(t, "spawn on another node", err, task.ErrRunning)
 	close(gate)
 	harness.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskCompleted).Summary, "the gate opened")
 	b.Spawn(other, id, "k", harness.GatedTask(gate))
@@ -242,7 +242,7 @@ func testTaskAsked(t *testing.T) {
 func testTaskUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	_, err := b.CancelTask(b.Ctx, id, "x")
-	harness.WantError(t, "cancel", err, session.ErrUnknownTask)
+	harness.WantError(t, "cancel", err, task.ErrUnknown)
 	harness.WantError(t, "cancel managed", b.CancelManagedTask(b.Ctx, id, "x"), nil)
 	list, err := b.Tasks(b.Ctx, "no-such-session")
 	harness.WantError(t, "list", err, nil)
@@ -253,7 +253,7 @@ func testTaskCallback(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	calls := make(chan string, 4)
 	for _, name := range []events.TaskID{"near", "far"} {
-		_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, OnCancel: func() { calls <- string(name) }})
 		harness.WantError(t, "register", err, nil)
 	}
 	for range 2 {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -54,7 +54,7 @@ func testCatalogKey(t *testing.T) {
 	b := harness.StartIdle(t)
 	mine := &remembering{}
 	b.StartNode(plugin.New("mine", func(plugin.BuildContext) (plugin.Plugin, error) { return mine, nil }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	p := pluginStack(b, id)
 	entry := offer(b, id, p)
 	changed := func(what string, change func()) {
@@ -124,7 +124,7 @@ func overlaid(t *testing.T, withoutBase bool, script ...harness.Step) (*harness.
 		})
 		return nil
 	}))
-	return b, b.Open(session.CreateRequest{})
+	return b, b.Open(api.CreateRequest{})
 }
 
 func testOverlayShadows(t *testing.T) {
@@ -156,7 +156,7 @@ func contributor(t *testing.T, failing *atomic.Bool, asked *atomic.Int64, script
 		})
 		return nil
 	}))
-	return b, b.Open(session.CreateRequest{})
+	return b, b.Open(api.CreateRequest{})
 }
 
 var errPicky = errors.New("no catalogue today")

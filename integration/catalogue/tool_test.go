@@ -10,7 +10,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
@@ -46,7 +45,7 @@ func setupTools(t *testing.T, names []string, script ...harness.Step) (*harness.
 		harness.NamedTools(r, names...)
 		return nil
 	}))
-	return b, b.Open(session.CreateRequest{})
+	return b, b.Open(api.CreateRequest{})
 }
 
 func toolState(b *harness.System, id events.SessionID) api.ToolState {
@@ -149,7 +148,7 @@ func testToolLift(t *testing.T) {
 	b.StartNode(plugin.Func("math", func(r *plugin.Registrar) error {
 		return r.Tools(leveled(plugin.Tool{Name: "a", Level: events.AvailSearchable}))
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.EqualLists(t, "declared", levels(toolState(b, id)), []string{"a=searchable"})
 	setLevel(b, id, "showcased", "a")
 	harness.EqualLists(t, "overridden", levels(toolState(b, id)), []string{"a=showcased"})
@@ -186,7 +185,7 @@ func testToolLevels(t *testing.T) {
 		r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return contributions, nil })
 		return r.Tools(leveled(tools...))
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, level := range all {
 		setLevel(b, id, events.Overridden(level), "set_"+string(events.Overridden(level)))
 	}
@@ -245,7 +244,7 @@ func testToolOrphan(t *testing.T) {
 	with := plugin.Func("math", func(r *plugin.Registrar) error { harness.NamedTools(r, "add", "sub"); return nil })
 	n, kill := b.StartNodeOn(b.Bus, with)
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	setLevel(b, id, "callable", "add")
 	b.RunTurn(id, "t1", harness.Text("go"))
 	kill()

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -51,7 +51,7 @@ func testCallArgs(t *testing.T) {
 		})
 		return nil
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	got := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
 	harness.Equal(t, "class", got.Class, plugin.ClassInvalidRequest)
@@ -101,7 +101,7 @@ func testCallRetry(t *testing.T) {
 			return "", &f
 		})
 	kill := b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	kill()
@@ -182,7 +182,7 @@ func testCallResolved(t *testing.T) {
 				})
 				return nil
 			})
-			id = b.Open(session.CreateRequest{})
+			id = b.Open(api.CreateRequest{})
 			_, kill := b.StartNodeOn(b.Bus, later)
 			b.StartTurn(id, "t1", harness.Text("go"))
 			if name != "plain" {
@@ -216,7 +216,7 @@ func testCallFinished(t *testing.T) {
 		return "slow", ctx.Err()
 	})
 	kill := process(b, "", nil)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "two results", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[0].Done && s.Turn().Calls[1].Done
@@ -274,7 +274,7 @@ func testBatch(t *testing.T) {
 		return nil
 	})
 	_, kill := b.StartNodeOn(b.Bus, standard.Batch(), echo)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "hanging", hanging)
 	b.AwaitState(id, "all results but one", func(s *projector.State) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -65,7 +65,7 @@ func testReplaceArgs(t *testing.T) {
 		return ctx.Err()
 	}
 	kill := process(b, "replacing", report)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	kill()
@@ -95,7 +95,7 @@ func testShortCircuit(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
 	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeSuccess)
@@ -117,7 +117,7 @@ func testAbortCall(t *testing.T) {
 		}
 		return []plugin.Directive{plugin.Abort("x", "not now"), plugin.Abort("read_only", "no writing")}
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
 	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
@@ -133,7 +133,7 @@ func testEnqueueBeforeCall(t *testing.T) {
 	b.StartNode(harness.CountingTools(&runs, "read"), harness.BeforeCallPlugin("eager", func(plugin.ToolContext) []plugin.Directive {
 		return []plugin.Directive{harness.CreateChild("kid"), plugin.Enqueue(plugin.Say(events.RoleUser, "listen"))}
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)[0]
 	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
@@ -156,7 +156,7 @@ func testBeforeCallError(t *testing.T) {
 			return nil, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
 	harness.Equal(t, "outcome", got[0].Outcome, events.OutcomeFailure)
@@ -181,7 +181,7 @@ func testReplaceResult(t *testing.T) {
 			return "<" + in.Result.Text + ">", nil, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.Equal(t, "runs", runs.Load(), 1)
 	got := b.ResultsByPosition(id)[0]

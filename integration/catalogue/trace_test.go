@@ -96,7 +96,7 @@ func TestTraceFile(t *testing.T) {
 	harness.WantError(t, "open", err, nil)
 	traced := traced(b, file.Trace)
 	b.StartNode(tracing("p"))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("secret hello"))
 	traced()
 	harness.WantError(t, "close", file.Close(b.Ctx), nil)
@@ -150,7 +150,7 @@ func testTraceFails(t *testing.T) {
 		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "tell", "{}")), harness.Reply(harness.Text("done")))
 		b.TraceTo = trace
 		b.StartNode(tracing("p"))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		r := b.RunTurn(id, "t1", harness.Text("hello"))
 		harness.Equal(t, "end", r.End, events.EndFinished)
 		harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant k:tell{}", "user k=ok", "assistant done"})
@@ -225,7 +225,7 @@ func testTraceTools(t *testing.T) {
 		})
 	})
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), factory)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "question", harness.HasAsk)
 	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
@@ -235,7 +235,7 @@ func testTraceTools(t *testing.T) {
 	b.StartNode(factory)
 	b.AwaitState(id, "last call", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 2 && s.Turn().Replied })
 	harness.Receive(b, "begun", begun)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	b.AwaitTurn(id, "t1")
 	want := map[string][]string{
 		"add t1/0/0": {"started", "completed"}, "missing t1/0/1": {"started", "completed failure " + plugin.CodeUnavailable},
@@ -262,7 +262,7 @@ func testTraceCustom(t *testing.T) {
 			return []plugin.Directive{plugin.Trace("n", nil)}, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	_, err := b.Services(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
 	harness.WantError(t, "complete", err, nil)
 	b.RunTurn(id, "t1", harness.Text("hello"))

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -57,8 +56,8 @@ func testBeforeTurnAbort(t *testing.T) {
 		})
 	})
 	_, kill := b.StartNodeOn(b.Bus, stack)
-	id := b.Open(session.CreateRequest{})
-	got := make(chan []session.SessionEvent, 1)
+	id := b.Open(api.CreateRequest{})
+	got := make(chan []api.SessionEvent, 1)
 	host := b.OtherHost()
 	go func() { got <- b.TurnEvents(host, id, "t1", nil) }()
 	harness.Receive(b, "begun", begun)
@@ -70,7 +69,7 @@ func testBeforeTurnAbort(t *testing.T) {
 	harness.Equal(t, "error", list[0].Message, "the budget is spent")
 	harness.Equal(t, "kind", list[0].Envelope.Kind, "plugin")
 	harness.Equal(t, "code", list[0].Envelope.Code, "no_budget")
-	harness.Equal(t, "outcome", *list[1].TurnOutcome, session.TurnOutcome{Type: session.OutcomeStopped, Reason: events.EndPluginAbort})
+	harness.Equal(t, "outcome", *list[1].TurnOutcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndPluginAbort})
 	r, err := b.Await(b.Ctx, id, "t1")
 	harness.WantError(t, "await", err, nil)
 	harness.Equal(t, "end", r.End, events.EndPluginAbort)
@@ -125,18 +124,18 @@ func testTurnOptions(t *testing.T) {
 	harness.AddTool(b, events.EffectsNone)
 	n, kill := b.StartNodeOn(b.Bus, stack...)
 	plain := b.Host
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "set options", plain.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"steps":1}`), false), nil)
 	before := b.LastSeq(id)
 	for _, options := range []string{`{"steps":0}`, `{`, `"x"`} {
-		_, err := n.Host().Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
+		_, err := n.Host().Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Options: []byte(options)}})
 		harness.WantError(t, "submit with options "+options, err, api.ErrProtocol)
 	}
 	harness.Equal(t, "commits", b.LastSeq(id), before)
-	_, err := plain.Run(b.Ctx, id, session.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
+	_, err := plain.Run(b.Ctx, id, api.TurnRequest{ID: "bad", Input: events.TurnInput{Options: []byte(`{"steps":0}`)}})
 	harness.WantError(t, "run by a host that knows no protocol", err, api.ErrTurnFailed)
 
-	_, err = plain.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
+	_, err = plain.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
 	harness.WantError(t, "submit", err, nil)
 	harness.Receive(b, "begun", begun)
 	kill()
@@ -159,9 +158,9 @@ func testExtensionRefused(t *testing.T) {
 		return nil
 	}})
 	n, _ := b.StartNodeOn(b.Bus, stack)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "before")
-	bad := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "bad", Body: []byte(`{}`)}}}
+	bad := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "bad", Body: []byte(`{}`)}}}
 	before := b.LastSeq(id)
 	for name, start := range map[string]func() error{
 		"run":    func() error { _, err := n.Host().Run(b.Ctx, id, bad); return err },
@@ -174,7 +173,7 @@ func testExtensionRefused(t *testing.T) {
 	}
 	harness.Equal(t, "commits", b.LastSeq(id), before)
 	_, err := n.Host().Await(b.Ctx, id, "t1")
-	harness.WantError(t, "await", err, session.ErrUnknownTurn)
+	harness.WantError(t, "await", err, api.ErrUnknownTurn)
 
 	// A host without the protocol receives the error from the worker.
 	_, err = b.OtherHost().Run(b.Ctx, id, bad)
@@ -186,7 +185,7 @@ func testExtensionRefused(t *testing.T) {
 	harness.Equal(t, "turns started", len(harness.Find[*events.TurnStarted](b, id)), 0)
 	harness.Equal(t, "model calls", len(b.Model.Requests()), 0)
 
-	good := session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "good"}}}
+	good := api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Extension: events.Extension{Type: "good"}}}
 	r, err := n.Host().Run(b.Ctx, id, good)
 	harness.WantError(t, "run with another", err, nil)
 	harness.Equal(t, "text", r.Text, "on")
@@ -233,7 +232,7 @@ func testAfterTurnError(t *testing.T) {
 		})
 	})}
 	_, kill := b.StartNodeOn(b.Bus, stack...)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "asking", asking)
 	kill()
@@ -244,7 +243,7 @@ func testAfterTurnError(t *testing.T) {
 	if failed == nil || failed.Issue.Code != "plugin_finalize_turn" || !strings.Contains(failed.Issue.Message, harness.ErrPlugin.Error()) {
 		t.Errorf("await: got %v, want plugin_finalize_turn with the hook's error", err)
 	}
-	_, err = b.OtherHost().Run(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	_, err = b.OtherHost().Run(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 	harness.WantError(t, "run the same again", err, api.ErrTurnFailed)
 	s := b.StateOf(id)
 	harness.Equal(t, "frames", len(s.Frames), 1)

@@ -36,7 +36,7 @@ func lastEvent(b *harness.System, id events.SessionID) events.Event {
 
 func testTextReply(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "text", r.Text, "hi")
@@ -56,7 +56,7 @@ func testToolTurn(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("let me see"), harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("3")))
 	harness.AddTool(b, events.EffectsNonIdempotent)
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("1+2?"))
 	harness.Equal(t, "end", r.End, events.EndFinished)
 	harness.Equal(t, "text", r.Text, "3")
@@ -79,7 +79,7 @@ func testSecondTurn(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	b := harness.Start(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1"))
 	harness.Receive(b, "begun", begun)
 	b.StartTurn(id, "t2", harness.Text("2"))
@@ -96,7 +96,7 @@ func testSecondTurn(t *testing.T) {
 
 func testAwaitTwice(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("hello"))
 	for _, h := range []*session.Host{b.Host, b.Host, b.OtherHost()} {
 		again, err := h.Await(b.Ctx, id, "t1")
@@ -107,14 +107,14 @@ func testAwaitTwice(t *testing.T) {
 
 func testUnknownTurn(t *testing.T) {
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	_, err := b.Await(b.Ctx, id, "t9")
-	harness.WantError(t, "await", err, session.ErrUnknownTurn)
-	_, _, err = b.Cancel(b.Ctx, id, "t9", session.CancelRequest{})
-	harness.WantError(t, "cancel", err, session.ErrUnknownTurn)
+	harness.WantError(t, "await", err, api.ErrUnknownTurn)
+	_, _, err = b.Cancel(b.Ctx, id, "t9", api.CancelRequest{})
+	harness.WantError(t, "cancel", err, api.ErrUnknownTurn)
 	_, err = b.Await(b.Ctx, "nobody", "t9")
 	harness.WantError(t, "await in an unknown session", err, events.ErrNoSession)
-	_, err = b.Submit(b.Ctx, "nobody", session.TurnRequest{})
+	_, err = b.Submit(b.Ctx, "nobody", api.TurnRequest{})
 	harness.WantError(t, "submit to an unknown session", err, events.ErrNoSession)
 }
 
@@ -130,7 +130,7 @@ func testSlowConsumer(t *testing.T) {
 		all += len(much[i].Text)
 	}
 	b := harness.Start(t, harness.Reply(much...), harness.Reply(much...), harness.Reply(much...))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	live, err := b.Bus.Live(id, 1) // and no client reads it
 	harness.WantError(t, "watch", err, nil)
 	defer live.Close()
@@ -138,7 +138,7 @@ func testSlowConsumer(t *testing.T) {
 	harness.WantError(t, "watch", err, nil)
 	other.Close() // this one has gone
 	for turn, read := range map[events.TurnID]int{"t1": 0, "t2": 1, "t3": -1} {
-		_, stream, err := b.StartTurnStream(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})
+		_, stream, err := b.StartTurnStream(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})
 		harness.WantError(t, "start", err, nil)
 		if read > 0 {
 			for _, err := range stream {
@@ -158,7 +158,7 @@ func testSlowConsumer(t *testing.T) {
 			harness.WantError(t, "late event", err, nil)
 			tags = append(tags, e.Type)
 		}
-		harness.EqualLists(t, "last events, read late", tags[max(len(tags)-2, 0):], []api.EventType{session.EventTurnOutcome, session.EventDone})
+		harness.EqualLists(t, "last events, read late", tags[max(len(tags)-2, 0):], []api.EventType{api.EventTurnOutcome, api.EventDone})
 	}
 }
 
@@ -166,7 +166,7 @@ func testEmptyInput(t *testing.T) {
 	tests := map[string][]events.Part{"nothing": nil, "empty": {harness.Text("")}, "two": {harness.Text(""), harness.Text("")}}
 	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
 	for name, parts := range tests {
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		harness.Equal(t, name, b.RunTurn(id, "t1", parts...).End, events.EndFinished)
 		v, err := b.View(b.Ctx, id)
 		harness.WantError(t, "view", err, nil)
@@ -180,30 +180,30 @@ func testEmptyInput(t *testing.T) {
 
 func testSameTurn(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	unaware := b.OtherHost()
 	if _, err := unaware.State(b.Ctx, id); err != nil { // it knows the session without the turn
 		t.Fatal(err)
 	}
 	one := b.RunTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "again", b.RunTurn(id, "t1", harness.Text("hello")), one)
-	same := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}}
+	same := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}}
 	again, err := b.OtherHost().Run(b.Ctx, id, same)
 	harness.WantError(t, "again on another host", err, nil)
 	harness.Equal(t, "again on another host", again, one)
 	harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
 	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 1)
-	other := session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("goodbye")}}}
+	other := api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("goodbye")}}}
 	for name, h := range map[string]*session.Host{"same": b.Host, "fresh": b.OtherHost(), "unaware": unaware} {
 		_, err := h.Run(b.Ctx, id, other)
-		harness.WantError(t, "other content on the "+name+" host", err, session.ErrDifferent)
+		harness.WantError(t, "other content on the "+name+" host", err, api.ErrDifferent)
 	}
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("hello")).Text, "on")
 }
 
 func testTurnIndex(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("one")), harness.Fail(llm.KindRequest, ""), harness.Reply(harness.Text("three")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for n := int64(1); n <= 3; n++ {
 		harness.Equal(t, "index", b.RunTurn(id, "", harness.Text("go")).Index, n)
 		harness.Equal(t, "turns", b.StateOf(id).Turns, n)

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -67,13 +68,13 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	const s = "/v1/sessions/s1"
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s1"}`)
 	part := `{"type":"text","blob":` + strings.TrimSpace(string(d.Want(201, "POST", s+"/blobs", strings.Repeat("b", events.MaxBlobBytes)).Body)) + `}`
-	parts := strings.Repeat(part+",", session.MaxWholeBytes/events.MaxBlobBytes) + part
+	parts := strings.Repeat(part+",", blob.MaxFillBytes/events.MaxBlobBytes) + part
 	for path, body := range map[string]string{
 		"/nodes": `{"nodes":[{"message":{"role":"user","parts":[` + parts + `]}}]}`, "/turns": `{"parts":[` + parts + `]}`,
 	} {
 		d.WantProblem(413, "too_large", "POST", s+path, body)
 	}
-	for range session.MaxWholeBytes/events.MaxBlobBytes + 1 { // each alone may be there
+	for range blob.MaxFillBytes/events.MaxBlobBytes + 1 { // each alone may be there
 		d.Want(201, "POST", s+"/inputs", `{"parts":[`+part+`]}`)
 	}
 	got := d.Want(200, "POST", s+"/turns?wait=60", `{"text":"go on"}`)

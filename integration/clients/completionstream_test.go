@@ -5,7 +5,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -18,7 +17,7 @@ func TestCompletionStream(t *testing.T) {
 	cut := llmtest.Text("wro")
 	cut.Fault = llmtest.FaultError
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	ask := func(wants ...plugin.CompletionDelta) {
 		t.Helper()
 		var got []plugin.CompletionDelta

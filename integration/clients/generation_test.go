@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
@@ -59,7 +59,7 @@ func TestGeneration(t *testing.T) {
 func TestGenerationRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for field, bad := range map[string][]events.Sampling{
 		"temperature": {{Temperature: "-0.1"}, {Temperature: "2.1"}, {Temperature: "NaN"}, {Temperature: "0x1"}, {Temperature: events.Number("0." + strings.Repeat("0", 40))}},
 		"top_p":       {{TopP: "1.1"}, {TopP: "one"}},
@@ -67,9 +67,9 @@ func TestGenerationRefused(t *testing.T) {
 		"stop":        {{Stop: []string{""}}, {Stop: []string{strings.Repeat("x", 257)}}, {Stop: make([]string, 17)}},
 	} {
 		for _, s := range bad {
-			_, created := b.Create(b.Ctx, session.CreateRequest{Config: events.Config{Sampling: s}})
-			_, submitted := b.Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Continue: true, Generation: events.Generation{Sampling: s}}})
-			configured := b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Sampling = s; return c }})
+			_, created := b.Create(b.Ctx, api.CreateRequest{Config: events.Config{Sampling: s}})
+			_, submitted := b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Generation: events.Generation{Sampling: s}}})
+			configured := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Sampling = s; return c }})
 			for want, err := range map[string]error{"config.sampling." + field: created, "input.generation." + field: submitted, "config.sampling." + field + " ": configured} {
 				if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != strings.TrimSpace(want) {
 					t.Errorf("%+v: got %v, want %s refused", s, err, want)
@@ -78,7 +78,7 @@ func TestGenerationRefused(t *testing.T) {
 		}
 	}
 	long := events.Config{Instructions: strings.Repeat("x", events.MaxInstructionsBytes+1)}
-	_, err := b.Create(b.Ctx, session.CreateRequest{Config: long})
+	_, err := b.Create(b.Ctx, api.CreateRequest{Config: long})
 	if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != "config.instructions" {
 		t.Errorf("got %v, want the instructions refused", err)
 	}

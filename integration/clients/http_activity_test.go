@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
@@ -20,8 +19,8 @@ import (
 func TestActivityStream(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no", "thing")}, toolsearch.Factory())
-	id := b.Open(session.CreateRequest{})
-	req := session.Ask("look")
+	id := b.Open(api.CreateRequest{})
+	req := api.Ask("look")
 	req.ID = "t1"
 	_, list, err := b.StartTurnStream(b.Ctx, id, req)
 	harness.WantError(t, "stream", err, nil)

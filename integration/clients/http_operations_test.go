@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -35,7 +34,7 @@ func TestHTTPDocument(t *testing.T) {
 		})
 		r.Compact(0, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
 			m := plugin.Say(events.RoleUser, "summary")
-			return plugin.Compaction{Nodes: []session.AppendNode{{Message: &m}}}, nil
+			return plugin.Compaction{Nodes: []api.AppendNode{{Message: &m}}}, nil
 		})
 	}))
 	d := b.ServeHTTP(httpapi.Config{MaxBodyBytes: 4096, MaxBlobBytes: 4500, MaxRequestsPerCaller: 2, MaxStreamsPerCaller: 4})
@@ -204,7 +203,7 @@ func watched(d *harness.HTTP, s string) {
 	turn := d.OpenStream("reader", s+"/turns/t1/stream")
 	var types []string
 	for _, m := range turn.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) }) {
-		var e session.SessionEvent
+		var e api.SessionEvent
 		harness.WantError(d.T, "session event", json.Unmarshal([]byte(m.Data), &e), nil)
 		types = append(types, string(e.Type))
 	}

@@ -129,7 +129,7 @@ func extended(d *harness.HTTP) {
 	server, err := httpapi.New(httpapi.Config{Service: h, Tokens: harness.Tokens()})
 	harness.WantError(d.T, "new server", err, nil)
 	defer server.Drain()
-	d.Open(session.CreateRequest{ID: "ext"})
+	d.Open(api.CreateRequest{ID: "ext"})
 	d.Model.Rescript(harness.Reply(harness.Text("done")))
 	for path, bodies := range map[string]map[string]int{
 		"/extensions": {`{"type":"note","body":{"a":1}}`: 204, `{"type":"else"}`: 400, `{"body":1}`: 400},
@@ -217,7 +217,7 @@ func TestActionsTakeTheirTime(t *testing.T) {
 	}})
 	b.Host = n.Host()
 	d := b.ServeHTTP(httpapi.Config{RequestTimeout: time.Nanosecond})
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	outcomes := make(chan string, 2)
 	go func() {
 		got, err := b.InvokeAction(b.Ctx, "s1", "wait", nil)

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -117,9 +118,9 @@ func TestHTTPLateJoiner(t *testing.T) {
 	}
 	whole := ""
 	for _, m := range turn.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) }) {
-		var e session.SessionEvent
+		var e api.SessionEvent
 		harness.WantError(t, "event", json.Unmarshal([]byte(m.Data), &e), nil)
-		if e.Type == session.EventLLMResponse {
+		if e.Type == api.EventLLMResponse {
 			whole = e.Content
 		}
 	}
@@ -132,7 +133,7 @@ type awaited struct {
 	began chan struct{}
 }
 
-func (a *awaited) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (session.TurnResult, error) {
+func (a *awaited) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
 	close(a.began)
 	return a.Host.Await(ctx, id, turn)
 }

@@ -17,11 +17,12 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
+	sessionreader "github.com/lash-go/lash/session/reader"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // reads is the part of the service that only reads, and waits for commits.
@@ -39,18 +40,24 @@ type reads interface {
 type httpService struct {
 	operation.Remote
 	reads
-	host *session.Host // a reader
-	web  *webTransport
+	watcher *watch.Watcher
+	web     *webTransport
 }
 
 // overWeb is the service at a URL, with a token.
 func overWeb(b *bus.Bus, url, token string) (*httpService, error) {
 	w := &webTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{}}}
 	s := &httpService{web: w, Remote: operation.Remote{Transport: w}}
-	var err error
-	s.host, err = session.New(session.Config{Bus: b, Submitter: s})
-	s.reads = s.host
-	return s, err
+	r, err := sessionreader.New(b, 0)
+	if err != nil {
+		return nil, err
+	}
+	s.watcher = watch.New(b, r)
+	s.reads = struct {
+		*sessionreader.Reader
+		*watch.Watcher
+	}{r, s.watcher}
+	return s, nil
 }
 
 func (s *httpService) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
@@ -92,15 +99,15 @@ func (s *httpService) Complete(ctx context.Context, id events.SessionID, req plu
 }
 
 func (s *httpService) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
-	return s.host.Run(ctx, id, req)
+	return s.watcher.Run(ctx, s, id, req)
 }
 
 func (s *httpService) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
-	return s.host.StartTurnStream(ctx, id, req)
+	return s.watcher.StartTurnStream(ctx, s, id, req)
 }
 
 func (s *httpService) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
-	return s.host.Observe(ctx, id, cursor)
+	return s.watcher.Observe(ctx, id, cursor)
 }
 
 func (s *httpService) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (a api.AssembledTurn, err error) {

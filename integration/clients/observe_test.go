@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -37,10 +38,10 @@ func TestObserveLate(t *testing.T) {
 		}
 		return harness.StreamedReply("one two three four")
 	})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	early, midway := make(chan []string, 1), make(chan struct{})
 	go func() { // ends with the turn
-		list, err := harness.Observations(b.Ctx, b.Host, id, 0, func(o session.Observed) bool {
+		list, err := harness.Observations(b.Ctx, b.Host, id, 0, func(o api.Observed) bool {
 			if o.Delta != nil {
 				if o.Delta.N == 1 {
 					close(midway)
@@ -59,7 +60,7 @@ func TestObserveLate(t *testing.T) {
 	case <-b.Ctx.Done():
 		t.Fatal("the observer from the start has seen no second delta")
 	}
-	late, err := harness.Observations(b.Ctx, b.OtherHost(), id, 3, func(o session.Observed) bool {
+	late, err := harness.Observations(b.Ctx, b.OtherHost(), id, 3, func(o api.Observed) bool {
 		if o.Delta != nil {
 			if joined++; joined == 3 {
 				close(finish)
@@ -79,10 +80,10 @@ func TestObserveLate(t *testing.T) {
 func TestObserveLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	first := b.LastSeq(id)
 	const flood = 600 // more than an observer buffers
-	list, err := harness.Observations(b.Ctx, b.Host, id, 0, func(o session.Observed) bool {
+	list, err := harness.Observations(b.Ctx, b.Host, id, 0, func(o api.Observed) bool {
 		if o.Seq == first { // it does nothing for a while
 			for i := range flood {
 				b.AppendTexts(id, fmt.Sprintf("n%d", i))
@@ -97,12 +98,12 @@ func TestObserveLost(t *testing.T) {
 func TestObserveLostDeltas(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.CommitToTurn(id, &events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	last := b.LastSeq(id)
 	publish := func(from, to int64) {
 		for n := from; n < to; n++ {
-			data, err := events.EncodePayload(&session.Delta{Turn: "t1", Call: 1, Attempt: 1, N: n, Kind: events.PartText, Text: fmt.Sprint(n)})
+			data, err := events.EncodePayload(&api.Delta{Turn: "t1", Call: 1, Attempt: 1, N: n, Kind: events.PartText, Text: fmt.Sprint(n)})
 			harness.WantError(t, "encode", err, nil)
 			harness.WantError(t, "publish", b.Bus.PublishDelta(id, "t1", data), nil)
 		}
@@ -115,7 +116,7 @@ func TestObserveLostDeltas(t *testing.T) {
 		want = append(want, fmt.Sprintf("%q", fmt.Sprint(n)))
 	}
 	want = append(want, "gap", fmt.Sprintf("%q", fmt.Sprint(flood+1)))
-	list, err := harness.Observations(b.Ctx, b.Host, id, last, func(o session.Observed) bool {
+	list, err := harness.Observations(b.Ctx, b.Host, id, last, func(o api.Observed) bool {
 		if o.Delta == nil {
 			return false
 		}
@@ -136,12 +137,12 @@ func TestObserveLostDeltas(t *testing.T) {
 func TestObserveCut(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	first := b.LastSeq(id)
 	mine, err := bus.Open(b.Ctx, bus.Config{Options: []nats.Option{b.Server.InProcess()}, Timeout: time.Second})
 	harness.WantError(t, "open bus", err, nil)
 	defer mine.Close()
-	list, err := harness.Observations(b.Ctx, b.NewHost(mine), id, 0, func(o session.Observed) bool {
+	list, err := harness.Observations(b.Ctx, b.NewHost(mine), id, 0, func(o api.Observed) bool {
 		switch o.Seq {
 		case first: // the connection breaks, and comes back by itself
 			harness.WantError(t, "reconnect", mine.Conn().ForceReconnect(), nil)
@@ -180,21 +181,21 @@ func TestObserveMany(t *testing.T) {
 	b := harness.StartIdle(t, script...)
 	harness.AddTool(b, events.EffectsNone)
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	hosts := []*session.Host{b.OtherHost(), b.OtherHost(), b.OtherHost()}
 	step := make(chan struct{}) // lets the slow ones go on
 	done := make(chan []string, watchers)
 	for i := range watchers {
 		go func() { // ends with the session
 			cut := events.Seq(1 + i%(3*turns)) // there are more commits than that
-			first, err := harness.Observations(b.Ctx, hosts[i%3], id, 0, func(o session.Observed) bool {
+			first, err := harness.Observations(b.Ctx, hosts[i%3], id, 0, func(o api.Observed) bool {
 				if o.Commit != nil && i%2 == 1 && o.Seq == 3 {
 					<-step
 				}
 				return o.Commit != nil && o.Seq == cut
 			})
 			harness.WantError(t, "observe up to the cut", err, nil)
-			rest, err := harness.Observations(b.Ctx, hosts[(i+1)%3], id, cut, func(o session.Observed) bool {
+			rest, err := harness.Observations(b.Ctx, hosts[(i+1)%3], id, cut, func(o api.Observed) bool {
 				if o.Commit != nil && i%4 == 2 {
 					<-step
 				}
@@ -221,17 +222,17 @@ func TestObserveMany(t *testing.T) {
 func TestObserveRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	never := func(session.Observed) bool { return false }
+	id := b.Open(api.CreateRequest{})
+	never := func(api.Observed) bool { return false }
 	_, err := harness.Observations(b.Ctx, b.Host, "nobody", 0, never)
 	harness.WantError(t, "an unknown session", err, events.ErrNoSession)
 	_, err = harness.Observations(b.Ctx, b.Host, id, 99, never)
-	var cursor *session.CursorError
+	var cursor *api.CursorError
 	if !errors.As(err, &cursor) || cursor.Last != b.LastSeq(id) || cursor.Cursor != 99 {
 		t.Errorf("a cursor beyond the end: got %v, want one that tells the last sequence", err)
 	}
 	ctx, cancel := context.WithCancel(b.Ctx)
-	list, err := harness.Observations(ctx, b.Host, id, 0, func(session.Observed) bool { cancel(); return false })
+	list, err := harness.Observations(ctx, b.Host, id, 0, func(api.Observed) bool { cancel(); return false })
 	harness.WantError(t, "its context ended", err, context.Canceled)
 	harness.EqualLists(t, "seen before", list, harness.Seqs(1, b.LastSeq(id)))
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 )
 
 // TestParentsRefused creates sessions that would be their own ancestors, and one with too many ancestors.
@@ -17,7 +18,7 @@ func TestParentsRefused(t *testing.T) {
 	b := harness.Start(t)
 	refused := func(id, parent events.SessionID) {
 		t.Helper()
-		_, err := b.Create(b.Ctx, session.CreateRequest{ID: id, Parent: parent})
+		_, err := b.Create(b.Ctx, api.CreateRequest{ID: id, Parent: parent})
 		if field := new(events.FieldError); !errors.As(err, &field) || field.Field != "parent" {
 			t.Errorf("%s below %s: got %v, want the parent refused", id, parent, err)
 		}
@@ -26,14 +27,14 @@ func TestParentsRefused(t *testing.T) {
 		}
 	}
 	refused("a", "a")
-	b.Open(session.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet
+	b.Open(api.CreateRequest{ID: "x", Parent: "y"}) // which is elsewhere, or not yet
 	refused("y", "x")
-	b.Open(session.CreateRequest{ID: "z", Parent: "x"})
+	b.Open(api.CreateRequest{ID: "z", Parent: "x"})
 	refused("y", "z")
 	last := events.SessionID("")
-	for n := range session.MaxParents + 1 {
+	for n := range check.MaxParents + 1 {
 		id := events.SessionID(fmt.Sprintf("c%d", n))
-		b.Open(session.CreateRequest{ID: id, Parent: last})
+		b.Open(api.CreateRequest{ID: id, Parent: last})
 		last = id
 	}
 	refused("more", last)

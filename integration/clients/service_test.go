@@ -18,7 +18,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -150,7 +149,7 @@ func TestServiceDiscovered(t *testing.T) {
 		}
 	}
 	_, err := c.Create(harness.Context(t), api.CreateRequest{ID: "s0"})
-	harness.WantError(t, "create again", err, session.ErrExists)
+	harness.WantError(t, "create again", err, api.ErrExists)
 	requests, answered, refused := 0, int64(0), int64(0)
 	workers := make(map[string]bool)
 	for _, s := range harness.StatsOf(t, on, 2) {
@@ -219,7 +218,7 @@ func TestServiceWithoutNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.Host().Run(ctx, id, session.Ask("x")); err != nil {
+	if _, err := n.Host().Run(ctx, id, api.Ask("x")); err != nil {
 		t.Fatal(err)
 	}
 	kill()

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -61,7 +61,7 @@ func TestClientIDs(t *testing.T) {
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{tools}})
 	harness.WantError(t, "plugins", err, nil)
 	f.Join(workers.Config{Plugins: stack})
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	ids := derived()
 	for n, name := range ids {
 		if n%2 == 0 {
@@ -78,7 +78,7 @@ func TestClientIDs(t *testing.T) {
 		} else if _, err := f.SubmitAt(f.Ctx, id, time.Now().Add(time.Second), harness.TurnRequest(events.TurnID("x"+name), "mine")); err != nil {
 			t.Errorf("submit x%s: %v", name, err)
 		}
-		_, err := f.Inject(f.Ctx, id, session.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text("mine too")}})
+		_, err := f.Inject(f.Ctx, id, api.InjectRequest{ID: events.InputID(name), Parts: []events.Part{harness.Text("mine too")}})
 		harness.WantError(t, "inject "+name, err, nil)
 	}
 	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -121,7 +121,7 @@ func TestClientIDFollowOn(t *testing.T) {
 			b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("done")))
 			id := events.SessionID("s")
 			b.StartNode(harness.FrameSwitcher(func() { ask(b, id) }))
-			b.Open(session.CreateRequest{ID: id})
+			b.Open(api.CreateRequest{ID: id})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)
 			b.AwaitState(id, "three turns", func(s *projector.State) bool { return s.Turns == 3 && s.Turn() == nil })

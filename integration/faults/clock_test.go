@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // clocked is a fleet of processes, each with a clock that can be set.
@@ -131,7 +132,7 @@ func TestClockJumps(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range timers {
-		_, err := h.Create(f.ctx, session.CreateRequest{ID: timed(i)})
+		_, err := h.Create(f.ctx, api.CreateRequest{ID: timed(i)})
 		harness.WantError(t, "create", err, nil)
 	}
 	ended, end := f.load(h)

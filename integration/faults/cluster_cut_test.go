@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // startProcess starts a node in a process on a host, with the addresses of these servers.
@@ -42,7 +43,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	h, err := session.New(session.Config{Bus: all, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
 	id := workloadSession(0)
-	_, err = h.Create(ctx, session.CreateRequest{ID: id})
+	_, err = h.Create(ctx, api.CreateRequest{ID: id})
 	harness.WantError(t, "create", err, nil)
 	alone := p.leader(ctx, all, id)
 	p.only = []int{(alone + 1) % 3, (alone + 2) % 3} // of the client and the test

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestPartition disconnects the leader of a session's stream from the other two servers. It acknowledges no
@@ -39,11 +40,11 @@ func TestPartition(t *testing.T) {
 		}
 		return h
 	}
-	if _, err := host(all).Create(ctx, session.CreateRequest{ID: id}); err != nil {
+	if _, err := host(all).Create(ctx, api.CreateRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
 	say := func(ctx context.Context, h *session.Host, text string) error {
-		_, err := h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages(text), IdempotencyKey: text})
+		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(text), IdempotencyKey: text})
 		return err
 	}
 	if err := say(ctx, host(all), "before"); err != nil {

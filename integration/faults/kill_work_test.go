@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -132,8 +133,8 @@ func driveFrom(ctx context.Context, h *session.Host, sessions, first, turns int)
 	var all sync.WaitGroup
 	for i := range sessions {
 		all.Go(func() {
-			_, err := h.Create(ctx, session.CreateRequest{ID: workloadSession(i)})
-			if err != nil && !errors.Is(err, session.ErrExists) {
+			_, err := h.Create(ctx, api.CreateRequest{ID: workloadSession(i)})
+			if err != nil && !errors.Is(err, api.ErrExists) {
 				errs[i] = err
 				return
 			}
@@ -151,7 +152,7 @@ func driveOne(ctx context.Context, h *session.Host, id events.SessionID, first, 
 		for k := range min(atOnce, turns-first) {
 			some.Go(func() {
 				turn := workloadTurn(first + k)
-				r, err := h.Run(ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("do " + string(turn))}}})
+				r, err := h.Run(ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text("do " + string(turn))}}})
 				if err == nil && r.End != events.EndFinished {
 					err = fmt.Errorf("turn %s of %s: got end %s %+v, want %s", turn, id, r.End, r.Issue, events.EndFinished)
 				}

@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // accepted is a turn that a client has an acceptance of.
@@ -25,7 +25,7 @@ type accepted struct {
 type orders map[events.SessionID][]accepted
 
 // asksAll submits turns from first on to each session in turn, without a wait for their ends.
-func asksAll(ctx context.Context, by session.Submitter, sessions, first, turns int) (orders, error) {
+func asksAll(ctx context.Context, by watch.Submitter, sessions, first, turns int) (orders, error) {
 	list := make(orders)
 	for k := range turns {
 		for i := range sessions {
@@ -55,7 +55,7 @@ func TestOrderOfLog(t *testing.T) {
 		w := s.worksite(0)
 		w.gate.open()
 		for i := range sessions {
-			s.Open(session.CreateRequest{ID: workloadSession(i)})
+			s.Open(api.CreateRequest{ID: workloadSession(i)})
 		}
 		var processes []*child
 		spawn := func() {
@@ -69,7 +69,7 @@ func TestOrderOfLog(t *testing.T) {
 		var all sync.WaitGroup
 		lists, errs := make([]orders, clients), make([]error, clients)
 		for n := range clients {
-			by := session.Submitter(s.NewHost(s.connect()))
+			by := watch.Submitter(s.NewHost(s.connect()))
 			if n%2 == 1 {
 				by = harness.Dial(s.T, harness.OpenReader(s.T, bus.Config{URL: s.url}))
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -83,7 +83,7 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 			dead := tells(b, true)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.RunTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "told", harness.Receive(b, "a callback", dead.told), "t1")
 			next := test(b, id, dead)
@@ -105,7 +105,7 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	n := tells(b, true)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("go"))
 	harness.Equal(t, "untold", len(b.StateOf(id).Untold), 2)

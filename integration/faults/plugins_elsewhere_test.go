@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -80,7 +80,7 @@ func (s *site) leftToOthers() {
 func (s *site) written() events.SessionID {
 	s.T.Helper()
 	_, kill := s.keeps("2", time.Minute, page)
-	id := s.Open(session.CreateRequest{})
+	id := s.Open(api.CreateRequest{})
 	s.StartTurn(id, "t1", harness.Text("go"))
 	harness.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 	s.AwaitUnqueued(id)

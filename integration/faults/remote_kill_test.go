@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -61,7 +61,7 @@ func TestRemoteCallKillsNode(t *testing.T) {
 		s.Model.Script = []harness.Step{harness.Reply(harness.Call("a", "run", `{}`)), harness.Reply(harness.Text("done"))}
 		on := s.connect()
 		s.ends(on, s.fatalNode(on, workers.RoleTurn, func() { s.T.Error("the tool runs where the turn does") }))
-		id := s.Open(session.CreateRequest{})
+		id := s.Open(api.CreateRequest{})
 		s.StartTurn(id, "t1", harness.Text("go"))
 		ctx, stop := context.WithCancel(s.Ctx)
 		var deaths atomic.Int64

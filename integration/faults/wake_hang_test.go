@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -42,7 +42,7 @@ func TestWakeOwnerHangs(t *testing.T) {
 			onSites(t, func(s *site) {
 				w := s.worksite(0)
 				w.gate.open()
-				s.Open(session.CreateRequest{ID: id})
+				s.Open(api.CreateRequest{ID: id})
 				c := w.process(childConfig{Round: 1, Hold: fmt.Sprintf("%s/%s", id, tc.held)})
 				node := c.says(s.Ctx, "serves")
 				s.StartTurn(id, name, harness.Text("do it"))

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // leaves appends events as a host does that dies before it publishes a wake.
@@ -42,7 +42,7 @@ func TestWakeLost(t *testing.T) {
 			w.start()
 		}
 		for i := range sessions {
-			s.Open(session.CreateRequest{ID: workloadSession(i)})
+			s.Open(api.CreateRequest{ID: workloadSession(i)})
 		}
 		for k := range turns { // the second time the sessions rest since the first
 			began := time.Now()
@@ -81,7 +81,7 @@ func TestWakeDoubled(t *testing.T) {
 			all.Wait()
 		})
 		for i := range sessions {
-			s.Open(session.CreateRequest{ID: workloadSession(i)})
+			s.Open(api.CreateRequest{ID: workloadSession(i)})
 			for k := range turns {
 				s.StartTurn(workloadSession(i), workloadTurn(k), harness.Text("do "+string(workloadTurn(k))))
 			}
@@ -146,7 +146,7 @@ func TestWakeElsewhere(t *testing.T) {
 				id := workloadSession(0)
 				w := s.worksite(1)
 				again := w.effects(func(events.SessionID) {})
-				s.Open(session.CreateRequest{ID: id})
+				s.Open(api.CreateRequest{ID: id})
 				first := w.start()
 				s.StartTurn(id, workloadTurn(0), harness.Text("do it"))
 				w.held(1)
@@ -230,7 +230,7 @@ func TestWakeStaleAck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			onSites(t, func(s *site) {
-				id, busy := s.Open(session.CreateRequest{ID: workloadSession(0)}), s.Open(session.CreateRequest{ID: workloadSession(1)})
+				id, busy := s.Open(api.CreateRequest{ID: workloadSession(0)}), s.Open(api.CreateRequest{ID: workloadSession(1)})
 				key := bus.WakeKey{Class: bus.ClassTurn, Session: id}
 				w := s.worksite(1)
 				free := w.busies(busy)

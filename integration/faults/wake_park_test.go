@@ -77,7 +77,7 @@ func TestWakeAnswerAtAck(t *testing.T) {
 			onSites(t, func(s *site) {
 				g := &harness.Approver{}
 				s.Model.Script = []harness.Step{harness.CallAdd(), harness.Reply(harness.Text("3"))}
-				id := s.Open(session.CreateRequest{})
+				id := s.Open(api.CreateRequest{})
 				grant, nothing := s.grants(s.Host, id), func() {}
 				on := s.tap(grant, nothing)
 				if !first {
@@ -110,7 +110,7 @@ func TestWakeAnswerAnytime(t *testing.T) {
 		}
 		for n := range times {
 			id := events.SessionID(fmt.Sprintf("p%03d", n))
-			s.Open(session.CreateRequest{ID: id})
+			s.Open(api.CreateRequest{ID: id})
 			s.StartTurn(id, "t1", harness.Text("1+2?"))
 			wait := time.Duration(random.IntN(3000)) * time.Microsecond
 			if n%2 == 0 { // else as soon as there is a question

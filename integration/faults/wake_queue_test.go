@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 const workStream = "lash-work"
@@ -52,7 +52,7 @@ func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 	q.worksite = s.worksite(q.running / 2)
 	sessions, turns := s.share(66, 6), s.share(4, 3)
 	for i := range sessions {
-		s.Open(session.CreateRequest{ID: workloadSession(i)})
+		s.Open(api.CreateRequest{ID: workloadSession(i)})
 		for k := range turns {
 			s.StartTurn(workloadSession(i), workloadTurn(k), harness.Text("do "+string(workloadTurn(k))))
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -137,7 +138,7 @@ func turnCalling(tool string) func(r *reached) {
 }
 
 func cancelTurn(r *reached, by *session.Host) error {
-	_, _, err := by.Cancel(r.Ctx, held, "t1", session.CancelRequest{})
+	_, _, err := by.Cancel(r.Ctx, held, "t1", api.CancelRequest{})
 	return err
 }
 
@@ -156,7 +157,7 @@ func closedAgent(r *reached) {
 }
 
 func restarted(r *reached) {
-	_, err := r.RegisterTask(r.Ctx, held, session.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
+	_, err := r.RegisterTask(r.Ctx, held, api.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
 	harness.WantError(r.T, "register", err, nil)
 }
 
@@ -211,7 +212,7 @@ func TestCancelReaches(t *testing.T) {
 						roles = []workers.Role{workers.RoleTool}
 					}
 					r.start("first", roles...)
-					r.Open(session.CreateRequest{ID: held})
+					r.Open(api.CreateRequest{ID: held})
 					kind.begin(r)
 					harness.Equal(t, "begun on", harness.Receive(r.System, "work", r.begun), "first")
 					on := "first"

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 )
@@ -20,7 +20,7 @@ import (
 func TestClaimWithMonitorsDies(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	spec := events.MonitorSpec{ID: "m", Command: "echo declared; sleep 1000", Persistent: true, ArmOn: events.ArmSessionStart, Wake: events.WakeNotify}
 	unique := spec

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestClockHistory has a history whose times jump back and forth by up to a year, as those of nodes with wrong
@@ -21,7 +21,7 @@ func TestClockHistory(t *testing.T) {
 	b := setupOrphaned(t, 1)
 	away := bustest.Open(t, b.Server)
 	b.start("a", "a-1", away, 8)
-	from := b.Open(session.CreateRequest{})
+	from := b.Open(api.CreateRequest{})
 	b.StartTurn(from, "t1", harness.Text("go"))
 	harness.Receive(b.System, "first call", b.asked)
 	away.Close() // in the middle of the turn
@@ -53,6 +53,6 @@ func TestClockHistory(t *testing.T) {
 	harness.Equal(t, "sequences", b.LastSeq(id), b.LastSeq(from))
 }
 
-func turnOf(id events.TurnID) session.TurnRequest {
-	return session.TurnRequest{ID: id, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}}
+func turnOf(id events.TurnID) api.TurnRequest {
+	return api.TurnRequest{ID: id, Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -51,7 +51,7 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 func TestDeadTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
-	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
+	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("one"))
 	stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
 	b.AwaitState(id, "start", func(s *projector.State) bool { return s.Turn() != nil })
@@ -85,7 +85,7 @@ func TestDeadUnknownSession(t *testing.T) {
 func TestDeadHistory(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("one"))
 	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(id)+".junk", []byte("junk")), nil)
 	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
@@ -105,10 +105,10 @@ func TestDeadHistory(t *testing.T) {
 func TestDeadChild(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	child := b.Open(session.CreateRequest{Parent: id, Relation: events.RelationChild})
+	id := b.Open(api.CreateRequest{})
+	child := b.Open(api.CreateRequest{Parent: id, Relation: events.RelationChild})
 	for _, k := range []events.TaskID{"asked", "cancelled"} {
-		_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
 		harness.WantError(t, "register", err, nil)
 	}
 	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(child)+".junk", []byte("junk")), nil)
@@ -135,7 +135,7 @@ func TestDeadChurn(t *testing.T) {
 	t.Parallel()
 	const stops, replies = 2 * harness.DeadAttempts, 2 * harness.DeadAttempts
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
+	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for n := range stops {
 		stop := harness.StartHastyNode(t, bustest.Open(t, b.Server), scripted.New(blocks))
@@ -182,7 +182,7 @@ func TestDeadCrashLoop(t *testing.T) {
 	for name, start := range map[string]func(*harness.System, events.SessionID){
 		"turn": func(b *harness.System, id events.SessionID) { b.StartTurn(id, "t1", harness.Text("go")) },
 		"task": func(b *harness.System, id events.SessionID) {
-			_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
+			_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "t1", Of: events.TaskTool, Producer: "p", Runner: "exit", Restart: events.RestartAlways, Args: []byte(`{}`)})
 			harness.WantError(b.T, "register", err, nil)
 		},
 	} {
@@ -192,7 +192,7 @@ func TestDeadCrashLoop(t *testing.T) {
 			server := bustest.Server(t, busembed.Config{Listen: true})
 			b.Bus = bustest.Open(t, server)
 			b.Host = b.NewHost(b.Bus)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			start(b, id)
 			ctx, stop := context.WithCancel(b.Ctx)
 			var child sync.WaitGroup

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -105,7 +105,7 @@ func TestFleetDrain(t *testing.T) {
 			}
 			first := worker(f)
 			wakes := passed(f)
-			id := f.Open(session.CreateRequest{})
+			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			harness.Receive(f.System, "wake of the turn", wakes)
 			harness.Receive(f.System, "call in flight", begun)
@@ -146,7 +146,7 @@ func TestFleetDrainHard(t *testing.T) {
 		return harness.Reply(harness.Text("done"))(ctx, req)
 	}
 	first := worker(f)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(f.System, "call in flight", begun)
 	now, cancel := context.WithCancel(f.Ctx)

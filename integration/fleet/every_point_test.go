@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -62,7 +62,7 @@ func TestEveryPoint(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "add", `{"a":1}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hi"))
 	asked := b.AwaitState(id, "question", harness.HasAsk)
 	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Turn().Asks[0].Effect, Granted: true}); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -19,7 +19,7 @@ import (
 // flood submits that many turns of a new session, named t0 and so on.
 func flood(f *harness.Fleet, name events.SessionID, turns int) {
 	f.T.Helper()
-	f.Open(session.CreateRequest{ID: name})
+	f.Open(api.CreateRequest{ID: name})
 	for i := range turns {
 		f.StartTurn(name, events.TurnID(fmt.Sprintf("t%d", i)), harness.Text("go"))
 	}

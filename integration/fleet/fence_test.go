@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestMonitorFence disconnects a node that otherwise works. Before another node restarts its monitor, the first
@@ -17,7 +17,7 @@ import (
 func TestMonitorFence(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	away := bustest.Open(t, b.Server)
 	first, _ := b.StartTasks(away, nil)
 	// The monitor ignores TERM and prints the id of its process.
@@ -51,7 +51,7 @@ func TestMonitorFence(t *testing.T) {
 }
 
 // processOf finds the line in which a monitor prints the id of its process.
-func processOf(list []session.MonitorEvent, name events.MonitorID) *session.MonitorEvent {
+func processOf(list []api.MonitorEvent, name events.MonitorID) *api.MonitorEvent {
 	for i := range list {
 		if _, err := strconv.Atoi(strings.TrimSpace(list[i].Message)); err == nil && list[i].Monitor == name {
 			return &list[i]
@@ -60,7 +60,7 @@ func processOf(list []session.MonitorEvent, name events.MonitorID) *session.Moni
 	return nil
 }
 
-func processID(t *testing.T, e session.MonitorEvent) int {
+func processID(t *testing.T, e api.MonitorEvent) int {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(e.Message))
 	harness.WantError(t, "process id", err, nil)

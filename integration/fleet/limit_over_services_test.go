@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/service"
 	"github.com/lash-go/lash/workers"
@@ -38,7 +39,7 @@ func TestFleetQueueLimitOverServices(t *testing.T) {
 	t.Parallel()
 	const limit = 6
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	h := limitedHost(f, limit)
 	serves(f, h)
 	c, d := f.Dial(), f.ServeHTTP(httpapi.Config{Service: h})
@@ -71,20 +72,20 @@ func TestFleetQueueLimitOverServices(t *testing.T) {
 func TestFleetHotLimitOverServices(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	f.Open(session.CreateRequest{ID: "s1"})
+	f.Open(api.CreateRequest{ID: "s1"})
 	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1})
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	h := f.NewHost(on)
 	serves(f, h)
 	c, d := f.Dial(), f.ServeHTTP(httpapi.Config{Service: h})
-	_, err = c.Create(f.Ctx, session.CreateRequest{ID: "s2"})
+	_, err = c.Create(f.Ctx, api.CreateRequest{ID: "s2"})
 	isFull(t, "create", err, "hot sessions", 1)
-	_, err = c.Fork(f.Ctx, "s1", session.CreateRequest{ID: "s2"})
+	_, err = c.Fork(f.Ctx, "s1", api.CreateRequest{ID: "s2"})
 	isFull(t, "fork", err, "hot sessions", 1)
 	httpIsFull(d, "POST", "/v1/sessions", `{"id":"s2"}`, "hot sessions", 1)
 	httpIsFull(d, "POST", "/v1/sessions/s1/fork", `{"id":"s2"}`, "hot sessions", 1)
 	d.WantProblem(404, "no_session", "GET", "/v1/sessions/s2", "")
-	_, err = c.AppendNodes(f.Ctx, "s1", session.AppendNodesRequest{Nodes: harness.UserMessages("a")})
+	_, err = c.AppendNodes(f.Ctx, "s1", api.AppendNodesRequest{Nodes: harness.UserMessages("a")})
 	harness.WantError(t, "append to one that exists", err, nil)
 }

@@ -39,7 +39,7 @@ func TestFleetQueueLimit(t *testing.T) {
 	t.Parallel()
 	const limit = 10
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	h := limitedHost(f, limit)
 	for i := range limit {
 		harness.WantError(t, "submit", harness.SubmitTo(f.System, h, id, harness.TurnRequest(events.TurnID(fmt.Sprintf("t%d", i)), "go")), nil)
@@ -49,10 +49,10 @@ func TestFleetQueueLimit(t *testing.T) {
 	_, err := h.Run(f.Ctx, id, harness.TurnRequest("more", "go"))
 	isFull(t, "run", err, "queued turns", limit)
 	harness.WantError(t, "once more", harness.SubmitTo(f.System, h, id, harness.TurnRequest("t3", "go")), nil)
-	harness.WantError(t, "other input", harness.SubmitTo(f.System, h, id, harness.TurnRequest("t3", "stop")), session.ErrDifferent)
+	harness.WantError(t, "other input", harness.SubmitTo(f.System, h, id, harness.TurnRequest("t3", "stop")), api.ErrDifferent)
 	_, err = f.Await(f.Ctx, id, "more")
-	harness.WantError(t, "await the refused one", err, session.ErrUnknownTurn)
-	other := f.Open(session.CreateRequest{})
+	harness.WantError(t, "await the refused one", err, api.ErrUnknownTurn)
+	other := f.Open(api.CreateRequest{})
 	harness.WantError(t, "another session", harness.SubmitTo(f.System, h, other, harness.TurnRequest("t", "go")), nil)
 
 	f.Join(workers.Config{})
@@ -68,7 +68,7 @@ func TestFleetQueueLimitCost(t *testing.T) {
 	t.Parallel()
 	const turns = 512
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	on := bustest.Open(t, f.Server)
 	h, err := session.New(session.Config{Bus: on, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
@@ -98,7 +98,7 @@ func TestFleetHotLimit(t *testing.T) {
 	var opened []events.SessionID
 	for err == nil && len(opened) < limit {
 		var id events.SessionID
-		if id, err = h.Create(f.Ctx, session.CreateRequest{}); err == nil {
+		if id, err = h.Create(f.Ctx, api.CreateRequest{}); err == nil {
 			opened = append(opened, id)
 		}
 	}

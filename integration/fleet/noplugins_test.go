@@ -40,14 +40,14 @@ type sessions interface {
 // they offer.
 var pluginDecisions = map[string]func(ctx context.Context, h sessions, id events.SessionID) error{
 	"Configure": func(ctx context.Context, h sessions, id events.SessionID) error {
-		return h.Configure(ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "any"; return c }})
+		return h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "any"; return c }})
 	},
 	"AppendNodes": func(ctx context.Context, h sessions, id events.SessionID) error {
-		_, err := h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("yes")})
+		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("yes")})
 		return err
 	},
 	"Rewrite": func(ctx context.Context, h sessions, id events.SessionID) error {
-		return h.Rewrite(ctx, id, []session.RewriteMessage{{Message: events.Message{ID: "m", Role: events.RoleUser, Parts: []events.Part{harness.Text("new")}}}})
+		return h.Rewrite(ctx, id, []api.RewriteMessage{{Message: events.Message{ID: "m", Role: events.RoleUser, Parts: []events.Part{harness.Text("new")}}}})
 	},
 	"InvokeAction": func(ctx context.Context, h sessions, id events.SessionID) error {
 		_, err := h.InvokeAction(ctx, id, "act", json.RawMessage(`{}`))
@@ -93,7 +93,7 @@ func opinionated(t *testing.T) (*harness.System, events.SessionID) {
 		r.Driver(harness.Protocol{})
 	}))
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	return b, id
 }
@@ -133,7 +133,7 @@ func TestNodesDecide(t *testing.T) {
 	harness.WantError(t, "client", err, nil)
 	harness.WantError(t, "configure", pluginDecisions["Configure"](b.Ctx, c, id), nil)
 	harness.Equal(t, "effort", b.StateOf(id).Config.Effort, "as the boss says")
-	_, err = c.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("no")})
+	_, err = c.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("no")})
 	if err == nil {
 		t.Error("append: got nil, want what the protocol says")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -102,7 +102,7 @@ func TestOrphans(t *testing.T) {
 			away := bustest.Open(t, b.Server)
 			first, second := events.WorkerID(tc.first+"-1"), events.WorkerID(tc.second+"-2")
 			b.start(tc.first, first, away, 8)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), first)
 			if tc.early {
@@ -157,7 +157,7 @@ func (b *orphaned) lose() {
 func TestOrphanUnclaimed(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 0)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.lose()
 	b.start("a", "a-1", b.Bus, 8)
@@ -170,7 +170,7 @@ func TestOrphanAlive(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	b.start("a", "a-1", bustest.Open(t, b.Server), 1)
-	held, left, next := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	held, left, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.StartTurn(held, "t1", harness.Text("go"))
 	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), "a-1")
 	away := bustest.Open(t, b.Server)
@@ -194,7 +194,7 @@ func TestOrphanAgain(t *testing.T) {
 	b := setupOrphaned(t, 2)
 	first, second := bustest.Open(t, b.Server), bustest.Open(t, b.Server)
 	b.start("a", "a-1", first, 1)
-	left, other := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	left, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.StartTurn(left, "t1", harness.Text("go"))
 	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), "a-1")
 	b.start("b", "b-1", second, 1)

@@ -23,7 +23,6 @@ import (
 	"github.com/lash-go/lash/events"
 	w3c "github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -165,11 +164,11 @@ func TestSpansReceived(t *testing.T) {
 		billed("r3", events.StopToolUse, harness.Call("k2", "add", `{"A":1,"B":2}`), harness.Call("k3", "add", `{"A":"secret"}`)), harness.Hang(begun), billed("r4", events.StopOutputLimit, harness.Text("secret")),
 	)
 	r := newReceiver(t)
-	id := b.Open(session.CreateRequest{Config: events.Config{
+	id := b.Open(api.CreateRequest{Config: events.Config{
 		Model: "small", MaxOutputTokens: 100, Sampling: events.Sampling{Temperature: "0.5", TopP: "0.25", Seed: "7", Stop: []string{"END"}},
 	}})
 	ctx := w3c.Received(b.Ctx, []string{clientParent}, []string{"a=b"})
-	_, err := b.Submit(ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("secret")}}})
+	_, err := b.Submit(ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("secret")}}})
 	harness.WantError(t, "submit", err, nil)
 	for i := range 2 {
 		spans := r.exporting(b.Ctx, 1)
@@ -232,7 +231,7 @@ func TestSpansOfClientsChoice(t *testing.T) {
 			b.TraceTo = spans.Trace
 			b.StartNode()
 			b.Ctx = w3c.Received(b.Ctx, []string{strings.TrimSuffix(clientParent, "-01") + c.flags}, nil)
-			b.RunTurn(b.Open(session.CreateRequest{}), "t1", harness.Text("hi"))
+			b.RunTurn(b.Open(api.CreateRequest{}), "t1", harness.Text("hi"))
 			harness.WantError(t, "stop", spans.Stop(b.Ctx), nil)
 			harness.Equal(t, "spans", len(r.spans), 0)
 		})
@@ -249,7 +248,7 @@ func TestTraceparent(t *testing.T) {
 	harness.WantError(t, "client", err, nil)
 	d, later := b.ServeHTTP(httpapi.Config{}), time.Now().Add(time.Hour)
 	under := w3c.Received(b.Ctx, []string{clientParent}, []string{"a=b"})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for name, s := range map[string]api.Service{"go": b.Host, "nats": c} {
 		_, err := s.SubmitAt(under, id, later, harness.TurnRequest(events.TurnID(name), "hi"))
 		harness.WantError(t, name, err, nil)

@@ -16,7 +16,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -45,7 +44,7 @@ func TestFleetCallSlots(t *testing.T) {
 	}
 	callFirst(f, parts...)
 	turnsOnly(f, e)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitUnqueued(id) // it waits for its calls, all of which are in the queue
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), HeldTools: held})
@@ -68,7 +67,7 @@ func TestFleetCallSlots(t *testing.T) {
 func TestFleetRoleAPI(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.Join(workers.Config{Roles: without(workers.RoleAPI)})
 	c := f.Dial()
 	inject := func() error {
@@ -102,7 +101,7 @@ func TestFleetRoleArchive(t *testing.T) {
 	sealed := sealers(f)
 	const after = time.Millisecond
 	f.JoinOn(named(f, "n1"), workers.Config{Roles: without(workers.RoleArchive), ArchiveAfter: after})
-	ids := []events.SessionID{f.Open(session.CreateRequest{}), f.Open(session.CreateRequest{})}
+	ids := []events.SessionID{f.Open(api.CreateRequest{}), f.Open(api.CreateRequest{})}
 	for _, id := range ids {
 		f.RunTurn(id, "t1", harness.Text("go"))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -25,11 +25,11 @@ func TestFleetRoles(t *testing.T) {
 		}
 		return n
 	}
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	with(workers.RoleAPI)
 	with(workers.RoleTask)
 	f.StartTurn(id, "t1", harness.Text("go"))
-	_, err := f.RegisterTask(f.Ctx, id, session.TaskRequest{ID: "k", Runner: "work"})
+	_, err := f.RegisterTask(f.Ctx, id, api.TaskRequest{ID: "k", Runner: "work"})
 	harness.WantError(t, "register", err, nil)
 	f.AwaitTask(id, "k", events.TaskCompleted)
 	harness.Equal(t, "turns without a node for them", f.StateOf(id).Turns, 0)
@@ -44,7 +44,7 @@ func TestFleetRoles(t *testing.T) {
 	// A node runs a task that it spawns itself, also without the role.
 	harness.WantError(t, "spawn", runner.Tasks().SpawnHiddenTask(f.Ctx, id, "own", func(context.Context) error { return nil }), nil)
 	harness.WantError(t, "await", runner.Tasks().AwaitHiddenTasks(f.Ctx, id), nil)
-	_, err = runner.Tasks().SpawnManaged(f.Ctx, id, session.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
+	_, err = runner.Tasks().SpawnManaged(f.Ctx, id, api.TaskRequest{ID: "own"}, func(context.Context, *workers.RunningTask) (string, error) { return "mine", nil })
 	harness.WantError(t, "spawn", err, nil)
 	harness.Equal(t, "summary", f.AwaitTask(id, "own", events.TaskCompleted).Summary, "mine")
 
@@ -71,7 +71,7 @@ func directoryRow(f *harness.Fleet, id events.SessionID) bus.Row {
 func TestFleetTaskShare(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	done := make(chan struct{})
 	runners := map[string]workers.TaskFunc{"work": func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		select {
@@ -85,7 +85,7 @@ func TestFleetTaskShare(t *testing.T) {
 		f.Join(workers.Config{Roles: []workers.Role{workers.RoleTask}, HeldTasks: 1, Runners: runners})
 	}
 	for _, name := range []events.TaskID{"one", "two", "three"} {
-		_, err := f.RegisterTask(f.Ctx, id, session.TaskRequest{ID: name, Runner: "work"})
+		_, err := f.RegisterTask(f.Ctx, id, api.TaskRequest{ID: name, Runner: "work"})
 		harness.WantError(t, "register", err, nil)
 	}
 	s := f.AwaitState(id, "two tasks", func(s *projector.State) bool {

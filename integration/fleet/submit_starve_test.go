@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -46,7 +45,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 		plugin.AddTool(tools, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "seen", nil })
 		return tools
 	}})
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t0", harness.Text("go"))
 	f.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "while true; do seq 50; sleep 0.05; done", Persistent: true, Wake: events.WakeNotify})
 	f.AwaitState(id, "the monitor's lines", func(s *projector.State) bool { return s.Feed.Sequence > 100 })
@@ -79,7 +78,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 			}
 			for k := 0; errs[n] == nil && k < atMost && !moved.Load(); k++ { // a session takes only so many turns
 				in := events.InputID(fmt.Sprintf("c%02d-%d", n, k))
-				if _, errs[n] = by[n].Inject(f.Ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{harness.Text("hello")}}); errs[n] == nil {
+				if _, errs[n] = by[n].Inject(f.Ctx, id, api.InjectRequest{ID: in, Parts: []events.Part{harness.Text("hello")}}); errs[n] == nil {
 					_, errs[n] = by[n].CancelInputs(f.Ctx, id, in)
 				}
 			}

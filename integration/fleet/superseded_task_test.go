@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
@@ -32,8 +32,8 @@ func TestSupersededTaskRun(t *testing.T) {
 			return "done late", nil
 		},
 	})
-	id := b.Open(session.CreateRequest{})
-	_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: "k", Runner: "long", Restart: events.RestartAlways})
+	id := b.Open(api.CreateRequest{})
+	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Runner: "long", Restart: events.RestartAlways})
 	harness.WantError(t, "register", err, nil)
 	harness.Equal(t, "first attempt", harness.Receive(b, "a run", runs), 1)
 	rec := b.AwaitTask(id, "k", events.TaskRunning)
@@ -52,8 +52,8 @@ func TestSupersededTaskRun(t *testing.T) {
 func TestTaskOfTheSameID(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	request := session.TaskRequest{ID: "k", Runner: "nobody's"}
+	id := b.Open(api.CreateRequest{})
+	request := api.TaskRequest{ID: "k", Runner: "nobody's"}
 	old, err := b.RegisterTask(b.Ctx, id, request)
 	harness.WantError(t, "register", err, nil)
 	old, err = b.ClaimTask(b.Ctx, id, task.ClaimOf(&old), "w1")
@@ -63,10 +63,10 @@ func TestTaskOfTheSameID(t *testing.T) {
 	_, err = b.RegisterTask(b.Ctx, id, request)
 	harness.WantError(t, "register again", err, nil)
 	before, claim := b.LastSeq(id), task.ClaimOf(&old)
-	harness.WantError(t, "cancel of who was to stop", b.CancelTaskAs(b.Ctx, id, claim), session.ErrTaskTaken)
-	harness.WantError(t, "progress", b.ProgressTaskAs(b.Ctx, id, claim, "half of it"), session.ErrTaskTaken)
-	harness.WantError(t, "transition", b.TransitionTaskAs(b.Ctx, id, claim, events.TaskWaiting), session.ErrTaskTaken)
-	harness.WantError(t, "end", b.FinishTask(b.Ctx, id, claim, events.TaskCompleted, "done"), session.ErrTaskTaken)
+	harness.WantError(t, "cancel of who was to stop", b.CancelTaskAs(b.Ctx, id, claim), task.ErrTaken)
+	harness.WantError(t, "progress", b.ProgressTaskAs(b.Ctx, id, claim, "half of it"), task.ErrTaken)
+	harness.WantError(t, "transition", b.TransitionTaskAs(b.Ctx, id, claim, events.TaskWaiting), task.ErrTaken)
+	harness.WantError(t, "end", b.FinishTask(b.Ctx, id, claim, events.TaskCompleted, "done"), task.ErrTaken)
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskPending)
 }

@@ -8,14 +8,14 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
 // left is a session of a process that died: it has these events, and no wake in the queue.
 func left(f *harness.Fleet, list ...events.Event) events.SessionID {
 	f.T.Helper()
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	leave(f, id, list...)
 	return id
 }
@@ -48,7 +48,7 @@ func TestFleetSweep(t *testing.T) {
 	scheduled := left(f, events.Of("t1", &events.TurnScheduled{Input: wanted.Input, At: 1}))
 	runs := left(f, events.Of("", &events.TaskRegistered{Task: "k", Runner: "work"}))
 	dead := left(f, events.Of("", &events.TaskRegistered{Task: "k", Worker: "dead", State: events.TaskRunning}))
-	idle := f.Open(session.CreateRequest{})
+	idle := f.Open(api.CreateRequest{})
 	f.Join(workers.Config{Runners: map[string]workers.TaskFunc{
 		"work": func(context.Context, *workers.RunningTask) (string, error) { return "done", nil },
 	}})
@@ -72,7 +72,7 @@ func TestFleetSweepParked(t *testing.T) {
 	p := &harness.Fleet{System: harness.StartIdle(t, harness.CallAdd())}
 	g := &harness.Approver{}
 	p.StartNodeOn(p.Bus, g.Factory(events.EffectsNonIdempotent))
-	parked := p.Open(session.CreateRequest{})
+	parked := p.Open(api.CreateRequest{})
 	p.ParkTurn(parked)
 	leave(p, parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
 	harness.Equal(t, "end", p.AwaitTurn(parked, "t1").End, events.EndCancelled)

@@ -21,7 +21,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -36,7 +35,7 @@ func TestTraceAcrossNodes(t *testing.T) {
 	begun := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Text("secret words"), harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Hang(begun), harness.Reply(harness.Text("more secret words")))
 	exporters := []harness.SpanExporter{{InMemoryExporter: tracetest.NewInMemoryExporter()}, {InMemoryExporter: tracetest.NewInMemoryExporter()}}
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("a secret"))
 	for i, e := range exporters {
 		spans := telemetry.NewSpans(e, 1)
@@ -91,7 +90,7 @@ func TestTraceOfToolNode(t *testing.T) {
 		n := f.Join(workers.Config{Roles: []workers.Role{role}, Tools: e.on(string(role)), Trace: spans.Trace})
 		stops = append(stops, func(ctx context.Context) error { n.Stop(ctx); return spans.Stop(ctx) }) // it may not have received the commit of the end yet
 	}
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	for _, stop := range stops {
@@ -138,7 +137,7 @@ func TestMetrics(t *testing.T) {
 	b.TraceTo = m.Trace
 	n, kill := b.StartNodeOn(b.Bus, adding())
 	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running)), nil)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("1+2?"))
 	b.RunTurn(id, "t2", harness.Text("and?"))
 	n.Stop(b.Ctx) // traces are counted

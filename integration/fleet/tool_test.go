@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -89,7 +89,7 @@ func TestFleetTool(t *testing.T) {
 	f, e := harness.StartFleet(t), &errand{}
 	callFirst(f, harness.Call("a", "run", `{"text":"one"}`), harness.Call("b", "stay", `{"text":"two"}`), harness.Call("c", "run", `{"text":"`+large+`"}`), harness.Call("d", "run", `{"text":3}`))
 	turnsOnly(f, e)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitUnqueued(id)
 	harness.Equal(t, "runs while no node takes tools", len(e.runs), 1)
@@ -145,7 +145,7 @@ func TestFleetToolGone(t *testing.T) {
 			turnsOnly(f, e)
 			away := bustest.Open(t, f.Server)
 			first := toolsOnly(f, "first", away, e)
-			id := f.Open(session.CreateRequest{})
+			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "node", harness.Receive(f.System, "call", e.begun), "first")
 			toolsOnly(f, "second", bustest.Open(t, f.Server), e)
@@ -175,7 +175,7 @@ func TestFleetToolDrain(t *testing.T) {
 	callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 	turnsOnly(f, e)
 	node := toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(f.System, "call", e.begun)
 	g, stopped := &grace{Context: f.Ctx, waits: make(chan struct{})}, make(chan struct{})
@@ -195,7 +195,7 @@ func TestFleetToolCancel(t *testing.T) {
 		end    events.TurnEnd
 	}{
 		"turn": {func(f *harness.Fleet, id events.SessionID) {
-			f.CancelTurn(id, "t1", session.CancelRequest{ID: "r"}, session.CancelRequested)
+			f.CancelTurn(id, "t1", api.CancelRequest{ID: "r"}, api.CancelRequested)
 		}, events.EndCancelled},
 		"call": {func(f *harness.Fleet, id events.SessionID) {
 			_, err := f.CancelTask(f.Ctx, id, f.StateOf(id).Tasks[0].ID)
@@ -210,7 +210,7 @@ func TestFleetToolCancel(t *testing.T) {
 			callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 			turnsOnly(f, e)
 			toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
-			id := f.Open(session.CreateRequest{})
+			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			harness.Receive(f.System, "call", e.begun)
 			f.AwaitUnqueued(id)
@@ -239,7 +239,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	turnsOnly(f, e)
 	on := bustest.Open(t, f.Server)
 	toolsOnly(f, "tools", on, e)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(f.System, "call", e.begun)
 	f.AwaitUnqueued(id)
@@ -252,7 +252,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	harness.WantError(t, "hear", err, nil)
 	defer stop()
 	harness.WantError(t, "flush", on.Conn().Flush(), nil)
-	_, err = f.Submit(f.Ctx, id, harness.TurnWhenBusy("t2", session.WhenBusyReject))
+	_, err = f.Submit(f.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyReject))
 	harness.WantError(t, "submit", err, nil)
 	harness.Receive(f.System, "end of t2 where the tool runs", ends)
 	close(release)

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -41,7 +41,7 @@ func TestFleetToolCancelUnclaimed(t *testing.T) {
 			e := &errand{}
 			callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 			turnsOnly(f, e)
-			id := f.Open(session.CreateRequest{})
+			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			f.AwaitUnqueued(id)
 			harness.WantError(t, "cancel", cancel(f, id, &f.StateOf(id).Tasks[0]), nil)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/subagent"
@@ -37,7 +37,7 @@ func TestFleetWaits(t *testing.T) {
 			harness.WantError(t, "plugins", err, nil)
 			f.Join(workers.Config{Concurrency: places, Plugins: stack})
 			for n := range places {
-				id := f.Open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
+				id := f.Open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", n))})
 				f.StartTurn(id, "t1", harness.Text("go"))
 			}
 			for n := range places {
@@ -46,7 +46,7 @@ func TestFleetWaits(t *testing.T) {
 				harness.Equal(t, "agents", len(harness.Find[*events.TaskRegistered](f.System, id)), 1)
 			}
 			// The slots are free again, and there are no more than before.
-			f.Open(session.CreateRequest{ID: "last"})
+			f.Open(api.CreateRequest{ID: "last"})
 			f.StartTurn("last", "t1", harness.Text("go"))
 			harness.Equal(t, "end", f.AwaitTurn("last", "t1").End, events.EndFinished)
 		})

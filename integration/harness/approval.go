@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -21,7 +22,7 @@ func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID,
 		return plugin.Result{Pending: true}, nil
 	})
 	kill = b.StartWorker(b.Bus)
-	id = b.Open(session.CreateRequest{})
+	id = b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", Text("go"))
 	b.AwaitState(id, "pending call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 1 && s.Turn().Calls[0].Pended

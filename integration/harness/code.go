@@ -10,7 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -57,8 +57,8 @@ func StartCode(t *testing.T, script ...Step) (*System, events.SessionID, *CodeCo
 }
 
 // CodeSession is a request for a session of the code protocol.
-func CodeSession() session.CreateRequest {
-	return session.CreateRequest{Config: events.Config{Protocol: "code"}}
+func CodeSession() api.CreateRequest {
+	return api.CreateRequest{Config: events.Config{Protocol: "code"}}
 }
 
 // AddCodeTools adds the tools that programs call.
@@ -115,7 +115,7 @@ func (b *System) StartCodeNodeWith(cfg workers.Config) (kill func()) {
 }
 
 // Outcome is the outcome of a turn as hosts see it.
-func (b *System) Outcome(id events.SessionID, turn events.TurnID) session.TurnOutcome {
+func (b *System) Outcome(id events.SessionID, turn events.TurnID) api.TurnOutcome {
 	b.T.Helper()
 	a, err := b.AssembledTurn(b.Ctx, id, turn)
 	if err != nil {

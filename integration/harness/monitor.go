@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // StartMonitorOf starts a monitor.
@@ -42,7 +42,7 @@ func (b *System) AwaitMonitor(id events.SessionID, name events.MonitorID, state 
 }
 
 // AwaitUpdates waits for update n of the monitors and takes all updates.
-func (b *System) AwaitUpdates(id events.SessionID, n int64) []session.MonitorEvent {
+func (b *System) AwaitUpdates(id events.SessionID, n int64) []api.MonitorEvent {
 	b.T.Helper()
 	b.AwaitState(id, "updates", func(s *projector.State) bool { return s.Feed.Sequence >= n })
 	u, err := b.TakeMonitorUpdates(b.Ctx, id)

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -61,7 +60,7 @@ func (b *System) HookRecord(id events.SessionID, point events.HookPoint) events.
 // FailedTurn runs a turn that must fail, and returns its issue.
 func (b *System) FailedTurn(id events.SessionID, turn events.TurnID) events.Issue {
 	b.T.Helper()
-	_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text("go")}}})
+	_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text("go")}}})
 	var failed *api.TurnFailedError
 	if !errors.As(err, &failed) {
 		b.T.Fatalf("turn %s: got %v, want it to have failed", turn, err)

@@ -8,11 +8,11 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Open creates a session.
-func (b *System) Open(req session.CreateRequest) events.SessionID {
+func (b *System) Open(req api.CreateRequest) events.SessionID {
 	b.T.Helper()
 	id, err := b.Create(b.Ctx, req)
 	if err != nil {
@@ -24,7 +24,7 @@ func (b *System) Open(req session.CreateRequest) events.SessionID {
 // AppendTexts appends user messages of one text each and returns their node ids.
 func (b *System) AppendTexts(id events.SessionID, texts ...string) []events.NodeID {
 	b.T.Helper()
-	got, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: UserMessages(texts...)})
+	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: UserMessages(texts...)})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -32,18 +32,18 @@ func (b *System) AppendTexts(id events.SessionID, texts ...string) []events.Node
 }
 
 // UserMessages are user messages whose ids are their texts.
-func UserMessages(texts ...string) []session.AppendNode {
-	var list []session.AppendNode
+func UserMessages(texts ...string) []api.AppendNode {
+	var list []api.AppendNode
 	for _, s := range texts {
-		list = append(list, session.AppendNode{Message: &events.Message{ID: events.MessageID(s), Role: events.RoleUser, Parts: []events.Part{Text(s)}}})
+		list = append(list, api.AppendNode{Message: &events.Message{ID: events.MessageID(s), Role: events.RoleUser, Parts: []events.Part{Text(s)}}})
 	}
 	return list
 }
 
 // RunTurn runs a turn to its end.
-func (b *System) RunTurn(id events.SessionID, turn events.TurnID, parts ...events.Part) session.TurnResult {
+func (b *System) RunTurn(id events.SessionID, turn events.TurnID, parts ...events.Part) api.TurnResult {
 	b.T.Helper()
-	r, err := b.Run(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}})
+	r, err := b.Run(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func (b *System) RunTurn(id events.SessionID, turn events.TurnID, parts ...event
 // StartTurn submits a turn.
 func (b *System) StartTurn(id events.SessionID, turn events.TurnID, parts ...events.Part) {
 	b.T.Helper()
-	if _, err := b.Submit(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}}); err != nil {
+	if _, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: parts}}); err != nil {
 		b.T.Fatal(err)
 	}
 }

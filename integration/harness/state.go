@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -65,14 +65,14 @@ func (b *System) Subagents(id events.SessionID) []projector.Task {
 
 // SetModel changes the name of a session's model.
 func (b *System) SetModel(id events.SessionID, name string) error {
-	return b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	return b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Model = name
 		return c
 	}})
 }
 
 // CancelTurn cancels a turn and compares the receipt.
-func (b *System) CancelTurn(id events.SessionID, turn events.TurnID, req session.CancelRequest, want session.CancelReceipt) session.CancelRequest {
+func (b *System) CancelTurn(id events.SessionID, turn events.TurnID, req api.CancelRequest, want api.CancelReceipt) api.CancelRequest {
 	b.T.Helper()
 	got, evidence, err := b.Cancel(b.Ctx, id, turn, req)
 	WantError(b.T, "cancel", err, nil)

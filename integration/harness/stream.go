@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -73,7 +74,7 @@ func (b *System) CommitToTurn(id events.SessionID, list ...events.Payload) {
 
 // Observations collects observations until enough accepts one. Each is named: the sequence of a commit, the text of a
 // delta in quotes, or gap.
-func Observations(ctx context.Context, h *session.Host, id events.SessionID, cursor events.Seq, enough func(session.Observed) bool) (list []string, err error) {
+func Observations(ctx context.Context, h *session.Host, id events.SessionID, cursor events.Seq, enough func(api.Observed) bool) (list []string, err error) {
 	for o, err := range h.Observe(ctx, id, cursor) {
 		if err != nil {
 			return list, err
@@ -94,8 +95,8 @@ func Observations(ctx context.Context, h *session.Host, id events.SessionID, cur
 }
 
 // UpTo accepts the observation of a sequence.
-func UpTo(seq events.Seq) func(session.Observed) bool {
-	return func(o session.Observed) bool { return o.Seq == seq }
+func UpTo(seq events.Seq) func(api.Observed) bool {
+	return func(o api.Observed) bool { return o.Seq == seq }
 }
 
 // Seqs are the names of the commits from first to last.
@@ -108,16 +109,16 @@ func Seqs(first, last events.Seq) []string {
 }
 
 // EventNames lists the tags of events, and what a watcher has shown of the replies at the end.
-func EventNames(list []session.SessionEvent) (tags []string, shown string) {
+func EventNames(list []api.SessionEvent) (tags []string, shown string) {
 	var attempt string
 	for _, e := range list {
 		tags = append(tags, string(e.Type))
 		switch e.Type {
-		case session.EventTextDelta:
+		case api.EventTextDelta:
 			attempt += e.Content
-		case session.EventAttemptReset:
+		case api.EventAttemptReset:
 			attempt = ""
-		case session.EventLLMResponse:
+		case api.EventLLMResponse:
 			shown, attempt = shown+attempt, ""
 		default:
 		}
@@ -126,11 +127,11 @@ func EventNames(list []session.SessionEvent) (tags []string, shown string) {
 }
 
 // TurnEvents runs a turn and collects all of its events.
-func (b *System) TurnEvents(h *session.Host, id events.SessionID, turn events.TurnID, each func(session.SessionEvent)) []session.SessionEvent {
+func (b *System) TurnEvents(h *session.Host, id events.SessionID, turn events.TurnID, each func(api.SessionEvent)) []api.SessionEvent {
 	b.T.Helper()
-	_, stream, err := h.StartTurnStream(b.Ctx, id, session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text("hello")}}})
+	_, stream, err := h.StartTurnStream(b.Ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text("hello")}}})
 	WantError(b.T, "start turn", err, nil)
-	var list []session.SessionEvent
+	var list []api.SessionEvent
 	for e, err := range stream {
 		WantError(b.T, "stream", err, nil)
 		list = append(list, e)

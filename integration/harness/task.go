@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -42,7 +42,7 @@ func StartWithTasks(t *testing.T) (*System, events.SessionID, *workers.Tasks) {
 	t.Helper()
 	b := StartIdle(t)
 	s, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
-	return b, b.Open(session.CreateRequest{}), s
+	return b, b.Open(api.CreateRequest{}), s
 }
 
 // GatedTask runs until it is cancelled, or its gate is closed.
@@ -60,7 +60,7 @@ func GatedTask(gate <-chan struct{}) workers.TaskFunc {
 // Spawn starts a task of a session.
 func (b *System) Spawn(s *workers.Tasks, id events.SessionID, name events.TaskID, work workers.TaskFunc) {
 	b.T.Helper()
-	if _, err := s.SpawnManaged(b.Ctx, id, session.TaskRequest{ID: name}, work); err != nil {
+	if _, err := s.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: name}, work); err != nil {
 		b.T.Fatal(err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
 	"github.com/lash-go/lash/workers/builtin/shell"
@@ -54,7 +54,7 @@ func CheckCalls(t *testing.T, list []CallCase, factories ...plugin.Factory) (*Sy
 	}
 	b := StartIdle(t, append(script, Reply(Text("done")))...)
 	b.StartNode(factories...)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", Text("go"))
 	for i, c := range list {
 		begin, open := strings.CutSuffix(c.Want, "…")
@@ -101,7 +101,7 @@ func CallEach(t *testing.T, b *System, tools ...string) []events.ToolResult {
 	}
 	b.Model.Script = []Step{Reply(calls...), Reply(Text("done"))}
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	Equal(t, "end", b.RunTurn(id, "t1", Text("go")).End, events.EndFinished)
 	results := make([]events.ToolResult, len(tools))
 	for _, p := range Find[*events.ToolReturned](b, id) {

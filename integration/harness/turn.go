@@ -5,22 +5,23 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TurnWhenBusy is a request for a turn whose text is its own id, with a policy.
-func TurnWhenBusy(turn events.TurnID, busy session.WhenBusy) session.TurnRequest {
+func TurnWhenBusy(turn events.TurnID, busy api.WhenBusy) api.TurnRequest {
 	req := TurnRequest(turn, string(turn))
 	req.WhenBusy = busy
 	return req
 }
 
 // TurnRequest is a request for a turn with a text.
-func TurnRequest(turn events.TurnID, s string) session.TurnRequest {
-	return session.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text(s)}}}
+func TurnRequest(turn events.TurnID, s string) api.TurnRequest {
+	return api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{Text(s)}}}
 }
 
 // SubmitTo submits a turn to a host.
-func SubmitTo(b *System, h *session.Host, id events.SessionID, req session.TurnRequest) error {
+func SubmitTo(b *System, h *session.Host, id events.SessionID, req api.TurnRequest) error {
 	_, err := h.Submit(b.Ctx, id, req)
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -29,7 +30,7 @@ func TestEraseRunning(t *testing.T) {
 		})
 	})
 	b.StartNodeOn(b.Bus, stack)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1+2?"))
 	b.StartTurn(id, "t2", harness.Text("and?"))
 	<-inTool
@@ -44,14 +45,14 @@ func TestEraseRunning(t *testing.T) {
 			t.Errorf("state: got %v, want an erased error", err)
 		}
 	}
-	_, err = b.Create(b.Ctx, session.CreateRequest{ID: id})
+	_, err = b.Create(b.Ctx, api.CreateRequest{ID: id})
 	if !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("create: got %v, want an erased error", err)
 	}
 	again, err := b.Erase(b.Ctx, id, "once more")
 	harness.WantError(t, "erase again", err, nil)
 	harness.Equal(t, "tombstone", again, tomb)
-	other := b.Open(session.CreateRequest{})
+	other := b.Open(api.CreateRequest{})
 	harness.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "other")
 	b.AwaitPolling("its wake is gone", func() bool { return !b.HasWake(id) })
 	row := b.DirectoryRow(b.Ctx, id)
@@ -64,7 +65,7 @@ func TestEraseRunning(t *testing.T) {
 func TestEraseLateWakes(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	_, err := f.Erase(f.Ctx, id, "asked to")
 	harness.WantError(t, "erase", err, nil)
 	keys := []bus.WakeKey{{Class: bus.ClassTurn, Session: id}, {Class: bus.ClassTask, Session: id, Task: "k"}, {Class: bus.ClassTool, Session: id, Task: "c"}}
@@ -108,15 +109,15 @@ func TestEraseTask(t *testing.T) {
 func TestEraseLeavesForks(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, echo, echo)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	_, err = b.Erase(b.Ctx, id, "asked to")
 	harness.WantError(t, "erase", err, nil)
 	b.RunTurn(fork, "t2", harness.Text("again"))
 	harness.EqualLists(t, "messages", b.Messages(fork), []string{"user hello", "assistant re: hello", "user again", "assistant re: again"})
-	_, err = b.Fork(b.Ctx, id, session.CreateRequest{})
+	_, err = b.Fork(b.Ctx, id, api.CreateRequest{})
 	if !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("fork of an erased session: got %v, want an erased error", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -32,15 +33,15 @@ func TestColdParked(t *testing.T) {
 	}{
 		"answered": {func(*testing.T, *harness.System, *session.Host, events.SessionID) {}, events.EndFinished, 1},
 		"injected": {func(t *testing.T, b *harness.System, h *session.Host, id events.SessionID) {
-			_, err := h.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("hurry")}})
+			_, err := h.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("hurry")}})
 			harness.WantError(t, "inject", err, nil)
 			harness.Equal(t, "hot sessions", hot(b), 1)
 			goesCold(b, id)
 		}, events.EndFinished, 1},
 		"cancelled": {func(t *testing.T, b *harness.System, h *session.Host, id events.SessionID) {
-			receipt, _, err := h.Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "c1"})
+			receipt, _, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "c1"})
 			harness.WantError(t, "cancel", err, nil)
-			harness.Equal(t, "receipt", receipt, session.CancelRequested)
+			harness.Equal(t, "receipt", receipt, api.CancelRequested)
 		}, events.EndCancelled, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +49,7 @@ func TestColdParked(t *testing.T) {
 			b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Text("again")))
 			g := &harness.Approver{}
 			_, kill := b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			kill()
 			goesCold(b, id)
@@ -72,9 +73,9 @@ func TestColdParked(t *testing.T) {
 func TestColdBusy(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.CommitUnchecked(id, &events.SessionClosed{}) // of no turn: rests
-	queued := b.Open(session.CreateRequest{})
+	queued := b.Open(api.CreateRequest{})
 	c := &events.Commit{
 		ID: "q", Session: queued, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
 		Events: []events.Event{events.Of("t1", &events.TurnRequested{Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})},
@@ -95,7 +96,7 @@ func TestColdParkedHot(t *testing.T) {
 	b := harness.StartIdle(t, harness.CallAdd())
 	g := &harness.Approver{}
 	b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
 	harness.WantError(t, "archive", err, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -40,12 +40,12 @@ func TestColdUnderLoad(t *testing.T) {
 	var archiving, running sync.WaitGroup
 	archiving.Go(func() { archiveAlways(ctx, t, b, &cold) })
 	for i := range sessions {
-		id := b.Open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("cold-%d", i))})
+		id := b.Open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("cold-%d", i))})
 		running.Go(func() {
 			host, want := b.OtherHost(), []string{}
 			for n := range turns {
 				said := fmt.Sprintf("%s says %d", id, n)
-				r, err := host.Run(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text(said)}}})
+				r, err := host.Run(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text(said)}}})
 				if err != nil || r.Text != "re: "+said {
 					t.Errorf("turn %d: got %q, %v", n, r.Text, err)
 				}
@@ -111,7 +111,7 @@ func TestColdNode(t *testing.T) {
 	harness.WantError(t, "new node", err, nil)
 	harness.WantError(t, "start", n.Start(b.Ctx), nil)
 	t.Cleanup(func() { n.Stop(context.WithoutCancel(t.Context())) })
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, turn := range []events.TurnID{"t1", "t2"} {
 		b.RunTurn(id, turn, harness.Text("hello"))
 		b.AwaitCold(id)

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestColdTimerLost deletes all timers while no node runs and the session that
@@ -17,9 +17,9 @@ import (
 func TestColdTimerLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("in time")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	at := time.Now().Add(6 * time.Second)
-	_, err := b.OtherHost().SubmitAt(b.Ctx, id, at, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
+	_, err := b.OtherHost().SubmitAt(b.Ctx, id, at, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
 	harness.WantError(t, "submit at", err, nil)
 	goesCold(b, id)
 	js, err := jetstream.New(b.Bus.Conn())

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestForkKeepsInstructions forks with a new configuration, without instructions and with them.
@@ -15,9 +15,9 @@ func TestForkKeepsInstructions(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	layers := []events.PromptLayer{{Slot: events.SlotGuidance, Op: events.LayerReplace, Title: "Who", Content: "Be kind."}}
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m1", Instructions: "You are a clerk.", Layers: layers}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m1", Instructions: "You are a clerk.", Layers: layers}})
 	for _, tc := range []struct{ given, want string }{{"", "You are a clerk."}, {"You are a judge.", "You are a judge."}} {
-		fork, err := b.Fork(b.Ctx, id, session.CreateRequest{Config: events.Config{Model: "m2", Instructions: tc.given}})
+		fork, err := b.Fork(b.Ctx, id, api.CreateRequest{Config: events.Config{Model: "m2", Instructions: tc.given}})
 		harness.WantError(t, "fork", err, nil)
 		c := b.StateOf(fork).Config
 		harness.Equal(t, "model", c.Model, "m2")
@@ -31,11 +31,11 @@ func TestCancelOfAgentEndsScheduledTurns(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	b.StartNode()
-	parent := b.Open(session.CreateRequest{})
-	child := b.Open(session.CreateRequest{Parent: parent})
-	_, err := b.RegisterTask(b.Ctx, parent, session.TaskRequest{ID: "k", Of: events.TaskSubagent, Child: child})
+	parent := b.Open(api.CreateRequest{})
+	child := b.Open(api.CreateRequest{Parent: parent})
+	_, err := b.RegisterTask(b.Ctx, parent, api.TaskRequest{ID: "k", Of: events.TaskSubagent, Child: child})
 	harness.WantError(t, "register", err, nil)
-	_, err = b.SubmitAt(b.Ctx, child, time.Now().Add(time.Hour), session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
+	_, err = b.SubmitAt(b.Ctx, child, time.Now().Add(time.Hour), api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("later")}}})
 	harness.WantError(t, "submit at", err, nil)
 	_, err = b.CancelTask(b.Ctx, parent, "k")
 	harness.WantError(t, "cancel", err, nil)

@@ -19,6 +19,9 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // ways are the ways to copy a session, each with whether it copies the active path only.
@@ -27,17 +30,17 @@ var ways = map[string]struct {
 	copy func(b *harness.System, id events.SessionID) (events.SessionID, error)
 }{
 	"fork": {true, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Fork(b.Ctx, id, session.CreateRequest{Parent: id, Plugins: session.PluginsFork})
+		return b.Fork(b.Ctx, id, api.CreateRequest{Parent: id, Plugins: api.PluginsFork})
 	}},
 	"existing": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.Ctx, session.CreateRequest{Start: session.StartExisting, From: id, Parent: id, Plugins: session.PluginsFork})
+		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork})
 	}},
 	"current": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		handle, err := b.CreateFrom(b.Ctx, id, session.CreateRequest{Start: session.StartCurrent, Plugins: session.PluginsFork})
+		handle, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartCurrent, Plugins: api.PluginsFork})
 		return handle.Session, err
 	}},
 	"snapshot": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
-		return b.Create(b.Ctx, session.CreateRequest{Start: session.StartSnapshot, Snapshot: b.StateOf(id), Parent: id, Plugins: session.PluginsFork})
+		return b.Create(b.Ctx, api.CreateRequest{Start: api.StartSnapshot, Snapshot: b.StateOf(id), Parent: id, Plugins: api.PluginsFork})
 	}},
 	"branch": {false, func(b *harness.System, id events.SessionID) (events.SessionID, error) {
 		b.StartTurn(id, "waits", harness.Text("waits"))
@@ -51,7 +54,7 @@ var ways = map[string]struct {
 // states of a plugin and of the code.
 func compacted(b *harness.System, n int) events.SessionID {
 	b.T.Helper()
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.AppendTexts(id, "left", "behind")
 	harness.WantError(b.T, "branch", b.BranchTo(b.Ctx, id, "left"), nil)
 	list := make([]string, n)
@@ -60,7 +63,7 @@ func compacted(b *harness.System, n int) events.SessionID {
 	}
 	b.AppendTexts(id, list...)
 	harness.WantError(b.T, "options", b.SetProtocolOptions(b.Ctx, id, json.RawMessage(`{"deep":true}`), false), nil)
-	_, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "X", Reason: "compaction", Keep: events.NodeID(list[n-2]), Nodes: harness.UserMessages("summary")})
+	_, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "X", Reason: "compaction", Keep: events.NodeID(list[n-2]), Nodes: harness.UserMessages("summary")})
 	harness.WantError(b.T, "open", err, nil)
 	b.CommitUnchecked(id, &events.FrameStateSaved{State: []byte("code")})
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 7, State: []byte("mine")})
@@ -127,21 +130,21 @@ func isCopy(b *harness.System, c events.SessionID, from *projector.State, path b
 func TestCopyOneCommit(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("on")))
-	id := b.Open(session.CreateRequest{})
-	var nodes []session.AppendNode
+	id := b.Open(api.CreateRequest{})
+	var nodes []api.AppendNode
 	for i := range 130 {
 		m := events.Message{ID: events.MessageID(fmt.Sprintf("r%d", i)), Role: events.RoleUser}
 		for j := range 64 {
 			m.Parts = append(m.Parts, events.Part{Kind: events.PartToolResult, Call: events.CallID(fmt.Sprintf("c%d-%d", i, j)), Tool: "look", Text: strings.Repeat("r", 64)})
 		}
-		nodes = append(nodes, session.AppendNode{Message: &m})
+		nodes = append(nodes, api.AppendNode{Message: &m})
 		if len(nodes) == 10 {
-			_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: nodes})
+			_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: nodes})
 			harness.WantError(t, "append", err, nil)
 			nodes = nil
 		}
 	}
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	harness.Equal(t, "commits", b.LastSeq(fork), 1)
 	harness.WantError(t, "base", b.StateOf(fork).CheckBase(b.StateOf(id)), nil)
@@ -156,7 +159,7 @@ func TestCodeBranch(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.StartTurn(id, "t2", harness.Text("wait"))
 	harness.Receive(b, "model call of t2", begun)
-	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t3", session.WhenBusyBranch))
+	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t3", api.WhenBusyBranch))
 	harness.WantError(t, "submit", err, nil)
 	branch := session.BranchOf(id, "t3")
 	b.AwaitState(id, "t3 is elsewhere", func(s *projector.State) bool { r, _ := s.Record("t3"); return r != nil })
@@ -167,7 +170,7 @@ func TestCodeBranch(t *testing.T) {
 // long is a session whose snapshot has pages.
 func long(b *harness.System) events.SessionID {
 	b.T.Helper()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	const each = 100
 	for i := range projector.PageSegments*projector.SegmentNodes/each + 2 {
 		list := make([]string, each)
@@ -195,13 +198,13 @@ func TestCopyOutlives(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := long(b)
-	_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{{Message: &events.Message{
-		ID: "big", Role: events.RoleUser, Parts: []events.Part{harness.Text(strings.Repeat("x", 2*session.InlineBytes))},
+	_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{
+		ID: "big", Role: events.RoleUser, Parts: []events.Part{harness.Text(strings.Repeat("x", 2*blob.InlineBytes))},
 	}}}})
 	harness.WantError(t, "append", err, nil)
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
-	again, err := b.Fork(b.Ctx, fork, session.CreateRequest{})
+	again, err := b.Fork(b.Ctx, fork, api.CreateRequest{})
 	harness.WantError(t, "fork of the fork", err, nil)
 	want := b.PathNodes(id)
 	sweep := func(at time.Duration) {
@@ -221,9 +224,9 @@ func TestCopyOutlives(t *testing.T) {
 		path, err := s.Path()
 		harness.WantError(t, "path", err, nil)
 		harness.Equal(t, "nodes", len(path), len(want))
-		body, err := session.Fill(b.Ctx, b.Bus, []events.Message{path[len(path)-1].Message})
+		body, err := blob.Fill(b.Ctx, b.Bus, []events.Message{path[len(path)-1].Message})
 		harness.WantError(t, "body", err, nil)
-		harness.Equal(t, "body", len(body[0].Parts[0].Text), 2*session.InlineBytes)
+		harness.Equal(t, "body", len(body[0].Parts[0].Text), 2*blob.InlineBytes)
 		harness.WantError(t, "check", s.Check(), nil)
 		harness.VerifyHistory(t, b.Bus, again)
 	}
@@ -237,9 +240,9 @@ func TestCopyOutlives(t *testing.T) {
 func TestCopyWithoutBase(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	store, err := b.JetStream().ObjectStore(b.Ctx, "lash-blobs")
 	harness.WantError(t, "object store", err, nil)
@@ -252,7 +255,7 @@ func TestCopyWithoutBase(t *testing.T) {
 		"view":   func() error { _, err := h.View(b.Ctx, fork); return err },
 		"at":     func() error { _, err := h.StateAt(b.Ctx, fork, 1); return err },
 		"submit": func() error { _, err := h.Submit(b.Ctx, fork, harness.TurnRequest("t1", "go")); return err },
-		"fork":   func() error { _, err := h.Fork(b.Ctx, fork, session.CreateRequest{}); return err },
+		"fork":   func() error { _, err := h.Fork(b.Ctx, fork, api.CreateRequest{}); return err },
 	} {
 		missing, ok := errors.AsType[*projector.MissingBaseError](do())
 		if !ok || missing.Session != fork {
@@ -266,12 +269,12 @@ func TestCopyWithoutBase(t *testing.T) {
 func TestCopyArchive(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	fork, err := b.Fork(b.Ctx, long(b), session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, long(b), api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	b.AppendTexts(fork, "own")
 	want := b.StateOf(fork)
 	var file bytes.Buffer
-	_, err = session.Export(b.Ctx, b.Bus.Log(), b.Bus, fork, &file)
+	_, err = archive.Write(b.Ctx, b.Bus.Log(), b.Bus, fork, &file)
 	harness.WantError(t, "export", err, nil)
 	a, err := events.ReadArchive(&file, math.MaxInt32)
 	harness.WantError(t, "read", err, nil)
@@ -304,7 +307,7 @@ func TestCopyKilledAnywhere(t *testing.T) {
 			k := 1
 			for finished := false; !finished; k++ {
 				c := events.SessionID(fmt.Sprintf("copy-%d", k))
-				req := session.CreateRequest{ID: c, Start: session.StartExisting, From: id, Parent: id, Plugins: session.PluginsFork}
+				req := api.CreateRequest{ID: c, Start: api.StartExisting, From: id, Parent: id, Plugins: api.PluginsFork}
 				finished = bustest.KilledAt(t, b.Server, k, late, func(ctx context.Context, victim *bus.Bus) error {
 					_, err := b.NewHost(victim).Create(ctx, req)
 					return err

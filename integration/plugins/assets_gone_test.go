@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // shared lists the streams that belong to no session, as the server lists them.
@@ -30,7 +30,7 @@ func TestAssetsGone(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, slices.Repeat([]harness.Step{harness.Reply(harness.Text("ok"))}, 64)...)
 	node, _ := b.StartNodeOn(b.Bus)
-	old := b.Open(session.CreateRequest{ID: "old"})
+	old := b.Open(api.CreateRequest{ID: "old"})
 	b.RunTurn(old, "t0", harness.Text("hi"))
 	all := shared(b)
 	harness.Equal(t, "shared streams", len(all), 10)
@@ -51,7 +51,7 @@ func TestAssetsGone(t *testing.T) {
 		harness.Equal(t, "shared streams", len(shared(b)), 10)
 		turn := events.TurnID("t" + string(rune('a'+i)))
 		b.RunTurn(old, turn, harness.Text("go on"))
-		fresh := b.Open(session.CreateRequest{})
+		fresh := b.Open(api.CreateRequest{})
 		b.RunTurn(fresh, turn, harness.Text("begin"))
 	}
 }

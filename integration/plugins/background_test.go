@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -26,7 +26,7 @@ func TestBackground(t *testing.T) {
 		harness.Reply(harness.Call("c6", "tasks_stop", `{"id":"monitor-tick"}`)), harness.Reply(harness.Call("c7", "monitors_list", `{}`)), harness.Reply(harness.Text("stopped")),
 	)
 	b.StartNode(background.Factory(background.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("watch"))
 	s := b.AwaitState(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
 	if spec := s.Monitors[0].Spec; !spec.RestartOnRestore || !spec.Persistent || spec.Wake != events.WakeNotify {
@@ -69,7 +69,7 @@ func TestBackgroundTask(t *testing.T) {
 		harness.Reply(harness.Text("noted")),
 	)
 	b.StartNode(background.Factory(background.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("build"))
 	b.Wait("task that serves", up)
 	b.RunTurn(id, "t2", harness.Text("stop one"))
@@ -104,7 +104,7 @@ func TestBackgroundWake(t *testing.T) {
 		harness.Reply(harness.Text("seen")),
 	)
 	b.StartNode(background.Factory(background.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("watch"))
 	ready.Write(t, "fire")
 	b.AwaitTurn(id, "wake-monitor-log-1")
@@ -123,7 +123,7 @@ func TestBackgroundKilled(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "task_start", string(command))), harness.Reply(harness.Text("started")), harness.Reply(harness.Text("pity")), harness.Reply(harness.Text("yes")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), background.Factory(background.Config{}))
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("serve"))
 	b.Wait("task that serves", up)
 	kill()

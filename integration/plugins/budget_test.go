@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/budget"
 )
@@ -50,7 +50,7 @@ func TestBudget(t *testing.T) {
 		harness.Reply(harness.Text("done")),
 	)
 	b.StartNode(lister(), budget.Factory(budget.Options{Tail: []string{"log"}}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("list"))
 	b.RunTurn(id, "t2", harness.Text("read"))
 	for call, want := range map[string]string{

@@ -45,9 +45,9 @@ func (n *callingPlugin) ask(from string, id events.SessionID) {
 	n.ok("state", err)
 	_, err = h.ToolState(ctx, id)
 	n.ok("tool state", err)
-	_, err = h.AppendNodes(ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("from " + from)})
+	_, err = h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("from " + from)})
 	n.ok("append", err)
-	n.ok("configure", h.Configure(ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	n.ok("configure", h.Configure(ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Effort = "from " + from
 		return c
 	}}))
@@ -125,7 +125,7 @@ func inTime(b *harness.System, what string, do func() error) {
 func operationsWithCallbacks(b *harness.System) map[string]func(events.SessionID) error {
 	return map[string]func(events.SessionID) error{
 		"turn": func(id events.SessionID) error {
-			_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+			_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 			return err
 		},
 		"configure": func(id events.SessionID) error { return b.SetModel(id, "m1") },
@@ -138,7 +138,7 @@ func operationsWithCallbacks(b *harness.System) map[string]func(events.SessionID
 			return err
 		},
 		"append": func(id events.SessionID) error {
-			_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: harness.UserMessages("mine")})
+			_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages("mine")})
 			return err
 		},
 	}
@@ -160,7 +160,7 @@ func TestCallbacksCallTheHost(t *testing.T) {
 			t.Run(from+" of "+doing, func(t *testing.T) {
 				t.Parallel()
 				b, _ := asking(t, from, harness.Reply(harness.Text("hi")))
-				id := b.Open(session.CreateRequest{})
+				id := b.Open(api.CreateRequest{})
 				inTime(b, doing, func() error { return operationsWithCallbacks(b)[doing](id) })
 				s := b.AwaitState(id, "what the plugin asked for", func(s *projector.State) bool { return s.Config.Effort == "from "+from })
 				node, err := s.Node(events.NodeID("from " + from))
@@ -177,7 +177,7 @@ func TestCallbacksCallTheHost(t *testing.T) {
 func TestRestoredOnce(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "session_restored")
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() { inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) }) })
@@ -195,7 +195,7 @@ func TestRestoredOnce(t *testing.T) {
 func TestMutatorMoved(t *testing.T) {
 	t.Parallel()
 	b, n := asking(t, "mutator")
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "m0"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	inTime(b, "configure", func() error { return b.SetModel(id, "m1") })
 	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, events.Config{Model: "m1", Effort: "from mutator"})
 	harness.Equal(t, "asked: the outer change, the inner one, the outer one again", n.times(id), 3)
@@ -216,7 +216,7 @@ func (*early) Register(r *plugin.Registrar) error {
 
 func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
 	_, e.tools = e.host.Load().ToolState(ctx, s.ID())
-	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), session.AppendNodesRequest{Nodes: harness.UserMessages("too early")})
+	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), api.AppendNodesRequest{Nodes: harness.UserMessages("too early")})
 	return nil
 }
 
@@ -227,7 +227,7 @@ func TestBuildingPluginCallsTheHost(t *testing.T) {
 	e := &early{host: new(atomic.Pointer[session.Host])}
 	b.StartNode(plugin.New("early", func(plugin.BuildContext) (plugin.Plugin, error) { return e, nil }))
 	e.host.Store(b.Host)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) })
 	harness.WantError(t, "tools, from the history", e.tools, nil)
 	harness.WantError(t, "append, which the protocol would have to see", e.append, plugin.ErrBuilding)

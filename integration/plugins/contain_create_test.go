@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -23,8 +23,8 @@ func TestCreateFails(t *testing.T) {
 			b.StartNode(harness.CountingTools(&runs, "look"), hookAt(tt.point, func() ([]plugin.Directive, error) {
 				return []plugin.Directive{harness.CreateChild("first"), harness.CreateChild("taken"), harness.CreateChild("kid")}, nil
 			}))
-			b.Open(session.CreateRequest{ID: "taken"})
-			id := b.Open(session.CreateRequest{})
+			b.Open(api.CreateRequest{ID: "taken"})
+			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			got := b.AwaitTurn(id, "t1")
 			harness.Equal(t, "end", got.End, tt.end)
@@ -61,10 +61,10 @@ func TestCancelHangingHook(t *testing.T) {
 				}
 				return nil, nil
 			}))
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			harness.Receive(b, "hangs", hangs)
-			_, _, err := b.Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "c1"})
+			_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "c1"})
 			harness.WantError(t, "cancel", err, nil)
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 			harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go")).Text, "on")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -134,7 +134,7 @@ func misbehaving() []misbehaves {
 func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*plugin.Registrar)) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	name := "bad"
 	if m.name == "protocol" {
 		name = "standard"
@@ -214,8 +214,8 @@ func TestContainedCalls(t *testing.T) {
 			} else {
 				b.StartNode(bad)
 			}
-			id := b.Open(session.CreateRequest{})
-			err := b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
+			id := b.Open(api.CreateRequest{})
+			err := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
 			harness.WantError(t, "configure", err, nil)
 			harness.Equal(t, "model", b.StateOf(id).Config.Model, "new")
 			harness.Equal(t, "told", asked.Load(), 1)
@@ -258,7 +258,7 @@ func TestContainedProjector(t *testing.T) {
 			} else {
 				b.StartNode(bad, harness.CountingTools(&runs, "look"))
 			}
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 			r := b.ResultsByPosition(id)[0]
 			harness.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -131,7 +131,7 @@ func TestContained(t *testing.T) {
 				} else {
 					b.StartNode(bad, tool)
 				}
-				id := b.Open(session.CreateRequest{})
+				id := b.Open(api.CreateRequest{})
 				b.StartTurn(id, "t1", harness.Text("go"))
 				got := b.AwaitTurn(id, "t1")
 				harness.Equal(t, "end", got.End, tt.end)
@@ -169,7 +169,7 @@ func TestRefusedCallsStay(t *testing.T) {
 		}
 		return []plugin.Directive{plugin.Trace("large", json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))}
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)
 	harness.Equal(t, "first", got[0].Code, "read_only")
@@ -204,7 +204,7 @@ func TestOversizedMessages(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
 			b.StartNode(hookAt(tt.point, func() ([]plugin.Directive, error) { return []plugin.Directive{tt.list}, nil }))
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			got := b.AwaitTurn(id, "t1")
 			harness.Equal(t, "end", got.End, tt.end)
@@ -234,7 +234,7 @@ func TestRefusedReply(t *testing.T) {
 			return got, nil, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	issue := b.AwaitTurn(id, "t1").Issue
 	harness.Equal(t, "kind", issue.Kind, "provider")
@@ -262,7 +262,7 @@ func TestRefusedResult(t *testing.T) {
 			return plugin.Result{Text: "paid", Attachments: receipts}, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "code", b.FailedTurn(id, "t1").Code, "commit_refused")
 	harness.Equal(t, "runs", runs.Load(), 1)
 	b.RunTurn(id, "t2", harness.Text("and"))

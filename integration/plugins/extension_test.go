@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -58,12 +59,12 @@ func TestExtensionMended(t *testing.T) {
 			older, _ := ofVersion("")
 			n, kill := patient(b, time.Minute, older)
 			b.Host = n.Host()
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			for _, kind := range []string{"w", "x"} {
 				harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: kind}), nil)
 			}
 			kill()
-			_, err := b.OtherHost().Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+			_, err := b.OtherHost().Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 			harness.WantError(t, "submit", err, nil)
 			newer, has := ofVersion("x")
 			n, _ = patient(b, time.Millisecond, newer)
@@ -94,7 +95,7 @@ func TestExtensionsFollowed(t *testing.T) {
 	second, hasSecond := ofVersion("")
 	one, two := b.NewNode(b.Bus, first).Host(), b.NewNode(b.Bus, second).Host()
 	b.Host = one
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "extension", one.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	for _, list := range [][]events.Extension{{{Type: "y"}}, {{Type: "z"}}, nil, {{Type: "x"}, {Type: "y"}}} {
 		want := ""
@@ -115,7 +116,7 @@ func TestExtensionsFollowed(t *testing.T) {
 		harness.WantError(t, "follow", err, nil)
 		harness.Equal(t, "the first's after a refusal", hasFirst(), want)
 	}
-	fork, err := one.CreateFrom(b.Ctx, id, session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork})
+	fork, err := one.CreateFrom(b.Ctx, id, api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork})
 	harness.WantError(t, "fork", err, nil)
 	harness.Equal(t, "the fork's", len(b.StateOf(fork.Session).Extensions), 2)
 }
@@ -126,7 +127,7 @@ func TestExtensionsRefused(t *testing.T) {
 	b := harness.StartIdle(t)
 	factory, _ := ofVersion("")
 	b.Host = b.NewNode(b.Bus, factory).Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	many := func(n, size int) (list []events.Extension) {
 		for range n {
 			list = append(list, events.Extension{Type: "x", Body: []byte(fmt.Sprintf("%0*d", size, 0)[:size-1] + "1")})
@@ -140,8 +141,8 @@ func TestExtensionsRefused(t *testing.T) {
 		limit string
 	}{
 		"type": {[]events.Extension{{Type: "x"}, {}}, "extensions[1].type", ""}, "body": {[]events.Extension{{Type: "x", Body: []byte("{")}}, "extensions[0].body", ""},
-		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, session.MaxExtensionBytes)) + `"`)}}, "extensions[0].body", ""},
-		"many":  {many(session.MaxExtensions+1, 1), "", "extensions"},
+		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, check.MaxExtensionBytes)) + `"`)}}, "extensions[0].body", ""},
+		"many":  {many(check.MaxExtensions+1, 1), "", "extensions"},
 	} {
 		err := b.ReplaceExtensions(b.Ctx, id, tc.list)
 		harness.Equal(t, name, fieldOf(err), tc.field)
@@ -149,7 +150,7 @@ func TestExtensionsRefused(t *testing.T) {
 		harness.Equal(t, name+": limit", errors.As(err, &limit) && limit.What == tc.limit, tc.limit != "")
 	}
 	harness.Equal(t, "last sequence", b.LastSeq(id), at)
-	harness.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(session.MaxExtensions, 1)), nil)
+	harness.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(check.MaxExtensions, 1)), nil)
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
 	harness.WantError(t, "replace in a closed one", b.ReplaceExtensions(b.Ctx, id, nil), api.ErrClosed)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/history"
 )
@@ -39,7 +39,7 @@ func TestHistoryPrune(t *testing.T) {
 		harness.Reply(harness.Text("four")),
 	)
 	b.StartNode(printing(), history.Factory(history.Options{}))
-	id := b.Open(session.CreateRequest{Config: events.Config{ContextWindow: 4000}})
+	id := b.Open(api.CreateRequest{Config: events.Config{ContextWindow: 4000}})
 	picture := events.Part{Kind: events.PartAttachment, MediaType: "image/png", Text: "aGk="}
 	b.RunTurn(id, "t1", harness.Text("print"), picture)
 	for _, turn := range []events.TurnID{"t2", "t3"} {
@@ -67,7 +67,7 @@ func TestHistoryTail(t *testing.T) {
 	}
 	b := harness.StartIdle(t, script...)
 	b.StartNode(history.Factory(history.Options{}))
-	id := b.Open(session.CreateRequest{Config: events.Config{ContextWindow: 4000}})
+	id := b.Open(api.CreateRequest{Config: events.Config{ContextWindow: 4000}})
 	for i := range script {
 		b.RunTurn(id, events.TurnID(fmt.Sprintf("t%d", i)), harness.Text(fmt.Sprintf("turn %d", i)))
 	}
@@ -85,7 +85,7 @@ func TestHistoryCompact(t *testing.T) {
 		harness.Reply(harness.Text("they printed")), harness.Reply(harness.Text("three")), harness.Reply(harness.Text("four")), harness.Reply(harness.Text("and counted")),
 	)
 	b.StartNode(printing(), history.Factory(history.Options{Keep: 20}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	if opened, err := b.Compact(b.Ctx, id); opened || err != nil {
 		t.Errorf("empty session: got %v, %v, want nothing to do", opened, err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -57,7 +57,7 @@ func TestHooksCostNoWrite(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer w.Stop(b.Ctx)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			opened := b.LastSeq(id)
 			if got := b.RunTurn(id, "t1", harness.Text("go")); got.End != events.EndFinished {
 				t.Errorf("end: got %s, want finished", got.End)

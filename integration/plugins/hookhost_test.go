@@ -11,7 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -59,7 +59,7 @@ func TestHooksCallTheirHost(t *testing.T) {
 	})
 	b.StartNode(looks, listens("one"), listens("two"))
 	b.Host = b.OtherHost()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	const seen = "user go|assistant k1:look{} k2:look{} k3:look{}"
 	for _, r := range b.ResultsByPosition(id) {
@@ -94,7 +94,7 @@ func TestHooksOfCalls(t *testing.T) {
 	}
 	var runs atomic.Int64
 	b.StartNode(harness.CountingTools(&runs, "look"), hook("b", func() { both.Done(); both.Wait() }), hook("a", func() {}), hook("c", func() {}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.Equal(t, "order for the first call", order["k1"], "bac")
 	harness.Equal(t, "order for the second call", order["k2"], "bac")

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // askedOnce are the hook calls of an undisturbed turn.
@@ -51,7 +51,7 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 			}
 			b := harness.StartIdle(t, script...)
 			_, kill := b.StartNodeOn(bustest.Open(t, b.Server), c.Factory())
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			if tt.at != "nothing" {
 				harness.Receive(b, "hangs", c.Hangs)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
@@ -67,7 +67,7 @@ func TestPromptLayers(t *testing.T) {
 func TestPromptLayersRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for field, bad := range map[string][]events.PromptLayer{
 		"[0].slot":    {layer("attic", events.LayerAdd, "x")},
 		"[0].op":      {layer(events.SlotIntro, "prepend", "x")},
@@ -75,8 +75,8 @@ func TestPromptLayersRefused(t *testing.T) {
 		"[1].content": {layer(events.SlotIntro, events.LayerAdd, "x"), layer(events.SlotIntro, events.LayerClear, "x")},
 		"":            {layer(events.SlotIntro, events.LayerAdd, strings.Repeat("x", events.MaxLayersBytes+1))},
 	} {
-		_, created := b.Create(b.Ctx, session.CreateRequest{Config: events.Config{Layers: bad}})
-		_, submitted := b.Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Continue: true, Layers: bad}})
+		_, created := b.Create(b.Ctx, api.CreateRequest{Config: events.Config{Layers: bad}})
+		_, submitted := b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Layers: bad}})
 		for want, err := range map[string]error{"config.layers" + field: created, "input.layers" + field: submitted} {
 			if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != want {
 				t.Errorf("%+.40v: got %v, want %s refused", bad, err, want)
@@ -84,6 +84,6 @@ func TestPromptLayersRefused(t *testing.T) {
 		}
 	}
 	many := make([]events.PromptLayer, events.MaxLayers+1)
-	_, err := b.Submit(b.Ctx, id, session.TurnRequest{Input: events.TurnInput{Continue: true, Layers: many}})
+	_, err := b.Submit(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Continue: true, Layers: many}})
 	harness.WantError(t, "too many", err, events.ErrTooLarge)
 }

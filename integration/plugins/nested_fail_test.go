@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -50,7 +50,7 @@ func TestNestedFailures(t *testing.T) {
 			return "read", errs
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.EqualLists(t, "came to", got, []string{
 		"pends " + plugin.ClassInternal + " " + plugin.CodePendingNested, "panics " + plugin.ClassInternal + " " + plugin.CodeTaskFailed,
@@ -88,7 +88,7 @@ func TestNestedChanged(t *testing.T) {
 			return got.Text, got.Err
 		})
 		kill := b.StartWorker(bustest.Open(t, b.Server))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
 		harness.Receive(b, "begun", begun)
 		kill()
@@ -122,10 +122,10 @@ func TestNestedCancelled(t *testing.T) {
 		return "ignored it", c.Nested(ctx, 1, []plugin.NestedCall{{Tool: "late"}})[0].Err
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)
 	harness.Equal(t, "calls begun after the cancel", late.Load(), 0)
@@ -146,7 +146,7 @@ func TestBatchControl(t *testing.T) {
 			return plugin.Result{Text: in.V, Control: events.ControlFinish}, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	r := b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "end", r.End, events.EndToolValue)
 	harness.Equal(t, "text", r.Text, "one")

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -32,7 +32,7 @@ func TestNestedKilled(t *testing.T) {
 	})
 	harness.OuterTool(b.Tools, plugin.NestedCall{Tool: "first"}, plugin.NestedCall{Tool: "second"}, plugin.NestedCall{Tool: "missing"})
 	kill := b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	kill()
@@ -65,7 +65,7 @@ func TestNestedAsks(t *testing.T) {
 			harness.OuterTool(r, plugin.NestedCall{Tool: "add", Args: json.RawMessage(`{"A":1}`)})
 			return nil
 		}))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
 		asked := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
 		harness.Equal(t, "effect", asked.Effect, "t1/0/0/0")

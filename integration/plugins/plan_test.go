@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/planmode"
 	"github.com/lash-go/lash/workers/builtin/todo"
@@ -60,7 +60,7 @@ func TestPlanMode(t *testing.T) {
 		harness.Reply(harness.Call("c3", "exit_plan_mode", `{"plan":"write it"}`)), harness.Reply(harness.Call("c4", "write", "{}")), harness.Reply(harness.Text("done")),
 	)
 	b.StartNode(readWrite(), planmode.Factory(planmode.Options{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	if got := b.Act(id, "plan_mode.set", `{"on":true}`).Text; got != `{"on":true,"told":false}` {
 		t.Errorf("action: got %s", got)
 	}
@@ -98,7 +98,7 @@ func TestPlanModeKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id := b.Open(session.CreateRequest{Options: options})
+	id := b.Open(api.CreateRequest{Options: options})
 	b.Act(id, "plan_mode.set", `{"on":true}`)
 	first.Stop(b.Ctx)
 	b.StartNode(readWrite(), planmode.Factory(planmode.Options{}))
@@ -119,7 +119,7 @@ func TestTodo(t *testing.T) {
 		harness.Reply(harness.Call("c2", "update_plan", `{"items":[{"text":"look","status":"maybe"}]}`)), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("again")),
 	)
 	b.StartNode(todo.Factory())
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("and now?"))
 	got := b.Messages(id)

@@ -66,7 +66,7 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	}
 	for name, a := range asks {
 		t.Run(name, func(t *testing.T) {
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			keyed := func(key string) context.Context {
 				return api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: key})
 			}
@@ -90,8 +90,8 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 			harness.Equal(t, "state after both", string(b.StateOf(id).Plugin(standard.ID).State), "2")
 			harness.WantError(t, "without a key", a.ask(b.Ctx, hosts[0], id), nil)
 			harness.Equal(t, "state without a key", string(b.StateOf(id).Plugin(standard.ID).State), "3")
-			_, err := hosts[0].AppendNodes(b.Ctx, id, session.AppendNodesRequest{IdempotencyKey: "k1", Nodes: harness.UserMessages("x")})
-			harness.WantError(t, "the key in another request", err, session.ErrDifferent)
+			_, err := hosts[0].AppendNodes(b.Ctx, id, api.AppendNodesRequest{IdempotencyKey: "k1", Nodes: harness.UserMessages("x")})
+			harness.WantError(t, "the key in another request", err, api.ErrDifferent)
 		})
 	}
 }

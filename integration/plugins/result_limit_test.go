@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -31,7 +31,7 @@ func TestResultTooLarge(t *testing.T) {
 				return strings.Repeat("x", size), nil
 			})
 			b.StartWorker(b.Bus)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			got := b.RunTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "end", got.End, events.EndFinished)
 			harness.Equal(t, "answer", got.Text, "so be it")

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
 	"github.com/lash-go/lash/workers/builtin/files"
@@ -80,7 +80,7 @@ func TestAllowWantsEveryName(t *testing.T) {
 	dir, _ := harness.DeniedDir(t)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "write_file", `{"path":"a/b/dir/key.txt","content":"changed"}`), harness.Call("c2", "write_file", `{"path":"a/new.txt","content":"new"}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"write_file:a/*"}}, Root: dir}), harness.FilesPlugin(t, files.Config{Root: dir}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	question := answer(b, id, "c1", events.ToolApprovalGiven{Reason: "not that"})
 	harness.Equal(t, "question", question.Question, "Let write_file run? a/b/dir/key.txt, which is private/key.txt")
@@ -115,7 +115,7 @@ func TestRulesOfTheSession(t *testing.T) {
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"*:private/*"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"*:*.env"}})
 	harness.WantError(t, "options", err, nil)
-	id := b.Open(session.CreateRequest{Options: options})
+	id := b.Open(api.CreateRequest{Options: options})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "denied", b.CallResult(id, "c1"), "[failed] read_file is not allowed here link, which is x.env")
 	harness.Equal(t, "the node's own rule", b.CallResult(id, "c2"), "[failed] read_file is not allowed here private/key.txt")
@@ -129,7 +129,7 @@ func TestEditNeedsRead(t *testing.T) {
 	dir, _ := harness.DeniedDir(t)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "edit_file", `{"path":"private/key.txt","old":"hidden","new":"hidden"}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir, Rules: gate.Options{Deny: []string{"read_file:private/*"}}}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "edit", b.CallResult(id, "c1"), "[failed] read_file is not allowed here private/key.txt")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -82,7 +82,7 @@ func TestSerialBatch(t *testing.T) {
 	args := `{"tool_calls":[{"tool":"s1"},{"tool":"p1"},{"tool":"s2"},{"tool":"p2"},{"tool":"s1"}]}`
 	b, c := harness.StartIdle(t, harness.Reply(harness.Call("k", "batch", args)), harness.Reply(harness.Text("done"))), newCrowd(t)
 	b.StartNode(standard.Batch(), harness.PluginOf("crowd", func(r *plugin.Registrar) { c.register(r) }))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.EqualLists(t, "order", c.done, []string{"p", "p", "s1", "s2", "s1"})
 	var got []struct{ Tool, Result string }
@@ -119,7 +119,7 @@ func TestSerialKilled(t *testing.T) {
 		return n, ctx.Err()
 	})
 	kill := b.StartWorker(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	b.AwaitState(id, "the free call", func(s *projector.State) bool {
@@ -144,7 +144,7 @@ func TestSerialAsks(t *testing.T) {
 			return []plugin.Directive{plugin.Ask("really?")}, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "the other call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 2 && s.Turn().Calls[1].Done

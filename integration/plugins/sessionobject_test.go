@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -54,7 +53,7 @@ func setupOverlaid(t *testing.T, script ...harness.Step) (*harness.System, event
 		})
 		return nil
 	}))
-	return b, b.Open(session.CreateRequest{}), builds
+	return b, b.Open(api.CreateRequest{}), builds
 }
 
 func TestHostOverlay(t *testing.T) {
@@ -93,13 +92,13 @@ func TestHostOverlayKept(t *testing.T) {
 	harness.EqualLists(t, "catalogue", catalogue(b, id), []string{"a", "b", "extra"})
 	harness.Equal(t, "builds", builds.Load(), before)
 
-	fork, err := b.CreateFrom(b.Ctx, id, session.CreateRequest{Plugins: session.PluginsFork})
+	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
 	harness.WantError(t, "fork", err, nil)
 	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "b", "extra"})
-	fresh, err := b.CreateFrom(b.Ctx, id, session.CreateRequest{})
+	fresh, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fresh", err, nil)
 	harness.EqualLists(t, "catalogue of a fresh one", catalogue(b, fresh.Session), []string{"a", "b"})
-	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
@@ -108,7 +107,7 @@ func TestHostOverlayKept(t *testing.T) {
 	harness.WantError(t, "unknown", b.SetOverlay(b.Ctx, "nobody", over), events.ErrNoSession)
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
 	harness.EqualLists(t, "catalogue of a closed one", catalogue(b, id), []string{"a", "b"})
-	harness.WantError(t, "closed", b.SetOverlay(b.Ctx, id, over), session.ErrClosed)
+	harness.WantError(t, "closed", b.SetOverlay(b.Ctx, id, over), api.ErrClosed)
 	harness.WantError(t, "without plugins", b.OtherHost().SetOverlay(b.Ctx, fork.Session, over), plugin.ErrUnavailable)
 }
 
@@ -127,9 +126,9 @@ func TestTransformOverlayKept(t *testing.T) {
 			return now, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config {
+	harness.WantError(t, "another protocol", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 		c.Protocol = "other"
 		return c
 	}}), nil)
@@ -194,7 +193,7 @@ func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*har
 		r.Protocol(harness.Protocol{})
 		r.Driver(reading{})
 	}))...)
-	return b, b.Open(session.CreateRequest{})
+	return b, b.Open(api.CreateRequest{})
 }
 
 // TestCodeCannotRun has no executor, and one that is gone: the turn ends with the reason.
@@ -217,7 +216,7 @@ func TestCodeCannotRun(t *testing.T) {
 			harness.Equal(t, "end", record.End, events.EndRuntimeError)
 			harness.Equal(t, "code", record.Issue.Code, code)
 			harness.Equal(t, "message says why", strings.Contains(record.Issue.Message, c.err.Error()), true)
-			harness.Equal(t, "outcome", b.Outcome(id, "t1").Type, session.OutcomeStopped)
+			harness.Equal(t, "outcome", b.Outcome(id, "t1").Type, api.OutcomeStopped)
 			harness.Equal(t, "model calls", len(b.Model.Requests()), 1)
 		})
 	}
@@ -243,8 +242,8 @@ func TestCodeSender(t *testing.T) {
 	})
 	b, id := runsCode(t, runs, late)
 	var said []string
-	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type != session.EventMessage {
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type != api.EventMessage {
 			return
 		}
 		if said = append(said, e.Kind+" "+e.Text); len(said) == 1 {

@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/files"
@@ -70,7 +69,7 @@ func TestShellCancel(t *testing.T) {
 	up, gone := kept.Opened(t)
 	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(kept, ""))))
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("command", up)
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
@@ -87,7 +86,7 @@ func TestShellKilled(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(kept, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}))
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("command", up)
 	kill()
@@ -115,7 +114,7 @@ func TestFilesKilled(t *testing.T) {
 	})
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.FilesPlugin(t, files.Config{Root: dir}), stuck)
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("write", wrote)
 	kill()
@@ -139,7 +138,7 @@ func TestGate(t *testing.T) {
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}), harness.ShellPlugin(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{
 		Allow: []string{"write_file:docs/*", "run_command:echo *", "run_command:rm *"}, Deny: []string{"run_command:rm *"},
 	}}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	question := answer(b, id, "c5", events.ToolApprovalGiven{Reason: "not here"})
 	harness.Equal(t, "question", question.Question, "Let write_file run? b")
@@ -186,7 +185,7 @@ func TestGateAgent(t *testing.T) {
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}), subagent.Factory(subagent.Config{}), gate.Factory(gate.Config{Options: gate.Options{Allow: []string{"run_command"}}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"run_command:*evil*"}})
 	harness.WantError(t, "options", err, nil)
-	id := b.Open(session.CreateRequest{Options: options})
+	id := b.Open(api.CreateRequest{Options: options})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	agent := b.AwaitState(id, "agent", func(s *projector.State) bool { return len(s.Tasks) == 1 }).Tasks[0].Child
 	answer(b, agent, "c3", events.ToolApprovalGiven{Granted: true})
@@ -207,7 +206,7 @@ func TestGateKilled(t *testing.T) {
 		return kill
 	}
 	kill := start()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "question", harness.HasAsk)
 	kill()
@@ -233,15 +232,15 @@ func TestGateSession(t *testing.T) {
 	b.StartNode(harness.FilesPlugin(t, files.Config{Root: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 	options, err := plugin.OptionsOf(gate.ID, gate.Options{Ask: []string{"*"}})
 	harness.WantError(t, "options", err, nil)
-	id := b.Open(session.CreateRequest{Options: options})
+	id := b.Open(api.CreateRequest{Options: options})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "question", answer(b, id, "c1", events.ToolApprovalGiven{Granted: true}).Question, "Let read_file run? a")
 	b.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", b.CallResult(id, "c1"), "one")
 	bad, err := plugin.OptionsOf(gate.ID, gate.Options{Deny: []string{"a b"}})
 	harness.WantError(t, "options", err, nil)
-	id = b.Open(session.CreateRequest{Options: bad})
-	_, err = b.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	id = b.Open(api.CreateRequest{Options: bad})
+	_, err = b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 	harness.WantError(t, "turn with bad rules", err, plugin.ErrRegistration)
 	if err == nil || !strings.Contains(err.Error(), `deny: rule "a b"`) {
 		t.Errorf("bad rules: got %v, want them named", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -179,7 +180,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 			<-ctx.Done()
 		}
 	}, level, name == "transform")...)
-	id, err := first.Host().Create(b.Ctx, session.CreateRequest{})
+	id, err := first.Host().Create(b.Ctx, api.CreateRequest{})
 	harness.WantError(t, "create", err, nil)
 	set(b, first.Host(), id)
 	b.StartTurn(id, "t1", harness.Text("go"))
@@ -250,7 +251,7 @@ func TestRefreshTakenOver(t *testing.T) {
 	held, nodes := make(chan struct{}, 1), [2]*standin{{}, {}}
 	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), nodes[0].factories(func(ctx context.Context) { held <- struct{}{}; <-ctx.Done() }, level, false)...)
 	second := b.NewNode(bustest.Open(t, b.Server), nodes[1].factories(func(context.Context) {}, level, false)...)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	catalogue := func(n *workers.Node) []string {
 		t.Helper()
 		b.Host = n.Host()
@@ -282,7 +283,7 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "extra", "{}")), harness.Reply(harness.Text("done")))
 	first, kill := b.StartNodeOn(bustest.Open(t, b.Server))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "overlay", first.Host().SetOverlay(b.Ctx, id, overlays()), nil)
 	kill()
 	b.StartNode()
@@ -290,7 +291,7 @@ func TestOverlayWithoutItsTools(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "result", strings.Contains(b.Messages(id)[2], "1=[failed]"), true)
 	harness.Equal(t, "code", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Code, plugin.CodeUnavailable)
-	fork, err := b.CreateFrom(b.Ctx, id, session.CreateRequest{Plugins: session.PluginsFork})
+	fork, err := b.CreateFrom(b.Ctx, id, api.CreateRequest{Plugins: api.PluginsFork})
 	harness.WantError(t, "fork", err, nil)
 	harness.EqualLists(t, "catalogue of a fork", catalogue(b, fork.Session), []string{"a", "extra"})
 	harness.Equal(t, "the fork's history has it", len(harness.Find[*events.SessionOverlaid](b, fork.Session)), 1)
@@ -305,7 +306,7 @@ func TestRestoreFollows(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	n := &standin{}
 	b.StartNode(n.factories(func(context.Context) {}, level, false)...)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	b.RunTurn(id, "t1", harness.Text("go"))
 	p := n.lastProtocol()
@@ -318,7 +319,7 @@ func TestRestoreFollows(t *testing.T) {
 	harness.WantError(t, "branch", b.BranchTo(b.Ctx, id, ""), nil)
 	b.RunTurn(id, "t2", harness.Text("again"))
 	harness.EqualLists(t, "after a branch", restored(), []string{"initial at ", "initial at "})
-	opened, err := b.OpenFrame(b.Ctx, id, session.FrameRequest{Frame: "f2", Reason: "mine", Nodes: harness.UserMessages("seed")})
+	opened, err := b.OpenFrame(b.Ctx, id, api.FrameRequest{Frame: "f2", Reason: "mine", Nodes: harness.UserMessages("seed")})
 	harness.WantError(t, "frame", err, nil)
 	harness.Equal(t, "opened", opened, true)
 	b.RunTurn(id, "t3", harness.Text("and again"))

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/subagent"
@@ -40,7 +39,7 @@ func TestSubagent(t *testing.T) {
 		harness.Reply(harness.Call("c6", "spawn_agent", `{"capability":"genius","task":""}`)), harness.Reply(harness.Text("done")),
 	)
 	b.StartNode(subagent.Factory(subagent.Config{}))
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	tasks := b.Subagents(id)
 	if len(tasks) != 1 || tasks[0].State != events.TaskCompleted || string(tasks[0].ID) != string(tasks[0].Child) {
@@ -73,7 +72,7 @@ func TestSubagentTakeover(t *testing.T) {
 	begun := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)), harness.Hang(begun), harness.Reply(harness.Text("worked")), harness.Reply(harness.Text("done")))
 	first := b.StartNode(subagent.Factory(subagent.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	now, cancel := context.WithCancel(b.Ctx)
@@ -108,7 +107,7 @@ func TestSubagentBackground(t *testing.T) {
 	}
 	b.Model.Script = []harness.Step{script, script, script, script}
 	b.StartNode(subagent.Factory(subagent.Config{}))
-	b.Open(session.CreateRequest{ID: parent})
+	b.Open(api.CreateRequest{ID: parent})
 	b.RunTurn(parent, "t1", harness.Text("go"))
 	harness.Equal(t, "state", b.Subagents(parent)[0].State, events.TaskRunning)
 	close(release)
@@ -128,7 +127,7 @@ func TestSubagentCancel(t *testing.T) {
 	begun := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"work"}`)), harness.Hang(begun))
 	b.StartNode(subagent.Factory(subagent.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
 	if _, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{}); err != nil {
@@ -152,7 +151,7 @@ func TestSubagentDepth(t *testing.T) {
 		harness.Reply(harness.Call("c2", "spawn_agent", `{"capability":"explore","task":"deeper"}`)), harness.Reply(harness.Text("bottom")), harness.Reply(harness.Text("done")),
 	)
 	b.StartNode(subagent.Factory(subagent.Config{MaxDepth: 1}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.EqualLists(t, "offered", b.Model.Offered(1), []string{"close_agent", "list_agents", "send_agent"})
 	child := b.Subagents(id)[0].Child
@@ -198,7 +197,7 @@ func TestSubagentUsage(t *testing.T) {
 	agents := subagent.Factory(subagent.Config{})
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), agents)
 	b.Host = n.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("the agent's second question", begun)
 	kill()
@@ -247,7 +246,7 @@ func TestSubagentUsageNested(t *testing.T) {
 	}
 	b.Model.Script = []harness.Step{script, script, script, script, script}
 	b.StartNode(subagent.Factory(subagent.Config{}))
-	b.Open(session.CreateRequest{ID: root})
+	b.Open(api.CreateRequest{ID: root})
 	b.RunTurn(root, "t1", harness.Text("go"))
 	harness.Equal(t, "ledger before", b.StateOf(root).Usage().BySource[subagent.ID].Output, 10)
 	close(release)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
@@ -51,7 +51,7 @@ func TestToolSearch(t *testing.T) {
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{
 		harness.CallReply("c1", "send_mail", `{"To":"bob"}`), harness.CallReply("c2", "search_tools", `{"query":"LETTER secret"}`), harness.CallReply("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
 	}, harness.PluginOf("mailer", mailer), toolsearch.Factory())
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("write to bob"))
 	sent := e.Sent()
 	harness.Equal(t, "requests", len(sent), 4)
@@ -85,7 +85,7 @@ func TestToolSearch(t *testing.T) {
 func TestToolSearchOfHost(t *testing.T) {
 	t.Parallel()
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailer), toolsearch.Factory())
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
 	harness.WantError(t, "set", err, nil)
@@ -101,7 +101,7 @@ func TestToolSearchOfHost(t *testing.T) {
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailer))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")
 	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(recorded.Examples[0]), `office letter post {"To":"ann"}`)

@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -80,7 +79,7 @@ func setupSources(t *testing.T, sources map[string]plugin.SourceFunc, script ...
 	b := harness.StartIdle(t, script...)
 	n, _ := sourced(b, time.Minute, atOnce, sources)
 	b.Host = n.Host()
-	return b, b.Open(session.CreateRequest{})
+	return b, b.Open(api.CreateRequest{})
 }
 
 // TestToolSourceTakenOver adds a source, or removes one, during a call of the turn. On every node the next model
@@ -102,7 +101,7 @@ func TestToolSourceTakenOver(t *testing.T) {
 					}
 				}, sources)
 				b.Host = first.Host()
-				id := b.Open(session.CreateRequest{})
+				id := b.Open(api.CreateRequest{})
 				before, after := []string{"hold"}, []string{"hold", "send"}
 				change, outcome := b.AddSource, events.OutcomeSuccess
 				if removed {
@@ -142,7 +141,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		b := harness.StartIdle(t, harness.Reply(harness.Call("1", "send", "{}")), harness.Reply(harness.Text("done")))
 		without, _ := sourced(b, time.Minute, atOnce, nil)
 		b.Host = without.Host()
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		_, err := b.AddToolSource(b.Ctx, id, "mail")
 		harness.WantError(t, "add at the node without it", err, api.ErrUnknownSource)
 		mentions(t, err, `no plugin of this node registers "mail": there is none`)
@@ -166,7 +165,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		held, release := make(chan struct{}, 1), make(chan struct{})
 		without, _ := sourced(b, time.Minute, func(context.Context) { held <- struct{}{}; <-release }, nil)
 		b.Host = without.Host()
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
 		harness.Receive(b, "the held call", held)
 		with, _ := sourced(b, time.Minute, atOnce, sources)
@@ -185,7 +184,7 @@ func TestToolSourceElsewhere(t *testing.T) {
 		b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
 		with, kill := sourced(b, time.Minute, atOnce, sources)
 		b.Host = with.Host()
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		b.AddSource(id, "mail")
 		kill()
 		without, _ := sourced(b, time.Millisecond, atOnce, nil)
@@ -210,14 +209,14 @@ func TestToolSourceKept(t *testing.T) {
 	all := []string{"get", "hold", "send"}
 	harness.EqualLists(t, "catalogue after the archive", catalogue(b, id), all)
 	for name, tc := range map[string]struct {
-		req  session.CreateRequest
+		req  api.CreateRequest
 		want []string
 	}{
-		"fork":        {session.CreateRequest{Start: session.StartExisting, From: id, Plugins: session.PluginsFork}, all},
-		"fork_anew":   {session.CreateRequest{Start: session.StartExisting, From: id}, []string{"hold"}},
-		"child":       {session.CreateRequest{Parent: id, Relation: events.RelationChild, Plugins: session.PluginsFork}, all},
-		"restricted":  {session.CreateRequest{Plugins: session.PluginsFork, Access: events.ToolAccess{Hidden: []string{"get"}}}, []string{"hold", "send"}},
-		"only_others": {session.CreateRequest{Plugins: session.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},
+		"fork":        {api.CreateRequest{Start: api.StartExisting, From: id, Plugins: api.PluginsFork}, all},
+		"fork_anew":   {api.CreateRequest{Start: api.StartExisting, From: id}, []string{"hold"}},
+		"child":       {api.CreateRequest{Parent: id, Relation: events.RelationChild, Plugins: api.PluginsFork}, all},
+		"restricted":  {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Hidden: []string{"get"}}}, []string{"hold", "send"}},
+		"only_others": {api.CreateRequest{Plugins: api.PluginsFork, Access: events.ToolAccess{Tools: []string{"hold"}}}, []string{"hold"}},
 	} {
 		got, err := b.CreateFrom(b.Ctx, id, tc.req)
 		harness.WantError(t, name, err, nil)
@@ -261,7 +260,7 @@ func TestToolSourceRefreshed(t *testing.T) {
 	first, _ := sourced(b, time.Minute, atOnce, sources)
 	second, _ := sourced(b, time.Minute, atOnce, sources)
 	b.Host = first.Host()
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.AddSource(id, "mail")
 	for name, again := range map[string]func(context.Context, events.SessionID) (int64, error){
 		"refreshed": first.Host().RefreshCatalog,

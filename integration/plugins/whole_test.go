@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -246,21 +246,21 @@ func (w *wholes) live() {
 		r.Driver(reading{})
 		r.CodeExecutor(lookingCode{w})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	said := func(role events.Role, part events.Part) *events.Message {
 		return &events.Message{Role: role, Parts: []events.Part{part}}
 	}
-	for _, n := range []session.AppendNode{ // one commit each: some may be larger than others
+	for _, n := range []api.AppendNode{ // one commit each: some may be larger than others
 		{Message: said(events.RoleUser, harness.Text(w.body("m")))},
 		{Kind: events.NodePlugin, ID: "p1", Type: "note", Body: []byte(`"` + w.body("n") + `"`)},
 		{Message: said(events.RoleAssistant, harness.Call("old", "look", w.args()))},
 		{Message: said(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "old", Tool: "look", Text: w.body("r")})},
 	} {
-		_, err := b.AppendNodes(b.Ctx, id, session.AppendNodesRequest{Nodes: []session.AppendNode{n}})
+		_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{n}})
 		harness.WantError(w.t, "append", err, nil)
 	}
 	input := events.TurnInput{Parts: []events.Part{harness.Text(w.body("i"))}, Plugins: map[string]string{"whole": `{"a":1}`}}
-	_, err := b.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: input})
+	_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: input})
 	harness.WantError(w.t, "submit", err, nil)
 	b.AwaitState(id, "pending call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 2 && s.Turn().Calls[1].Pended

@@ -10,8 +10,9 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -86,7 +87,7 @@ func setupWrappers(t *testing.T) (*harness.Fleet, *seenByPlugins) {
 func (s *seenByPlugins) does(f *harness.Fleet, id events.SessionID, do func(ctx context.Context, c plugin.Call) error) {
 	f.T.Helper()
 	if id == "" {
-		id = f.Open(session.CreateRequest{Config: events.Config{Protocol: "speaker"}})
+		id = f.Open(api.CreateRequest{Config: events.Config{Protocol: "speaker"}})
 	}
 	var failed error
 	s.do = func(ctx context.Context, c plugin.Call) error {
@@ -103,10 +104,10 @@ func (s *seenByPlugins) does(f *harness.Fleet, id events.SessionID, do func(ctx 
 func TestTasksOfPlugins(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
-	other := f.Open(session.CreateRequest{})
+	other := f.Open(api.CreateRequest{})
 	register := func(ctx context.Context, c plugin.Call, names ...events.TaskID) error {
 		for _, name := range names {
-			if err := c.Host.RegisterBackgroundTask(ctx, c.Session, session.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
+			if err := c.Host.RegisterBackgroundTask(ctx, c.Session, api.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
 				return err
 			}
 		}
@@ -138,7 +139,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			err := c.Host.UnregisterBackgroundTask(ctx, c.Session, "a")
 			harness.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
 			_, lookErr := f.Task(ctx, c.Session, "a")
-			harness.WantError(t, "a after it was unregistered", lookErr, session.ErrUnknownTask)
+			harness.WantError(t, "a after it was unregistered", lookErr, task.ErrUnknown)
 			return err
 		})
 	})
@@ -177,7 +178,7 @@ func TestTasksOfPlugins(t *testing.T) {
 func TestDeclaredMonitors(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
-	id := f.Open(session.CreateRequest{Config: events.Config{Protocol: "speaker"}})
+	id := f.Open(api.CreateRequest{Config: events.Config{Protocol: "speaker"}})
 	s.does(f, id, func(context.Context, plugin.Call) error { return nil })
 	f.AwaitMonitor(id, "wrapped-m", events.MonitorRunning)
 	state := f.AwaitState(id, "its line", func(s *projector.State) bool { return s.Feed.Sequence >= 1 })

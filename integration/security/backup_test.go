@@ -21,7 +21,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
@@ -34,7 +34,7 @@ func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	b.Host = n.Host()
 	everything(b, "again")
 	for _, id := range []events.SessionID{"hot", "cold"} {
-		b.Open(session.CreateRequest{ID: id})
+		b.Open(api.CreateRequest{ID: id})
 		b.RunTurn(id, "t1", harness.Text("hello"))
 	}
 	harness.WantError(t, "archive", b.Bus.Archive(b.Ctx, "cold", b.LastSeq("cold")), nil)
@@ -252,7 +252,7 @@ func TestBackupRunning(t *testing.T) {
 	stop, ended := make(chan struct{}), make(chan struct{}, 1<<16)
 	var load sync.WaitGroup
 	for i := range sessions {
-		id := b.Open(session.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
+		id := b.Open(api.CreateRequest{ID: events.SessionID(fmt.Sprintf("s%d", i))})
 		load.Go(func() {
 			for turn := 1; ; turn++ {
 				select {
@@ -260,7 +260,7 @@ func TestBackupRunning(t *testing.T) {
 					return
 				default:
 				}
-				_, err := b.Run(b.Ctx, id, session.TurnRequest{ID: events.TurnID(fmt.Sprintf("t%d", turn)), Input: session.Ask("go").Input})
+				_, err := b.Run(b.Ctx, id, api.TurnRequest{ID: events.TurnID(fmt.Sprintf("t%d", turn)), Input: api.Ask("go").Input})
 				if err != nil {
 					t.Errorf("%s, turn %d: %v", id, turn, err)
 					return

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
@@ -67,7 +66,7 @@ func TestCallerWritesNoHeader(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	data, err := events.EncodePayload(new("done"))
 	harness.WantError(t, "encode", err, nil)
 	request, err := api.EncodeRequest(api.Request{Format: api.RequestFormat, Actor: "boss", Session: "s1", Body: data})

@@ -16,7 +16,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/httpapi"
@@ -38,7 +37,7 @@ func (s aloud) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)
 func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsAPI, *harness.HTTP) {
 	t.Helper()
 	n := newNATSAPI(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
-	n.Open(session.CreateRequest{ID: "s1"})
+	n.Open(api.CreateRequest{ID: "s1"})
 	return n, n.ServeHTTP(httpapi.Config{Service: n.node.Host()})
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -178,7 +177,7 @@ func TestDeepRequests(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
 	d := b.ServeHTTP(httpapi.Config{})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for _, depth := range depths() {
 		deep := harness.Nest(depth, "[", "", "]")
 		harness.WantError(t, "protocol options", b.SetProtocolOptions(b.Ctx, id, deep, true), events.ErrTooLarge)

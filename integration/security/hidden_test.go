@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -45,7 +45,7 @@ func TestHiddenElsewhere(t *testing.T) {
 				t.Parallel()
 				b := harness.StartIdle(t)
 				s, kill := b.StartTasks(bustest.Open(t, b.Server), nil)
-				id, gate, inner := b.Open(session.CreateRequest{}), make(chan struct{}), make(chan struct{})
+				id, gate, inner := b.Open(api.CreateRequest{}), make(chan struct{}), make(chan struct{})
 				harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "outer", func(ctx context.Context) error {
 					return s.SpawnHiddenTask(ctx, id, "inner", func(ctx context.Context) error {
 						close(inner)
@@ -90,7 +90,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	s, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
-	id, other, gate := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{}), make(chan struct{})
+	id, other, gate := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), make(chan struct{})
 	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "h", func(ctx context.Context) error {
 		select {
 		case <-gate:
@@ -104,9 +104,9 @@ func TestHiddenIsHidden(t *testing.T) {
 	harness.WantError(t, "list", err, nil)
 	harness.Equal(t, "listed", len(list), 0)
 	_, err = b.CancelTask(b.Ctx, id, name)
-	harness.WantError(t, "cancel", err, session.ErrUnknownTask)
+	harness.WantError(t, "cancel", err, task.ErrUnknown)
 	_, err = b.RequestCancelTask(b.Ctx, id, name, "")
-	harness.WantError(t, "request", err, session.ErrUnknownTask)
+	harness.WantError(t, "request", err, task.ErrUnknown)
 	list, err = b.CancelAllBackgroundTasks(b.Ctx, id)
 	harness.WantError(t, "cancel all", err, nil)
 	harness.Equal(t, "cancelled", len(list), 0)
@@ -114,7 +114,7 @@ func TestHiddenIsHidden(t *testing.T) {
 	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
 	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, name, events.TaskWaiting), nil)
 	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, other, []events.TaskID{name}), nil)
-	harness.WantError(t, "visible", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{name}), session.ErrUnknownTask)
+	harness.WantError(t, "visible", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{name}), task.ErrUnknown)
 	harness.Equal(t, "state", b.StateOf(id).Tasks[0].State, events.TaskRunning)
 	close(gate)
 	harness.WantError(t, "await", s.AwaitHiddenTasks(b.Ctx, id), nil)

@@ -23,16 +23,16 @@ import (
 func keyable(b *harness.System, id events.SessionID, running bool) {
 	b.T.Helper()
 	first := plugin.Say(events.RoleUser, "begin")
-	b.Open(session.CreateRequest{ID: id, First: &first, Nodes: []session.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
+	b.Open(api.CreateRequest{ID: id, First: &first, Nodes: []api.AppendNode{{ID: "n1", Kind: events.NodePlugin, Type: "x"}, {ID: "n2", Kind: events.NodePlugin, Type: "x"}, {ID: "n3", Kind: events.NodePlugin, Type: "x"}}})
 	for _, m := range []events.MonitorID{"m1", "m2", "m3"} {
 		harness.WantError(b.T, "monitor", b.StartMonitor(b.Ctx, id, events.MonitorSpec{ID: m, Command: "true"}), nil)
 	}
 	for _, k := range []events.TaskID{"k1", "k2", "k3"} {
-		_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: k})
+		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k})
 		harness.WantError(b.T, "task", err, nil)
 	}
 	for _, in := range []events.InputID{"i1", "i2", "i3"} {
-		_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: in, Parts: []events.Part{harness.Text("x")}})
+		_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: in, Parts: []events.Part{harness.Text("x")}})
 		harness.WantError(b.T, "inject", err, nil)
 	}
 	appended(b, id, "", &events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "x"}}})
@@ -76,7 +76,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, ask := open(t)
-			b.Open(session.CreateRequest{ID: "base"})
+			b.Open(api.CreateRequest{ID: "base"})
 			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
 				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name, operation.AddToolSource.Name, operation.RemoveToolSource.Name}, k.op) {
@@ -191,7 +191,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	for i, first := range asks {
 		for _, second := range asks[:i] {
 			id := events.SessionID(first.op + "-" + second.op)
-			b.Open(session.CreateRequest{ID: id})
+			b.Open(api.CreateRequest{ID: id})
 			before, errs := b.LastSeq(id), make([]error, 2)
 			for _, h := range hosts { // both have its state at hand
 				_, err := h.State(b.Ctx, id)
@@ -204,7 +204,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 				})
 			}
 			deciding.Wait()
-			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), session.ErrDifferent) {
+			if (errs[0] == nil) == (errs[1] == nil) || !errors.Is(errors.Join(errs...), api.ErrDifferent) {
 				t.Errorf("%s and %s: got %v, want one done and one refused", first.op, second.op, errs)
 			}
 			harness.Equal(t, "commits of "+string(id), b.LastSeq(id), before+1)

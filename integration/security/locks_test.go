@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/lock"
@@ -86,8 +85,8 @@ func TestLocksOfOldSessions(t *testing.T) {
 	t.Parallel()
 	again := harness.Reply(harness.Call("k", "none", `{}`))
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "wipe", `{}`)), again, again, again, again)
-	big := b.Open(session.CreateRequest{Config: events.Config{Model: "large-1"}})
-	old := b.Open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	big := b.Open(api.CreateRequest{Config: events.Config{Model: "large-1"}})
+	old := b.Open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	_, ran := locked(b)
 	issue := b.FailedTurn(big, "t1")
 	harness.Equal(t, "code", issue.Code, "forbidden")
@@ -110,7 +109,7 @@ func TestDenyHolds(t *testing.T) {
 	b.StartNode(harness.PluginOf("risky", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "wipe"}, func(_ context.Context, _ plugin.Call, _ struct{}) (string, error) { ran++; return "wiped", nil })
 	}), gate.Factory(gate.Config{Options: gate.Options{Deny: []string{"wipe"}}}))
-	id := b.Open(session.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
+	id := b.Open(api.CreateRequest{Options: map[string]string{gate.ID: `{"allow":["*"]}`}})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	harness.Equal(t, "runs", ran, 0)
 }

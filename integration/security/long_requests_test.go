@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -35,7 +34,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	})}})
 	harness.WantError(t, "plugins", err, nil)
 	n := newNATSAPI(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
-	n.Open(session.CreateRequest{ID: "s1"})
+	n.Open(api.CreateRequest{ID: "s1"})
 	codes := make(chan string, 2*all)
 	var asking sync.WaitGroup
 	ask := func(times int, who string) {

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
@@ -18,7 +17,7 @@ import (
 func TestOriginIsAuthenticated(t *testing.T) {
 	t.Parallel()
 	n := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeWrite}}})
-	n.Open(session.CreateRequest{ID: "s1"})
+	n.Open(api.CreateRequest{ID: "s1"})
 	a := n.askRaw("alice@acme", operation.SubmitAt.Name, api.Request{Session: "s1"}, &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: turnWith("t1", small(1))})
 	harness.Equal(t, "submit", a.Error.Code, "")
 	a = n.askRaw("alice@acme", operation.Cancel.Name, api.Request{Session: "s1"}, &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{Origin: "boss", Reason: "enough"}})
@@ -34,7 +33,7 @@ func TestOriginIsAuthenticated(t *testing.T) {
 func TestCompletionOfOldSession(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("aside")))
-	id := b.Open(session.CreateRequest{Config: events.Config{RetainMillis: 1000}})
+	id := b.Open(api.CreateRequest{Config: events.Config{RetainMillis: 1000}})
 	n, _ := locked(b)
 	got, err := n.Host().Complete(b.Ctx, id, plugin.CompletionRequest{Messages: []events.Message{{Role: events.RoleUser, Parts: []events.Part{harness.Text("x")}}}}, "client")
 	harness.WantError(t, "complete", err, nil)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 )
@@ -25,7 +24,7 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 		for _, way := range []string{"to", "from"} {
 			mine, hers := events.SessionID("mine-"+what+way), events.SessionID("hers-"+what+way)
 			for id, owner := range map[events.SessionID]string{mine: "bob", hers: "alice"} {
-				_, err := b.Create(api.WithAsked(b.Ctx, api.Asked{Actor: owner}), session.CreateRequest{ID: id})
+				_, err := b.Create(api.WithAsked(b.Ctx, api.Asked{Actor: owner}), api.CreateRequest{ID: id})
 				harness.WantError(t, "create", err, nil)
 			}
 			harness.WantError(t, "grant", b.Grant(b.Ctx, hers, api.GrantRequest{To: "bob", Rights: want.rights}), nil)
@@ -33,7 +32,7 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 			if way == "from" {
 				from, to = hers, mine
 			}
-			_, err := b.RegisterTask(b.Ctx, from, session.TaskRequest{ID: "k1"})
+			_, err := b.RegisterTask(b.Ctx, from, api.TaskRequest{ID: "k1"})
 			harness.WantError(t, "register", err, nil)
 			before := []events.Seq{b.LastSeq(from), b.LastSeq(to)}
 			bob := func(ctx context.Context) context.Context {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -125,7 +124,7 @@ func TestGrantOverHTTP(t *testing.T) {
 func TestChildrenHaveTheirOwner(t *testing.T) {
 	t.Parallel()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
-	d.Open(session.CreateRequest{ID: "old"}) // without an owner
+	d.Open(api.CreateRequest{ID: "old"}) // without an owner
 	harness.Equal(t, "create", d.Send("alice", "POST", "/v1/sessions", `{"id":"s1"}`).Status, 201)
 	ways := map[string]func(token, from, id string) harness.Response{
 		"fork": func(token, from, id string) harness.Response {

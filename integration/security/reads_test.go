@@ -46,7 +46,7 @@ func setupActs(t *testing.T) (b *harness.System, id events.SessionID, told chan 
 	b = harness.StartIdle(t)
 	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
 	harness.WantError(t, "host", err, nil)
-	return b, b.Open(session.CreateRequest{}), told
+	return b, b.Open(api.CreateRequest{}), told
 }
 
 // scoped is a context of a caller with a scope, which reaches every session.
@@ -100,9 +100,9 @@ func TestReadsAppendNothing(t *testing.T) {
 func TestReadMovesNoTasks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	parent := b.Open(session.CreateRequest{})
-	id := b.Open(session.CreateRequest{Parent: parent})
-	_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: "k", Close: events.CloseTransfer})
+	parent := b.Open(api.CreateRequest{})
+	id := b.Open(api.CreateRequest{Parent: parent})
+	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Close: events.CloseTransfer})
 	harness.WantError(t, "register", err, nil)
 	before := [2]events.Seq{b.LastSeq(parent), b.LastSeq(id)}
 	harness.WantError(t, "close by a look", b.CloseSession(scoped(t.Context(), api.ScopeAdmin, operation.ToolState.Name, id), id, "by a look"), api.ErrForbidden)

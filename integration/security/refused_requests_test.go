@@ -11,7 +11,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -70,7 +69,7 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 // asksBeside sends a request while a turn waits, and reports whether it was accepted.
 func asksBeside(f *harness.Fleet, id events.SessionID, what string, ask func() error) (taken bool) {
 	f.T.Helper()
-	f.Open(session.CreateRequest{ID: id})
+	f.Open(api.CreateRequest{ID: id})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitState(id, "question", harness.HasAsk)
 	f.AwaitUnqueued(id)

@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // reload has the server read its files again, as systemctl reload does.
@@ -41,7 +41,7 @@ func TestReload(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	b.RunTurn("s1", "t1", harness.Text("hello"))
 	stays, leaves := d.conn("host@acme"), d.conn("alice@acme", nats.NoReconnect())
 	gone := leaves.StatusChanged(nats.CLOSED)
@@ -66,7 +66,7 @@ func TestReload(t *testing.T) {
 	}
 	newcomer := d.bundleOf("node@initech", harness.Reply(harness.Text("welcome")))
 	newcomer.StartNode()
-	newcomer.Open(session.CreateRequest{ID: "s1"})
+	newcomer.Open(api.CreateRequest{ID: "s1"})
 	harness.Equal(t, "turn of a new tenant", newcomer.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
 
 	base := d.certs("host-of-next")

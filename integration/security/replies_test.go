@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 )
 
@@ -43,7 +43,7 @@ func TestRepliesReachNothing(t *testing.T) {
 			b.Bus = d.open(bus.Open, cfg)
 			n, _ := b.StartNodeOn(b.Bus)
 			b.Host = n.Host()
-			b.Open(session.CreateRequest{ID: "s1"})
+			b.Open(api.CreateRequest{ID: "s1"})
 			b.RunTurn("s1", "t1", harness.Text("hello"))
 			forged := forgery(b, "s1")
 			rested(b, "s1")
@@ -228,7 +228,7 @@ func TestLiveIsNotForged(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme", harness.Reply(harness.Text("one")))
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	forged := forgery(b, "s1")
 	c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config("host@acme"))})
 	harness.WantError(t, "client", err, nil)
@@ -264,7 +264,7 @@ func TestOuterAccountHasNoStreams(t *testing.T) {
 	d.boot()
 	b := d.bundleOf("node@acme", harness.Reply(harness.Text("one")))
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	b.RunTurn("s1", "t1", harness.Text("hello"))
 	rested(b, "s1")
 	before := kept(b)

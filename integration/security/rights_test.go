@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
@@ -36,7 +35,7 @@ func TestRightsOverNATS(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	all := []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
 	for _, tc := range []struct {
 		scopes map[string]api.Reach

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/background"
@@ -57,7 +57,7 @@ func bulky() plugin.Factory {
 // its restore, with enough commits for several batches.
 func everything(b *harness.System, id events.SessionID) {
 	b.T.Helper()
-	b.Open(session.CreateRequest{ID: id})
+	b.Open(api.CreateRequest{ID: id})
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	b.AwaitState(id, "a line", func(s *projector.State) bool { return len(s.Monitors) == 1 && s.Monitors[0].Events == 1 })
 	b.RunTurn(id, "t2", harness.Text("enough"))
@@ -115,7 +115,7 @@ func TestRoleHost(t *testing.T) {
 	harness.WantError(t, "subscribed", b.Bus.Conn().Flush(), nil)
 	c, err := client.New(client.Config{Bus: reader, Logger: zaptest.NewLogger(t)})
 	harness.WantError(t, "client", err, nil)
-	got, err := c.Run(b.Ctx, "s1", session.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}}})
+	got, err := c.Run(b.Ctx, "s1", api.TurnRequest{ID: "t3", Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}}})
 	harness.WantError(t, "run", err, nil)
 	harness.Equal(t, "answer", got.Text, "for a client")
 	for ended := false; !ended; {
@@ -144,7 +144,7 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	d := install(t).boot()
 	b := d.bundleOf("node@acme")
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	nobodys := bus.Class("nobodys") // no node takes work of it
 	waits := bus.WakeKey{Class: nobodys, Session: "s1", Task: "waits"}
 	harness.WantError(t, "wake", b.Bus.PublishWake(waits, bus.WakeHint{}), nil)

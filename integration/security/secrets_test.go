@@ -28,7 +28,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
@@ -142,9 +141,9 @@ func TestNoSecretIsKept(t *testing.T) {
 	ctx := harness.Context(t)
 	harness.WantError(t, "start", n.Start(ctx), nil)
 	for _, model := range []events.Config{{Provider: "openai", Model: "good"}, {Provider: "openai", Model: "bad"}, {Provider: "anthropic", Model: "bad"}} {
-		id, err := n.Host().Create(ctx, session.CreateRequest{Config: model})
+		id, err := n.Host().Create(ctx, api.CreateRequest{Config: model})
 		harness.WantError(t, "create", err, nil)
-		got, err := n.Host().Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})
+		got, err := n.Host().Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text("hello")}}})
 		harness.WantError(t, "run", err, nil)
 		if fine := got.Text == "fine"; fine != (model.Model == "good") {
 			t.Errorf("%+v: got %q (%s)", model, got.Text, got.End)

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // tenants are two systems on one server, each with a session s1 in which one turn has run.
@@ -24,10 +24,10 @@ func tenants(t *testing.T, d *deployment) (acme, globex *harness.System) {
 	globex = d.bundleOf("node@globex", harness.Reply(harness.Text("of globex")))
 	for _, b := range []*harness.System{acme, globex} {
 		b.StartNode()
-		b.Open(session.CreateRequest{ID: "s1"})
+		b.Open(api.CreateRequest{ID: "s1"})
 		b.RunTurn("s1", "t1", harness.Text("hello"))
 	}
-	acme.Open(session.CreateRequest{ID: "only-acme"})
+	acme.Open(api.CreateRequest{ID: "only-acme"})
 	return acme, globex
 }
 
@@ -112,7 +112,7 @@ func TestNoisyTenant(t *testing.T) {
 	acme, globex := tenants(t, d.boot())
 	refused := false
 	for i := 0; i < 20 && !refused; i++ {
-		_, err := globex.Create(globex.Ctx, session.CreateRequest{})
+		_, err := globex.Create(globex.Ctx, api.CreateRequest{})
 		refused = err != nil
 	}
 	if !refused {
@@ -126,5 +126,5 @@ func TestNoisyTenant(t *testing.T) {
 	acme.RunTurn("s1", "t2", harness.Text("still here"))
 	_, err = acme.Bus.PutBlob(acme.Ctx, bytes.Repeat([]byte("x"), 8<<20))
 	harness.WantError(t, "the other's blob", err, nil)
-	acme.Open(session.CreateRequest{ID: "another"})
+	acme.Open(api.CreateRequest{ID: "another"})
 }

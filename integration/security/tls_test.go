@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestTLS identifies users by their certificates, and refuses a connection without one.
@@ -91,7 +91,7 @@ func TestClusterFiles(t *testing.T) {
 	b.Bus = d.open(bus.Open, cfg)
 	n, _ := b.StartNodeOn(b.Bus)
 	b.Host = n.Host()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	b.RunTurn("s1", "t1", harness.Text("hello"))
 	all[2].Shutdown()
 	b.RunTurn("s1", "t2", harness.Text("hello again"))
@@ -190,7 +190,7 @@ func TestUserFiles(t *testing.T) {
 	harness.WantError(t, "write", os.WriteFile(accounts, data, 0o600), nil)
 	b := d.boot().bundleOf("node@initech", harness.Reply(harness.Text("welcome")))
 	b.StartNode()
-	b.Open(session.CreateRequest{ID: "s1"})
+	b.Open(api.CreateRequest{ID: "s1"})
 	harness.Equal(t, "turn", b.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
 	if out, err := script(d.dir, "add-user.sh", "acme", "host", "a/b"); err == nil {
 		t.Errorf("a user named a/b was made: %s", out)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -34,7 +34,7 @@ func TestVerifiedPlugins(t *testing.T) {
 			return now, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	harness.Equal(t, "before the gate", b.Model.Prompt(0)[0], "system be good")
 	harness.Equal(t, "behind the gate", b.Model.Prompt(1)[0], "system be good\n\nlook first")

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
@@ -28,10 +27,10 @@ func TestWritersReadNothing(t *testing.T) {
 		for _, rights := range [][]events.SessionRight{{"write"}, {"read", "write"}} {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", n, len(rights)))
 			alice := api.WithAsked(d.Ctx, api.Asked{Actor: "alice"})
-			_, err := d.Create(alice, session.CreateRequest{ID: id, First: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(private)}}})
+			_, err := d.Create(alice, api.CreateRequest{ID: id, First: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(private)}}})
 			harness.WantError(t, "create", err, nil)
 			if op.ID != "registerTask" {
-				_, err = d.RegisterTask(alice, id, session.TaskRequest{ID: "k1", Producer: private, Args: []byte(`"` + private + `"`)})
+				_, err = d.RegisterTask(alice, id, api.TaskRequest{ID: "k1", Producer: private, Args: []byte(`"` + private + `"`)})
 				harness.WantError(t, "register", err, nil)
 				_, err = d.ProgressTask(alice, id, "k1", private)
 				harness.WantError(t, "progress", err, nil)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -150,7 +150,7 @@ func (c *remote) awaited(t *projector.Turn) bool {
 func (w *world) sweepTasks(s *projector.State) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if key := (wakeKey{s.Session, t.ID}); session.TaskOwed(t) && !w.queue.has(key) {
+		if key := (wakeKey{s.Session, t.ID}); hint.TaskOwed(t) && !w.queue.has(key) {
 			w.publish(key, "")
 		}
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -151,7 +151,7 @@ func (r *taskRun) look() (over bool) {
 		return r.ack()
 	case !rec.Live() && remote:
 		return r.resolveEnded()
-	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
 		return r.ack()
 	case rec.Attempt == 0 && rec.Runner != "":
 		r.do = func() bool { return r.begin(&rec) }

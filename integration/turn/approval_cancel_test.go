@@ -33,7 +33,7 @@ func TestApprovalCancelled(t *testing.T) {
 				})
 			})}
 			_, kill := b.StartNodeOn(b.Bus, stack...)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			if c.idle {
 				kill()
@@ -41,12 +41,12 @@ func TestApprovalCancelled(t *testing.T) {
 			if c.answered {
 				harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 			}
-			one := session.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
-			harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, session.CancelRequested), one)
+			one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "enough"}
+			harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
 			if c.idle {
-				got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "r2"})
+				got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2"})
 				harness.WantError(t, "second cancel", err, nil)
-				harness.Equal(t, "second receipt", got, session.CancelAlreadyRequested)
+				harness.Equal(t, "second receipt", got, api.CancelAlreadyRequested)
 				harness.Equal(t, "second evidence", evidence, one)
 				list, err := b.Approvals(b.Ctx, id)
 				harness.WantError(t, "approvals", err, nil)
@@ -57,7 +57,7 @@ func TestApprovalCancelled(t *testing.T) {
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 			if err := b.AnswerApproval(b.OtherHost(), id, true); c.answered {
 				harness.WantError(t, "the same answer, late", err, nil)
-				harness.WantError(t, "another answer, late", b.AnswerApproval(b.OtherHost(), id, false), session.ErrDifferent)
+				harness.WantError(t, "another answer, late", b.AnswerApproval(b.OtherHost(), id, false), api.ErrDifferent)
 			} else {
 				harness.WantError(t, "late answer", err, api.ErrNotAsked)
 				harness.Equal(t, "late answer tells which", strings.Contains(fmt.Sprint(err), string(harness.AddEffect)), true)
@@ -66,7 +66,7 @@ func TestApprovalCancelled(t *testing.T) {
 			harness.Equal(t, "cancels in the history", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
 			harness.Equal(t, "runs", g.Runs.Load(), 0)
 			harness.Equal(t, "hooks after the turn", after.Load(), 1)
-			b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelCompletionWon)
+			b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
 			harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 		})
 	}
@@ -81,17 +81,17 @@ func TestCancelPending(t *testing.T) {
 		return plugin.Result{Pending: true}, nil
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "pending call", func(s *projector.State) bool {
 		t := s.Turn()
 		return t != nil && len(t.Calls) == 1 && t.Calls[0].Pended
 	})
 	b.AwaitUnqueued(id)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "result", harness.ToolResults(b, id)[0].Outcome, events.OutcomeCancelled)
-	harness.WantError(t, "late result", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "late"}), session.ErrUnknownTurn)
+	harness.WantError(t, "late result", b.ResolveTool(b.Ctx, id, harness.AddEffect, events.ToolResult{Text: "late"}), api.ErrUnknownTurn)
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 

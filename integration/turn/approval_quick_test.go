@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestApprovalQuick answers the approvals of one reply right after each other, as they are requested. The turn
@@ -28,7 +29,7 @@ func TestApprovalQuick(t *testing.T) {
 				b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsIdempotent))
 			}
 			hosts := []*session.Host{b.OtherHost(), b.OtherHost()}
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			for n := range rounds {
 				turn := events.TurnID(fmt.Sprint("t", n))
 				b.StartTurn(id, turn, harness.Text("sums?"))

@@ -40,9 +40,9 @@ func TestApprovalAsked(t *testing.T) {
 	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.Factory(events.EffectsNonIdempotent)},
 	})
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
-	other := b.Open(session.CreateRequest{}) // the node's one pair of hands is free
+	other := b.Open(api.CreateRequest{}) // the node's one pair of hands is free
 	harness.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "meanwhile")
 	asked := harness.Find[*events.ToolApprovalAsked](b, id)
 	harness.Equal(t, "questions in the history", len(asked), 1)
@@ -79,7 +79,7 @@ func TestApprovalDenied(t *testing.T) {
 		b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("I may not")))
 		g := &harness.Approver{}
 		b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-		id := b.Open(session.CreateRequest{})
+		id := b.Open(api.CreateRequest{})
 		b.ParkTurn(id)
 		harness.WantError(t, "deny", b.OtherHost().Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: harness.AddEffect, Reason: reason}), nil)
 		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -103,7 +103,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.Factory(events.EffectsNonIdempotent)},
 	})
-	id, other := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	id, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t0", harness.Text("hello"))
 	b.StartTurn(other, "t9", harness.Text("keep the first node busy"))
 	harness.Receive(b, "begun", begun)
@@ -129,7 +129,7 @@ func TestApprovalTwice(t *testing.T) {
 			b := harness.StartIdle(t, harness.CallAdd(), harness.DoFirst(func() { <-release }, harness.Reply(harness.Text("done"))))
 			g := &harness.Approver{}
 			_, kill := b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			if idle {
 				kill()
@@ -137,12 +137,12 @@ func TestApprovalTwice(t *testing.T) {
 			errs := atOnce(b, func(h *session.Host, granted bool) error { return b.AnswerApproval(h, id, granted) })
 			won := errs[true] == nil
 			harness.WantError(t, "the first", errs[won], nil)
-			harness.WantError(t, "the second", errs[!won], session.ErrDifferent)
+			harness.WantError(t, "the second", errs[!won], api.ErrDifferent)
 			if name := map[bool]string{true: "yes has granted", false: "no has denied"}[won]; !strings.Contains(fmt.Sprint(errs[!won]), name) {
 				t.Errorf("the second: got %v, want %q in it", errs[!won], name)
 			}
 			harness.WantError(t, "the same again", b.AnswerApproval(b.OtherHost(), id, won), nil)
-			harness.WantError(t, "the other again", b.AnswerApproval(b.OtherHost(), id, !won), session.ErrDifferent)
+			harness.WantError(t, "the other again", b.AnswerApproval(b.OtherHost(), id, !won), api.ErrDifferent)
 			if idle {
 				b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
 			}
@@ -160,7 +160,7 @@ func TestApprovalTwice(t *testing.T) {
 // turnWatcher reads the events of a turn.
 type turnWatcher struct {
 	b    *harness.System
-	read func() (session.SessionEvent, error, bool)
+	read func() (api.SessionEvent, error, bool)
 }
 
 // watches reads the events of turn t1 from its first.
@@ -197,7 +197,7 @@ func TestApprovalKilledAtRequest(t *testing.T) {
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
 	_, kill := b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1+2?"))
 	b.AwaitState(id, "question", harness.HasAsk)
 	kill()
@@ -256,7 +256,7 @@ func TestApprovalKilledAnswered(t *testing.T) {
 				stack = append(stack, harness.ProtocolPlugin(harness.Protocol{Validate: func(ctx context.Context, _ events.TurnInput) error { return dies(ctx) }}))
 			}
 			_, kill := b.StartNodeOn(b.Bus, stack...)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			dying.Store(true)
 			harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
@@ -278,7 +278,7 @@ func TestApprovalNotRequested(t *testing.T) {
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
 	b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "before any turn", b.AnswerApproval(b.Host, id, true), api.ErrNotAsked)
 	harness.WantError(t, "in no session", b.AnswerApproval(b.Host, "nobody", true), events.ErrNoSession)
 	b.ParkTurn(id)
@@ -292,7 +292,7 @@ func TestApprovalNotRequested(t *testing.T) {
 	b.AwaitTurn(id, "t1")
 	ended := b.LastSeq(id)
 	harness.WantError(t, "the same after the turn", b.AnswerApproval(b.Host, id, true), nil)
-	harness.WantError(t, "another after the turn", b.AnswerApproval(b.OtherHost(), id, false), session.ErrDifferent)
+	harness.WantError(t, "another after the turn", b.AnswerApproval(b.OtherHost(), id, false), api.ErrDifferent)
 	err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/1"})
 	harness.WantError(t, "another call after the turn", err, api.ErrNotAsked)
 	harness.Equal(t, "commits after the turn", b.LastSeq(id), ended)
@@ -312,7 +312,7 @@ func TestApprovalSeveral(t *testing.T) {
 		return ctx.Err()
 	}
 	_, kill := b.StartNodeOn(b.Bus, g.Factory(events.EffectsIdempotent))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("sums?"))
 	b.AwaitState(id, "questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
 	b.AwaitUnqueued(id)
@@ -355,7 +355,7 @@ func TestApprovalLarge(t *testing.T) {
 			return in.A + in.B, nil
 		})
 	}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	list, err := b.OtherHost().Approvals(b.Ctx, id)
 	harness.WantError(t, "approvals", err, nil)
@@ -383,7 +383,7 @@ func TestApprovalQueued(t *testing.T) {
 	b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Text("two")))
 	g := &harness.Approver{}
 	_, kill := b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.ParkTurn(id)
 	b.StartTurn(id, "t2", harness.Text("and then?"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -24,11 +25,11 @@ type family struct {
 	parent, child events.SessionID
 }
 
-func newFamily(b *harness.System, name string, req session.TaskRequest) *family {
+func newFamily(b *harness.System, name string, req api.TaskRequest) *family {
 	b.T.Helper()
 	f := &family{b, events.SessionID("parent-" + name), events.SessionID("child-" + name)}
-	b.Open(session.CreateRequest{ID: f.parent})
-	b.Open(session.CreateRequest{ID: f.child, Parent: f.parent})
+	b.Open(api.CreateRequest{ID: f.parent})
+	b.Open(api.CreateRequest{ID: f.child, Parent: f.parent})
 	req.ID, req.Close = "k", events.CloseTransfer
 	_, err := b.RegisterTask(b.Ctx, f.child, req)
 	harness.WantError(b.T, "register", err, nil)
@@ -90,7 +91,7 @@ func (c *begins) run(_ context.Context, r *workers.RunningTask) (string, error) 
 // each point a reader finds the task in one place. In the end the parent has the task, which ran once.
 func TestCloseKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	tasks := map[string]session.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
+	tasks := map[string]api.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
 	works := map[string]func(f *family, h *session.Host) func(context.Context) error{
 		"closes": func(f *family, h *session.Host) func(context.Context) error {
 			return func(ctx context.Context) error { return h.CloseSession(ctx, f.child, "over") }
@@ -164,7 +165,7 @@ func TestCloseRacesTurn(t *testing.T) {
 	b := harness.StartIdle(t)
 	other := b.OtherHost()
 	for i := range 12 {
-		f := newFamily(b, fmt.Sprint(i), session.TaskRequest{})
+		f := newFamily(b, fmt.Sprint(i), api.TaskRequest{})
 		before := b.LastSeq(f.parent)
 		b.StateOf(f.child)
 		_, err := other.State(b.Ctx, f.child)
@@ -190,17 +191,17 @@ func TestCloseRacesTurn(t *testing.T) {
 		}
 		if closeWins {
 			harness.WantError(t, "the close", closeErr, nil)
-			harness.WantError(t, "the turn", submitErr, session.ErrClosed)
+			harness.WantError(t, "the turn", submitErr, api.ErrClosed)
 			if k, _ := b.StateOf(f.child).Task("k"); k.To != f.parent {
 				t.Fatalf("the task as the close returned: went to %q, want %q", k.To, f.parent) // no worker would transfer it
 			}
 			f.settled()
 			continue
 		}
-		harness.WantError(t, "the close", closeErr, session.ErrTurnRunning)
+		harness.WantError(t, "the close", closeErr, api.ErrTurnRunning)
 		harness.WantError(t, "the turn", submitErr, nil)
 		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
-		harness.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), session.ErrTurnRunning)
+		harness.WantError(t, "close again", other.CloseSession(b.Ctx, f.child, "over"), api.ErrTurnRunning)
 		harness.Equal(t, "commits of the parent", b.LastSeq(f.parent), before)
 		harness.Equal(t, "is the child's", f.ListedTask(f.child, "k").ID, "k")
 	}
@@ -211,7 +212,7 @@ func TestCloseRacesTurn(t *testing.T) {
 func TestParentCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	f := newFamily(b, "a", session.TaskRequest{})
+	f := newFamily(b, "a", api.TaskRequest{})
 	k := f.owes()
 	f.CommitUnchecked(f.parent, &events.TaskRegistered{Task: "k", Close: events.CloseTransfer, State: k.State, From: f.child, Created: k.CreatedAt})
 	harness.Equal(t, "places", f.places(), 1)
@@ -258,7 +259,7 @@ func TestParentDoesNotTake(t *testing.T) {
 				t.Run(fmt.Sprintf("%s_worker_%t_copied_%t", name, byWorker, copied), func(t *testing.T) {
 					t.Parallel()
 					b := harness.StartIdle(t)
-					f := newFamily(b, "a", session.TaskRequest{})
+					f := newFamily(b, "a", api.TaskRequest{})
 					if byWorker {
 						k := f.owes()
 						if copied {
@@ -291,7 +292,7 @@ func TestParentDoesNotTake(t *testing.T) {
 func TestOpeningParentIsAwaited(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	f := newFamily(b, "a", session.TaskRequest{})
+	f := newFamily(b, "a", api.TaskRequest{})
 	k := f.owes()
 	const opening = events.SessionID("opening")
 	_, err := b.Bus.Log().Append(b.Ctx, &events.Commit{
@@ -299,8 +300,8 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	}, 0)
 	harness.WantError(t, "open", err, nil)
 	k.Leaves = opening
-	if err := b.Leave(b.Ctx, f.child, k); !errors.Is(err, session.ErrOpening) {
-		t.Errorf("got %v, want %v", err, session.ErrOpening)
+	if err := b.Leave(b.Ctx, f.child, k); !errors.Is(err, api.ErrOpening) {
+		t.Errorf("got %v, want %v", err, api.ErrOpening)
 	}
 	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)
 }
@@ -315,7 +316,7 @@ func TestRunningTaskLeaves(t *testing.T) {
 		begun <- struct{}{}
 		return harness.GatedTask(gate)(ctx, r)
 	}})
-	f := newFamily(b, "a", session.TaskRequest{Runner: "stay"})
+	f := newFamily(b, "a", api.TaskRequest{Runner: "stay"})
 	harness.Receive(b, "the task", begun)
 	f.owes()
 	f.AwaitState(f.child, "the transfer", func(s *projector.State) bool { return s.Tasks[0].To == f.parent })

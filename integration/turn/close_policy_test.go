@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -43,9 +43,9 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 				}
 				return "done", context.Cause(ctx)
 			}})
-			b.Open(session.CreateRequest{ID: parent})
-			b.Open(session.CreateRequest{ID: child, Parent: parent})
-			_, err := b.RegisterTask(b.Ctx, child, session.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
+			b.Open(api.CreateRequest{ID: parent})
+			b.Open(api.CreateRequest{ID: child, Parent: parent})
+			_, err := b.RegisterTask(b.Ctx, child, api.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
 			harness.WantError(t, "register", err, nil)
 			harness.Receive(b, "the task", begun)
 			if c.before != nil {
@@ -72,7 +72,7 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 // register registers a task that a program outside the fleet runs.
 func register(b *harness.System, id events.SessionID, name events.TaskID) {
 	b.T.Helper()
-	_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: name})
+	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name})
 	harness.WantError(b.T, "register", err, nil)
 }
 
@@ -81,8 +81,8 @@ func register(b *harness.System, id events.SessionID, name events.TaskID) {
 func TestExternalTask(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	_, err := b.RegisterTask(b.Ctx, id, session.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
+	id := b.Open(api.CreateRequest{})
+	_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: "k", Cancel: events.CancelExternal, Close: events.CloseCancel})
 	harness.WantError(t, "register", err, nil)
 	list, err := b.OtherHost().CancelAllBackgroundTasks(b.Ctx, id)
 	harness.WantError(t, "cancel all", err, nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -203,7 +203,7 @@ func TestCodeFork(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Program("x = 1"), harness.Reply(harness.Text("kept")), harness.Program("x = x + 1\nprint(x)"), harness.Reply(harness.Text("there")), harness.Program("print(x)"), harness.Reply(harness.Text("still there")))
 	b.RunTurn(id, "t1", harness.Text("go"))
-	fork, err := b.Fork(b.Ctx, id, session.CreateRequest{})
+	fork, err := b.Fork(b.Ctx, id, api.CreateRequest{})
 	harness.WantError(t, "fork", err, nil)
 	b.RunTurn(fork, "t1", harness.Text("go"))
 	harness.Equal(t, "in the fork", b.Outputs(fork)[0], "2\n")

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -65,7 +65,7 @@ func TestSwitchTooLarge(t *testing.T) {
 		}}, nil
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
 	results := harness.Find[*events.ToolReturned](b, id)
 	harness.Equal(t, "outcome of the first", results[0].Results[0].Outcome, events.OutcomeFailure)
@@ -85,7 +85,7 @@ func TestFailureTooLarge(t *testing.T) {
 		return "", &plugin.Failure{Class: long, Code: long, Message: long}
 	})
 	b.StartWorker(b.Bus)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	result := harness.Find[*events.ToolReturned](b, id)[0].Results[0]
 	harness.Equal(t, "outcome", result.Outcome, events.OutcomeFailure)
@@ -170,7 +170,7 @@ func TestCodeCancelled(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "begun", begun)
-	_, _, err := b.Cancel(b.Ctx, id, "t1", session.CancelRequest{})
+	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
 	harness.WantError(t, "cancel", err, nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndFinished)

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 )
@@ -24,9 +24,9 @@ func TestCodeTurns(t *testing.T) {
 		harness.Program("finish({\"x\": twice(x)})"), harness.Reply(harness.Text("bye")),
 	)
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
-	harness.Equal(t, "outcome", b.Outcome(id, "t1"), session.TurnOutcome{Type: session.OutcomeAssistantMessage, Text: "It is 6."})
+	harness.Equal(t, "outcome", b.Outcome(id, "t1"), api.TurnOutcome{Type: api.OutcomeAssistantMessage, Text: "It is 6."})
 	harness.Equal(t, "end of the next", b.RunTurn(id, "t2", harness.Text("again")).End, events.EndSubmitted)
-	harness.Equal(t, "outcome of the next", b.Outcome(id, "t2"), session.TurnOutcome{Type: session.OutcomeSubmittedValue, Value: `{"x":6}`})
+	harness.Equal(t, "outcome of the next", b.Outcome(id, "t2"), api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: `{"x":6}`})
 	b.RunTurn(id, "t3", harness.Text("and"))
 	harness.Equal(t, "calls", c.Count("add"), 1)
 	asked := b.Model.Requests()[4]
@@ -68,7 +68,7 @@ func TestCodeGather(t *testing.T) {
 func TestCodeFinishSchema(t *testing.T) {
 	t.Parallel()
 	b, id, _ := harness.StartCode(t, harness.Reply(harness.Text("All done.")), harness.Program(`finish({"n": "one"})`), harness.Program(`finish({"n": 1})`))
-	_, err := b.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{
+	_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{
 		Parts:   []events.Part{harness.Text("go")},
 		Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}}`),
 	}})
@@ -92,7 +92,7 @@ func TestCodeFinishSchemaBomb(t *testing.T) {
 		`{"anyOf":[{"properties":{"n":{"$ref":"#"}}},{"properties":{"n":{"$ref":"#"}}}]}`,
 	} {
 		name := events.TurnID(fmt.Sprintf("bomb%d", i))
-		_, err := b.Submit(b.Ctx, id, session.TurnRequest{ID: name, Input: events.TurnInput{
+		_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: name, Input: events.TurnInput{
 			Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":` + bomb + `}`),
 		}})
 		if err == nil {
@@ -102,7 +102,7 @@ func TestCodeFinishSchemaBomb(t *testing.T) {
 		}
 	}
 	harness.Equal(t, "model calls", len(harness.Find[*events.ModelReplied](b, id)), 0)
-	_, err := b.Submit(b.Ctx, id, session.TurnRequest{ID: "t1", Input: events.TurnInput{
+	_, err := b.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{
 		Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"termination":"finish_required","finish_schema":{"type":"object"}}`),
 	}})
 	harness.WantError(t, "submit", err, nil)
@@ -203,8 +203,8 @@ func TestCodeMessages(t *testing.T) {
 	})
 	id := b.Open(harness.CodeSession())
 	var said []string
-	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventMessage {
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventMessage {
 			if said = append(said, e.Kind+":"+e.Text); len(said) == 2 {
 				close(seen)
 			}

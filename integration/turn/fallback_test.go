@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -107,8 +106,8 @@ func TestFallbackStream(t *testing.T) {
 	b := harness.StartIdle(t)
 	shown := make(chan struct{}, 2)
 	serves(b, bustest.Open(t, b.Server), down("main", llm.KindTransport, func() { harness.Receive(b, "half to be shown", shown) }), up("backup"))
-	id := b.Open(session.CreateRequest{Config: withFallbacks})
-	_, list, err := b.StartTurnStream(b.Ctx, id, session.Ask("hello"))
+	id := b.Open(api.CreateRequest{Config: withFallbacks})
+	_, list, err := b.StartTurnStream(b.Ctx, id, api.Ask("hello"))
 	harness.WantError(t, "stream", err, nil)
 	now, requests := "", 0
 	for a, err := range api.Activities(list) {
@@ -140,7 +139,7 @@ func TestFallbackTakeover(t *testing.T) {
 		return llm.Response{}, ctx.Err()
 	}}
 	kill := serves(b, bustest.Open(t, b.Server), down("main", llm.KindRateLimit, func() {}), hung)
-	id := b.Open(session.CreateRequest{Config: withFallbacks})
+	id := b.Open(api.CreateRequest{Config: withFallbacks})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "the fallback's call", asked)
 	kill()
@@ -161,7 +160,7 @@ func TestFallbackNot(t *testing.T) {
 		return llm.Response{}, &llm.Error{Kind: harness.Receive(b, "kind", kinds), Message: "no"}
 	}}
 	serves(b, bustest.Open(t, b.Server), main, up("backup"))
-	id := b.Open(session.CreateRequest{Config: withFallbacks})
+	id := b.Open(api.CreateRequest{Config: withFallbacks})
 	for _, kind := range []llm.ErrorKind{llm.KindRequest, llm.KindAuth, llm.KindOverflow} {
 		kinds <- kind
 		turn := b.RunTurn(id, events.TurnID(kind), harness.Text("hello"))
@@ -174,15 +173,15 @@ func TestFallbackNot(t *testing.T) {
 func TestFallbacksRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	for field, list := range map[string][]events.Fallback{
 		"config.fallbacks":             make([]events.Fallback, events.MaxFallbacks+1),
 		"config.fallbacks[1].model":    {{Model: "m"}, {Provider: "p"}},
 		"config.fallbacks[0].model":    {{Model: string(make([]byte, events.MaxIDBytes+1))}},
 		"config.fallbacks[0].provider": {{Model: "m", Provider: string(make([]byte, events.MaxIDBytes+1))}},
 	} {
-		_, created := b.Create(b.Ctx, session.CreateRequest{Config: events.Config{Fallbacks: list}})
-		configured := b.Configure(b.Ctx, id, session.ConfigureRequest{Change: func(c events.Config) events.Config { c.Fallbacks = list; return c }})
+		_, created := b.Create(b.Ctx, api.CreateRequest{Config: events.Config{Fallbacks: list}})
+		configured := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Fallbacks = list; return c }})
 		for way, err := range map[string]error{"created": created, "configured": configured} {
 			if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
 				t.Errorf("%s: got %v, want %s refused", way, err, field)

@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 )
 
@@ -17,7 +18,7 @@ func TestHTTPPolicies(t *testing.T) {
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 1)
 	k.begins(b, id)
-	other := b.Open(session.CreateRequest{})
+	other := b.Open(api.CreateRequest{})
 	k.begins(b, other)
 	d := b.ServeHTTP(httpapi.Config{})
 	turns := "/v1/sessions/" + string(id) + "/turns"

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/code"
@@ -73,7 +72,7 @@ func TestOutputForm(t *testing.T) {
 func TestOutputFormRefused(t *testing.T) {
 	t.Parallel()
 	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("{}")}, code.Factory(code.Config{}))
-	id, programs := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{Config: events.Config{Protocol: "code"}})
+	id, programs := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{Config: events.Config{Protocol: "code"}})
 	for _, c := range []struct {
 		id    events.SessionID
 		form  events.OutputForm

@@ -37,7 +37,7 @@ func TestBranchState(t *testing.T) {
 	harness.Equal(t, "tools", s.Catalog.Digest, b.StateOf(id).Catalog.Digest)
 	harness.EqualLists(t, "messages", b.Messages(branch), []string{"user t0", "assistant t0/0/model"})
 	_, err = b.Branch(b.Ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})
-	harness.WantError(t, "a turn that nobody asked for", err, session.ErrUnknownTurn)
+	harness.WantError(t, "a turn that nobody asked for", err, api.ErrUnknownTurn)
 }
 
 // TestBranchTaken has another owner of the id of the branch: the turn fails, and the running one continues.
@@ -45,9 +45,9 @@ func TestBranchTaken(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
-	b.Open(session.CreateRequest{ID: session.BranchOf(id, "t2")})
+	b.Open(api.CreateRequest{ID: session.BranchOf(id, "t2")})
 	k.begins(b, id)
-	_, err := b.Run(b.Ctx, id, harness.TurnWhenBusy("t2", session.WhenBusyBranch))
+	_, err := b.Run(b.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyBranch))
 	harness.WantError(t, "run", err, api.ErrTurnFailed)
 	harness.Equal(t, "why", b.AwaitTurn(id, "t2").Issue.Code, "branch_failed")
 	k.frees(b, id)
@@ -68,10 +68,10 @@ func TestBranchFull(t *testing.T) {
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	f.JoinOn(on, workers.Config{})
-	id := f.Open(session.CreateRequest{})
+	id := f.Open(api.CreateRequest{})
 	k.begins(f.System, id)
 	harness.Receive(f.System, "model call of t1", asked)
-	_, err = f.Run(f.Ctx, id, harness.TurnWhenBusy("t2", session.WhenBusyBranch))
+	_, err = f.Run(f.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyBranch))
 	harness.WantError(t, "run", err, api.ErrTurnFailed)
 	harness.Equal(t, "why", f.AwaitTurn(id, "t2").Issue.Code, "branch_failed")
 	k.frees(f.System, id)

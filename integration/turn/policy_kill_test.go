@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestPolicyKilledAnywhere kills the worker that diverts a turn t2 before and after each of its requests: as the
@@ -31,7 +32,7 @@ func TestPolicyKilledAnywhere(t *testing.T) {
 	}
 	for _, meets := range []string{"running", "parked"} {
 		for _, c := range policyCases[meets] {
-			if c.busy == session.WhenBusyEnqueue {
+			if c.busy == api.WhenBusyEnqueue {
 				continue // it diverts nothing
 			}
 			for _, late := range []bool{false, true} {
@@ -97,7 +98,7 @@ func (c *cutTurn) work(ctx context.Context, victim *bus.Bus) error {
 // course has the requests of the clients. A repeat of each is idempotent.
 func (c *cutTurn) course(ctx context.Context) error {
 	for _, step := range []struct {
-		req   session.TurnRequest
+		req   api.TurnRequest
 		until func(*projector.State) bool
 	}{
 		{harness.TurnRequest("t1", "t1"), func(s *projector.State) bool { return knows(c.System, s, "t1") && len(s.Queue) == 0 }}, // it runs, or has ended
@@ -110,10 +111,10 @@ func (c *cutTurn) course(ctx context.Context) error {
 			return err
 		}
 	}
-	if c.want.busy != session.WhenBusyInterrupt {
+	if c.want.busy != api.WhenBusyInterrupt {
 		c.free.Do(func() { c.k.frees(c.System, c.id) })
 	}
-	if err := awaitUntil(ctx, c.System, c.id, func(s *projector.State) bool { return s.Idle() }); err != nil || c.want.busy != session.WhenBusyBranch {
+	if err := awaitUntil(ctx, c.System, c.id, func(s *projector.State) bool { return s.Idle() }); err != nil || c.want.busy != api.WhenBusyBranch {
 		return err
 	}
 	_, err := c.Await(ctx, session.BranchOf(c.id, "t2"), "t2")
@@ -161,7 +162,7 @@ func (c *cutTurn) check() {
 	said := []string{"user t0", "assistant t0/0/model"}
 	harness.EqualLists(c.T, "messages", c.Messages(c.id), append(slices.Clone(said), strings.Split(c.want.messages, "|")...))
 	harness.VerifyHistory(c.T, c.Bus, c.id)
-	if c.want.busy == session.WhenBusyBranch {
+	if c.want.busy == api.WhenBusyBranch {
 		branch := session.BranchOf(c.id, "t2")
 		harness.EqualLists(c.T, "messages of the branch", c.Messages(branch), append(said, "user t2", "assistant t2/0/model"))
 		harness.Equal(c.T, "requests in the branch", requests(c.System, branch, "t2"), 1)
@@ -214,8 +215,8 @@ func TestBranchKilledAnywhere(t *testing.T) {
 			harness.VerifyHistory(t, b.Bus, branch)
 		}
 	}
-	_, err := b.Create(b.Ctx, session.CreateRequest{ID: session.BranchOf(id, "taken")})
+	_, err := b.Create(b.Ctx, api.CreateRequest{ID: session.BranchOf(id, "taken")})
 	harness.WantError(t, "create", err, nil)
 	_, err = b.Branch(b.Ctx, id, projector.QueuedTurn{ID: "taken", Behind: "t1"})
-	harness.WantError(t, "a session of that id which is another's", err, session.ErrExists)
+	harness.WantError(t, "a session of that id which is another's", err, api.ErrExists)
 }

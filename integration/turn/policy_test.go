@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -58,7 +59,7 @@ func setupTalk(t *testing.T, k *talker, nodes int) (b *harness.System, id events
 	for range nodes {
 		kills = append(kills, b.StartWorker(bustest.Open(t, b.Server)))
 	}
-	id = b.Open(session.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
+	id = b.Open(api.CreateRequest{Labels: map[string]string{"of": "talk"}, Options: map[string]string{"memory": `{"n":1}`}})
 	b.RunTurn(id, "t0", harness.Text("t0"))
 	return b, id, func() {
 		for _, kill := range kills {
@@ -143,7 +144,7 @@ func TestPolicies(t *testing.T) {
 					t.Parallel()
 					k := &talker{parks: meets == "parked"}
 					b, id, _ := setupTalk(t, k, nodes)
-					free := c.busy != session.WhenBusyInterrupt
+					free := c.busy != api.WhenBusyInterrupt
 					switch meets {
 					case "idle":
 						free = false
@@ -198,8 +199,8 @@ func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 		switch {
 		case strings.Contains(c.history, "diverted t2 rejected"):
 			harness.Equal(b.T, "end on the "+name+" host", got.End, events.EndRejected)
-			harness.WantError(b.T, "rejected", err, session.ErrTurnRunning)
-			var rejected *session.TurnRejectedError
+			harness.WantError(b.T, "rejected", err, api.ErrTurnRunning)
+			var rejected *api.TurnRejectedError
 			harness.Equal(b.T, "because of", errors.As(err, &rejected) && rejected.Turn == "t2" && rejected.By == "t1", true)
 		case strings.Contains(c.history, "diverted t2 injected"):
 			harness.WantError(b.T, "injected", err, nil)
@@ -216,7 +217,7 @@ func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 			harness.Equal(b.T, "text", got.Text, "t2/0/model")
 		}
 		_, err = h.Run(b.Ctx, id, harness.TurnRequest("t2", "something else"))
-		harness.WantError(b.T, "the same id with other input", err, session.ErrDifferent)
+		harness.WantError(b.T, "the same id with other input", err, api.ErrDifferent)
 	}
 	harness.VerifyHistory(b.T, b.Bus, id)
 }
@@ -242,7 +243,7 @@ func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
-	refused := make(chan *session.TurnRejectedError, 4)
+	refused := make(chan *api.TurnRejectedError, 4)
 	var ran atomic.Pointer[events.TurnID]
 	var wait sync.WaitGroup
 	begin := make(chan struct{})
@@ -250,8 +251,8 @@ func TestPolicyRejectRace(t *testing.T) {
 		h, turn := b.OtherHost(), events.TurnID(fmt.Sprintf("race%d", i))
 		wait.Go(func() {
 			<-begin
-			_, err := h.Run(b.Ctx, id, harness.TurnWhenBusy(turn, session.WhenBusyReject))
-			var rejected *session.TurnRejectedError
+			_, err := h.Run(b.Ctx, id, harness.TurnWhenBusy(turn, api.WhenBusyReject))
+			var rejected *api.TurnRejectedError
 			if errors.As(err, &rejected) {
 				refused <- rejected
 				return
@@ -261,7 +262,7 @@ func TestPolicyRejectRace(t *testing.T) {
 		})
 	}
 	close(begin)
-	var list []*session.TurnRejectedError
+	var list []*api.TurnRejectedError
 	for range 3 {
 		list = append(list, harness.Receive(b, "who is refused", refused))
 	}
@@ -287,8 +288,8 @@ func TestPolicyRejectTwo(t *testing.T) {
 	for _, turn := range []events.TurnID{"t2", "t3"} {
 		h := b.OtherHost()
 		wait.Go(func() {
-			_, err := h.Run(b.Ctx, id, harness.TurnWhenBusy(turn, session.WhenBusyReject))
-			harness.WantError(t, "refused", err, session.ErrTurnRunning)
+			_, err := h.Run(b.Ctx, id, harness.TurnWhenBusy(turn, api.WhenBusyReject))
+			harness.WantError(t, "refused", err, api.ErrTurnRunning)
 		})
 	}
 	wait.Wait()
@@ -309,10 +310,10 @@ func TestPolicyTooLate(t *testing.T) {
 	k := &talker{}
 	b, id, _ := setupTalk(t, k, 2)
 	k.begins(b, id)
-	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", session.WhenBusyInject))
+	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyInject))
 	harness.WantError(t, "submit", err, nil)
 	b.AwaitState(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	got, err := b.Await(b.Ctx, id, "t2")
 	harness.WantError(t, "await", err, nil)
 	harness.Equal(t, "end", got.End, events.EndFinished)
@@ -323,12 +324,12 @@ func TestPolicyTooLate(t *testing.T) {
 func TestPolicyRefused(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
-	for name, req := range map[string]session.TurnRequest{
+	id := b.Open(api.CreateRequest{})
+	for name, req := range map[string]api.TurnRequest{
 		"unknown":      {WhenBusy: "hurry"},
-		"continue":     {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Continue: true}},
-		"with_options": {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Options: []byte(`{}`)}},
-		"for_plugins":  {WhenBusy: session.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Plugins: map[string]string{"a": "{}"}}},
+		"continue":     {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Continue: true}},
+		"with_options": {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Options: []byte(`{}`)}},
+		"for_plugins":  {WhenBusy: api.WhenBusyInject, Input: events.TurnInput{Parts: []events.Part{harness.Text("hi")}, Plugins: map[string]string{"a": "{}"}}},
 	} {
 		_, err := b.Submit(b.Ctx, id, req)
 		harness.WantError(t, name, err, events.ErrInvalid)
@@ -339,15 +340,15 @@ func TestPolicyRefused(t *testing.T) {
 // TestPolicyStream reads the events of turns that are diverted, and of the one that takes a message as an input.
 func TestPolicyStream(t *testing.T) {
 	t.Parallel()
-	for _, busy := range []session.WhenBusy{session.WhenBusyReject, session.WhenBusyInject, session.WhenBusyBranch} {
+	for _, busy := range []api.WhenBusy{api.WhenBusyReject, api.WhenBusyInject, api.WhenBusyBranch} {
 		t.Run(string(busy), func(t *testing.T) {
 			t.Parallel()
 			k := &talker{}
 			b, id, _ := setupTalk(t, k, 1)
-			streams := make(map[events.TurnID][]session.SessionEvent)
+			streams := make(map[events.TurnID][]api.SessionEvent)
 			var mu sync.Mutex
 			var wait sync.WaitGroup
-			follow := func(req session.TurnRequest) {
+			follow := func(req api.TurnRequest) {
 				h := b.OtherHost()
 				_, list, err := h.StartTurnStream(b.Ctx, id, req)
 				harness.WantError(t, "start", err, nil)
@@ -366,22 +367,22 @@ func TestPolicyStream(t *testing.T) {
 			b.AwaitState(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
 			k.frees(b, id)
 			wait.Wait()
-			end := map[session.WhenBusy]session.TurnOutcome{
-				session.WhenBusyReject: {Type: session.OutcomeDiverted, Reason: events.EndRejected, By: "t1"},
-				session.WhenBusyInject: {Type: session.OutcomeDiverted, Reason: events.EndInjected, By: "t1"},
-				session.WhenBusyBranch: {Type: session.OutcomeDiverted, Reason: events.EndBranched, By: "t1", Session: session.BranchOf(id, "t2")},
+			end := map[api.WhenBusy]api.TurnOutcome{
+				api.WhenBusyReject: {Type: api.OutcomeDiverted, Reason: events.EndRejected, By: "t1"},
+				api.WhenBusyInject: {Type: api.OutcomeDiverted, Reason: events.EndInjected, By: "t1"},
+				api.WhenBusyBranch: {Type: api.OutcomeDiverted, Reason: events.EndBranched, By: "t1", Session: session.BranchOf(id, "t2")},
 			}[busy]
 			got := streams["t2"]
 			harness.Equal(t, "events of t2", len(got), 2)
-			harness.Equal(t, "outcome", got[0].Type == session.EventTurnOutcome && *got[0].TurnOutcome == end, true)
-			harness.Equal(t, "done", got[1].Type, session.EventDone)
+			harness.Equal(t, "outcome", got[0].Type == api.EventTurnOutcome && *got[0].TurnOutcome == end, true)
+			harness.Equal(t, "done", got[1].Type, api.EventDone)
 			var taken []string
 			for _, e := range streams["t1"] {
 				for _, in := range e.Inputs {
 					taken = append(taken, fmt.Sprintf("%s %s %s", in.ID, in.Message.Parts[0].Text, e.Checkpoint))
 				}
 			}
-			if busy == session.WhenBusyInject {
+			if busy == api.WhenBusyInject {
 				harness.EqualLists(t, "taken in", taken, []string{"t2 t2 before_completion"})
 			} else {
 				harness.EqualLists(t, "taken in", taken, nil)

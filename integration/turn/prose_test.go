@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -29,19 +29,19 @@ func TestProse(t *testing.T) {
 		})
 	})
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), stack)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	<-begun
 	kill()
 	b.StartNodeOn(b.Bus, stack)
 	b.AwaitTurn(id, "t1")
-	output := func(turn events.TurnID) session.AssistantOutput {
+	output := func(turn events.TurnID) api.AssistantOutput {
 		t.Helper()
 		got, err := b.OtherHost().AssembledTurn(b.Ctx, id, turn)
 		harness.WantError(t, "assemble", err, nil)
 		return got.Output
 	}
-	harness.Equal(t, "output", output("t1"), session.AssistantOutput{SafeText: "SEE ", RawText: "see <secret>", State: session.OutputUsable})
+	harness.Equal(t, "output", output("t1"), api.AssistantOutput{SafeText: "SEE ", RawText: "see <secret>", State: api.OutputUsable})
 	harness.Equal(t, "what the model said", b.Messages(id)[1], "assistant see <secret> k:noop{}")
 	harness.Equal(t, "what the model is told that it said", b.Model.Prompt(1)[1], "assistant see <secret> k:noop{}")
 	b.RunTurn(id, "t2", harness.Text("more"))
@@ -49,8 +49,8 @@ func TestProse(t *testing.T) {
 	harness.Equal(t, "large text", got.RawText == large, true)
 	harness.Equal(t, "large text as shown", got.SafeText == strings.ToUpper(large), true)
 	b.RunTurn(id, "t3", harness.Text("and"))
-	harness.Equal(t, "prose of a plugin that panics", output("t3"), session.AssistantOutput{SafeText: "boom", RawText: "boom", State: session.OutputUsable})
+	harness.Equal(t, "prose of a plugin that panics", output("t3"), api.AssistantOutput{SafeText: "boom", RawText: "boom", State: api.OutputUsable})
 	b.RunTurn(id, "t4", harness.Text("and"))
-	harness.Equal(t, "prose of which nothing is shown", output("t4"), session.AssistantOutput{RawText: "<secret>", State: session.OutputUsable})
+	harness.Equal(t, "prose of which nothing is shown", output("t4"), api.AssistantOutput{RawText: "<secret>", State: api.OutputUsable})
 	harness.VerifyHistory(t, b.Bus, id)
 }

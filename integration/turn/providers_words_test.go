@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -55,7 +55,7 @@ func TestProviderTextIsBounded(t *testing.T) {
 	serves(b, bustest.Open(t, b.Server), append(large, says, fails)...)
 	for provider, end := range ends {
 		t.Run(provider, func(t *testing.T) { //nolint:paralleltest // one node
-			id := b.Open(session.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
+			id := b.Open(api.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})
 			b.StartTurn(id, "t1", harness.Text("hi"))
 			record := b.AwaitTurn(id, "t1")
 			harness.Equal(t, "end", record.End, end)

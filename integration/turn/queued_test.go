@@ -11,22 +11,23 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestQueuedDifferent submits other input under the id of a turn that waits in the queue, without a worker.
 func TestQueuedDifferent(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	knows := b.OtherHost()
 	_, err := knows.State(b.Ctx, id)
 	harness.WantError(t, "state", err, nil)
 	harness.WantError(t, "submit", harness.SubmitTo(b, b.Host, id, harness.TurnRequest("t1", "one")), nil)
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": knows, "new": b.OtherHost()} {
-		harness.WantError(t, "other input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "two")), session.ErrDifferent)
+		harness.WantError(t, "other input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "two")), api.ErrDifferent)
 		harness.WantError(t, "the same input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "one")), nil)
 		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
-		harness.WantError(t, "run with other input on the "+name+" host", err, session.ErrDifferent)
+		harness.WantError(t, "run with other input on the "+name+" host", err, api.ErrDifferent)
 	}
 	harness.Equal(t, "what is recorded", b.LastSeq(id), 2)
 	b.StartWorker(bustest.Open(t, b.Server))
@@ -35,7 +36,7 @@ func TestQueuedDifferent(t *testing.T) {
 	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 1)
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": knows} {
 		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
-		harness.WantError(t, "other input after its end on the "+name+" host", err, session.ErrDifferent)
+		harness.WantError(t, "other input after its end on the "+name+" host", err, api.ErrDifferent)
 	}
 }
 
@@ -43,14 +44,14 @@ func TestQueuedDifferent(t *testing.T) {
 func TestQueuedAwait(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	hosts := []*session.Host{b.Host, b.OtherHost(), b.OtherHost()}
 	_, err := hosts[1].State(b.Ctx, id)
 	harness.WantError(t, "state", err, nil)
 	for i, h := range hosts {
 		_, err := h.Await(b.Ctx, id, "t2")
-		harness.WantError(t, "await a turn that nobody asked for", err, session.ErrUnknownTurn)
+		harness.WantError(t, "await a turn that nobody asked for", err, api.ErrUnknownTurn)
 		short, cancel := context.WithCancelCause(b.Ctx)
 		why := errors.New("gave up")
 		cancel(why)
@@ -59,7 +60,7 @@ func TestQueuedAwait(t *testing.T) {
 			t.Errorf("await %d without time: got none, want an error", i)
 		}
 	}
-	results := make([]session.TurnResult, len(hosts))
+	results := make([]api.TurnResult, len(hosts))
 	errs := make([]error, len(hosts))
 	var wait sync.WaitGroup
 	for i, h := range hosts {
@@ -79,15 +80,15 @@ func TestQueuedAwait(t *testing.T) {
 func TestQueuedClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	for _, h := range []*session.Host{b.Host, b.OtherHost()} {
-		harness.WantError(t, "close", h.CloseSession(b.Ctx, id, "over"), session.ErrTurnRunning)
+		harness.WantError(t, "close", h.CloseSession(b.Ctx, id, "over"), api.ErrTurnRunning)
 	}
 	b.StartWorker(bustest.Open(t, b.Server))
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.WantError(t, "submit", harness.SubmitTo(b, b.OtherHost(), id, harness.TurnRequest("t2", "late")), session.ErrClosed)
+	harness.WantError(t, "submit", harness.SubmitTo(b, b.OtherHost(), id, harness.TurnRequest("t2", "late")), api.ErrClosed)
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
@@ -95,26 +96,26 @@ func TestQueuedClosed(t *testing.T) {
 func TestQueuedCancel(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("first"))
 	b.StartTurn(id, "t2", harness.Text("go"))
 	other := b.OtherHost()
-	_, _, err := b.Cancel(b.Ctx, id, "t9", session.CancelRequest{})
-	harness.WantError(t, "cancel of what nobody asked for", err, session.ErrUnknownTurn)
-	first := session.CancelRequest{ID: "r1", Origin: "test", Reason: "enough"}
-	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", first, session.CancelRequested), first)
+	_, _, err := b.Cancel(b.Ctx, id, "t9", api.CancelRequest{})
+	harness.WantError(t, "cancel of what nobody asked for", err, api.ErrUnknownTurn)
+	first := api.CancelRequest{ID: "r1", Origin: "test", Reason: "enough"}
+	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", first, api.CancelRequested), first)
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": other} {
-		receipt, evidence, err := h.Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: "r2", Reason: "again"})
+		receipt, evidence, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "again"})
 		harness.WantError(t, "cancel on the "+name+" host", err, nil)
-		harness.Equal(t, "receipt of the second", receipt, session.CancelAlreadyRequested)
+		harness.Equal(t, "receipt of the second", receipt, api.CancelAlreadyRequested)
 		harness.Equal(t, "evidence is the first's", evidence, first)
 	}
 	s := b.StateOf(id)
 	harness.Equal(t, "recorded", len(s.Queue) == 2 && s.Queue[0].ID == "t1" && s.Queue[0].Cancelled, true)
 	harness.WantError(t, "the same again", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "first")), nil)
-	harness.WantError(t, "other input", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "another")), session.ErrDifferent)
+	harness.WantError(t, "other input", harness.SubmitTo(b, other, id, harness.TurnRequest("t1", "another")), api.ErrDifferent)
 
-	waits := make(chan session.TurnResult, 1)
+	waits := make(chan api.TurnResult, 1)
 	go func() {
 		r, err := other.Await(b.Ctx, id, "t1")
 		harness.WantError(t, "await", err, nil)
@@ -126,7 +127,7 @@ func TestQueuedCancel(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant second"})
 	harness.Equal(t, "requests for the first", requests(b, id, "t1"), 1)
 	harness.Equal(t, "cancels", len(harness.Find[*events.TurnCancelRequested](b, id)), 1)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelCompletionWon)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelCompletionWon)
 }
 
 // TestQueuedCancelRace has many clients cancel at once, when a worker starts the turn: the history has one request
@@ -134,17 +135,17 @@ func TestQueuedCancel(t *testing.T) {
 func TestQueuedCancelRace(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("first"))
 	b.Model.AddReply("it was faster")
-	evidence := make([]session.CancelRequest, 4)
+	evidence := make([]api.CancelRequest, 4)
 	var wait sync.WaitGroup
 	for i := range evidence {
 		h := b.OtherHost()
 		wait.Go(func() {
-			receipt, got, err := h.Cancel(b.Ctx, id, "t1", session.CancelRequest{ID: string(rune('a' + i))})
+			receipt, got, err := h.Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: string(rune('a' + i))})
 			harness.WantError(t, "cancel", err, nil)
-			if receipt != session.CancelCompletionWon {
+			if receipt != api.CancelCompletionWon {
 				evidence[i] = got
 			}
 		})
@@ -167,9 +168,9 @@ func TestQueuedCancelRace(t *testing.T) {
 func TestQueuedCancelKilled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("first"))
-	b.CancelTurn(id, "t1", session.CancelRequest{ID: "r1"}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1"}, api.CancelRequested)
 	for range 3 {
 		b.StartWorker(bustest.Open(t, b.Server))() // killed at once, wherever it was
 	}

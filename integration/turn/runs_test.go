@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -27,10 +27,10 @@ func TestCancelledWhileAlternating(t *testing.T) {
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()
 	}, func(context.Context, func(llm.Delta)) (llm.Response, error) { return harness.StreamedReply("on") })
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Receive(b, "all of it", streamed)
-	b.CancelTurn(id, "t1", session.CancelRequest{}, session.CancelRequested)
+	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	cut := harness.Find[*events.ModelInterrupted](b, id)
 	harness.Equal(t, "interrupted replies", len(cut), 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 	"github.com/lash-go/lash/workers/telemetry"
@@ -32,15 +33,15 @@ func TestFailedTriesCount(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, breaksOff(100, 3), breaksOff(20, 4), harness.Reply(harness.Text("hi")), breaksOff(7, 2), harness.Reply(harness.Text("A talk")))
 	n, _ := b.StartNodeOn(b.Bus)
-	id := b.Open(session.CreateRequest{Config: events.Config{Model: "small"}})
-	var seen []session.TokenUsage
-	b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventTokenUsage {
+	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
+	var seen []api.TokenUsage
+	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventTokenUsage {
 			seen = append(seen, *e.Usage, *e.Cumulative)
 		}
 	})
-	all := session.TokenUsage{Input: 130, Output: 12}
-	harness.EqualLists(t, "usage in events", seen, []session.TokenUsage{all, all})
+	all := api.TokenUsage{Input: 130, Output: 12}
+	harness.EqualLists(t, "usage in events", seen, []api.TokenUsage{all, all})
 	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
 	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "whole turn", err, nil)
@@ -83,7 +84,7 @@ func TestFailedTriesAreMeasured(t *testing.T) {
 				harness.WantError(t, "metrics", err, nil)
 				b.TraceTo = m.Trace
 				n, _ := b.StartNodeOn(b.Bus)
-				ask(b, n.Host(), b.Open(session.CreateRequest{Config: events.Config{Model: "small"}}))
+				ask(b, n.Host(), b.Open(api.CreateRequest{Config: events.Config{Model: "small"}}))
 				harness.Equal(t, "input tokens", inputTokens(t, reg), c.want)
 			})
 		}

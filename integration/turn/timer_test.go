@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/timer"
 )
@@ -25,11 +25,11 @@ import (
 func TestTimerTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("at once")), harness.Reply(harness.Text("in time")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	at, far := time.Now().Add(1500*time.Millisecond), time.Now().Add(24*time.Hour)
 	b.ScheduleTurn(id, "t1", at, "one")
 	b.ScheduleTurn(id, "t1", at, "one")
-	quiet := b.Open(session.CreateRequest{})
+	quiet := b.Open(api.CreateRequest{})
 	b.ScheduleTurn(quiet, "t3", far, "three")
 	other := b.OtherHost()
 	for name, again := range map[string]struct {
@@ -37,7 +37,7 @@ func TestTimerTurn(t *testing.T) {
 		text string
 	}{"time": {far, "one"}, "input": {at, "two"}} {
 		_, err := other.SubmitAt(b.Ctx, id, again.at, harness.TurnRequest("t1", again.text))
-		harness.WantError(t, "another "+name, err, session.ErrDifferent)
+		harness.WantError(t, "another "+name, err, api.ErrDifferent)
 	}
 	_, err := b.SubmitAt(b.Ctx, "nowhere", at, harness.TurnRequest("t1", "one"))
 	harness.WantError(t, "no session", err, events.ErrNoSession)
@@ -46,16 +46,16 @@ func TestTimerTurn(t *testing.T) {
 	harness.WantError(t, "await", err, nil)
 	harness.Equal(t, "text of the one whose time has passed", r.Text, "at once")
 
-	waits := make(chan session.TurnResult, 1)
+	waits := make(chan api.TurnResult, 1)
 	go func() {
 		r, err := other.Await(b.Ctx, id, "t1")
 		harness.WantError(t, "await", err, nil)
 		waits <- r
 	}()
-	req := session.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
+	req := api.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
 	receipt, evidence, err := other.Cancel(b.Ctx, quiet, "t3", req)
 	harness.WantError(t, "cancel", err, nil)
-	harness.Equal(t, "receipt", receipt, session.CancelRequested)
+	harness.Equal(t, "receipt", receipt, api.CancelRequested)
 	harness.Equal(t, "evidence", evidence, req)
 	r, err = b.Await(b.Ctx, quiet, "t3")
 	harness.WantError(t, "await of the cancelled one", err, nil)
@@ -69,7 +69,7 @@ func TestTimerTurn(t *testing.T) {
 	}
 	b.ScheduleTurn(id, "t1", far, "one") // it has ended: the same turn
 	_, err = b.SubmitAt(b.Ctx, id, far, harness.TurnRequest("t1", "other"))
-	harness.WantError(t, "other input after its end", err, session.ErrDifferent)
+	harness.WantError(t, "other input after its end", err, api.ErrDifferent)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user two", "assistant at once", "user one", "assistant in time"})
 	harness.VerifyHistory(t, b.Bus, id)
 }
@@ -79,7 +79,7 @@ func TestTimerWait(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "wait", `{"seconds":2}`), harness.Call("c2", "wait_until", `{"time":"2000-01-01T00:00:00Z"}`), harness.Call("c3", "wait", `{"seconds":1e9}`)), harness.Reply(harness.Text("done")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), timer.Factory(timer.Config{}))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitUnqueued(id) // parked
 	began := time.Now()
@@ -105,7 +105,7 @@ func TestTimerWait(t *testing.T) {
 func TestTimerLost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("hi")))
-	hot, cold := b.Open(session.CreateRequest{}), b.Open(session.CreateRequest{})
+	hot, cold := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	at := time.Now().Add(8 * time.Second)
 	b.ScheduleTurn(hot, "t1", at, "go")
 	b.ScheduleTurn(cold, "t1", at, "go")
@@ -128,7 +128,7 @@ func TestTimerLost(t *testing.T) {
 func TestTimerClosed(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	at := time.Now().Add(5 * time.Second) // after the close, on a slow machine too
 	for n := range 200 {
 		b.ScheduleTurn(id, events.TurnID(fmt.Sprintf("t%d", n)), at, "never")
@@ -149,7 +149,7 @@ func TestTimerClosed(t *testing.T) {
 func TestTimerCold(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("awake")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.ScheduleTurn(id, "t1", time.Now().Add(time.Second), "go")
 	done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.Ctx, id)
 	harness.WantError(t, "archive", err, nil)
@@ -171,7 +171,7 @@ func TestTimerProcess(t *testing.T) {
 	b := &harness.System{T: t, Ctx: harness.Context(t), Server: bustest.Server(t, busembed.Config{StoreDir: store, Profile: busembed.ProfileAlways})}
 	b.Bus = bustest.Open(t, b.Server)
 	b.Host = b.NewHost(b.Bus)
-	b.Open(session.CreateRequest{ID: "s"})
+	b.Open(api.CreateRequest{ID: "s"})
 	b.ScheduleTurn("s", "t1", time.Now().Add(time.Second), "go")
 	b.ScheduleTurn("s", "t2", time.Now().Add(24*time.Hour), "later")
 	me, err := os.FindProcess(os.Getpid())
@@ -213,7 +213,7 @@ func TestTimerApproval(t *testing.T) {
 				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })
 			})
 			_, kill := b.StartNodeOn(bustest.Open(t, b.Server), asks)
-			id := b.Open(session.CreateRequest{})
+			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			list, err := b.Approvals(b.Ctx, id)
 			harness.WantError(t, "approvals", err, nil)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -80,30 +79,30 @@ func TestTurnEvents(t *testing.T) {
 		}
 		return &shows{heard: heard}, nil
 	}))
-	id := b.Open(session.CreateRequest{ID: "parent"})
+	id := b.Open(api.CreateRequest{ID: "parent"})
 	var got []string
-	for _, e := range b.TurnEvents(b.Host, id, "t1", func(e session.SessionEvent) {
-		if e.Type == session.EventMessage { // the call runs
-			_, err := b.Inject(b.Ctx, id, session.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("also")}})
+	for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
+		if e.Type == api.EventMessage { // the call runs
+			_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("also")}})
 			harness.WantError(t, "inject", err, nil)
 			close(heard)
 		}
 	}) {
 		switch line := string(e.Type); e.Type {
-		case session.EventPlugin:
+		case api.EventPlugin:
 			got = append(got, fmt.Sprintf("%s %s %s", line, e.Plugin, e.Event))
-		case session.EventMessagesAdded:
+		case api.EventMessagesAdded:
 			for _, m := range e.Messages {
 				line += fmt.Sprintf(" %s:%s", m.Role, m.Parts[0].Text)
 			}
 			got = append(got, line+" at "+string(e.Checkpoint))
-		case session.EventInputAccepted:
+		case api.EventInputAccepted:
 			got = append(got, fmt.Sprintf("%s %s at %s", line, e.Inputs[0].ID, e.Checkpoint))
-		case session.EventMessage:
+		case api.EventMessage:
 			got = append(got, fmt.Sprintf("%s %s: %s", line, e.Kind, e.Text))
-		case session.EventChildTokenUsage:
+		case api.EventChildTokenUsage:
 			got = append(got, fmt.Sprintf("%s %s %s %d/%d", line, e.Session, e.Source, e.Usage.Input, e.Usage.Output))
-		case session.EventTurnOutcome:
+		case api.EventTurnOutcome:
 			got = append(got, fmt.Sprintf("%s %s", line, e.TurnOutcome.Text))
 		default:
 			got = append(got, line)
@@ -122,9 +121,9 @@ func TestTurnEvents(t *testing.T) {
 	turn, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "assemble", err, nil)
 	harness.Equal(t, "children", len(turn.ChildrenUsage), 1)
-	harness.Equal(t, "usage of children", turn.ChildrenUsage[0].Usage, session.TokenUsage{Input: 3, Output: 2})
+	harness.Equal(t, "usage of children", turn.ChildrenUsage[0].Usage, api.TokenUsage{Input: 3, Output: 2})
 	harness.Equal(t, "source", turn.ChildrenUsage[0].Source, "subagent")
-	harness.Equal(t, "usage", turn.Usage, session.TokenUsage{Input: 20, Output: 10})
+	harness.Equal(t, "usage", turn.Usage, api.TokenUsage{Input: 20, Output: 10})
 	harness.Equal(t, "had tool calls", turn.HadToolCalls, true)
 	harness.Equal(t, "had code", turn.HadCode, false)
 	harness.Equal(t, "output", turn.ToolCalls[0].Output, "advice")

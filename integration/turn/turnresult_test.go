@@ -7,7 +7,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/llmtest"
@@ -64,15 +63,15 @@ func TestTurnResultCancelled(t *testing.T) {
 	t.Parallel()
 	begun := make(chan struct{})
 	b := harness.Start(t, harness.Hang(begun), harness.Reply(harness.Text("done")))
-	id := b.Open(session.CreateRequest{})
+	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "running", harness.Text("go"))
 	harness.Receive(b, "the model call", begun)
 	b.StartTurn(id, "queued", harness.Text("go"))
-	_, err := b.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), session.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
+	_, err := b.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 	harness.WantError(t, "submit at", err, nil)
 	for _, turn := range []events.TurnID{"scheduled", "queued", "running"} {
 		for _, n := range []string{"1", "2"} { // the first counts
-			_, _, err := b.Cancel(b.Ctx, id, turn, session.CancelRequest{ID: string(turn) + n, Origin: "ann", Reason: "enough " + n})
+			_, _, err := b.Cancel(b.Ctx, id, turn, api.CancelRequest{ID: string(turn) + n, Origin: "ann", Reason: "enough " + n})
 			harness.WantError(t, "cancel", err, nil)
 		}
 	}

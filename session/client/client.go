@@ -11,9 +11,10 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/reader"
+	"github.com/lash-go/lash/session/watch"
 )
 
 // Config of a client.
@@ -32,7 +33,8 @@ type Config struct {
 type Client struct {
 	operation.Remote
 	b       *bus.Bus
-	reads   *session.Host // of which only what reads is used
+	reader  *reader.Reader
+	watcher *watch.Watcher
 	actor   string
 	silence time.Duration
 	log     *zap.Logger
@@ -51,10 +53,10 @@ func New(cfg Config) (*Client, error) {
 	c := &Client{b: cfg.Bus, actor: cfg.Actor, silence: cfg.Silence, log: cfg.Logger.Named("client")}
 	c.Remote = operation.Remote{Transport: c}
 	var err error
-	c.reads, err = session.New(session.Config{Bus: cfg.Bus, Actor: cfg.Actor, Logger: cfg.Logger, Submitter: c})
-	if err != nil {
+	if c.reader, err = reader.New(cfg.Bus, 0); err != nil {
 		return nil, fmt.Errorf("new client: %w", err)
 	}
+	c.watcher = watch.New(cfg.Bus, c.reader)
 	return c, nil
 }
 

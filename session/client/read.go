@@ -30,7 +30,7 @@ func (c *Client) Run(ctx context.Context, id events.SessionID, req api.TurnReque
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
-	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.reads.Run(ctx, id, req) })
+	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.watcher.Run(ctx, c, id, req) })
 }
 
 // Await implements [api.Service].
@@ -39,12 +39,12 @@ func (c *Client) Await(ctx context.Context, id events.SessionID, turn events.Tur
 	if _, err := c.State(ctx, id); err != nil {
 		return api.TurnResult{}, err
 	}
-	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.reads.Await(ctx, id, turn) })
+	return again(ctx, func(ctx context.Context) (api.TurnResult, error) { return c.watcher.Await(ctx, id, turn) })
 }
 
 // AssembledTurn implements [api.Service].
 func (c *Client) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	return again(ctx, func(ctx context.Context) (api.AssembledTurn, error) { return c.reads.AssembledTurn(ctx, id, turn) })
+	return again(ctx, func(ctx context.Context) (api.AssembledTurn, error) { return c.reader.AssembledTurn(ctx, id, turn) })
 }
 
 // StartTurnStream implements [api.Service].
@@ -55,79 +55,79 @@ func (c *Client) StartTurnStream(ctx context.Context, id events.SessionID, req a
 	if _, err := c.State(ctx, id); err != nil { // waits where the servers do not answer
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
-	return c.reads.StartTurnStream(ctx, id, req)
+	return c.watcher.StartTurnStream(ctx, c, id, req)
 }
 
 // Approvals implements [api.Service].
 func (c *Client) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	return again(ctx, func(ctx context.Context) ([]projector.Approval, error) { return c.reads.Approvals(ctx, id) })
+	return again(ctx, func(ctx context.Context) ([]projector.Approval, error) { return c.reader.Approvals(ctx, id) })
 }
 
 // ToolOutput implements [api.Service].
 func (c *Client) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
-	return again(ctx, func(ctx context.Context) (string, error) { return c.reads.ToolOutput(ctx, id, call) })
+	return again(ctx, func(ctx context.Context) (string, error) { return c.reader.ToolOutput(ctx, id, call) })
 }
 
 // Tasks implements [api.Service].
 func (c *Client) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return again(ctx, func(ctx context.Context) ([]projector.Task, error) { return c.reads.Tasks(ctx, id) })
+	return again(ctx, func(ctx context.Context) ([]projector.Task, error) { return c.reader.Tasks(ctx, id) })
 }
 
 // Task implements [api.Service].
 func (c *Client) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	return again(ctx, func(ctx context.Context) (projector.Task, error) { return c.reads.Task(ctx, id, name) })
+	return again(ctx, func(ctx context.Context) (projector.Task, error) { return c.reader.Task(ctx, id, name) })
 }
 
 // State implements [api.Service].
 func (c *Client) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
-	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reads.State(ctx, id) })
+	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reader.State(ctx, id) })
 }
 
 // StateAt implements [api.Service].
 func (c *Client) StateAt(ctx context.Context, id events.SessionID, seq events.Seq) (*projector.State, error) {
-	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reads.StateAt(ctx, id, seq) })
+	return again(ctx, func(ctx context.Context) (*projector.State, error) { return c.reader.StateAt(ctx, id, seq) })
 }
 
 // View implements [api.Service].
 func (c *Client) View(ctx context.Context, id events.SessionID) (projector.ReadView, error) {
-	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.View(ctx, id) })
+	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reader.View(ctx, id) })
 }
 
 // Sessions implements [api.Finder].
 func (c *Client) Sessions(ctx context.Context, q api.SessionQuery) (api.SessionPage, error) {
-	return again(ctx, func(ctx context.Context) (api.SessionPage, error) { return c.reads.Sessions(ctx, q) })
+	return again(ctx, func(ctx context.Context) (api.SessionPage, error) { return c.reader.Sessions(ctx, q) })
 }
 
 // Turns implements [api.Finder].
 func (c *Client) Turns(ctx context.Context, id events.SessionID, p api.Page) (api.TurnPage, error) {
-	return again(ctx, func(ctx context.Context) (api.TurnPage, error) { return c.reads.Turns(ctx, id, p) })
+	return again(ctx, func(ctx context.Context) (api.TurnPage, error) { return c.reader.Turns(ctx, id, p) })
 }
 
 // PendingApprovals implements [api.Finder].
 func (c *Client) PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error) {
-	return again(ctx, func(ctx context.Context) (api.ApprovalPage, error) { return c.reads.PendingApprovals(ctx, p) })
+	return again(ctx, func(ctx context.Context) (api.ApprovalPage, error) { return c.reader.PendingApprovals(ctx, p) })
 }
 
 // ViewAt implements [api.Finder].
 func (c *Client) ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error) {
-	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reads.ViewAt(ctx, id, seq) })
+	return again(ctx, func(ctx context.Context) (projector.ReadView, error) { return c.reader.ViewAt(ctx, id, seq) })
 }
 
 // FindBlobs implements [api.Bodies].
 func (c *Client) FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error) {
-	return again(ctx, func(ctx context.Context) ([]events.BlobRef, error) { return c.reads.FindBlobs(ctx, id, digests...) })
+	return again(ctx, func(ctx context.Context) ([]events.BlobRef, error) { return c.reader.FindBlobs(ctx, id, digests...) })
 }
 
 // ReadBlob implements [api.Bodies].
 func (c *Client) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
-	return again(ctx, func(ctx context.Context) ([]byte, error) { return c.reads.ReadBlob(ctx, id, digest) })
+	return again(ctx, func(ctx context.Context) ([]byte, error) { return c.reader.ReadBlob(ctx, id, digest) })
 }
 
 // Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
 		err := repeat(ctx, isUnread, func() error {
-			for seen, err := range c.reads.Observe(ctx, id, cursor) {
+			for seen, err := range c.watcher.Observe(ctx, id, cursor) {
 				if isUnread(err) && ctx.Err() == nil {
 					return err
 				}

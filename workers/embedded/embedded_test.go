@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/embedded"
 	"github.com/lash-go/lash/workers/llm"
@@ -37,11 +37,11 @@ func TestRestart(t *testing.T) {
 		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrInUse) {
 			t.Errorf("a second one in the directory: got %v, want %v", err, busembed.ErrInUse)
 		}
-		_, err = lash.Create(t.Context(), session.CreateRequest{ID: "s"})
-		if exists := want != "1"; errors.Is(err, session.ErrExists) != exists {
+		_, err = lash.Create(t.Context(), api.CreateRequest{ID: "s"})
+		if exists := want != "1"; errors.Is(err, api.ErrExists) != exists {
 			t.Errorf("create: got %v, want that it exists: %v", err, exists)
 		}
-		turn, err := lash.Run(t.Context(), "s", session.Ask("How many?"))
+		turn, err := lash.Run(t.Context(), "s", api.Ask("How many?"))
 		if err != nil || turn.Text != want {
 			t.Errorf("run: got %q, %v, want %q", turn.Text, err, want)
 		}
@@ -65,9 +65,9 @@ func TestRestartGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = first.Create(t.Context(), session.CreateRequest{ID: "s"})
+	_, err = first.Create(t.Context(), api.CreateRequest{ID: "s"})
 	for _, id := range []events.TurnID{"t1", "t2"} {
-		req := session.Ask("go")
+		req := api.Ask("go")
 		req.ID = id
 		if err == nil {
 			_, err = first.Submit(t.Context(), "s", req)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/workers/recording"
 )
 
@@ -67,7 +67,7 @@ func (i item) same(j item) bool {
 
 // Compare holds a finished history against its recording, message by message,
 // and every turn's end. nil means equal; the error is of reading.
-func Compare(ctx context.Context, blobs session.Blobs, plan *Plan, s *projector.State) (*Difference, error) {
+func Compare(ctx context.Context, blobs blob.Store, plan *Plan, s *projector.State) (*Difference, error) {
 	history, err := historyItems(ctx, blobs, s)
 	if err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func resultItems(call events.CallID, r *recording.Result, line int, partial even
 }
 
 // historyItems flattens a session's graph, branches and all, in the order of the log.
-func historyItems(ctx context.Context, blobs session.Blobs, s *projector.State) ([]item, error) {
+func historyItems(ctx context.Context, blobs blob.Store, s *projector.State) ([]item, error) {
 	nodes, err := s.AllNodes()
 	if err != nil {
 		return nil, err
@@ -255,14 +255,14 @@ func historyItems(ctx context.Context, blobs session.Blobs, s *projector.State) 
 	var list []item
 	for _, n := range nodes {
 		if n.Kind != events.NodeMessage {
-			body, err := session.Body(ctx, blobs, n.Body, n.Blob)
+			body, err := blob.Body(ctx, blobs, n.Body, n.Blob)
 			if err != nil {
 				return nil, err
 			}
 			list = append(list, item{kind: "node", name: n.Type, text: string(body)})
 			continue
 		}
-		filled, err := session.Fill(ctx, blobs, []events.Message{n.Message})
+		filled, err := blob.Fill(ctx, blobs, []events.Message{n.Message})
 		if err != nil {
 			return nil, err
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/recording"
 )
@@ -29,10 +29,10 @@ type Step struct {
 // Action is a change outside turns, or, attached to a reply or a call, inside one.
 type Action struct {
 	Entry  int // index of the recorded entry
-	Node   *session.AppendNode
-	Inject *session.InjectRequest
+	Node   *api.AppendNode
+	Inject *api.InjectRequest
 	Config *recording.Config
-	Frame  *session.FrameRequest
+	Frame  *api.FrameRequest
 	Branch *events.NodeID
 }
 
@@ -211,7 +211,7 @@ func (p *planner) answered() bool {
 }
 
 func (p *planner) user(e *recording.Entry) {
-	inject := Action{Entry: e.Index, Inject: &session.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
+	inject := Action{Entry: e.Index, Inject: &api.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
 	switch {
 	case p.answered():
 		call := p.last().Calls[0]
@@ -243,7 +243,7 @@ func (p *planner) joinUsers(e *recording.Entry) {
 	p.open(e, events.TurnInput{Parts: e.Message.Parts})
 	id := events.InputID(fmt.Sprintf("i%04d", began))
 	p.own[began] = events.NodeID("m_ingress_" + string(id))
-	p.turn.Before = append(old.Before, Action{Inject: &session.InjectRequest{ID: id, Parts: old.Input.Parts}})
+	p.turn.Before = append(old.Before, Action{Inject: &api.InjectRequest{ID: id, Parts: old.Input.Parts}})
 }
 
 func (p *planner) reply(e *recording.Entry) {
@@ -355,7 +355,7 @@ func orphanParts(r *recording.Result) []events.Part {
 }
 
 func (p *planner) node(e *recording.Entry, kind events.NodeKind) {
-	p.act(Action{Entry: e.Index, Node: &session.AppendNode{Kind: kind, ID: entryNode(e.Index), Type: "pi." + e.Type, Body: e.Raw}})
+	p.act(Action{Entry: e.Index, Node: &api.AppendNode{Kind: kind, ID: entryNode(e.Index), Type: "pi." + e.Type, Body: e.Raw}})
 }
 
 func (p *planner) compaction(e *recording.Entry) {
@@ -363,9 +363,9 @@ func (p *planner) compaction(e *recording.Entry) {
 		ID: events.MessageID(entryNode(e.Index)), Role: events.RoleUser, Origin: "compaction",
 		Parts: []events.Part{{Kind: events.PartText, Text: e.Compaction.Summary}},
 	}
-	frame := &session.FrameRequest{
+	frame := &api.FrameRequest{
 		Frame: events.FrameID(fmt.Sprintf("f%04d", e.Index)), Reason: "compaction",
-		Nodes: []session.AppendNode{{Message: &summary}},
+		Nodes: []api.AppendNode{{Message: &summary}},
 	}
 	for i := max(e.Compaction.FirstKept, 0); e.Compaction.FirstKept >= 0 && i < e.Index; i++ {
 		if node := p.own[i]; node != "" {
@@ -378,9 +378,9 @@ func (p *planner) compaction(e *recording.Entry) {
 
 func entryNode(index int) events.NodeID { return events.NodeID(fmt.Sprintf("e%04d", index)) }
 
-func messageNode(index int, m events.Message) *session.AppendNode {
+func messageNode(index int, m events.Message) *api.AppendNode {
 	m.ID = events.MessageID(entryNode(index))
-	return &session.AppendNode{Message: &m}
+	return &api.AppendNode{Message: &m}
 }
 
 func callParts(parts []events.Part) []events.Part {

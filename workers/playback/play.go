@@ -13,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -219,15 +220,15 @@ func (pl *play) callOf(c plugin.Call) (*Call, error) {
 func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error {
 	switch {
 	case a.Node != nil:
-		_, err := p.host.AppendNodes(ctx, id, session.AppendNodesRequest{
-			Nodes: []session.AppendNode{*a.Node}, IdempotencyKey: string(entryNode(a.Entry)),
+		_, err := p.host.AppendNodes(ctx, id, api.AppendNodesRequest{
+			Nodes: []api.AppendNode{*a.Node}, IdempotencyKey: string(entryNode(a.Entry)),
 		})
 		return err
 	case a.Inject != nil:
 		_, err := p.host.Inject(ctx, id, *a.Inject)
 		return err
 	case a.Config != nil:
-		return p.host.Configure(ctx, id, session.ConfigureRequest{
+		return p.host.Configure(ctx, id, api.ConfigureRequest{
 			Change: a.configure, IdempotencyKey: string(entryNode(a.Entry)),
 		})
 	case a.Frame != nil:
@@ -242,7 +243,7 @@ func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error 
 // Play drives a plan from wherever its session stands to its end. after, which
 // may be nil, is called after every step.
 func (p *Player) Play(ctx context.Context, plan *Plan, after func(*Step)) error {
-	if _, err := p.host.Create(ctx, session.CreateRequest{ID: plan.Session}); err != nil && !errors.Is(err, session.ErrExists) {
+	if _, err := p.host.Create(ctx, api.CreateRequest{ID: plan.Session}); err != nil && !errors.Is(err, api.ErrExists) {
 		return err
 	}
 	done, err := p.progress(ctx, plan)
@@ -288,13 +289,13 @@ func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
 			case <-ctx.Done():
 				return
 			}
-			_, _, err := p.host.Cancel(ctx, id, t.ID, session.CancelRequest{ID: "abort-" + string(t.ID), Origin: "recording"})
+			_, _, err := p.host.Cancel(ctx, id, t.ID, api.CancelRequest{ID: "abort-" + string(t.ID), Origin: "recording"})
 			if err != nil && ctx.Err() == nil {
 				cancel(err)
 			}
 		})
 	}
-	_, err := p.host.Run(ctx, id, session.TurnRequest{ID: t.ID, Input: t.Input})
+	_, err := p.host.Run(ctx, id, api.TurnRequest{ID: t.ID, Input: t.Input})
 	cancel(nil)
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // fork forks sessions of 10 and of 100 000 events, which have their snapshots.
@@ -36,7 +37,7 @@ func (r *runner) fork(ctx context.Context) error {
 					p50[n] = &samples{}
 				}
 				err := p50[n].timed(func() error {
-					_, err := host.Fork(ctx, sessionID("events", n), session.CreateRequest{})
+					_, err := host.Fork(ctx, sessionID("events", n), api.CreateRequest{})
 					return err
 				})
 				if err != nil {

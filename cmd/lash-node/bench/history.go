@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // history appends n effects to a session: a reply and a result by turns, as a long turn records them.
@@ -149,7 +149,7 @@ func (r *runner) growth(ctx context.Context) error {
 }
 
 func (r *runner) growthOn(ctx context.Context, g *rig) error {
-	if _, err := g.host.Create(ctx, session.CreateRequest{ID: "twenty"}); err != nil {
+	if _, err := g.host.Create(ctx, api.CreateRequest{ID: "twenty"}); err != nil {
 		return err
 	}
 	for range 20 {
@@ -247,7 +247,7 @@ func (r *runner) hotOn(ctx context.Context, g *rig) error {
 	}
 	for i := range n {
 		id := sessionID("hot", i)
-		if _, err := g.host.Create(ctx, session.CreateRequest{ID: id}); err != nil {
+		if _, err := g.host.Create(ctx, api.CreateRequest{ID: id}); err != nil {
 			return err
 		}
 		if err := g.turn(ctx, id); err != nil {

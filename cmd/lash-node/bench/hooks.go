@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -114,7 +114,7 @@ func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = g.host.Create(ctx, session.CreateRequest{ID: "s0"})
+	_, err = g.host.Create(ctx, api.CreateRequest{ID: "s0"})
 	return &hookedRig{g, s}, err
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // A large session has nodes of just below the size from which on bodies move to blobs, so all of it is in the log.
@@ -34,7 +34,7 @@ func (r *runner) neighbour(ctx context.Context) error {
 
 func (r *runner) neighbourOn(ctx context.Context, g *rig) error {
 	for _, id := range []events.SessionID{"small", "large"} {
-		if _, err := g.host.Create(ctx, session.CreateRequest{ID: id}); err != nil {
+		if _, err := g.host.Create(ctx, api.CreateRequest{ID: id}); err != nil {
 			return err
 		}
 	}
@@ -76,10 +76,10 @@ func (r *runner) neighbourOn(ctx context.Context, g *rig) error {
 // grow appends nodes of so many bytes.
 func (g *rig) grow(ctx context.Context, id events.SessionID, size int) error {
 	for n := 0; n*largeNode < size; {
-		var req session.AppendNodesRequest
+		var req api.AppendNodesRequest
 		for range largeCommit {
 			text := fmt.Sprintf("%08d ", n) + strings.Repeat("large ", largeNode/6)[:largeNode-9]
-			req.Nodes = append(req.Nodes, session.AppendNode{Kind: events.NodeMessage, Message: &events.Message{
+			req.Nodes = append(req.Nodes, api.AppendNode{Kind: events.NodeMessage, Message: &events.Message{
 				Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: text}},
 			}})
 			n++
@@ -211,7 +211,7 @@ func (h *heavy) read(ctx context.Context) error {
 // fork copies the large session, makes the copy cold and removes it.
 func (h *heavy) fork(ctx context.Context, archiver *follow.Archiver, id events.SessionID) error {
 	host := h.g.node.Host()
-	if _, err := host.Fork(ctx, "large", session.CreateRequest{ID: id}); err != nil {
+	if _, err := host.Fork(ctx, "large", api.CreateRequest{ID: id}); err != nil {
 		return err
 	}
 	cold, err := archiver.Archive(ctx, id)

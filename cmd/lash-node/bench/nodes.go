@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // turnMessages is how many messages a whole turn stores: eight commits and its wake.
@@ -69,7 +70,7 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 func (r *runner) fleet(ctx context.Context, host *session.Host, url string, count, n int) (perSecond float64, err error) {
 	id := func(i int) events.SessionID { return sessionID(fmt.Sprintf("of%d-", count), i) }
 	for i := range parallel {
-		if _, err := host.Create(ctx, session.CreateRequest{ID: id(i)}); err != nil {
+		if _, err := host.Create(ctx, api.CreateRequest{ID: id(i)}); err != nil {
 			return 0, err
 		}
 	}

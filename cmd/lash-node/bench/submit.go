@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // submits measures a submit of 1 KiB, to the moment in which it is accepted, by
@@ -26,7 +27,7 @@ func (r *runner) submits(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := host.Create(ctx, session.CreateRequest{ID: "s"}); err != nil {
+		if _, err := host.Create(ctx, api.CreateRequest{ID: "s"}); err != nil {
 			return err
 		}
 		body := strings.Repeat("x", 1024)
@@ -42,13 +43,13 @@ func (r *runner) submits(ctx context.Context) error {
 				return err
 			}
 			err = lash.timed(func() error {
-				_, err := host.Submit(ctx, "s", session.TurnRequest{ID: turn, Input: input})
+				_, err := host.Submit(ctx, "s", api.TurnRequest{ID: turn, Input: input})
 				return err
 			})
 			if err != nil {
 				return err
 			}
-			if _, _, err := host.Cancel(ctx, "s", turn, session.CancelRequest{}); err != nil {
+			if _, _, err := host.Cancel(ctx, "s", turn, api.CancelRequest{}); err != nil {
 				return err
 			}
 		}

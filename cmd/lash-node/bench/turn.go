@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -124,7 +125,7 @@ func (r *runner) withRig(ctx context.Context, profile busembed.Profile, part fun
 func (g *rig) turn(ctx context.Context, id events.SessionID) error { return runTurn(ctx, g.host, id) }
 
 func runTurn(ctx context.Context, host *session.Host, id events.SessionID) error {
-	result, err := host.Run(ctx, id, session.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
+	result, err := host.Run(ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "go"}}}})
 	if err == nil && (result.End != events.EndFinished || result.ModelCalls != turnReplies || result.ToolCalls != turnEffects-turnReplies) {
 		err = fmt.Errorf("turn ended as %s after %d replies and %d calls", result.End, result.ModelCalls, result.ToolCalls)
 	}
@@ -151,7 +152,7 @@ func (r *runner) turnsOnCluster(ctx context.Context) error {
 
 func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile, replicas int) error {
 	for i := range parallel {
-		if _, err := g.host.Create(ctx, session.CreateRequest{ID: sessionID("s", i)}); err != nil {
+		if _, err := g.host.Create(ctx, api.CreateRequest{ID: sessionID("s", i)}); err != nil {
 			return err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // What is watched: commits at a steady pace, by watchers that share some
@@ -67,7 +68,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 		return err
 	}
 	defer writer.Close()
-	if _, err := host.Create(ctx, session.CreateRequest{ID: "watched"}); err != nil {
+	if _, err := host.Create(ctx, api.CreateRequest{ID: "watched"}); err != nil {
 		return err
 	}
 	first, err := writer.Log().Last(ctx, "watched")

@@ -10,14 +10,14 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // Talk is how a chat reaches sessions.
 type Talk struct {
 	Service api.Service
-	Blobs   session.BlobReader
+	Blobs   blob.Reader
 	Config  events.Config // of sessions that the chat makes
 	Where   string        // flags that lead another command to the same place, each after a space
 	Starts  string        // how a node is started there: "lash-node serve starts one"
@@ -133,14 +133,14 @@ func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
 		case *events.TurnRequested:
-			if in, err := session.FillInput(ctx, t.Blobs, p.Input); err == nil {
+			if in, err := blob.FillInput(ctx, t.Blobs, p.Input); err == nil {
 				whole := *p
 				whole.Input = in
 				c.Events[i].Payload = &whole
 			}
 		case *events.ModelReplied:
 			whole := *p
-			if filled, err := session.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
+			if filled, err := blob.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
 				whole.Parts, whole.Shown = filled[0].Parts, filled[1].Parts
 				c.Events[i].Payload = &whole
 			}
@@ -155,7 +155,7 @@ func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
 		if !t.Full {
 			return
 		}
-		if whole, err := session.FillResult(ctx, t.Blobs, p.Results[i]); err == nil {
+		if whole, err := blob.FillResult(ctx, t.Blobs, p.Results[i]); err == nil {
 			p.Results[i] = whole
 		}
 	}
@@ -175,7 +175,7 @@ func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outco
 	defer func() { out.Err = t.Explain(out.Err, id) }()
 	switch a.Verb { //nolint:exhaustive // the others ask nothing of a session
 	case Say:
-		req := session.Ask(a.Text)
+		req := api.Ask(a.Text)
 		req.ID = a.Turn
 		_, out.Err = t.Service.Submit(ctx, id, req)
 	case Answer:

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -87,11 +87,11 @@ func TestAdditions(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer node.Stop()
-			id, err := node.Host().Create(t.Context(), session.CreateRequest{})
+			id, err := node.Host().Create(t.Context(), api.CreateRequest{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			turn, err := node.Host().Run(t.Context(), id, session.Ask("hi"))
+			turn, err := node.Host().Run(t.Context(), id, api.Ask("hi"))
 			got := strings.Fields(turn.Text)
 			if name == "default" { // the shipped ones have more
 				got = slices.DeleteFunc(got, func(word string) bool { return !slices.Contains(strings.Fields(tc.want), word) })

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/archive"
 )
 
 // keep writes a session as an archive file below the run's store: lash-replay
@@ -27,7 +27,7 @@ func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (f
 	if err != nil {
 		return "", err
 	}
-	_, err = session.Export(ctx, b.Log(), b, id, f)
+	_, err = archive.Write(ctx, b.Log(), b, id, f)
 	if errors.Is(err, events.ErrNoSession) {
 		return "", errors.Join(f.Close(), os.Remove(file))
 	}

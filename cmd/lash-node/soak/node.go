@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -206,7 +207,7 @@ func (c *cast) asked(ctx context.Context, id events.SessionID, effect events.Eff
 func (c *cast) hung(id events.SessionID, turn events.TurnID) {
 	c.cancels.Go(func() {
 		for c.ctx.Err() == nil {
-			_, _, err := c.host.Cancel(c.ctx, id, turn, session.CancelRequest{ID: "abort-" + string(turn), Origin: "recording"})
+			_, _, err := c.host.Cancel(c.ctx, id, turn, api.CancelRequest{ID: "abort-" + string(turn), Origin: "recording"})
 			if err == nil || !errors.Is(err, events.ErrOutcomeUnknown) {
 				return
 			}

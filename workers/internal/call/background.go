@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 )
 
 // startTool starts a tool as a background task of this process. The task's id
@@ -31,7 +31,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	if err == nil {
 		return string(id), nil // an earlier run started it
 	}
-	if !errors.Is(err, session.ErrUnknownTask) {
+	if !errors.Is(err, task.ErrUnknown) {
 		return "", err
 	}
 	release := d.env.Host.HoldStack(d.at.session)
@@ -44,7 +44,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	}
 	release()
 	switch {
-	case errors.Is(err, session.ErrTaskRunning):
+	case errors.Is(err, task.ErrRunning):
 		return string(id), nil
 	case errors.Is(err, plugin.ErrUnavailable):
 		return "", &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "no tools can be started here"}
@@ -128,7 +128,7 @@ func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result,
 	for {
 		t, err := d.env.Host.Task(ctx, d.at.session, events.TaskID(handle))
 		switch {
-		case errors.Is(err, session.ErrUnknownTask):
+		case errors.Is(err, task.ErrUnknown):
 			return plugin.Result{}, unavailable("there is no task " + handle + ", or its result was forgotten")
 		case err != nil:
 			return plugin.Result{}, err

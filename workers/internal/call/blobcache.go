@@ -13,7 +13,7 @@ const blobCacheBytes = 64 << 20
 
 // BlobCache reads and stores bodies outside the log, and keeps some of them in
 // memory, as every prompt of a session is filled with the same ones. It
-// implements [session.Blobs]. Its methods may overlap.
+// implements [blob.Store]. Its methods may overlap.
 type BlobCache struct {
 	b *bus.Bus
 
@@ -27,7 +27,7 @@ func NewBlobCache(b *bus.Bus) *BlobCache {
 	return &BlobCache{b: b, bodies: make(map[string][]byte)}
 }
 
-// PutBlob implements [session.Blobs].
+// PutBlob implements [blob.Store].
 func (c *BlobCache) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	ref, err := c.b.PutBlob(ctx, body)
 	if err == nil {
@@ -36,7 +36,7 @@ func (c *BlobCache) PutBlob(ctx context.Context, body []byte) (events.BlobRef, e
 	return ref, err
 }
 
-// Blob implements [session.Blobs]. The caller must not change the body.
+// Blob implements [blob.Store]. The caller must not change the body.
 func (c *BlobCache) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
 	c.mu.Lock()
 	body, ok := c.bodies[ref.Digest]

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -43,7 +43,7 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	}
 	defer done()
 	frame := d.at.state.Frame()
-	state, err := session.Body(ctx, d.env.Blobs, frame.State, frame.Blob)
+	state, err := blob.Body(ctx, d.env.Blobs, frame.State, frame.Blob)
 	if err != nil {
 		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
 	}

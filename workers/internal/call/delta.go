@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -20,13 +20,13 @@ type deltas struct {
 	session events.SessionID
 
 	mu    sync.Mutex
-	next  session.Delta // the pending batch, and its position
+	next  api.Delta // the pending batch, and its position
 	timer *time.Timer
 	done  bool
 }
 
 func newDeltas(b *bus.Bus, id events.SessionID, turn events.TurnID, iteration int64) *deltas {
-	return &deltas{b: b, session: id, next: session.Delta{
+	return &deltas{b: b, session: id, next: api.Delta{
 		Turn: turn, Iteration: iteration, Call: time.Now().UnixNano(), Attempt: 1,
 	}}
 }
@@ -66,14 +66,14 @@ func (d *deltas) publishLocked() {
 		_ = d.b.PublishDelta(d.session, d.next.Turn, data)
 	}
 	d.next.N++
-	d.next.Text, d.next.Retry = "", session.RetryStatus{}
+	d.next.Text, d.next.Retry = "", api.RetryStatus{}
 }
 
 // MessageSender publishes the messages that running code sends to the watchers
 // of a session. They are not recorded.
 func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
-		d := session.Delta{Turn: turn, Iteration: iteration, Message: session.SideMessage{Text: Clip(text), Kind: Clip(kind)}}
+		d := api.Delta{Turn: turn, Iteration: iteration, Message: api.SideMessage{Text: Clip(text), Kind: Clip(kind)}}
 		if data, err := events.EncodePayload(&d); err == nil {
 			_ = e.Bus.PublishDelta(id, turn, data)
 		}
@@ -87,7 +87,7 @@ func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.E
 	d.next.Text = ""
 	d.next.Kind = ""
 	d.next.Attempt, d.next.N = int64(attempt)+1, 0
-	d.next.Retry = session.RetryStatus{
+	d.next.Retry = api.RetryStatus{
 		WaitMillis: wait.Milliseconds(), Attempt: int64(attempt), Attempts: int64(attempts), Reason: failure.Error(),
 	}
 	d.publishLocked()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -19,7 +20,7 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	messages, err := session.Fill(ctx, e.Blobs, req.Messages)
+	messages, err := blob.Fill(ctx, e.Blobs, req.Messages)
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -24,7 +25,7 @@ import (
 type Env struct {
 	Bus   *bus.Bus
 	Host  *session.Host // set after the host is made, as that takes [Env.Complete]
-	Blobs session.Blobs // bodies outside the log, see [NewBlobCache]
+	Blobs blob.Store    // bodies outside the log, see [NewBlobCache]
 	Spawn SpawnFunc     // starts background tools
 	Log   *zap.Logger
 
@@ -37,7 +38,7 @@ type Env struct {
 
 // SpawnFunc registers a background task and runs work for it in this process.
 // The text that work returns becomes the task's summary. Where it returns an
-// error, work does not run. Errors: [session.ErrTaskRunning], where a live task
+// error, work does not run. Errors: [task.ErrRunning], where a live task
 // has the id; [plugin.ErrUnavailable], where this process runs no tasks.
 type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 
@@ -77,7 +78,7 @@ func (e *Env) warn(id events.SessionID, err error) {
 
 // recorded is a result of the history as a plugin reads it.
 func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
-	whole, err := session.FillResult(ctx, e.Blobs, *r)
+	whole, err := blob.FillResult(ctx, e.Blobs, *r)
 	return pluginResult(&whole), err
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -186,7 +186,7 @@ func (h *hooks) afterTurn(ctx context.Context) {
 	state, err := h.shown(ctx)
 	ending := h.state.Turn().Ending
 	if err == nil {
-		ending.Switch.Nodes, err = session.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)
+		ending.Switch.Nodes, err = blob.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)
 	}
 	if err != nil {
 		h.fail(code, err)

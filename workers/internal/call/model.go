@@ -13,8 +13,8 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -111,7 +111,7 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 // whole gives the conversation and the prompt their bodies, before the protocol sees them.
 func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
 	if m.Prompt.Spilled {
-		if m.Prompt.Messages, err = session.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
+		if m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
 			return nil, err
 		}
 		m.Prompt.Spilled = false

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -146,7 +146,7 @@ func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json
 // is nil where the call runs.
 func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if a := d.at.state.Turn().Approval(d.call.Effect); a != nil && a.Answered {
-		args, err := session.Body(ctx, d.env.Blobs, a.Args, a.Blob)
+		args, err := blob.Body(ctx, d.env.Blobs, a.Args, a.Blob)
 		d.call.Answer, d.call.Args = &a.Answer, args
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
@@ -60,7 +60,7 @@ func (d *dispatch) handOver(ctx context.Context, tool *plugin.Registered, args [
 		ID: RemoteTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
-	if errors.Is(err, session.ErrTaskRunning) {
+	if errors.Is(err, task.ErrRunning) {
 		return nil
 	}
 	return err
@@ -162,7 +162,7 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 	if err != nil {
 		return unavailable(err)
 	}
-	args, err := session.Body(ctx, e.Blobs, a.Args, a.Blob)
+	args, err := blob.Body(ctx, e.Blobs, a.Args, a.Blob)
 	if err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -20,7 +20,7 @@ const maxRecordBytes = events.MaxEventBytes - 16<<10
 // tooLarge reports a payload of hooks that no event could carry, even with its
 // bodies outside the log, or whose bodies are more than may be kept there.
 func tooLarge(p events.Payload) error {
-	bodies := session.BodyBytes(p)
+	bodies := blob.Size(p)
 	whole, spilled, err := encodedSizes(p)
 	switch {
 	case bodies > events.MaxBlobBytes:
@@ -51,24 +51,24 @@ func checkReply(p events.Payload, limit int) error {
 	return nil
 }
 
-// encodedSizes are those of a payload as it is, and with its bodies outside the log where [session.Spill] puts them there.
+// encodedSizes are those of a payload as it is, and with its bodies outside the log where [blob.Spill] puts them there.
 func encodedSizes(p events.Payload) (whole, spilled int, err error) {
 	data, err := events.EncodePayload(p)
 	if err != nil {
 		return 0, 0, err
 	}
 	whole = len(data)
-	if fixed := whole - session.BodyBytes(p); fixed > events.MaxEventBytes { // without a look at its many bodies
+	if fixed := whole - blob.Size(p); fixed > events.MaxEventBytes { // without a look at its many bodies
 		return whole, fixed, nil
 	}
-	if p, err = session.Spill(context.Background(), unstored{}, p); err == nil { // which waits for nothing
+	if p, err = blob.Spill(context.Background(), unstored{}, p); err == nil { // which waits for nothing
 		data, err = events.EncodePayload(p)
 	}
 	return whole, len(data), err
 }
 
 // unstored gives references to bodies that it does not store, to measure them.
-type unstored struct{ session.Blobs }
+type unstored struct{ blob.Store }
 
 func (unstored) PutBlob(_ context.Context, body []byte) (events.BlobRef, error) {
 	if len(body) > events.MaxBlobBytes {

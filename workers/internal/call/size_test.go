@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -34,7 +34,7 @@ func TestCheckReply(t *testing.T) {
 	taken, refused := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		p := largeReply(rt)
-		spilled, err := session.Spill(t.Context(), kept{}, p)
+		spilled, err := blob.Spill(t.Context(), kept{}, p)
 		if err != nil {
 			rt.Fatal(err)
 		}

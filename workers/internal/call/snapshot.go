@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -63,11 +63,11 @@ func (s *Snapshot) bodies(ctx context.Context) (*whole, error) {
 	if s.whole != nil {
 		return s.whole, nil
 	}
-	view, err := session.FillView(ctx, s.env.Blobs, s.view)
+	view, err := blob.FillView(ctx, s.env.Blobs, s.view)
 	if err != nil {
 		return nil, err
 	}
-	input, err := session.FillInput(ctx, s.env.Blobs, s.input)
+	input, err := blob.FillInput(ctx, s.env.Blobs, s.input)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 )
 
 // kept has bodies by their digests alone.
@@ -50,7 +50,7 @@ func TestSpokenFits(t *testing.T) {
 		if got[0].String() != want[0].String() || got[1].String() != want[1].String() {
 			t.Errorf("%+v: something is missing, or stands elsewhere", tc)
 		}
-		spilled, err := session.Spill(t.Context(), kept{}, p)
+		spilled, err := blob.Spill(t.Context(), kept{}, p)
 		if err != nil {
 			t.Fatal(err)
 		}

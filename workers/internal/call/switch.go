@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -27,7 +27,7 @@ func (e *Env) spillSwitch(ctx context.Context, s events.FrameSwitch) (events.Fra
 	if err := checkBodies(&events.ToolResult{Switch: s}, events.MaxBlobBytes); err != nil {
 		return s, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: codeSwitchTooLarge, Message: err.Error()}
 	}
-	opened, err := session.SpillAbove(ctx, e.Blobs, &events.FrameOpened{Nodes: s.Nodes}, switchInline, switchInlined)
+	opened, err := blob.SpillAbove(ctx, e.Blobs, &events.FrameOpened{Nodes: s.Nodes}, switchInline, switchInlined)
 	if err != nil {
 		return s, err
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -99,7 +99,7 @@ func (d *dispatch) hooked(err error) bool {
 
 // outcome is the tool's own result, or the one that resolved the call from outside.
 func (d *dispatch) outcome(ctx context.Context) (plugin.Result, []byte, int, error) {
-	args, err := session.Body(ctx, d.env.Blobs, d.call.Args, d.call.Blob)
+	args, err := blob.Body(ctx, d.env.Blobs, d.call.Args, d.call.Blob)
 	if err != nil {
 		return plugin.Result{}, nil, 0, err
 	}

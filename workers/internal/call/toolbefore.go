@@ -6,7 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 )
@@ -54,7 +54,7 @@ func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdi
 		return verdict{} // the call fails, whatever hooks decide
 	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
-	args, err := session.Body(ctx, h.env.Blobs, c.Args, c.Blob)
+	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
 	if err != nil {
 		return failedBefore(index, plugin.ClassInternal, err)
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
@@ -26,7 +26,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	cfg.Provider = "gone"
 	b.append("", &events.SessionConfigured{Config: cfg})
 	b.append("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: "m1", Command: "tail", Wake: events.WakeQueueTurn}})
-	b.append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: session.Ask("a line").Input.Parts},
+	b.append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: api.Ask("a line").Input.Parts},
 		&events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "a line", Wake: "line1"}}})
 	if before := b.state(); !turn.NeedsWorker(before, 0) {
 		t.Fatal("the line asks for no turn")
@@ -121,7 +121,7 @@ func TestManyCalls(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", session.CancelRequest{}); err != nil {
+	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.await("t1"); r.End != events.EndCancelled {

@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -224,7 +224,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return c, nil
 	}
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
-	in, err = session.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
+	in, err = blob.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
 	switch {
 	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput says which
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/trace"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -90,14 +90,14 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		if r.stale(&list[i]) {
 			continue
 		}
-		payload, err := session.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
+		payload, err := blob.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
 		if err != nil {
 			r.discard(append(r.batch.inputs, in)...)
 			r.rollBack()
 			return r.refused(ctx, in, err)
 		}
 		list[i].Payload = payload
-		r.batch.bytes += session.BodyBytes(payload)
+		r.batch.bytes += blob.Size(payload)
 		r.state.Ahead(&list[i], r.batch.at)
 		r.followOverlay(list[i].Payload)
 		r.batch.events = append(r.batch.events, list[i])

@@ -12,8 +12,9 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/session/watch"
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
@@ -67,7 +68,7 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.waits))
+	ctx, cancel := context.WithCancel(watch.WithWaiting(runCtx, r.waits))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
@@ -198,7 +199,7 @@ func sorted(in turn.Results) turn.Results {
 
 // checkInput looks for what makes an input impossible to run.
 func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
-	blobs := session.Bounded(r.p.cfg.Calls.Blobs)
+	blobs := blob.Bounded(r.p.cfg.Calls.Blobs)
 	for i, p := range in.Parts {
 		if p.Blob.IsZero() {
 			continue

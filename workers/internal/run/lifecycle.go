@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -113,7 +113,7 @@ func (r *run) startTelling(ctx context.Context, id events.TurnID) {
 }
 
 func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
-	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
+	if err := blob.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // they are told all the same, and the body is a reference
 	}
 	stack.NotifyLifecycle(ctx, plugin.Lifecycle{

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -43,7 +44,7 @@ func setup(t *testing.T) *bundle {
 	if b.host, err = session.New(session.Config{Bus: b.bus, NoPlugins: true}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.host.Create(t.Context(), session.CreateRequest{ID: sid}); err != nil {
+	if _, err := b.host.Create(t.Context(), api.CreateRequest{ID: sid}); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -143,14 +144,14 @@ func got[T any](t *testing.T, from <-chan T) (v T) {
 
 func (b *bundle) submit(name events.TurnID) {
 	b.t.Helper()
-	req := session.Ask("go")
+	req := api.Ask("go")
 	req.ID = name
 	if _, err := b.host.Submit(b.t.Context(), sid, req); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-func (b *bundle) await(name events.TurnID) session.TurnResult {
+func (b *bundle) await(name events.TurnID) api.TurnResult {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), time.Minute)
 	defer cancel()
@@ -241,12 +242,12 @@ func (b *bundle) begun(p *Pool) *run {
 	return r
 }
 
-func sessionRequest(id events.SessionID) session.CreateRequest {
-	return session.CreateRequest{ID: id}
+func sessionRequest(id events.SessionID) api.CreateRequest {
+	return api.CreateRequest{ID: id}
 }
 
-func sessionAsk(id events.TurnID) session.TurnRequest {
-	req := session.Ask("go")
+func sessionAsk(id events.TurnID) api.TurnRequest {
+	req := api.Ask("go")
 	req.ID = id
 	return req
 }

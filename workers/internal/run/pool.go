@@ -315,7 +315,7 @@ func (p *Pool) work(ctx context.Context, r *run) {
 		r.releaseLate()
 	}
 	if err == nil && r.state != nil && len(r.batch.events) == 0 {
-		p.cfg.Host.Keep(ctx, r.state)
+		p.cfg.Host.ReturnState(ctx, r.state)
 		r.state = nil
 	}
 	w := p.unregister(r)

@@ -152,7 +152,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	}
 	r.seen = -1
 	began, count := time.Now(), r.arrived()
-	if r.state = r.p.cfg.Host.Take(ctx, r.session); r.state != nil {
+	if r.state = r.p.cfg.Host.TakeState(ctx, r.session); r.state != nil {
 		if !suspicious && r.owes(ctx) {
 			return nil
 		}

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/process"
 )
@@ -35,7 +34,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	}
 	m, ok := s.Monitor(name)
 	if !ok {
-		return taskEnd{err: session.ErrUnknownMonitor}
+		return taskEnd{err: task.ErrUnknownMonitor}
 	}
 	spec := m.Spec
 	lines := make(chan task.Line, gatherLines)
@@ -91,7 +90,7 @@ func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskE
 func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
-		if err == nil || errors.Is(err, session.ErrTaskTaken) {
+		if err == nil || errors.Is(err, task.ErrTaken) {
 			return err
 		}
 		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))

@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -90,7 +89,7 @@ func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte,
 func (t *Service) resolveCall(ctx context.Context, id events.SessionID, a *call.Remote, result events.ToolResult) error {
 	result.Call = a.Index
 	err := t.h.ResolveTool(ctx, id, a.Effect, result)
-	if errors.Is(err, api.ErrResolved) || errors.Is(err, session.ErrUnknownTurn) || errors.Is(err, events.ErrNoSession) {
+	if errors.Is(err, api.ErrResolved) || errors.Is(err, api.ErrUnknownTurn) || errors.Is(err, events.ErrNoSession) {
 		return nil
 	}
 	return err

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 )
@@ -55,7 +55,7 @@ func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
 
 // unlessTaken drops the error of a run that has lost its task: its context says so.
 func unlessTaken(err error) error {
-	if errors.Is(err, session.ErrTaskTaken) {
+	if errors.Is(err, task.ErrTaken) {
 		return nil
 	}
 	return err
@@ -63,8 +63,8 @@ func unlessTaken(err error) error {
 
 // SpawnManaged registers a task and runs a function of this process for it, at
 // once. It ends as failed when this process dies. The id of a live task is
-// [session.ErrTaskRunning]; req has neither a runner nor a worker of its own.
-func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req session.TaskRequest, work Func) (projector.Task, error) {
+// [task.ErrRunning]; req has neither a runner nor a worker of its own.
+func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api.TaskRequest, work Func) (projector.Task, error) {
 	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
 		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")
 	}
@@ -85,7 +85,7 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req ses
 }
 
 // SpawnManagedTask implements [session.Spawner].
-func (t *Service) SpawnManagedTask(ctx context.Context, id events.SessionID, req session.TaskRequest, work plugin.TaskFunc) error {
+func (t *Service) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return "", work(ctx) })
 	return err
 }

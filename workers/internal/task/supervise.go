@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -56,7 +56,7 @@ type taskEnd struct {
 func (t *Service) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
 		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
-		class: session.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
+		class: hint.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(tracing.Continue(t.life, rec.Trace))
 	return r
@@ -206,7 +206,7 @@ func (r *taskRun) look(ctx context.Context) {
 		r.touch.renew(began)
 	}
 	switch {
-	case errors.Is(err, session.ErrUnknownTask):
+	case errors.Is(err, task.ErrUnknown):
 		r.settle() // unregistered: it goes on, unheard
 	case errors.Is(err, events.ErrNoSession):
 		r.settle() // erased
@@ -259,7 +259,7 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 		r.settle() // erased
 		r.cancel(ErrTaskCancelled)
 		return
-	case errors.Is(err, session.ErrUnknownTask), err == nil && rec.CreatedAt != r.made:
+	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.made:
 		r.settle()
 		return
 	case err != nil:
@@ -302,7 +302,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 		switch {
 		case err == nil:
 			end.recorded = true
-		case errors.Is(err, session.ErrTaskTaken):
+		case errors.Is(err, task.ErrTaken):
 			seq, where := r.claim.Seq, r.session
 			r.look(ctx)
 			if !r.over && r.claim.Seq == seq && r.session == where {

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/call"
@@ -40,11 +40,11 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	v, err := t.take(ctx, w)
 	soon, waits := errors.AsType[wake.SoonError](err)
 	switch {
-	case errors.Is(err, session.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
 		_ = w.Ack()
 	case waits:
 		_ = w.Nak(time.Duration(soon))
-	case errors.Is(err, session.ErrTaskTaken):
+	case errors.Is(err, task.ErrTaken):
 		_ = w.Nak(lookAgain)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = w.Nak(time.Second)
@@ -90,7 +90,7 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)
 	case rec.Passing():
 		return t.passOn(ctx, w, rec)
-	case !session.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
 		return done, nil
 	case rec.Attempt == 0 && rec.Runner != "":
 		return t.begin(ctx, w, &rec)

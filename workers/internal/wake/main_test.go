@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 func TestMain(m *testing.M) {
@@ -43,14 +44,14 @@ func setup(t *testing.T) *bundle {
 
 func (b *bundle) create(id events.SessionID) {
 	b.t.Helper()
-	if _, err := b.host.Create(b.t.Context(), session.CreateRequest{ID: id}); err != nil {
+	if _, err := b.host.Create(b.t.Context(), api.CreateRequest{ID: id}); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
 func (b *bundle) submit(id events.SessionID, name events.TurnID) {
 	b.t.Helper()
-	req := session.Ask("go")
+	req := api.Ask("go")
 	req.ID = name
 	if _, err := b.host.Submit(b.t.Context(), id, req); err != nil {
 		b.t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -276,10 +277,10 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
 	for i := range state.Tasks {
 		t := &state.Tasks[i]
-		if !session.TaskOwed(t) {
+		if !hint.TaskOwed(t) {
 			continue
 		}
-		key := session.TaskKey(id, t)
+		key := hint.TaskKey(id, t)
 		list = append(list, key)
 		if !wakes[key] {
 			s.log.Warn("a task has no wake", zap.String("session", string(id)), zap.String("task", string(t.ID)))

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
 )
 
 // TestSweepWakesWhatOwes finds sessions that owe work and have no wake, in every way to miss one.
@@ -148,7 +148,7 @@ func TestSweepWakesTasks(t *testing.T) {
 	b := setup(t)
 	b.create("s")
 	for _, task := range []events.TaskID{"k1", "k2"} {
-		if _, err := b.host.RegisterTask(t.Context(), "s", session.TaskRequest{ID: task, Runner: "r"}); err != nil {
+		if _, err := b.host.RegisterTask(t.Context(), "s", api.TaskRequest{ID: task, Runner: "r"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -191,7 +191,7 @@ func TestSweepSetsTimers(t *testing.T) {
 	at := map[events.SessionID]time.Time{"later": time.Now().Add(time.Hour), "past": time.Now().Add(-time.Minute)}
 	for id, at := range at {
 		b.create(id)
-		if _, err := b.host.SubmitAt(t.Context(), id, at, session.Ask("go")); err != nil {
+		if _, err := b.host.SubmitAt(t.Context(), id, at, api.Ask("go")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +219,7 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
-	if _, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), session.Ask("go")); err != nil {
+	if _, err := b.host.SubmitAt(t.Context(), "s", time.Now().Add(2*time.Second), api.Ask("go")); err != nil {
 		t.Fatal(err)
 	}
 	b.sweep.Lost(false)
@@ -241,7 +241,7 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.host.Submit(t.Context(), "s", session.Ask("now")); err != nil { // moves
+	if _, err := b.host.Submit(t.Context(), "s", api.Ask("now")); err != nil { // moves
 		t.Fatal(err)
 	}
 }

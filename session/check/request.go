@@ -1,0 +1,87 @@
+package check
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// Limits of the extensions that a session keeps because their protocol does not save its state.
+const (
+	MaxExtensions     = 64       // in number
+	MaxExtensionBytes = 64 << 10 // their bodies together
+)
+
+// Extension refuses an extension that exceeds a limit together with those that the session has.
+func Extension(s *projector.State, e events.Extension) error {
+	total := len(e.Body)
+	for i := range s.Extensions {
+		total += len(s.Extensions[i].Body)
+	}
+	switch {
+	case len(s.Extensions) >= MaxExtensions:
+		return &api.LimitError{What: "extensions", Limit: MaxExtensions}
+	case total > MaxExtensionBytes:
+		return &api.LimitError{What: "bytes of extensions", Limit: MaxExtensionBytes}
+	}
+	return nil
+}
+
+// ExtensionForm refuses an extension that no history can record. in is the prefix of the fields' names.
+func ExtensionForm(in string, e events.Extension) error {
+	switch {
+	case e.Type == "" || len(e.Type) > events.MaxIDBytes:
+		return &events.FieldError{Field: in + "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
+	case len(e.Body) > MaxExtensionBytes:
+		return &events.FieldError{Field: in + "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(e.Body), MaxExtensionBytes), Err: events.ErrTooLarge}
+	}
+	return JSON(in+"body", e.Body)
+}
+
+// JSON refuses data that is neither empty nor JSON.
+func JSON(field string, data []byte) error {
+	if err := events.CheckJSON(field, data); err != nil || len(data) == 0 || json.Valid(data) {
+		return err
+	}
+	return &events.FieldError{Field: field, Reason: "is no JSON", Err: events.ErrInvalid}
+}
+
+// Completion refuses a client's completion that no provider should get, besides [plugin.CompletionRequest.Check].
+func Completion(r *plugin.CompletionRequest) error {
+	if len(r.Messages) == 0 {
+		return &events.FieldError{Field: "messages", Reason: "is empty", Err: events.ErrInvalid}
+	}
+	for i := range r.Messages {
+		if err := r.Messages[i].Validate(); err != nil {
+			return fmt.Errorf("messages[%d]: %w", i, err)
+		}
+	}
+	if len(r.Tools) > 0 {
+		if err := (&events.ToolStateApplied{Generation: 1, Tools: r.Tools}).Validate(); err != nil {
+			return err
+		}
+	}
+	return (&events.SessionConfigured{Config: events.Config{Model: r.Model, Effort: r.Effort, MaxOutputTokens: r.MaxTokens, Sampling: r.Sampling}}).Validate()
+}
+
+// Create refuses fields of a request that no later check reads before they are recorded.
+func Create(r *api.CreateRequest) error {
+	long := func(field, text string) error {
+		if len(text) > events.MaxIDBytes {
+			return &events.FieldError{Field: field, Reason: fmt.Sprintf("has %d bytes, limit is %d", len(text), events.MaxIDBytes), Err: events.ErrTooLarge}
+		}
+		return nil
+	}
+	switch a := &r.Subagent; {
+	case r.Plugins != api.PluginsFresh && r.Plugins != api.PluginsFork:
+		return &events.FieldError{Field: "plugins", Reason: fmt.Sprintf("unknown %q", r.Plugins), Err: events.ErrInvalid}
+	case a.Depth < 0 || a.MaxDepth < 0:
+		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
+	}
+	return errors.Join(long("usage", r.Usage), long("subagent.capability", r.Subagent.Capability))
+}

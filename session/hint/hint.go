@@ -1,0 +1,143 @@
+package hint
+
+import (
+	"context"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/task"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// TurnKey names the wake of a session's turns.
+func TurnKey(id events.SessionID) bus.WakeKey {
+	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
+}
+
+// TaskKey names the wake of a task.
+func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
+	key := bus.WakeKey{Class: bus.ClassTask, Session: id, Task: t.ID}
+	if t.Of == events.TaskTool && t.Runner == task.ToolRunner {
+		key.Class = bus.ClassTool
+	}
+	return key
+}
+
+// TaskOwed reports whether a task needs a worker: it lives, and no host runs it or it has to leave its session, or
+// its cancel has to be passed on to its child session.
+func TaskOwed(t *projector.Task) bool {
+	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.Passing()
+}
+
+// Hints publishes the hints of a process.
+type Hints struct {
+	b      *bus.Bus
+	worker events.WorkerID        // of this process; empty: it has none
+	owes   func(events.SessionID) // called before the wake of a session
+}
+
+// New makes hints for a process. owes gets a session that owes work before its wake is published, and must not block.
+func New(b *bus.Bus, worker events.WorkerID, owes func(events.SessionID)) *Hints {
+	return &Hints{b: b, worker: worker, owes: owes}
+}
+
+// Commit publishes the hints of a commit that led to a state. due is the time for which the session had a timer before.
+func (h *Hints) Commit(s *projector.State, list []events.Event, due events.Millis) {
+	if turn.NeedsWake(list) {
+		h.Wake(s)
+	}
+	h.Tasks(s, list)
+	if at := turn.Due(s); at != 0 && at != due {
+		_ = h.b.SetTimer(s.Session, at)
+	}
+}
+
+// Wake publishes the wake of a session that owes work. It also notifies the worker that
+// runs the session, so that it reads the log at once.
+func (h *Hints) Wake(s *projector.State) {
+	if hint, owes := h.notify(s); owes {
+		_ = h.b.PublishWake(TurnKey(s.Session), hint)
+	}
+}
+
+// notify notifies the worker that runs a session which owes work, and returns the content of its wake.
+func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, owes bool) {
+	if !turn.NeedsWorker(s, 0) { // a timer brings what is due later
+		return bus.WakeHint{}, false
+	}
+	hint := bus.WakeHint{Worker: h.worker}
+	if t := s.Turn(); t != nil && !turn.Parked(s) {
+		hint.Worker = t.Worker
+		if t.Worker != h.worker {
+			_ = h.b.Notify(t.Worker, s.Session)
+		}
+	} else if hint.Worker == "" {
+		hint.Worker = s.Worker
+	}
+	h.owes(s.Session)
+	return hint, true
+}
+
+// Repeat publishes the hints of a state that are missing, as the process that made its commit may have died before them. A
+// wake that is in the queue keeps its place there.
+func (h *Hints) Repeat(ctx context.Context, s *projector.State) error {
+	if hint, owes := h.notify(s); owes {
+		waits, err := h.b.HasWake(ctx, TurnKey(s.Session))
+		if err == nil && !waits {
+			err = h.b.PublishWake(TurnKey(s.Session), hint)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	due := turn.Due(s)
+	if due == 0 {
+		return nil
+	}
+	at, err := h.b.Timer(ctx, s.Session)
+	if err == nil && (at == 0 || at > due) {
+		err = h.b.SetTimer(s.Session, due)
+	}
+	return err
+}
+
+// Tasks publishes the wakes of the tasks that a commit registers, of those that have to leave the session, and of those whose
+// cancel has to be passed on.
+func (h *Hints) Tasks(s *projector.State, list []events.Event) {
+	for i := range list {
+		switch p := list[i].Payload.(type) {
+		case *events.TaskRegistered:
+			h.Task(s, p.Task)
+		case *events.TaskLeaving:
+			for _, id := range p.Tasks {
+				h.Task(s, id)
+			}
+		case *events.TaskCancelRequested:
+			h.passing(s, p.Task)
+		case *events.TaskEnded:
+			h.passing(s, p.Task)
+		}
+	}
+}
+
+// Passing publishes the wakes of the tasks whose cancel has to be passed on, for a worker that finds them in a state: the
+// host that cancelled them may have died before its wakes, and no sweep reads a session whose turn runs.
+func (h *Hints) Passing(s *projector.State) {
+	for i := range s.Tasks {
+		h.passing(s, s.Tasks[i].ID)
+	}
+}
+
+func (h *Hints) passing(s *projector.State, id events.TaskID) {
+	if t, ok := s.Task(id); ok && t.Passing() {
+		h.Task(s, id)
+	}
+}
+
+// Task publishes the wake of a task that needs a worker.
+func (h *Hints) Task(s *projector.State, id events.TaskID) {
+	if t, ok := s.Task(id); ok && TaskOwed(t) {
+		_ = h.b.PublishWake(TaskKey(s.Session, t), bus.WakeHint{})
+	}
+}

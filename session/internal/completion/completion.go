@@ -1,0 +1,62 @@
+package completion
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// InPieces is a stream whose pieces are no larger than [plugin.MaxDeltaBytes].
+func InPieces(stream func(plugin.CompletionDelta)) func(plugin.CompletionDelta) {
+	if stream == nil {
+		return nil
+	}
+	return func(d plugin.CompletionDelta) {
+		for len(d.Text) > plugin.MaxDeltaBytes {
+			piece := cmp.Or(events.Clip(d.Text, plugin.MaxDeltaBytes, ""), d.Text[:plugin.MaxDeltaBytes]) // of what is no UTF-8
+			stream(plugin.CompletionDelta{Kind: d.Kind, Text: piece})
+			d.Text = d.Text[len(piece):]
+		}
+		stream(d)
+	}
+}
+
+// Recorded is the reply that a turn recorded under the key of a completion; nil where there is none. A key that stands
+// for another request is [api.ErrDifferent].
+func Recorded(s *projector.State, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
+	t := s.Turn()
+	if t == nil || t.ID != turn {
+		return nil, nil //nolint:nilnil // nothing is recorded
+	}
+	switch old := t.DirectReply(fact.Key); {
+	case old == nil:
+		return nil, nil //nolint:nilnil // nothing is recorded
+	case old.Request != fact.Request:
+		return nil, fmt.Errorf("key %s: %w", fact.Key, api.ErrDifferent)
+	default:
+		return &old.ModelCompleted, nil
+	}
+}
+
+// ShortKey is a key of at most half the length of an id, so that a suffix fits.
+func ShortKey(key string) string {
+	if len(key) <= events.MaxIDBytes/2 {
+		return key
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:])
+}
+
+// Digest identifies a request in the history.
+func Digest(req plugin.CompletionRequest) (string, error) {
+	data, err := json.Marshal(req)
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), err
+}

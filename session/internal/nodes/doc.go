@@ -1,0 +1,2 @@
+// Package nodes gives nodes that are appended to a conversation their ids.
+package nodes

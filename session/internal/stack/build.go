@@ -1,0 +1,105 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// openLocked builds a stack or brings it to the state. The caller has the stack's lock.
+func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
+	if st.plugins != nil && st.protocol != state.Config.Protocol {
+		st.plugins.Close() // another protocol: another stack
+		st.plugins = nil
+	}
+	saved, err := s.savedStates(ctx, state.Plugins)
+	if err == nil && st.plugins == nil {
+		built = true
+		err = s.build(whileOpening(ctx, st), st, state, saved)
+	} else if err == nil {
+		err = st.plugins.Follow(saved)
+	}
+	if err == nil {
+		err = s.follow(whileOpening(ctx, st), st, state)
+	}
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if st.change != nil && !slices.EqualFunc(st.options, optionsOf(state), bytes.Equal) {
+		st.change = nil
+	}
+	if st.change != nil {
+		record = append(record, st.change)
+	}
+	return st.plugins, record, built, nil
+}
+
+func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, saved []projector.PluginState) error {
+	built, err := s.cfg.Plugins.BuildSession(ctx, s.BuildContext(state), nil)
+	if err != nil {
+		return err
+	}
+	if err = s.materialise(ctx, st, built, state, saved); err != nil {
+		built.Close()
+		return fmt.Errorf("open session %s: %w", state.Session, err)
+	}
+	built.AddOverlayHandlers(s.Overlays(state.Session)...)
+	st.plugins, st.protocol = built, state.Config.Protocol
+	return nil
+}
+
+// materialise initialises a new stack's protocol, restores the plugins' states and the protocol, and configures it.
+func (s *Stacks) materialise(ctx context.Context, st *Stack, p *plugin.Session, state *projector.State, saved []projector.PluginState) error {
+	if err := p.Protocol().Initialize(ctx, plugin.ProtocolSession{Session: state.Session}); err != nil {
+		return err
+	}
+	if len(saved) > 0 {
+		if err := p.Restore(saved); err != nil {
+			return err
+		}
+	}
+	if err := s.restore(ctx, st, p, state); err != nil {
+		return err
+	}
+	rt := plugin.NewProtocolRuntime(state.Frame().Options)
+	if err := p.Protocol().Configure(ctx, rt, plugin.Materialization{Options: s.cfg.Locks.Open(state.Options), IsRoot: state.Parent == ""}); err != nil {
+		return err
+	}
+	st.change, st.options = rt.Change(), optionsOf(state)
+	return nil
+}
+
+// optionsOf are the protocol's options of every frame.
+func optionsOf(s *projector.State) [][]byte {
+	list := make([][]byte, len(s.Frames))
+	for i := range s.Frames {
+		list[i] = s.Frames[i].Options
+	}
+	return list
+}
+
+// savedStates are the saved states of plugins with their bodies.
+func (s *Stacks) savedStates(ctx context.Context, list []projector.PluginState) ([]projector.PluginState, error) {
+	out := make([]projector.PluginState, len(list))
+	for i, saved := range list {
+		var err error
+		if saved.State, err = blob.Body(ctx, s.cfg.Blobs, saved.State, saved.Blob); err != nil {
+			return nil, fmt.Errorf("state of plugin %s: %w", saved.Plugin, err)
+		}
+		saved.Artifacts = append([]events.Artifact(nil), saved.Artifacts...)
+		for j := range saved.Artifacts {
+			a := &saved.Artifacts[j]
+			if a.Data, err = blob.Body(ctx, s.cfg.Blobs, a.Data, a.Blob); err != nil {
+				return nil, fmt.Errorf("artifact %s of plugin %s: %w", a.Name, saved.Plugin, err)
+			}
+		}
+		out[i] = saved
+	}
+	return out, nil
+}

@@ -1,0 +1,114 @@
+package states_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/internal/states"
+)
+
+func TestMain(m *testing.M) {
+	bustest.VerifyTestMain(m)
+}
+
+const sid events.SessionID = "s"
+
+// bundle is a server with a cache of one state.
+type bundle struct {
+	t     *testing.T
+	bus   *bus.Bus
+	cache *states.Cache
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{t: t, bus: bustest.Open(t, bustest.Server(t, busembed.Config{}))}
+	var err error
+	if b.cache, err = states.New(b.bus, 1); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// append appends a commit behind the cache, as another process does.
+func (b *bundle) append(id events.SessionID, at events.Seq, p events.Payload) {
+	b.t.Helper()
+	c := &events.Commit{
+		ID: events.CommitID(string(id) + "-" + string(rune('a'+at))), Session: id, At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"},
+		Events: []events.Event{events.Of("", p)},
+	}
+	if _, err := b.bus.Log().Append(b.t.Context(), c, at); err != nil {
+		b.t.Error(err)
+	}
+}
+
+func closed(s *projector.State) (bool, error) { return s.Status == projector.StatusClosed, nil }
+
+// TestWaitIsWoken has a live commit make a condition true: the waiter does not need its own read of the log, which comes
+// after an hour.
+func TestWaitIsWoken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	if s, err := b.cache.State(t.Context(), sid); err != nil || s.Seq != 1 {
+		t.Fatalf("got %+v, %v, want sequence 1", s, err)
+	}
+	w, err := b.cache.Subscribe(sid, func(bus.LiveMessage) bool { return true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	b.append(sid, 1, &events.SessionClosed{})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := w.Wait(ctx, time.Hour, closed); err != nil {
+		t.Fatal(err)
+	}
+	if !b.cache.Known(t.Context(), sid, func(s *projector.State) bool { return s.Seq == 2 }) {
+		t.Error("the cached state does not have the live commit")
+	}
+}
+
+// TestWaitReadsTheLog has a waiter that no live commit wakes: its own reads of the log find the condition true.
+func TestWaitReadsTheLog(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	w, err := b.cache.Subscribe(sid, func(bus.LiveMessage) bool { return false })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	checks := 0
+	err = w.Wait(t.Context(), 0, func(s *projector.State) (bool, error) {
+		if checks++; checks == 1 { // after this check the log changes
+			go b.append(sid, 1, &events.SessionClosed{})
+		}
+		return closed(s)
+	})
+	if err != nil || checks < 2 {
+		t.Errorf("got %v after %d checks, want no error after 2 or more", err, checks)
+	}
+}
+
+// TestCacheDropsOldest has a cache of one state load a second session.
+func TestCacheDropsOldest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for _, id := range []events.SessionID{sid, "t"} {
+		b.append(id, 0, &events.SessionOpened{})
+		if _, err := b.cache.State(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loaded := func(*projector.State) bool { return true }
+	if b.cache.Known(t.Context(), sid, loaded) {
+		t.Error("the cache has the first session")
+	}
+}

@@ -1,0 +1,292 @@
+package session_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+)
+
+const mostOwned = 3
+
+// owning is a host with the limit, in a process of its own.
+func (b *bundle) owning(most int) *session.Host {
+	b.t.Helper()
+	h, err := session.New(session.Config{Bus: bustest.Open(b.t, b.server), MaxSessionsPerCaller: most, NoPlugins: true})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return h
+}
+
+// by is the context of a request of a caller's.
+func by(ctx context.Context, caller string) context.Context {
+	return api.WithAsked(ctx, api.Asked{Actor: caller})
+}
+
+func isRefused(err error) bool {
+	full, ok := errors.AsType[*api.LimitError](err)
+	return ok && full.Limit == mostOwned && full.What == "open sessions of their owner"
+}
+
+// project writes the directory's row of a session, as some node does a little later.
+func project(t rapid.TB, on *bus.Bus, id events.SessionID) {
+	t.Helper()
+	if err := follow.NewProjector(on, nil).Project(context.Background(), id); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOwnedSessions makes, closes, forks and erases sessions of two owners through two hosts
+// and hosts that begin anew, in any order. Where the directory follows each commit, exactly
+// those are refused that would be one too many.
+func TestOwnedSessions(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	round := 0
+	rapid.Check(t, func(r *rapid.T) {
+		round++
+		hosts := []*session.Host{b.owning(mostOwned), b.owning(mostOwned)}
+		open := map[string][]events.SessionID{}
+		owner := rapid.Map(rapid.SampledFrom([]string{"alice", "bob"}), func(name string) string { return fmt.Sprintf("%s-%d", name, round) })
+		host := func() *session.Host { return rapid.SampledFrom(hosts).Draw(r, "host") }
+		made := func(who string, id events.SessionID, err error) {
+			switch full := len(open[who]) >= mostOwned; {
+			case full && !isRefused(err):
+				r.Fatalf("with %d open: got %v, want a refusal", len(open[who]), err)
+			case !full && err != nil:
+				r.Fatalf("with %d open: got %v, want a session", len(open[who]), err)
+			case !full:
+				open[who] = append(open[who], id)
+				project(r, b.bus, id)
+			}
+		}
+		some := func() (string, int) {
+			who := owner.Draw(r, "owner")
+			if len(open[who]) == 0 {
+				r.Skip("none is open")
+			}
+			return who, rapid.IntRange(0, len(open[who])-1).Draw(r, "which")
+		}
+		gone := func(who string, i int) { open[who] = append(open[who][:i:i], open[who][i+1:]...) }
+		r.Repeat(map[string]func(*rapid.T){
+			"create": func(*rapid.T) {
+				who := owner.Draw(r, "owner")
+				id, err := host().Create(by(t.Context(), who), api.CreateRequest{})
+				made(who, id, err)
+			},
+			"fork": func(*rapid.T) {
+				who, i := some()
+				id, err := host().Fork(by(t.Context(), "nobody"), open[who][i], api.CreateRequest{})
+				made(who, id, err)
+			},
+			"child": func(*rapid.T) {
+				who, i := some()
+				handle, err := host().CreateFrom(t.Context(), open[who][i], api.CreateRequest{})
+				made(who, handle.Session, err)
+			},
+			"close": func(*rapid.T) {
+				who, i := some()
+				if err := host().CloseSession(by(t.Context(), who), open[who][i], "done"); err != nil {
+					r.Fatal(err)
+				}
+				project(r, b.bus, open[who][i])
+				gone(who, i)
+			},
+			"erase": func(*rapid.T) {
+				who, i := some()
+				if _, err := host().Erase(t.Context(), open[who][i], "unwanted"); err != nil {
+					r.Fatal(err)
+				}
+				gone(who, i)
+			},
+			"restart": func(*rapid.T) { hosts[rapid.IntRange(0, 1).Draw(r, "which")] = b.owning(mostOwned) },
+		})
+	})
+}
+
+// TestOwnedSessionsWithoutDirectory has no projector at all, so that the directory shows nothing: bursts through one host
+// are exact, what it closes makes place, and a host that begins anew counts what is open.
+func TestOwnedSessionsWithoutDirectory(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	burst := func(h *session.Host, caller string) (made []events.SessionID) {
+		t.Helper()
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for range 8 * mostOwned {
+			wait.Go(func() {
+				id, err := h.Create(by(t.Context(), caller), api.CreateRequest{})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					made = append(made, id)
+				case !isRefused(err):
+					t.Errorf("got %v, want a refusal", err)
+				}
+			})
+		}
+		wait.Wait()
+		return made
+	}
+	want := func(what string, got []events.SessionID, n int) {
+		t.Helper()
+		if len(got) != n {
+			t.Errorf("%s: got %d sessions, want %d", what, len(got), n)
+		}
+	}
+	h := b.owning(mostOwned)
+	first := burst(h, "alice")
+	want("at once", first, mostOwned)
+	want("another caller", burst(h, "bob"), mostOwned)
+	project(t, b.bus, first[0]) // a row that is behind by then takes nothing back
+	if err := h.CloseSession(t.Context(), first[0], "done"); err != nil {
+		t.Fatal(err)
+	}
+	want("after one was closed", burst(h, "alice"), 1)
+	project(t, b.bus, first[1])
+	if _, err := h.Erase(t.Context(), first[1], "unwanted"); err != nil {
+		t.Fatal(err)
+	}
+	want("after one was erased", burst(h, "alice"), 1)
+	if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]}); !errors.Is(err, api.ErrExists) {
+		t.Errorf("an id that is taken: got %v, want %v", err, api.ErrExists)
+	}
+	project(t, b.bus, first[0]) // else nothing tells a new host that it is closed
+	again := b.owning(mostOwned)
+	want("after a restart", burst(again, "alice"), 0)
+	if _, err := again.Create(t.Context(), api.CreateRequest{}); err != nil {
+		t.Errorf("a session of nobody: got %v, want none of the limit", err)
+	}
+}
+
+// TestOwnedRequestIsCut has a client that goes away as soon as the server has its session: that counts.
+func TestOwnedRequestIsCut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	h := b.owning(mostOwned)
+	seen := make(chan *nats.Msg, 64)
+	sub, err := b.bus.Conn().ChanSubscribe("lash.s.>", seen)
+	if err == nil {
+		err = b.bus.Conn().Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	for range 8 * mostOwned {
+		ctx, cancel := context.WithCancel(by(t.Context(), "alice"))
+		done := make(chan struct{})
+		go func() { // ends with the create
+			defer cancel()
+			select {
+			case <-seen:
+			case <-done:
+			}
+		}()
+		_, _ = h.Create(ctx, api.CreateRequest{}) // it is made or refused, whatever is answered
+		close(done)
+		<-ctx.Done()
+	}
+	made := 0
+	for id, err := range b.bus.Sessions(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := b.host.State(t.Context(), id); err == nil && s.Owner == "alice" {
+			made++
+		}
+	}
+	if made > mostOwned {
+		t.Errorf("got %d sessions, want at most %d", made, mostOwned)
+	}
+}
+
+// TestOwnedBranches asks for turns that go on in sessions of their own: those that wait for that count.
+func TestOwnedBranches(t *testing.T) {
+	t.Parallel()
+	for name, submit := range map[string]func(*session.Host, context.Context, api.TurnRequest) error{
+		"now": func(h *session.Host, ctx context.Context, req api.TurnRequest) error {
+			_, err := h.Submit(ctx, "mine", req)
+			return err
+		},
+		"later": func(h *session.Host, ctx context.Context, req api.TurnRequest) error {
+			_, err := h.SubmitAt(ctx, "mine", time.Now().Add(time.Hour), req)
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			h, ctx := b.owning(mostOwned), by(t.Context(), "alice")
+			if _, err := h.Create(ctx, api.CreateRequest{ID: "mine"}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.Submit(ctx, "mine", ask("t0", "go")); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 2 * mostOwned {
+				req := ask(events.TurnID(fmt.Sprintf("b%d", i)), "go")
+				req.WhenBusy = api.WhenBusyBranch
+				if err := submit(h, ctx, req); isRefused(err) != (i >= mostOwned-1) {
+					t.Errorf("branch %d beside the session: got %v, want refusals from %d on", i, err, mostOwned)
+				}
+			}
+			if _, err := h.Submit(ctx, "mine", ask("t1", "go")); err != nil {
+				t.Errorf("a turn that makes no session: got %v", err)
+			}
+		})
+	}
+}
+
+// TestOwnedSessionsCost counts messages: none for a host without the limit, and with it one read of what changed
+// since, however many sessions there are.
+func TestOwnedSessionsCost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for i := range 100 {
+		id := events.SessionID(fmt.Sprintf("other-%d", i))
+		if _, err := b.host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id}); err != nil {
+			t.Fatal(err)
+		}
+		project(t, b.bus, id)
+	}
+	const n = 20
+	cost := func(most int) (out, in uint64) {
+		on := bustest.Open(t, b.server)
+		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, NoPlugins: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		create := func() {
+			if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		create()
+		before := on.Conn().Stats()
+		for range n {
+			create()
+		}
+		after := on.Conn().Stats()
+		return after.OutMsgs - before.OutMsgs, after.InMsgs - before.InMsgs
+	}
+	out, in := cost(0)
+	limitedOut, limitedIn := cost(1000)
+	if limitedOut > out+n || limitedIn > in+2*n {
+		t.Errorf("%d creates: got %d messages out and %d in without a limit, %d and %d with it, want at most one request and its answer more each", n, out, in, limitedOut, limitedIn)
+	}
+}

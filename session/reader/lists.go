@@ -1,0 +1,219 @@
+package reader
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+)
+
+// Names of the lists in cursors.
+const (
+	listSessions  = "sessions"
+	listTurns     = "turns"
+	listApprovals = "approvals"
+)
+
+// Sessions implements [api.Finder].
+func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.SessionPage, err error) {
+	limit, err := q.Page.Check()
+	if err == nil {
+		err = q.Check()
+	}
+	if err != nil {
+		return page, err
+	}
+	from, err := api.PositionOf(listSessions, q.Cursor)
+	if err != nil {
+		return page, err
+	}
+	var last api.Position
+	found := func(row *follow.Directory) bool {
+		return selects(&q, row) && (from.ID == "" || from.Compare(placeOf(row)) < 0)
+	}
+	for row, err := range r.reachedRows(ctx, limit+1, found) {
+		if err != nil {
+			return api.SessionPage{}, fmt.Errorf("list sessions: %w", err)
+		}
+		if len(page.Sessions) == limit {
+			page.Next, err = last.Cursor()
+			return page, err
+		}
+		page.Sessions, last = append(page.Sessions, summaryOf(&row)), placeOf(&row)
+	}
+	return page, nil
+}
+
+// PendingApprovals implements [api.Finder].
+func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.ApprovalPage, err error) {
+	limit, err := p.Check()
+	if err != nil {
+		return page, err
+	}
+	from, err := api.PositionOf(listApprovals, p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	var last api.Position
+	bytes := 0
+	found := func(row *follow.Directory) bool {
+		return row.Asks > 0 && (from.ID == "" || from.Compare(placeOf(row)) <= 0) // the session of the cursor has the rest of its page
+	}
+	for row, err := range r.rows(ctx, limit+1, found) {
+		if err != nil {
+			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
+		}
+		s, err := r.readable(ctx, row.Session)
+		if err != nil {
+			return api.ApprovalPage{}, fmt.Errorf("list approvals: %w", err)
+		}
+		for _, a := range questionsFrom(s, from) {
+			if len(page.Approvals) == limit || bytes >= api.MaxApprovalPageBytes {
+				page.Next, err = last.Cursor()
+				return page, err
+			}
+			bytes += len(a.Args)
+			page.Approvals, last = append(page.Approvals, api.PendingApproval{Session: row.Session, Approval: a}), placeOf(&row)
+			last.List, last.Sub = listApprovals, string(a.Effect)
+		}
+	}
+	return page, nil
+}
+
+// questionsFrom are the open questions of a session after the one in the cursor.
+func questionsFrom(s *projector.State, from api.Position) []projector.Approval {
+	if s == nil {
+		return nil
+	}
+	list := s.Questions()
+	t := s.Turn()
+	if t == nil || from.ID != string(s.Session) {
+		return list
+	}
+	at := func(effect events.EffectID) int {
+		return slices.IndexFunc(t.Asks, func(a projector.Approval) bool { return a.Effect == effect })
+	}
+	seen := at(events.EffectID(from.Sub)) // -1: its turn has ended, so no earlier page has any of these
+	return slices.DeleteFunc(list, func(a projector.Approval) bool { return at(a.Effect) <= seen })
+}
+
+// selects reports whether a row matches a query.
+func selects(q *api.SessionQuery, row *follow.Directory) bool {
+	if q.Status != row.Status && (q.Status != "" || row.Erased != nil) {
+		return false
+	}
+	for name, value := range q.Labels {
+		if has, ok := row.Labels[name]; !ok || has != value {
+			return false
+		}
+	}
+	within := func(at, from, to events.Millis) bool { return at >= from && (to == 0 || at < to) }
+	return (q.Parent == "" || q.Parent == row.Parent) && (q.Owner == "" || q.Owner == row.Owner) &&
+		within(row.CreatedAt, q.CreatedFrom, q.CreatedTo) && within(row.UpdatedAt, q.UpdatedFrom, q.UpdatedTo)
+}
+
+func placeOf(row *follow.Directory) api.Position {
+	return api.Position{List: listSessions, At: int64(row.CreatedAt), ID: string(row.Session)}
+}
+
+func summaryOf(row *follow.Directory) api.SessionSummary {
+	return api.SessionSummary{
+		ID: row.Session, Seq: row.Seq, Status: row.Status, Parent: row.Parent, Labels: row.Labels, Owner: row.Owner, Turns: row.Turns,
+		Running: row.Running, Queued: row.Queued, Tasks: row.Tasks, Approvals: row.Asks, CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt,
+	}
+}
+
+// reachedRows are the rows that the caller of the request may see, in order. Where
+// the caller has its own sessions only, the state of each one decides.
+func (r *Reader) reachedRows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+	caller, ok := api.CallerOf(ctx)
+	if !ok || !caller.Own {
+		return r.rows(ctx, most, found)
+	}
+	return func(yield func(follow.Directory, error) bool) {
+		for row, err := range r.rows(ctx, most, found) {
+			if err == nil {
+				var s *projector.State
+				if s, err = r.readable(ctx, row.Session); err == nil && s == nil {
+					continue
+				}
+			}
+			if !yield(row, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// readable is a session's state, where there is one that the caller of the
+// request may read; else nil. The cache does not keep it, as a list would drop all other states.
+func (r *Reader) readable(ctx context.Context, id events.SessionID) (*projector.State, error) {
+	s, err := follow.Open(ctx, r.b, id)
+	switch {
+	case errors.Is(err, events.ErrNoSession), errors.Is(err, events.ErrMalformed):
+		return nil, nil //nolint:nilnil // a history that cannot be folded has no known readers
+	case err != nil || !api.Allows(ctx, api.RightRead, s):
+		return nil, err
+	}
+	return s, nil
+}
+
+// rows are the rows of the directory that found selects, the newest session first.
+// A caller that has its own sessions only gets the rows with its name.
+// Each batch of rows is a new read of the directory, so that memory has one batch at a time.
+func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Directory) bool) iter.Seq2[follow.Directory, error] {
+	caller, ok := api.CallerOf(ctx)
+	bounded := ok && caller.Own
+	return func(yield func(follow.Directory, error) bool) {
+		for from := (*api.Position)(nil); ; {
+			list, err := r.firstRows(ctx, most, func(row *follow.Directory) bool {
+				return found(row) && (from == nil || from.Compare(placeOf(row)) < 0) &&
+					(!bounded || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name))
+			})
+			if err != nil {
+				yield(follow.Directory{}, err)
+				return
+			}
+			for i := range list {
+				if !yield(list[i], nil) {
+					return
+				}
+			}
+			if len(list) < most {
+				return
+			}
+			from = new(placeOf(&list[most-1]))
+		}
+	}
+}
+
+// firstRows reads the directory once, and returns the first wanted rows.
+func (r *Reader) firstRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) ([]follow.Directory, error) {
+	var list []follow.Directory
+	first := func() {
+		slices.SortFunc(list, func(a, b follow.Directory) int { return placeOf(&a).Compare(placeOf(&b)) })
+		list = slices.CompactFunc(list, func(a, b follow.Directory) bool { return a.Session == b.Session }) // a row that was written during the read comes twice
+		list = list[:min(len(list), most)]
+	}
+	for stored, err := range r.b.Directory().All(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		var row follow.Directory
+		if json.Unmarshal(stored, &row) != nil || row.Session == "" || !wanted(&row) {
+			continue // a projector repairs a damaged row
+		}
+		if list = append(list, row); len(list) >= 2*most {
+			first()
+		}
+	}
+	first()
+	return list, nil
+}

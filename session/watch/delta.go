@@ -1,0 +1,108 @@
+package watch
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+)
+
+// try identifies one attempt of one model call inside an iteration.
+type try struct{ call, attempt int64 }
+
+func tryOf(d *api.Delta) try { return try{d.Call, d.Attempt} }
+
+// last is newer than all tries of the same call.
+func (t try) last() try { return try{t.call, math.MaxInt64} }
+
+// compare orders tries by age.
+func (t try) compare(o try) int {
+	return cmp.Or(cmp.Compare(t.call, o.call), cmp.Compare(t.attempt, o.attempt))
+}
+
+// streaming follows from the commits which reply is in progress, and which of its deltas were delivered.
+type streaming struct {
+	seq       events.Seq    // of the last commit followed
+	turn      events.TurnID // that runs; empty: none
+	ended     events.TurnID // that ran last
+	iteration int64         // the first whose reply is not recorded
+	try       try           // of the newest delta delivered; zero: none
+	next      int64         // N of the next delta
+	from      uint64        // sequence in the delta stream of the first delta that was not read
+}
+
+func streamingOf(s *projector.State) streaming {
+	now := streaming{seq: s.Seq}
+	if t := s.Turn(); t != nil {
+		now.turn, now.iteration = t.ID, t.Iteration
+		if t.Replied {
+			now.iteration++
+		}
+	}
+	return now
+}
+
+// commit follows the next commit. An earlier commit changes nothing.
+func (s *streaming) commit(e events.Entry) {
+	if e.Seq <= s.seq {
+		return
+	}
+	s.seq = e.Seq
+	for i := range e.Commit.Events {
+		ev := &e.Commit.Events[i]
+		switch p := ev.Payload.(type) {
+		case *events.TurnStarted:
+			if ev.Turn != s.turn {
+				s.turn, s.iteration, s.from = ev.Turn, 0, 0
+			}
+			s.try, s.next = try{}, 0
+		case *events.ModelReplied:
+			if ev.Turn == s.turn && p.Iteration >= s.iteration {
+				s.iteration, s.try, s.next = p.Iteration+1, try{}, 0
+			}
+		case *events.TurnCompleted:
+			if ev.Turn == s.turn {
+				s.turn, s.ended = "", ev.Turn
+			}
+		}
+	}
+}
+
+// verdict is what to do with a delta.
+type verdict int
+
+const (
+	deltaOld   verdict = iota // delivered before, retracted, or of a recorded reply
+	deltaNext                 // the next one
+	deltaHole                 // some before it are missing
+	deltaAhead                // of a reply that begins after a commit still to come
+)
+
+func (s *streaming) judge(d *api.Delta) verdict {
+	switch {
+	case d.Turn != s.turn && d.Turn == s.ended:
+		return deltaOld
+	case d.Turn != s.turn || d.Iteration > s.iteration:
+		return deltaAhead
+	case d.Iteration < s.iteration:
+		return deltaOld
+	}
+	next := int64(0) // of a newer try
+	switch tryOf(d).compare(s.try) {
+	case -1:
+		return deltaOld
+	case 0:
+		next = s.next
+	}
+	switch {
+	case d.N < next:
+		return deltaOld
+	case d.N > next:
+		return deltaHole
+	}
+	return deltaNext
+}
+
+func (s *streaming) delivered(d *api.Delta) { s.try, s.next = tryOf(d), d.N+1 }

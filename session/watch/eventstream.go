@@ -1,0 +1,428 @@
+package watch
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/internal/convert"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// EventStream computes the session events of one turn from observations. It
+// is pure: the same observations give the same events.
+//
+// A reply's text_delta events, from the last model_attempt_reset on, add up to
+// its text when its llm_response comes, also where deltas were lost. A model_attempt_reset takes
+// back the text of a reply that is never recorded. error comes before
+// turn_outcome, which comes once, directly before done. At a checkpoint the
+// inputs of hosts come first, then the plugins' events, then their messages.
+type EventStream struct {
+	turn      events.TurnID
+	s         *projector.State   // as of the last commit
+	seq       events.Seq         // of the last commit, or of the commit in work
+	out       []api.SessionEvent // of this observation
+	ahead     []api.Delta        // of a reply whose model call the commits so far do not ask for
+	requested modelCall          // the newest llm_request
+	at        int64              // iteration of the newest model call
+	shown     shown
+	cause     convert.TurnError
+	text      string           // of the last reply
+	outputs   map[int64]string // of its calls, by position
+	early     bool             // the events of the accepted inputs later in this commit were emitted
+	taken     int              // likewise, the number of turns taken in as messages
+	done      bool
+}
+
+// modelCall identifies a model call.
+type modelCall struct {
+	any                bool
+	attempt, iteration int64 // of the turn
+}
+
+// shown is the part of the reply in progress that events have shown.
+type shown struct {
+	try             try
+	next            int64 // N of the next delta
+	cut             bool  // a delta was lost: the rest comes with the commit
+	text, reasoning string
+}
+
+// NewEventStream begins before the turn: s is the state before the first observed commit. The stream owns s.
+func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
+	return &EventStream{turn: turn, s: s, seq: s.Seq, outputs: make(map[int64]string)}
+}
+
+// Done reports whether the turn has ended and no event follows.
+func (e *EventStream) Done() bool { return e.done }
+
+// Next is the events of one observation, in order; often none. Errors:
+// [projector.ErrOutOfOrder], and [projector.ErrPartial] where the first state is.
+func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
+	e.out = nil
+	switch {
+	case e.done:
+	case o.Commit != nil:
+		if err := e.commit(o); err != nil {
+			return nil, err
+		}
+	case o.Delta != nil && o.Delta.Turn == e.turn:
+		e.delta(o.Delta)
+	}
+	return e.out, nil
+}
+
+func (e *EventStream) commit(o api.Observed) error {
+	if o.Seq != e.s.Seq+1 {
+		return fmt.Errorf("commit %d after %d: %w", o.Seq, e.s.Seq, projector.ErrOutOfOrder)
+	}
+	e.seq = o.Seq
+	for i := range o.Commit.Events {
+		ev := &o.Commit.Events[i]
+		switch p := ev.Payload.(type) {
+		case *events.HookRan:
+			if ev.Turn == e.turn && !e.done {
+				e.hooks(p, o.Commit.Events[i+1:])
+			}
+		case *events.UsageCharged:
+			e.charged(p)
+		case *events.TurnDiverted:
+			e.diverted(ev.Turn, p)
+		default:
+			if ev.Turn == e.turn && !e.done {
+				if err := e.event(p); err != nil {
+					return err
+				}
+			}
+		}
+		e.s.Ahead(ev, o.Commit.At)
+	}
+	e.s.Committed()
+	if e.done {
+		return nil
+	}
+	ahead := e.ahead
+	e.ahead = nil
+	err := e.request()
+	for i := range ahead {
+		e.delta(&ahead[i])
+	}
+	return err
+}
+
+// running is the turn while it runs, as it was before the event in work.
+func (e *EventStream) running() *projector.Turn {
+	if t := e.s.Turn(); t != nil && t.ID == e.turn {
+		return t
+	}
+	return nil
+}
+
+func (e *EventStream) emit(ev api.SessionEvent) *api.SessionEvent {
+	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.seq, e.at
+	e.out = append(e.out, ev)
+	return &e.out[len(e.out)-1]
+}
+
+// event emits the session events of the turn's next event, before the fold of that event.
+func (e *EventStream) event(p events.Payload) error {
+	e.cause.Add(p)
+	switch p := p.(type) {
+	case *events.TurnStarted:
+		e.retract() // the new worker makes the call again
+		e.shown = shown{}
+	case *events.InputAccepted:
+		if !e.early {
+			e.accepted(p)
+		}
+		e.early = false
+	case *events.ModelFailed:
+		if err := e.request(); err != nil || p.Fallback.IsZero() {
+			return err
+		}
+		e.retract() // another model is asked
+		e.shown, e.requested = shown{try: e.shown.try.last()}, modelCall{}
+	case *events.ModelReplied:
+		if err := e.request(); err != nil { // the call may be owed by events of the same commit
+			return err
+		}
+		e.replied(p)
+	case *events.ToolApprovalAsked:
+		e.approvalAsked(p)
+	case *events.ToolApprovalGiven:
+		e.approvalGiven(p)
+	case *events.ToolReturned:
+		for i := range p.Results {
+			e.result(p.Iteration, p.Results[i])
+		}
+	case *events.ToolLost:
+		for _, c := range p.Calls {
+			e.result(p.Iteration, events.ToolResult{Call: c, Outcome: events.OutcomeLost, Text: projector.LostText})
+		}
+	case *events.TurnCompleted:
+		e.completed(p)
+	}
+	return nil
+}
+
+func (e *EventStream) accepted(p *events.InputAccepted) {
+	e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
+}
+
+// hooks emits the events of hooks and, at a checkpoint, of the inputs and messages that enter with it.
+// rest are the later events of the same commit.
+func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
+	if p.Point != events.PointCheckpoint {
+		e.plugins(p)
+		return
+	}
+	var added []api.InputMessage
+	for i := range rest {
+		if p, ok := rest[i].Payload.(*events.TurnDiverted); ok && p.By == e.turn {
+			e.tookIn(rest[i].Turn, p)
+			e.taken++
+		}
+		if rest[i].Turn != e.turn {
+			continue
+		}
+		switch q := rest[i].Payload.(type) {
+		case *events.GraphAppended:
+			for j := range q.Nodes {
+				m := &q.Nodes[j].Message
+				added = append(added, convert.InputMessage(m.Role, m.Parts))
+			}
+			continue
+		case *events.InputAccepted:
+			e.accepted(q)
+			e.early = true
+		case *events.PluginStateSaved, *events.ToolStateApplied:
+			continue
+		}
+		break
+	}
+	e.plugins(p)
+	if len(added) > 0 {
+		e.emit(api.SessionEvent{Type: api.EventMessagesAdded, Messages: added, Checkpoint: p.At})
+	}
+}
+
+func (e *EventStream) plugins(p *events.HookRan) {
+	for i := range p.Decisions {
+		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
+			for _, shown := range convert.Emitted(d) {
+				e.emit(api.SessionEvent{Type: api.EventPlugin, Plugin: d.Plugin, Event: shown})
+			}
+		}
+	}
+}
+
+// charged emits what a child session used since its last charge, while the turn runs.
+func (e *EventStream) charged(p *events.UsageCharged) {
+	if e.running() == nil {
+		return
+	}
+	var old projector.ChildUsage
+	for _, c := range e.s.Children {
+		if c.Session == p.Child {
+			old = c
+		}
+	}
+	used, err := projector.UsageSince(convert.Ledger(old), convert.Ledger(convert.Child(p)))
+	if err != nil || old.At >= p.At {
+		return // as the fold does; a ledger never decreases
+	}
+	for i := range used {
+		usage, sum := convert.Usage(used[i].Usage), api.TokenUsage{}
+		for _, all := range p.Entries {
+			if all.Model == used[i].Model {
+				sum = convert.Usage(all.Usage)
+			}
+		}
+		e.emit(api.SessionEvent{Type: api.EventChildTokenUsage, Session: p.Child, Source: p.Source, Model: used[i].Model, Usage: &usage, Cumulative: &sum})
+	}
+}
+
+func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
+	var list []api.AcceptedInput
+	for _, id := range ids {
+		for _, in := range e.s.Inputs {
+			if in.ID != id {
+				continue
+			}
+			list = append(list, api.AcceptedInput{ID: id, Message: convert.InputMessage(in.Role, in.Parts)})
+		}
+	}
+	return list
+}
+
+func (e *EventStream) replied(p *events.ModelReplied) {
+	t := e.running()
+	if t == nil || t.Replied || p.Iteration != t.Iteration {
+		return // as the fold does
+	}
+	e.at, e.text = p.Iteration, convert.Text(p.Parts, events.PartText)
+	e.outputs = make(map[int64]string)
+	e.complete(convert.Text(p.Parts, events.PartReasoning))
+	e.emit(api.SessionEvent{Type: api.EventLLMResponse, Content: e.text, DurationMillis: p.Millis})
+	if cost := p.Cost(); !cost.IsZero() {
+		usage, sum := convert.Usage(cost), convert.Usage(t.Usage.Add(cost))
+		e.emit(api.SessionEvent{Type: api.EventTokenUsage, Usage: &usage, Cumulative: &sum})
+	}
+	index := int64(0)
+	for i := range p.Parts {
+		if c := &p.Parts[i]; c.Kind == events.PartToolCall {
+			call := turn.ToolEffect(e.turn, p.Iteration, index)
+			index++
+			e.emit(api.SessionEvent{Type: api.EventToolCallStart, Call: call, CallID: c.Call, Name: c.Tool, Args: convert.Args(c.Args)})
+		}
+	}
+}
+
+// complete emits the part of the reply that the deltas did not show.
+func (e *EventStream) complete(reasoning string) {
+	if !strings.HasPrefix(e.text, e.shown.text) {
+		e.retract()
+	}
+	if rest, ok := strings.CutPrefix(reasoning, e.shown.reasoning); ok && rest != "" {
+		e.emit(api.SessionEvent{Type: api.EventReasoningDelta, Content: rest})
+	}
+	if rest := e.text[len(e.shown.text):]; rest != "" {
+		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: rest})
+	}
+	e.shown = shown{}
+}
+
+func (e *EventStream) result(iteration int64, r events.ToolResult) {
+	t := e.running()
+	if t == nil || !t.Replied || iteration != t.Iteration || r.Call >= int64(len(t.Calls)) || t.Calls[r.Call].Done {
+		return // as the fold does
+	}
+	c := &t.Calls[r.Call]
+	output := blob.Output(&r)
+	e.outputs[r.Call] = output
+	e.emit(api.SessionEvent{
+		Type: api.EventToolCall, Call: turn.ToolEffect(e.turn, iteration, r.Call), CallID: c.ID, Name: c.Tool, Args: convert.Args(c.Args),
+		Output: output, Outcome: r.Outcome, DurationMillis: r.Millis,
+	})
+}
+
+func (e *EventStream) completed(p *events.TurnCompleted) {
+	e.retract()
+	if !p.Issue.IsZero() {
+		envelope := e.cause.Envelope(p.Issue)
+		e.emit(api.SessionEvent{Type: api.EventError, Message: envelope.UserMessage, Envelope: &envelope})
+	}
+	outcome := convert.Outcome(p, e.text, e.outputs[p.Call])
+	e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
+	e.emit(api.SessionEvent{Type: api.EventDone})
+	e.done = true
+}
+
+// diverted ends the turn itself, or emits the message of a turn that this turn took in.
+func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
+	switch {
+	case e.done:
+	case id == e.turn:
+		outcome := convert.Diverted(p)
+		e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
+		e.emit(api.SessionEvent{Type: api.EventDone})
+		e.done = true
+	case e.taken > 0:
+		e.taken--
+	case p.By == e.turn:
+		e.tookIn(id, p)
+	}
+}
+
+// tookIn emits the message of another turn as an injected input with that turn's id.
+func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
+	for i := range e.s.Queue {
+		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
+			in := api.AcceptedInput{ID: events.InputID(id), Message: convert.InputMessage(events.RoleUser, q.Input.Parts)}
+			e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: []api.AcceptedInput{in}, Checkpoint: p.At})
+		}
+	}
+}
+
+// retract takes back the shown part of a reply that is not recorded, or is recorded with another text.
+func (e *EventStream) retract() {
+	if e.shown.text != "" || e.shown.reasoning != "" {
+		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
+		e.shown.text, e.shown.reasoning = "", ""
+	}
+}
+
+// request emits the model call that the state owes, once for each worker that makes it.
+func (e *EventStream) request() error {
+	owes, t := turn.Next(e.s), e.running()
+	if t == nil || !owes.Model {
+		return nil
+	}
+	now := modelCall{any: true, attempt: t.Attempt, iteration: t.Iteration}
+	if e.requested == now {
+		return nil
+	}
+	e.requested, e.at = now, t.Iteration
+	prompt, err := e.s.Prompt()
+	if err != nil {
+		return err
+	}
+	ev := e.emit(api.SessionEvent{Type: api.EventLLMRequest, MessageCount: len(prompt.Messages)})
+	for i := range prompt.Tools {
+		ev.ToolList = append(ev.ToolList, prompt.Tools[i].Name)
+	}
+	return nil
+}
+
+// delta emits a piece of the reply that the state owes. A delta that is ahead of
+// the commits waits for them, as llm_request comes first.
+func (e *EventStream) delta(d *api.Delta) {
+	t := e.running()
+	if m := d.Message; !m.IsZero() {
+		if t != nil {
+			e.emit(api.SessionEvent{Type: api.EventMessage, Text: m.Text, Kind: m.Kind})
+		}
+		return
+	}
+	switch {
+	case t == nil || d.Iteration > t.Iteration:
+		e.ahead = append(e.ahead, *d)
+		return
+	case t.Replied || d.Iteration < t.Iteration:
+		return
+	}
+	switch tryOf(d).compare(e.shown.try) {
+	case -1:
+		return
+	case 1:
+		e.retract()
+		e.shown = shown{try: tryOf(d)}
+	}
+	e.show(d)
+}
+
+func (e *EventStream) show(d *api.Delta) {
+	if d.N < e.shown.next {
+		return
+	}
+	e.shown.cut = e.shown.cut || d.N > e.shown.next
+	e.shown.next = d.N + 1
+	if r := d.Retry; !r.IsZero() {
+		e.emit(api.SessionEvent{
+			Type: api.EventRetryStatus, WaitSeconds: float64(r.WaitMillis) / 1000,
+			Attempt: r.Attempt, MaxAttempts: r.Attempts, Reason: r.Reason,
+		})
+	}
+	switch {
+	case e.shown.cut || d.Text == "":
+	case d.Kind == events.PartReasoning:
+		e.shown.reasoning += d.Text
+		e.emit(api.SessionEvent{Type: api.EventReasoningDelta, Content: d.Text})
+	case d.Kind == events.PartText:
+		e.shown.text += d.Text
+		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: d.Text})
+	}
+}

@@ -1,0 +1,432 @@
+package watch_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/watch"
+)
+
+// script is what an observer of turn t1 sees: commits ([]events.Event) and deltas.
+type script []any
+
+// play gives every event of the stream over the script, which begins with an open session.
+func (s script) play(t *testing.T) []api.SessionEvent {
+	t.Helper()
+	var list []api.SessionEvent
+	stream := watch.NewEventStream("t1", projector.New("s1"))
+	next := func(o api.Observed) {
+		got, err := stream.Next(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, got...)
+	}
+	for i, seq := 0, events.Seq(0); i <= len(s); i++ {
+		if i > 0 && isDelta(s[i-1]) {
+			d := s[i-1].(api.Delta)
+			next(api.Observed{Delta: &d})
+			continue
+		}
+		in := opened()
+		if i > 0 {
+			in = s[i-1].([]events.Event)
+		}
+		seq++
+		c := &events.Commit{ID: events.CommitID(fmt.Sprint(seq)), Session: "s1", At: events.Millis(seq), Actor: events.Actor{Kind: events.ActorNode}, Events: in}
+		if err := c.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		next(api.Observed{Seq: seq, Commit: c})
+	}
+	return list
+}
+
+func isDelta(v any) bool { _, ok := v.(api.Delta); return ok }
+
+func opened() []events.Event { return []events.Event{events.Of("", &events.SessionOpened{})} }
+
+func of(list ...events.Payload) []events.Event {
+	var out []events.Event
+	for _, p := range list {
+		out = append(out, events.Of("t1", p))
+	}
+	return out
+}
+
+func started() []events.Event {
+	return of(&events.TurnRequested{Input: events.TurnInput{Parts: texts("hi")}}, &events.TurnStarted{Attempt: 1, Worker: "w1"})
+}
+
+func texts(s ...string) []events.Part {
+	var list []events.Part
+	for _, s := range s {
+		list = append(list, events.Part{Kind: events.PartText, Text: s})
+	}
+	return list
+}
+
+func toolCall(id events.CallID, args string) events.Part {
+	return events.Part{Kind: events.PartToolCall, Call: id, Tool: "add", Args: []byte(args)}
+}
+
+// says is a reply of iteration n that used 10 and 5 tokens.
+func says(n int64, parts ...events.Part) *events.ModelReplied {
+	return &events.ModelReplied{Iteration: n, Parts: parts, Stop: events.StopEnd, Usage: events.Usage{Input: 10, Output: 5}, Millis: 7}
+}
+
+func ends(end events.TurnEnd) *events.TurnCompleted { return &events.TurnCompleted{End: end} }
+
+// piece is delta n of an attempt of iteration 0.
+func piece(attempt, n int64, text string) api.Delta {
+	return api.Delta{Turn: "t1", Call: 1, Attempt: attempt, N: n, Kind: events.PartText, Text: text}
+}
+
+func thought(n int64, text string) api.Delta {
+	d := piece(1, n, text)
+	d.Kind = events.PartReasoning
+	return d
+}
+
+func retry(failed int64) api.Delta {
+	return api.Delta{Turn: "t1", Call: 1, Attempt: failed + 1, Retry: api.RetryStatus{WaitMillis: 1500, Attempt: failed, Attempts: 4, Reason: "busy"}}
+}
+
+// line renders an event in its own words.
+func line(e api.SessionEvent) string {
+	words := []string{string(e.Type)}
+	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	switch e.Type {
+	case api.EventTextDelta, api.EventReasoningDelta, api.EventLLMResponse:
+		add("%d %q", e.Iteration, e.Content)
+	case api.EventLLMRequest:
+		add("%d messages=%d tools=%v", e.Iteration, e.MessageCount, e.ToolList)
+	case api.EventTokenUsage:
+		add("%d %d/%d of %d/%d", e.Iteration, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
+	case api.EventToolCallStart:
+		add("%s %s%s", e.CallID, e.Name, e.Args)
+	case api.EventToolCall:
+		add("%s %s%s = %q %s %dms", e.CallID, e.Name, e.Args, e.Output, e.Outcome, e.DurationMillis)
+	case api.EventRetryStatus:
+		add("%d/%d %gs %s", e.Attempt, e.MaxAttempts, e.WaitSeconds, e.Reason)
+	case api.EventInputAccepted:
+		for _, in := range e.Inputs {
+			add("%s %s %q", in.ID, in.Message.Role, in.Message.Parts[0].Text)
+		}
+		add("at %s", e.Checkpoint)
+	case api.EventTurnOutcome:
+		o := e.TurnOutcome
+		for _, s := range []string{string(o.Type), o.Text, string(o.Reason), o.ToolName, o.Value, string(o.FrameID), o.Task} {
+			if s != "" {
+				add("%s", s)
+			}
+		}
+	case api.EventError:
+		add("%s %s %s %s: %s", e.Envelope.Kind, e.Envelope.Code, e.Envelope.TerminalReason, e.Envelope.ProviderFailureKind, e.Message)
+	case api.EventPlugin:
+		add("%s %s", e.Plugin, e.Event)
+	case api.EventMessagesAdded:
+		for _, m := range e.Messages {
+			add("%s %q", m.Role, m.Parts[0].Text)
+		}
+		add("at %s", e.Checkpoint)
+	case api.EventMessage:
+		add("%s %q", e.Kind, e.Text)
+	case api.EventChildTokenUsage:
+		add("%s %s %s %d/%d of %d/%d", e.Session, e.Source, e.Model, e.Usage.Input, e.Usage.Output, e.Cumulative.Input, e.Cumulative.Output)
+	case api.EventApprovalAsked:
+		add("%s %s %s%s %s asks %q until %d", e.Call, e.CallID, e.Name, e.Args, e.Plugin, e.Question, e.Until)
+	case api.EventApprovalGiven:
+		add("%s %s %s granted=%v by %s: %s", e.Call, e.CallID, e.Name, *e.Granted, e.By, e.Reason)
+	default:
+	}
+	return strings.Join(words, " ")
+}
+
+// asks is a question about a call.
+func asks(call events.EffectID, args string, until events.Millis) *events.ToolApprovalAsked {
+	return &events.ToolApprovalAsked{Effect: call, Tool: "add", Args: []byte(args), Plugin: "gate", Question: "really?", Until: until}
+}
+
+// answers is what a person said to it.
+func answers(call events.EffectID, granted bool) *events.ToolApprovalGiven {
+	return &events.ToolApprovalGiven{Effect: call, Granted: granted, By: "ann", Reason: "I say so"}
+}
+
+func TestEventStream(t *testing.T) {
+	t.Parallel()
+	tools := []events.ToolEntry{{Name: "add", Effects: events.EffectsNone}}
+	for _, c := range []struct {
+		name   string
+		script script
+		want   []string
+	}{
+		{"plain", script{
+			started(), piece(1, 0, "Hel"), piece(1, 1, "lo"), of(says(0, texts("Hello")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "Hel"`, `text_delta 0 "lo"`, `llm_response 0 "Hello"`,
+			`token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Hello`, `done`,
+		}},
+		{"no-deltas", script{
+			started(), of(says(0, events.Part{Kind: events.PartReasoning, Text: "hm"}, texts("Hello")[0]), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `reasoning_delta 0 "hm"`, `text_delta 0 "Hello"`, `llm_response 0 "Hello"`,
+			`token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Hello`, `done`,
+		}},
+		{"tail-and-hole", script{ // delta 1 is lost: what follows it waits for the commit
+			started(), piece(1, 0, "a"), piece(1, 2, "c"), piece(1, 3, "d"), piece(1, 0, "a"), of(says(0, texts("ab", "cde")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "a"`, `text_delta 0 "bcde"`, `llm_response 0 "abcde"`,
+			`token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message abcde`, `done`,
+		}},
+		{"other-text", script{ // the reply is not what was streamed
+			started(), thought(0, "hm"), piece(1, 1, "Hey"), of(says(0, texts("Hello")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `reasoning_delta 0 "hm"`, `text_delta 0 "Hey"`, `model_attempt_reset`, `text_delta 0 "Hello"`,
+			`llm_response 0 "Hello"`, `token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Hello`, `done`,
+		}},
+		{"retry", script{
+			started(), piece(1, 0, "Hel"), retry(1), retry(2), piece(1, 1, "lo"), piece(3, 1, "By"), of(says(0, texts("Bye")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "Hel"`, `model_attempt_reset`, `retry_status 1/4 1.5s busy`, `retry_status 2/4 1.5s busy`,
+			`text_delta 0 "By"`, `text_delta 0 "e"`, `llm_response 0 "Bye"`, `token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Bye`, `done`,
+		}},
+		{"takeover", script{
+			started(), piece(1, 0, "Hel"), of(&events.TurnStarted{Attempt: 2, Worker: "w2"}), of(says(0, texts("Bye")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "Hel"`, `model_attempt_reset`, `llm_request 0 messages=1 tools=[]`, `text_delta 0 "Bye"`,
+			`llm_response 0 "Bye"`, `token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Bye`, `done`,
+		}},
+		{"tools", script{
+			append(of(&events.ToolStateApplied{Generation: 1, Tools: tools}), started()...),
+			of(says(0, texts("Let me see.")[0], toolCall("c1", `{"a":1}`), toolCall("c2", `{`), toolCall("", ``))),
+			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 1, Text: "two", Outcome: events.OutcomeFailure, Millis: 3}}}),
+			api.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"}, // ahead of the results
+			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one", Millis: 4}}}, &events.ToolLost{Calls: []int64{2}}),
+			of(says(1, texts("Three.")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[add]`, `text_delta 0 "Let me see."`, `llm_response 0 "Let me see."`, `token_usage 0 10/5 of 10/5`,
+			`tool_call_start c1 add{"a":1}`, `tool_call_start c2 add"{"`, `tool_call_start  add{}`,
+			`tool_call c2 add"{" = "two" failure 3ms`, `tool_call c1 add{"a":1} = "one"  4ms`,
+			`tool_call  add{} = "` + projector.LostText + `" lost 0ms`,
+			`llm_request 1 messages=3 tools=[add]`, `text_delta 1 "Th"`, `text_delta 1 "ree."`, `llm_response 1 "Three."`,
+			`token_usage 1 10/5 of 20/10`, `turn_outcome assistant_message Three.`, `done`,
+		}},
+		{"approval", script{ // of a call, and of one that a call makes; the first question and the first answer count
+			started(), of(says(0, toolCall("c1", `{}`), toolCall("c1", `{"a":1}`))),
+			of(asks("t1/0/1", `{"a":2}`, 7), asks("t1/0/1", `{}`, 8), asks("t1/0/0/3", `{`, 0)),
+			[]events.Event{events.Of("t2", asks("t2/0/0", `{}`, 0))},
+			of(answers("t1/0/9", true)), of(answers("t1/0/0/3", true), answers("t1/0/1", false), answers("t1/0/1", true)),
+			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one"}, {Call: 1, Text: "no", Outcome: events.OutcomeFailure}}}, ends(events.EndMaxTurns)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `tool_call_start c1 add{"a":1}`,
+			`tool_approval_asked t1/0/1 c1 add{"a":2} gate asks "really?" until 7`, `tool_approval_asked t1/0/0/3  add"{" gate asks "really?" until 0`,
+			`tool_approval_given t1/0/0/3  add granted=true by ann: I say so`, `tool_approval_given t1/0/1 c1 add granted=false by ann: I say so`,
+			`tool_call c1 add{} = "one"  0ms`, `tool_call c1 add{"a":1} = "no" failure 0ms`, `turn_outcome stopped max_turns`, `done`,
+		}},
+		{"one-commit", script{ // the next reply came while the results waited to be written
+			started(), of(says(0, toolCall("c1", `{}`))),
+			api.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"},
+			of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one"}}}, says(1, texts("Three.")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`,
+			`tool_call c1 add{} = "one"  0ms`, `llm_request 1 messages=3 tools=[]`, `text_delta 1 "Three."`, `llm_response 1 "Three."`,
+			`token_usage 1 10/5 of 20/10`, `turn_outcome assistant_message Three.`, `done`,
+		}},
+		{"injected", script{
+			[]events.Event{events.Of("", &events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: texts("also")})},
+			started(),
+			of(says(0, texts("Hello")...), &events.InputAccepted{Inputs: []events.InputID{"i1"}, At: events.AtBeforeCompletion}),
+			of(says(1, texts("Also.")...), ends(events.EndFinished)),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "Hello"`, `llm_response 0 "Hello"`, `token_usage 0 10/5 of 10/5`,
+			`injected_turn_input_accepted i1 user "also" at before_completion`, `llm_request 1 messages=3 tools=[]`,
+			`text_delta 1 "Also."`, `llm_response 1 "Also."`, `token_usage 1 10/5 of 20/10`, `turn_outcome assistant_message Also.`, `done`,
+		}},
+		{"provider-error", script{
+			started(), piece(1, 0, "Hel"),
+			of(&events.ModelFailed{Error: "auth", Message: "no key"}, &events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "auth", Message: "no key"}}),
+			of(ends(events.EndFinished)), piece(1, 1, "late"),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "Hel"`, `model_attempt_reset`, `error provider auth  auth: no key`,
+			`turn_outcome stopped provider_error`, `done`,
+		}},
+		{"content-filter", script{
+			started(),
+			of(&events.ModelReplied{Stop: events.StopContentFilter}, &events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "content_filter"}}),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `error provider content_filter content_filter : content_filter`,
+			`turn_outcome stopped provider_error`, `done`,
+		}},
+		{"tool-value", script{
+			started(), of(says(0, toolCall("c1", `{}`), toolCall("c2", `{}`))),
+			of(&events.ToolReturned{Results: []events.ToolResult{{Call: 0, Text: "one"}, {Call: 1, Text: "two", Control: events.ControlFinish}}},
+				&events.TurnCompleted{End: events.EndToolValue, Tool: "add", Call: 1}),
+		}, []string{
+			`llm_request 0 messages=1 tools=[]`, `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `tool_call_start c2 add{}`,
+			`tool_call c1 add{} = "one"  0ms`, `tool_call c2 add{} = "two"  0ms`, `turn_outcome tool_value add two`, `done`,
+		}},
+		{"cancelled-in-queue", script{
+			of(&events.TurnRequested{}), of(&events.TurnCancelRequested{Request: "x"}), of(ends(events.EndCancelled)),
+		}, []string{`turn_outcome stopped cancelled`, `done`}},
+		{"invalid-input", script{
+			append(started(), of(&events.TurnCompleted{End: events.EndInvalidInput, Issue: events.Issue{Kind: "input_validation", Code: "invalid_turn_input", Message: "no body"}})...),
+		}, []string{`error input_validation invalid_turn_input  : no body`, `turn_outcome stopped invalid_input`, `done`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, e := range c.script.play(t) {
+				got = append(got, line(e))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("events:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
+			}
+		})
+	}
+}
+
+// emits is what hooks at a point want shown, JSON each.
+func emits(point events.HookPoint, at events.CheckpointKind, list ...string) *events.HookRan {
+	ran := &events.HookRan{Point: point, At: at}
+	for _, s := range list {
+		ran.Decisions = append(ran.Decisions, events.Decision{Plugin: "p", Kind: events.DirectiveEmitEvents, Body: []byte("[" + s + "]")})
+	}
+	return ran
+}
+
+// adds is a message that a plugin adds.
+func adds(id events.NodeID, text string) *events.GraphAppended {
+	m := events.Message{ID: events.MessageID(id), Role: events.RoleSystem, Parts: texts(text), Origin: "p"}
+	return &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: m}}}
+}
+
+// charges is what a child used of a model in all, by its commit at.
+func charges(at events.Seq, in, out int64) []events.Event {
+	entries := []events.UsageEntry{{Model: "m", Usage: events.Usage{Input: in, Output: out}}}
+	return []events.Event{events.Of("", &events.UsageCharged{Child: "s2", Source: "subagent", At: at, Entries: entries})}
+}
+
+func TestEventStreamBeside(t *testing.T) {
+	t.Parallel()
+	request := func(n int) string { return fmt.Sprintf("llm_request 0 messages=%d tools=[]", n) }
+	hello := []string{`text_delta 0 "Hello"`, `llm_response 0 "Hello"`, `token_usage 0 10/5 of 10/5`}
+	for _, c := range []struct {
+		name   string
+		script script
+		want   []string
+	}{
+		{"plugins", script{
+			[]events.Event{events.Of("", &events.InputInjected{Input: "i1", Role: events.RoleUser, Parts: texts("also")})},
+			of(&events.TurnRequested{Input: events.TurnInput{Parts: texts("hi")}}, &events.TurnStarted{
+				Attempt: 1, Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn, events.PointCheckpoint, events.PointAfterTurn},
+			}),
+			of(emits(events.PointBeforeTurn, "", `{"a":1}, "b"`), adds("n1", "before")),
+			of(says(0, texts("Hello")...), emits(events.PointReply, "", "2"), &events.TurnCheckpointed{At: events.AtBeforeCompletion}),
+			of(emits(events.PointCheckpoint, events.AtBeforeCompletion, "3", "4"), adds("n2", "note"),
+				&events.InputAccepted{Inputs: []events.InputID{"i1"}, At: events.AtBeforeCompletion}),
+			of(says(1, texts("Also.")...), &events.TurnCheckpointed{At: events.AtEnd, Ending: *ends(events.EndFinished)}),
+			of(emits(events.PointAfterTurn, events.AtEnd, "5"), adds("n3", "after"), ends(events.EndFinished)),
+		}, slices.Concat([]string{`plugin_event p {"a":1}`, `plugin_event p "b"`, request(2)}, hello, []string{
+			`plugin_event p 2`, `injected_turn_input_accepted i1 user "also" at before_completion`, `plugin_event p 3`, `plugin_event p 4`,
+			`injected_messages_committed system "note" at before_completion`, `llm_request 1 messages=5 tools=[]`,
+			`text_delta 1 "Also."`, `llm_response 1 "Also."`, `token_usage 1 10/5 of 20/10`, `plugin_event p 5`,
+			`turn_outcome assistant_message Also.`, `done`,
+		})},
+		{"plugin-abort", script{
+			of(&events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "w1", Points: []events.HookPoint{events.PointBeforeTurn}}),
+			of(emits(events.PointBeforeTurn, "", "1"), &events.TurnCompleted{
+				End: events.EndPluginAbort, Issue: events.Issue{Kind: "plugin", Code: "not_now", Message: "come back later"},
+			}),
+		}, []string{`plugin_event p 1`, `error plugin not_now  : come back later`, `turn_outcome stopped plugin_abort`, `done`}},
+		{"failed", script{
+			started(), of(&events.TurnCompleted{End: events.EndFailed, Issue: events.Issue{Kind: "protocol", Code: "protocol_before_llm_call", Message: "no"}}),
+		}, []string{request(1), `error protocol protocol_before_llm_call  : no`, `turn_outcome stopped failed`, `done`}},
+		{"switch", script{
+			started(),
+			of(&events.TurnCompleted{End: events.EndSwitched, Switch: events.FrameSwitch{Frame: "f2", Task: "the rest"}}, &events.FrameOpened{Frame: "f2", Reason: "continue_as"}),
+		}, []string{request(1), `turn_outcome agent_frame_switch f2 the rest`, `done`}},
+		{"submitted", script{
+			started(), of(says(0, toolCall("c1", `{}`))),
+			api.Delta{Turn: "t1", Message: api.SideMessage{Text: "half way", Kind: "progress"}},
+			of(&events.ToolReturned{Results: []events.ToolResult{{Text: `{"x":1}`, Control: events.ControlSubmit}}}, &events.TurnCompleted{End: events.EndSubmitted, Tool: "add"}),
+		}, []string{
+			request(1), `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `message progress "half way"`,
+			`tool_call c1 add{} = "{\"x\":1}"  0ms`, `turn_outcome submitted_value {"x":1}`, `done`,
+		}},
+		{"children", script{ // the first charge is of before the turn, the last of after it
+			charges(3, 10, 1), started(), charges(5, 30, 2), charges(4, 20, 1), charges(9, 31, 2),
+			of(says(0, texts("Hello")...), ends(events.EndFinished)), charges(10, 99, 9),
+		}, slices.Concat(
+			[]string{request(1), `child_token_usage s2 subagent m 20/1 of 30/2`, `child_token_usage s2 subagent m 1/0 of 31/2`},
+			hello, []string{`turn_outcome assistant_message Hello`, `done`})},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, e := range c.script.play(t) {
+				got = append(got, line(e))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("events:\ngot  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
+			}
+		})
+	}
+}
+
+func TestEventStreamOrder(t *testing.T) {
+	t.Parallel()
+	stream := watch.NewEventStream("t1", projector.New("s1"))
+	_, err := stream.Next(api.Observed{Seq: 2, Commit: &events.Commit{Session: "s1", Events: opened()}})
+	if !errors.Is(err, projector.ErrOutOfOrder) {
+		t.Errorf("commit after a hole: got %v, want %v", err, projector.ErrOutOfOrder)
+	}
+}
+
+func TestSessionEventJSON(t *testing.T) {
+	t.Parallel()
+	list := script{
+		started(), of(says(0, toolCall("c1", `{"a":1}`))),
+		of(asks("t1/0/0", `{"a":1}`, 0)), of(answers("t1/0/0", false)),
+		of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one", Millis: 4}}}, ends(events.EndMaxTurns)),
+	}.play(t)
+	want := []string{
+		`{"type":"llm_request","turn":"t1","seq":2,"iteration":0,"message_count":1}`,
+		`{"type":"llm_response","turn":"t1","seq":3,"iteration":0,"duration_ms":7}`,
+		`{"type":"token_usage","turn":"t1","seq":3,"iteration":0,"usage":{"input_tokens":10,"output_tokens":5},"cumulative":{"input_tokens":10,"output_tokens":5}}`,
+		`{"type":"tool_call_start","turn":"t1","seq":3,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1}}`,
+		`{"type":"tool_approval_asked","turn":"t1","seq":4,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1},"question":"really?","plugin_id":"gate"}`,
+		`{"type":"tool_approval_given","turn":"t1","seq":5,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","reason":"I say so","granted":false,"by":"ann"}`,
+		`{"type":"tool_call","turn":"t1","seq":6,"iteration":0,"call":"t1/0/0","call_id":"c1","name":"add","args":{"a":1},"output":"one","duration_ms":4}`,
+		`{"type":"turn_outcome","turn":"t1","seq":6,"iteration":0,"outcome":{"type":"stopped","reason":"max_turns"}}`,
+		`{"type":"done","turn":"t1","seq":6,"iteration":0}`,
+	}
+	for i, e := range list {
+		got, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i >= len(want) || string(got) != want[i] {
+			t.Errorf("event %d: got %s, want %q", i, got, append(want, "none")[min(i, len(want))])
+		}
+	}
+	if len(list) != len(want) {
+		t.Errorf("events: got %d, want %d", len(list), len(want))
+	}
+}
+
+// TestBranchOf holds an id that histories have.
+func TestBranchOf(t *testing.T) {
+	t.Parallel()
+	if got, want := session.BranchOf("s1", "t2"), events.SessionID("branch-5ae7409b9ba5b24f3a0e83bbeac1cdfd"); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,282 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+)
+
+const (
+	// liveBuffer is how many messages an observer may be behind. The client of NATS drops further
+	// messages, and the observer reads them back later, so no publisher waits.
+	liveBuffer = 256
+	// firstCheck is the wait of a new observer before it reads the log again.
+	firstCheck = time.Second
+	// quietCheck is the time without live commits after which an observer reads the log.
+	quietCheck = 5 * time.Second
+	// observeRetry is the wait before another read of a log that did not answer.
+	observeRetry = 200 * time.Millisecond
+)
+
+// errEnough ends an observation whose loop ended.
+var errEnough = errors.New("the observer has enough")
+
+// Observe yields a session's commits after cursor (0: from the start), each
+// once and in order without holes, and between them the deltas of the reply in
+// progress, until ctx ends or the loop does. A slow loop delays no publisher: the observer reads the messages
+// that it missed from the log, and from the delta
+// stream as long as that keeps them; an [api.Gap] marks lost deltas. Deltas of
+// a reply come before the commit that records it or not at all. A late observer
+// gets the newest attempt's deltas from its beginning.
+//
+// The error is terminal: the cause of ctx's end, [events.ErrNoSession],
+// [*api.CursorError], those of [events.Log.Read]. After its first state the observer waits while the servers do not answer.
+func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
+	return func(yield func(api.Observed, error) bool) {
+		o := &observer{w: w, session: id, seq: cursor, yield: yield}
+		err := o.run(ctx)
+		switch {
+		case errors.Is(err, errEnough):
+		case ctx.Err() != nil:
+			yield(api.Observed{}, context.Cause(ctx))
+		default:
+			yield(api.Observed{}, fmt.Errorf("observe %s: %w", id, err))
+		}
+	}
+}
+
+// observer is one run of [Watcher.Observe].
+type observer struct {
+	w       *Watcher
+	session events.SessionID
+	yield   func(api.Observed, error) bool
+	seq     events.Seq // of the last commit delivered
+	reply   streaming
+	dropped int // messages that found the buffer full, of which the missed ones were read
+}
+
+// run subscribes before it reads, so that no commit is missed between the two.
+func (o *observer) run(ctx context.Context) error {
+	live, err := o.w.b.Live(o.session, liveBuffer)
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	s, err := o.w.reader.State(ctx, o.session)
+	if err != nil {
+		return err
+	}
+	if o.seq > s.Seq {
+		return &api.CursorError{Session: o.session, Cursor: o.seq, Last: s.Seq}
+	}
+	o.reply = streamingOf(s)
+	if o.seq < s.Seq {
+		if err := o.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if err := o.readDeltas(ctx); err != nil {
+		return err
+	}
+	return o.follow(ctx, live)
+}
+
+// emit hands one thing over.
+func (o *observer) emit(seen api.Observed) error {
+	if !o.yield(seen, nil) {
+		return errEnough
+	}
+	return nil
+}
+
+func (o *observer) commit(ctx context.Context, e events.Entry) error {
+	o.seq = e.Seq
+	o.reply.commit(e)
+	if err := o.emit(api.Observed{Seq: e.Seq, Commit: e.Commit}); err != nil {
+		return err
+	}
+	return o.stillReached(ctx, e.Commit)
+}
+
+// stillReached ends the observation at the commit that takes the caller's grant
+// back. It checks the newest state: a later commit may have given the grant again.
+func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
+	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
+		return o.w.reader.Reached(ctx, o.session)
+	}
+	return nil
+}
+
+// catchUp delivers the commits of the log after the last one delivered.
+func (o *observer) catchUp(ctx context.Context) error {
+	for {
+		err := o.read(ctx)
+		if !errors.Is(err, events.ErrOutcomeUnknown) || ctx.Err() != nil {
+			return err
+		}
+		if !bus.Sleep(ctx, observeRetry) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (o *observer) read(ctx context.Context) error {
+	for entry, err := range o.w.log.Read(ctx, o.session, o.seq+1) {
+		if err != nil {
+			return err
+		}
+		if err := o.commit(ctx, entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow delivers live messages. After a while without any it reads the log: the last
+// commit may be the one that was lost.
+func (o *observer) follow(ctx context.Context, live *bus.Live) error {
+	check := time.NewTimer(firstCheck)
+	defer check.Stop()
+	for {
+		var err error
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case msg := <-live.C:
+			err = o.received(ctx, bus.ParseLive(msg), check)
+			if err == nil && len(live.C) == 0 {
+				err = o.readDropped(ctx, live.Dropped())
+			}
+		case <-live.Status:
+			err = o.catchUp(ctx)
+		case <-check.C:
+			err = o.catchUp(ctx)
+			check.Reset(quietCheck)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.Timer) error {
+	if m.Seq == 0 {
+		return o.receivedDelta(ctx, m.Data)
+	}
+	check.Reset(quietCheck)
+	return o.receivedCommit(ctx, m)
+}
+
+// readDropped reads the messages that were dropped at the end, where no gap in the sequences shows them.
+func (o *observer) readDropped(ctx context.Context, dropped int) error {
+	if dropped == o.dropped {
+		return nil
+	}
+	o.dropped = dropped
+	if err := o.catchUp(ctx); err != nil {
+		return err
+	}
+	return o.readDeltas(ctx)
+}
+
+func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error {
+	if m.Seq <= o.seq {
+		return nil
+	}
+	c, err := events.Decode(m.Data)
+	if err != nil || m.Seq > o.seq+1 {
+		return o.catchUp(ctx) // the log has what the message lacks
+	}
+	return o.commit(ctx, events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
+}
+
+func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
+	var d api.Delta
+	if events.DecodePayload(data, &d) != nil {
+		return nil // a delta is never durable
+	}
+	if !d.Message.IsZero() {
+		return o.message(ctx, &d)
+	}
+	if o.reply.judge(&d) == deltaAhead { // the commit between was lost
+		if err := o.catchUp(ctx); err != nil {
+			return err
+		}
+	}
+	if o.reply.judge(&d) == deltaHole {
+		if err := o.readDeltas(ctx); err != nil {
+			return err
+		}
+	}
+	return o.delta(&d)
+}
+
+// message delivers a message of running code, in the turn of that code.
+func (o *observer) message(ctx context.Context, d *api.Delta) error {
+	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
+		if err := o.catchUp(ctx); err != nil { // the commit between was lost
+			return err
+		}
+	}
+	if d.Turn != o.reply.turn {
+		return nil
+	}
+	return o.emit(api.Observed{Delta: d})
+}
+
+// delta delivers d where it is the next one, with a gap before it where some are lost.
+func (o *observer) delta(d *api.Delta) error {
+	switch o.reply.judge(d) {
+	case deltaHole:
+		if err := o.emit(api.Observed{Gap: &api.Gap{Turn: d.Turn, Iteration: d.Iteration}}); err != nil {
+			return err
+		}
+	case deltaNext:
+	case deltaOld, deltaAhead:
+		return nil
+	}
+	o.reply.delivered(d)
+	return o.emit(api.Observed{Delta: d})
+}
+
+// readDeltas delivers the deltas of the reply in progress that the delta stream keeps and the observer has not
+// delivered. An error becomes a gap.
+func (o *observer) readDeltas(ctx context.Context) error {
+	if o.reply.turn == "" {
+		return nil
+	}
+	var list []*api.Delta
+	var newest try
+	for stored, err := range o.w.b.Deltas(ctx, o.session, o.reply.turn, o.reply.from) {
+		if err != nil {
+			break
+		}
+		d := &api.Delta{}
+		if events.DecodePayload(stored.Data, d) != nil || !d.Message.IsZero() || d.Iteration > o.reply.iteration {
+			continue
+		}
+		o.reply.from = stored.Seq + 1
+		if d.Iteration == o.reply.iteration {
+			list = append(list, d)
+			if tryOf(d).compare(newest) > 0 {
+				newest = tryOf(d)
+			}
+		}
+	}
+	for _, d := range list {
+		if tryOf(d) != newest {
+			continue // retracted
+		}
+		if err := o.delta(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

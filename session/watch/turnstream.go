@@ -1,0 +1,114 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/reader"
+)
+
+// StartTurnStream submits a turn and yields its events from the first to done.
+// For the id of a turn that exists it yields the events of that turn, for
+// which it reads the session from its start. The turn continues where the loop ends early or never
+// begins. Errors are those of the submitter; those inside the
+// stream, which are terminal, of [Watcher.Observe].
+func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+	if req.ID == "" {
+		req.ID = events.TurnID(ulid.Make().String())
+	}
+	before, err := w.reader.State(ctx, id)
+	if err != nil {
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
+	found, err := reader.FindTurn(before, req.ID)
+	if err != nil {
+		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
+	}
+	if found.Digest != "" {
+		before = projector.New(id) // the state before the turn is not known
+	}
+	a, err := submitter.SubmitTurn(ctx, id, req)
+	if err != nil {
+		return "", nil, err
+	}
+	return a.Turn, w.turnEvents(ctx, a.Turn, before), nil
+}
+
+// WatchTurn yields the events of a turn that waits, runs or has ended, from the
+// first to done. It reads the session from its start. A turn that the history does not have is
+// [api.ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Watcher.Observe].
+func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
+	if _, err := w.reader.Turn(ctx, id, turn); err != nil {
+		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
+	}
+	return w.turnEvents(ctx, turn, projector.New(id)), nil
+}
+
+// turnEvents follows a session for the events of one turn, from a state before it.
+func (w *Watcher) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[api.SessionEvent, error] {
+	return func(yield func(api.SessionEvent, error) bool) {
+		t := &turnStream{b: w.b, events: NewEventStream(turn, before.Clone())}
+		for seen, err := range w.Observe(ctx, before.Session, before.Seq) {
+			list, err := t.next(ctx, seen, err)
+			for _, e := range list {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(api.SessionEvent{}, fmt.Errorf("stream turn %s: %w", turn, err))
+			}
+			if err != nil || t.events.Done() {
+				return
+			}
+		}
+	}
+}
+
+// turnStream is one run of a turn's events.
+type turnStream struct {
+	b      *bus.Bus
+	events *EventStream
+}
+
+func (t *turnStream) next(ctx context.Context, seen api.Observed, err error) ([]api.SessionEvent, error) {
+	if err != nil {
+		return nil, err
+	}
+	if seen.Commit != nil {
+		if err := follow.Prepare(ctx, t.b, t.events.s, seen.Commit); err != nil {
+			return nil, err
+		}
+		for i := range seen.Commit.Events {
+			if err := t.prepare(ctx, &seen.Commit.Events[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	list, err := t.events.Next(seen)
+	if err == nil && seen.Seq == 1 {
+		err = follow.Complete(ctx, t.b, t.events.s) // of a session that began as a copy
+	}
+	return list, err
+}
+
+// prepare fills the bodies of replies, results and questions of the turn.
+func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) {
+	if ev.Turn != t.events.turn {
+		return nil
+	}
+	switch p := ev.Payload.(type) {
+	case *events.ModelReplied, *events.ToolReturned, *events.ToolApprovalAsked:
+		ev.Payload, err = blob.FillPayload(ctx, t.b, p)
+	}
+	return err
+}

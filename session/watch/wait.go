@@ -1,0 +1,83 @@
+package watch
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/states"
+)
+
+// How long a waiter for a turn's end trusts the live subject before it reads the log first: a command may name a turn
+// that ended long ago.
+const (
+	checkSubmitted = time.Second
+	checkAccepted  = 2 * time.Second
+)
+
+// Run submits a turn and waits for its end, which another turn in its way may
+// bring: see [api.WhenBusy]. An id that was used with other input is [api.ErrDifferent].
+func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
+	waiter, err := w.states.Subscribe(id, endsTurn)
+	if err != nil {
+		return api.TurnResult{}, err
+	}
+	defer waiter.Close()
+	a, err := submitter.SubmitTurn(ctx, id, req)
+	if err != nil {
+		return api.TurnResult{}, err
+	}
+	ended := func(s *projector.State) bool { ok, err := hasEnded(s, a.Turn); return ok && err == nil }
+	if !w.states.Known(ctx, id, ended) {
+		if err := waitForEnd(ctx, waiter, a.Turn, checkSubmitted); err != nil {
+			return api.TurnResult{}, err
+		}
+	}
+	return w.reader.TurnResult(ctx, id, a.Turn)
+}
+
+// Await waits until a turn has ended. Any number of callers may wait for the same turn,
+// also after its end. A turn that the history does not have is [api.ErrUnknownTurn].
+func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
+	waiter, err := w.states.Subscribe(id, endsTurn)
+	if err != nil {
+		return api.TurnResult{}, err
+	}
+	defer waiter.Close()
+	found, err := w.reader.Turn(ctx, id, turn)
+	if err != nil {
+		return api.TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
+	}
+	if found.Record == nil {
+		if err := waitForEnd(ctx, waiter, turn, checkAccepted); err != nil {
+			return api.TurnResult{}, err
+		}
+	}
+	return w.reader.TurnResult(ctx, id, turn)
+}
+
+func endsTurn(m bus.LiveMessage) bool { return m.EndsTurn }
+
+func hasEnded(s *projector.State, turn events.TurnID) (bool, error) {
+	record, err := s.Record(turn)
+	return record != nil, err
+}
+
+type waitingKey struct{}
+
+// WithWaiting is a context whose code calls begin when it begins to wait for a turn, and end when the turn has ended.
+func WithWaiting(ctx context.Context, begin func() (end func())) context.Context {
+	return context.WithValue(ctx, waitingKey{}, begin)
+}
+
+// waitForEnd waits until the session has a turn's record.
+func waitForEnd(ctx context.Context, waiter *states.Waiter, turn events.TurnID, first time.Duration) error {
+	if begin, ok := ctx.Value(waitingKey{}).(func() (end func())); ok {
+		defer begin()()
+	}
+	return waiter.Wait(ctx, first, func(s *projector.State) (bool, error) { return hasEnded(s, turn) })
+}
