@@ -18,8 +18,8 @@ const (
 	// StreamHeader is of a request, and of the client's later messages: the token.
 	StreamHeader = "Lash-Stream"
 
-	headerEnd    = "Lash-End"    // of a later message: the client stops listening
-	headerPiece  = "Lash-Piece"  // of a piece of the answer: its number, from 0
+	headerEnd   = "Lash-End"   // of a later message: the client stops listening
+	headerPiece = "Lash-Piece" // of a piece of the answer: its number, from 0
 )
 
 // opListening is the operation to which such clients publish that they listen. Each node subscribes to all of it: a
