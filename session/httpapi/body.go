@@ -38,7 +38,12 @@ func decodeBody(data []byte, into any) error {
 		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 			return wrongType(wrong)
 		}
-		return invalidBody(strings.TrimPrefix(err.Error(), "json: "))
+		reason := strings.TrimPrefix(err.Error(), "json: ")
+		p := invalidBody(reason)
+		if name, err := strconv.Unquote(strings.TrimPrefix(reason, "unknown field ")); err == nil {
+			p.Details = map[string]string{"field": name, "reason": "is unknown"}
+		}
+		return p
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return invalidBody("something follows the JSON object")

@@ -9,6 +9,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lash-go/lash/session/api"
 )
 
 // goName is a type as Go names it.
@@ -73,5 +76,23 @@ func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
 	}
 	if named < 100 {
 		t.Errorf("got %d refusals with a field, want one of every field", named)
+	}
+}
+
+// TestUnknownFieldIsNamed has a body with a field that no operation knows.
+func TestUnknownFieldIsNamed(t *testing.T) {
+	t.Parallel()
+	p := new(problem)
+	if err := decodeBody([]byte(`{"txt":"hi"}`), &struct{}{}); !errors.As(err, &p) || p.Details["field"] != "txt" || p.Code != "invalid_body" {
+		t.Errorf("got %v, %v, want the field's name", err, p.Details)
+	}
+}
+
+// TestNumbersFitJavaScript has a delta whose call began at the newest time in a century: its number is exact as a JavaScript number.
+func TestNumbersFitJavaScript(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+	if got := deltaOf(&api.Delta{Call: at}).Call; got >= 1<<53 || got != at/1000 {
+		t.Errorf("got %d, want %d, below 2^53", got, at/1000)
 	}
 }

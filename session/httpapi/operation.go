@@ -112,7 +112,9 @@ func (o *served) parameters(c *call) (err error) {
 	}
 	for name, given := range values {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
-			return invalidParam(strconv.Quote(name), "is no parameter here")
+			p := invalidParam(strconv.Quote(name), "is no parameter here")
+			p.Details["field"] = name
+			return p
 		}
 		if len(given) > 1 && name != o.repeats {
 			return invalidParam(name, fmt.Sprintf("stands %d times, limit is 1", len(given)))

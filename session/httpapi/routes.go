@@ -15,7 +15,7 @@ import (
 //
 //nolint:gochecknoglobals // read-only
 var (
-	waitParam   = text("wait", "how long to wait for the turn's end, in seconds or as 1m30s; a caller that may not read the session gets 202 at once")
+	waitParam   = seconds("wait", "how long to wait for the turn's end, in seconds or as 1m30s; a caller that may not read the session gets 202 at once")
 	preferParam = text("Prefer", "wait=SECONDS is the same as the parameter wait")
 	keyParam    = param{name: keyHeader, schema: idSchema(), about: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
 	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, about: "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
@@ -26,6 +26,11 @@ const labelParam = "label"
 
 func text(name, about string) param {
 	return param{name: name, schema: object{"type": "string"}, about: about}
+}
+
+// seconds is a parameter that is a number of seconds, or a duration.
+func seconds(name, about string) param {
+	return param{name: name, schema: object{"oneOf": []object{{"type": "integer", "minimum": 0}, {"type": "string"}}}, about: about}
 }
 
 func number(name, about string) param {

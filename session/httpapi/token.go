@@ -128,6 +128,8 @@ func checkTokens(list []Token) error {
 		switch empty := t.Digest == [sha256.Size]byte{}; {
 		case credential == "" && empty:
 			wrong("has no digest")
+		case t.Digest == sha256.Sum256(nil):
+			wrong("the digest is that of an empty token, as of an unset variable: it would let in everybody")
 		case credential == "":
 			credential = string(t.Digest[:])
 		case !empty || !isCertificate(credential):

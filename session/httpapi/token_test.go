@@ -2,6 +2,7 @@ package httpapi_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -46,5 +47,17 @@ func TestParseTokens(t *testing.T) {
 		if _, err := httpapi.ParseTokens(strings.NewReader("\n" + line)); err == nil || !strings.HasPrefix(err.Error(), "line 2") || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: got %v, want the line's number and nothing of it", line, err)
 		}
+	}
+}
+
+// TestEmptyToken refuses the digest of an empty text, which an unset variable makes, where tokens are loaded.
+func TestEmptyToken(t *testing.T) {
+	t.Parallel()
+	list, err := httpapi.ParseTokens(strings.NewReader(fmt.Sprintf("me read %x\n", sha256.Sum256(nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := httpapi.NewTokens(list); err == nil || !strings.Contains(err.Error(), "line 1: the digest is that of an empty token") {
+		t.Errorf("got %v, want the line, and that its token is empty", err)
 	}
 }

@@ -99,7 +99,11 @@ func bearer(list []Token, header string) (found *Token) {
 	if !strings.EqualFold(scheme, "bearer") {
 		return nil
 	}
-	digest := sha256.Sum256([]byte(strings.TrimSpace(text)))
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return nil
+	}
+	digest := sha256.Sum256([]byte(text))
 	for i := range list {
 		if list[i].Certificate == "" && subtle.ConstantTimeCompare(digest[:], list[i].Digest[:]) == 1 {
 			found = &list[i]

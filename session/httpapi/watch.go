@@ -3,6 +3,7 @@ package httpapi
 import (
 	"iter"
 	"strconv"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -19,7 +20,7 @@ type Commit struct {
 type Delta struct {
 	Turn      events.TurnID   `json:"turn"`
 	Iteration int64           `json:"iteration"`
-	Call      int64           `json:"call" jsonschema:"orders an iteration's model calls, of which takeovers make more"`
+	Call      int64           `json:"call" jsonschema:"when the model call began, in microseconds: orders an iteration's model calls, of which takeovers make more"`
 	Attempt   int64           `json:"attempt" jsonschema:"of the call, from 1"`
 	N         int64           `json:"n" jsonschema:"counts an attempt's deltas, from 0"`
 	Kind      events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning"`
@@ -95,7 +96,7 @@ func commitOf(e events.Entry) Commit {
 }
 
 func deltaOf(d *api.Delta) Delta {
-	out := Delta{Turn: d.Turn, Iteration: d.Iteration, Call: d.Call, Attempt: d.Attempt, N: d.N, Kind: d.Kind, Text: d.Text}
+	out := Delta{Turn: d.Turn, Iteration: d.Iteration, Call: d.Call / int64(time.Microsecond), Attempt: d.Attempt, N: d.N, Kind: d.Kind, Text: d.Text}
 	if r := d.Retry; !r.IsZero() {
 		out.Retry = &Retry{WaitMillis: r.WaitMillis, Attempt: r.Attempt, Attempts: r.Attempts, Reason: r.Reason}
 	}

@@ -114,7 +114,7 @@ func leaves() map[reflect.Type]*jsonschema.Schema {
 	list := map[reflect.Type]*jsonschema.Schema{
 		of[json.RawMessage](): {Description: "any JSON value"},
 		of[[]byte]():          {Type: "string", ContentEncoding: "base64"},
-		of[eventjson.Value](): {Type: "object", Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
+		of[eventjson.Value](): {Type: "object", AdditionalProperties: &jsonschema.Schema{Description: "any JSON value"}, Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
 	}
 	for t, words := range words() {
 		s := &jsonschema.Schema{Type: "string"}
