@@ -68,7 +68,7 @@ func asFailure(err error, to **plugin.Failure) bool {
 }
 
 // searchIn runs one search.
-func searchIn(ctx context.Context, t *testing.T, cfg Config, pattern, path string) string {
+func searchIn(ctx context.Context, t *testing.T, cfg Config, req searchRequest) string {
 	t.Helper()
 	f, err := withDefaults(cfg)
 	if err != nil {
@@ -79,7 +79,7 @@ func searchIn(ctx context.Context, t *testing.T, cfg Config, pattern, path strin
 		t.Fatal(err)
 	}
 	defer root.Close() //nolint:errcheck // it is only read
-	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, searchRequest{Pattern: pattern, Path: path})
+	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, req)
 	if err != nil {
 		return err.Error()
 	}
@@ -129,7 +129,7 @@ func TestSearchesAreBounded(t *testing.T) {
 				tc.ctx = t.Context()
 			}
 			tc.cfg.Root = dir
-			if got := searchIn(tc.ctx, t, tc.cfg, "one", tc.path); got != tc.want {
+			if got := searchIn(tc.ctx, t, tc.cfg, searchRequest{Pattern: "one", Path: tc.path}); got != tc.want {
 				t.Errorf("got %.300q, want %.300q", got, tc.want)
 			}
 		})
