@@ -27,99 +27,101 @@ import (
 )
 
 var (
-	// ErrSuperseded is the cause that ends the context of a task that another worker has taken over.
+	// ErrSuperseded cancels the context of a task that another worker has taken over.
 	ErrSuperseded = wake.ErrSuperseded
-	// ErrStopped is the cause of what the hard stop of a node cancels.
+	// ErrStopped cancels the work that still runs at the hard stop of a node.
 	ErrStopped = wake.ErrStopped
-	// ErrTaskCancelled is the cause that ends the context of a cancelled task.
+	// ErrTaskCancelled cancels the context of a task that a client or a plugin cancelled.
 	ErrTaskCancelled = task.ErrTaskCancelled
-	// ErrOutOfTouch is the cause that ends the context of a task whose worker has lost touch with the queue.
+	// ErrOutOfTouch cancels the context of a task whose worker cannot reach the queue.
 	ErrOutOfTouch = task.ErrOutOfTouch
 )
 
 type (
-	// TaskFunc does a background task's work; see [Config.Runners].
+	// TaskFunc does the work of a background task; see [Config.Runners].
 	TaskFunc = task.Func
-	// RunningTask is what a task's function knows of itself.
+	// RunningTask is the handle of a task's function: its request, its progress, its session.
 	RunningTask = task.Running
-	// Tasks runs the background tasks of a node.
+	// Tasks is the service of background tasks of a node.
 	Tasks = task.Service
-	// JobRetry says how often, and when, work is tried again whose attempts fail one after the other.
+	// JobRetry sets the attempts and the waits of turns and tasks that fail repeatedly.
 	JobRetry = wake.Retry
 )
 
-// Builtins are the protocols that come with workers: "standard", which is the default, and "code".
+// Builtins are the protocols of this module: "standard", the default, and "code".
 func Builtins() []plugin.Factory {
 	return []plugin.Factory{standard.Factory(), code.Factory(code.Config{})}
 }
 
-// Config of a worker.
+// Config configures a [Node]. Bus is required; every other field has a default.
 type Config struct {
-	Bus       *bus.Bus
+	Bus       *bus.Bus                // required
 	Providers map[string]llm.Provider // by id
-	Provider  string                  // of sessions that name none; one of Providers. Without it such sessions have none
+	Provider  string                  // of sessions that name none; a key of Providers. Empty: such sessions have no provider
 	Model     string                  // of sessions that name none
 	// Plugins of the sessions. Defaults to [Builtins] and Tools.
 	Plugins *plugin.Host
-	// Tools offered to a session, where no Plugins are given. Defaults to none.
+	// Tools of a session, if Plugins is nil. Defaults to none.
 	Tools func(events.SessionID) *plugin.Tools
-	// Trace takes what plugins and sessions trace, see [TraceFile]. Defaults to none.
+	// Trace receives the trace records of plugins and sessions, see [TraceFile]. Defaults to none.
 	Trace session.TraceFunc
-	// TraceMetadata is part of the context of every record, beside the worker's id.
+	// TraceMetadata is added to the context of every trace record, with the worker's id.
 	TraceMetadata map[string]string
-	// Runners of background tasks, by the name that tasks are registered with.
+	// Runners of background tasks, by the name that a task is registered with.
 	Runners map[string]TaskFunc
 
-	// ArchiveAfter is how long a session has no work before a [Node] makes it cold. Defaults to 30 min; negative keeps it hot.
+	// ArchiveAfter is the time without work after which a [Node] makes a session cold. Defaults to 30 min; negative
+	// keeps sessions hot.
 	ArchiveAfter time.Duration
-	// Retain is how long a session that does not say is kept after its last event, before a [Node] erases it. Defaults to for ever.
+	// Retain is the time after its last event at which a [Node] erases a session that sets none itself. Defaults to
+	// for ever.
 	Retain time.Duration
 
-	// Scopes are what users of other NATS accounts may ask a [Node] for, by name:
-	// nil lets all of them do everything but run commands.
+	// Scopes are the operations that users of other NATS accounts may request, by account name. nil allows all
+	// operations but commands.
 	Scopes map[string]api.Reach
-	// ForbidSelfApproval refuses callers of a [Node] that approve calls of turns that they asked for, see [session.Config],
-	// and locks the options of package gate: who could set those would have no questions asked.
+	// ForbidSelfApproval refuses an approval by the caller that requested the turn, see [session.Config]. It also
+	// locks the options of
+	// package gate: a caller that sets these can turn approvals off.
 	ForbidSelfApproval bool
-	// MaxSessionsPerCaller is how many open sessions one caller may own, see [session.Config]. Defaults to any number.
+	// MaxSessionsPerCaller limits the open sessions of one caller, see [session.Config]. Defaults to no limit.
 	MaxSessionsPerCaller int
-	// Locks are what sessions cannot change, for every caller. All nodes of a fleet should have the same.
+	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
-	// Access gets a record of each request that a [Node] answered over NATS. Defaults to none.
+	// Access receives a record of each request that a [Node] responded to over NATS. Defaults to none.
 	Access accesslog.Func
-	// Roles of a [Node]: what it does. Defaults to all.
+	// Roles of a [Node]. Defaults to all.
 	Roles []Role
 
-	Concurrency int           // sessions whose turns run at once, beside those that wait for another's. Defaults to 256
+	Concurrency int           // sessions whose turns run at once, without those that wait for another session. Defaults to 256
 	HeldTasks   int           // background tasks that run at once. Defaults to 1024
-	HeldTools   int           // tool calls of turns elsewhere that run at once. Defaults to 256
+	HeldTools   int           // tool calls that run at once here for turns of other workers. Defaults to 256
 	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
 	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry  ModelRetry
 	JobRetry    JobRetry
-	// Patience is how long other nodes are left a session whose plugins this one
-	// cannot build, before its turn ends with that reason. Defaults to 30 s.
+	// Patience is how long other nodes may try to build the plugins of a session that this node cannot build.
+	// Then its turn fails with that reason. Defaults to 30 s.
 	Patience time.Duration
-	Sessions int         // states kept between turns. Defaults to 1024
-	Logger   *zap.Logger // nil is silent
-	// Name of the node, the same in every run of it and no other node's; may be
-	// empty. A node that comes back goes on at once with what its last run left,
-	// instead of making sure for a moment that that one is gone.
+	Sessions int         // session states cached between turns. Defaults to 1024
+	Logger   *zap.Logger // nil logs nothing
+	// Name of the node. It is unique in the fleet and the same at every start; empty is allowed. A node that has a
+	// name
+	// wakes at its start, without delay, the sessions that its last run may have worked on.
 	Name string
-	// ID of this run of the worker, its name and a dash first where it has one. Defaults to a new one.
+	// ID of this run of the node. Defaults to a new one, which begins with Name and a dash if there is a name.
 	ID events.WorkerID
 }
 
-// MaxName is how long a node's name may be, in bytes: it leaves room in the
-// id for what makes it a run's own.
+// MaxName is the limit of [Config.Name] in bytes. The rest of an id is for the part that is unique to a run.
 const MaxName = events.MaxTokenBytes - len("-") - ulid.EncodedSize
 
-// ModelRetry says how failed model calls are tried again (host specification 3.8).
+// ModelRetry sets the retries of failed model calls.
 type ModelRetry struct {
 	Attempts int           // in all. Defaults to 4
-	Base     time.Duration // doubles. Defaults to 2 s
+	Base     time.Duration // of the first wait; it doubles with each retry. Defaults to 2 s
 	Max      time.Duration // of one wait. Defaults to 10 s
-	MaxAfter time.Duration // cap of what a provider asks for. Defaults to 60 s
+	MaxAfter time.Duration // limit of the wait that a provider requests. Defaults to 60 s
 }
 
 func (c *Config) defaults() error {

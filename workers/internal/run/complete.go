@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// complete steps what an effect returned. Results that completed beside it
-// join it, so that calls which finish together are recorded in one event.
+// complete steps the result of an effect. Results that are available at the same time join it: they are recorded in
+// one event.
 func (r *run) complete(ctx context.Context, c completion) error {
 	first := r.take(c)
 	results, ok := first.(turn.Results)
@@ -38,9 +38,9 @@ func (r *run) complete(ctx context.Context, c completion) error {
 	}
 }
 
-// take removes an effect from the in-flight effects. The completion of one that was
-// discarded, or belongs to an earlier turn, is dropped. A reply to a prompt that
-// is ahead of the log keeps the mark, for the batch that it is added to.
+// take removes an effect from the in-flight effects and returns its input. It returns nil for an effect that was
+// discarded, or of an
+// earlier turn. A reply to a prompt ahead of the log marks the batch that it is added to.
 func (r *run) take(c completion) turn.Input {
 	if r.inflight[c.effect.id] != c.effect {
 		return nil
@@ -70,7 +70,7 @@ func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
 	return err
 }
 
-// withUnsaved adds what plugins changed to what made them change it, so that one commit has both.
+// withUnsaved adds the plugin states that changed, so that one commit has the input and the states.
 func (r *run) withUnsaved(in turn.Input) turn.Input {
 	switch in := in.(type) {
 	case turn.Reply:

@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// start starts every effect that the state owes and that does not run yet. It
-// runs only when the events that owe them are durable, or linger.
+// start starts every effect that the state owes and that does not run yet. The events that owe them are durable, or
+// linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Owed(r.state)
 	if len(owes.Calls) == 0 {
@@ -46,23 +46,24 @@ func (r *run) starts(owes turn.Owes) bool {
 	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
 }
 
-// effect is one that runs.
+// effect is an effect that runs.
 type effect struct {
 	turn   events.TurnID
 	id     events.EffectID
 	cancel context.CancelFunc
-	ahead  bool   // it builds on events that are not in the log yet
-	prompt string // digest, of model calls
+	ahead  bool   // builds on events that are not in the log yet
+	prompt string // digest of the prompt of a model call
 }
 
-// completion is the end of an effect.
+// completion is the result of an effect.
 type completion struct {
 	effect *effect
-	in     turn.Input // nil where the effect was cancelled and has nothing to record
+	in     turn.Input // nil if the effect was cancelled and has nothing to record
 }
 
-// launch runs an effect in a goroutine of its own, once. Its completion comes
-// unless the run has ended. A panic that package call did not contain ends the turn.
+// launch runs an effect once, in a goroutine of its own, which sends the completion unless the run has ended. A panic
+// that package call
+// does not recover ends the turn.
 func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
 	if _, started := r.inflight[e.id]; started {
 		return
@@ -91,11 +92,12 @@ func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Inp
 	return effect()
 }
 
-// stopGrace is how long cancelled effects may take to hand over what they have.
+// stopGrace is the time that cancelled effects have to return their results.
 const stopGrace = 500 * time.Millisecond
 
-// stop ends a turn whose cancel was requested: effects are cancelled, what
-// they still deliver is recorded, the rest ends as cancelled.
+// stop ends a turn whose cancel was requested: it cancels the effects, records the results that they still return,
+// and ends the rest as
+// cancelled.
 func (r *run) stop(ctx context.Context) error {
 	for _, e := range r.inflight {
 		e.cancel()
@@ -113,21 +115,21 @@ func (r *run) stop(ctx context.Context) error {
 				return err
 			}
 		case <-deadline.C:
-			clear(r.inflight) // what ignores its context is left behind
+			clear(r.inflight) // an effect that ignores its context is abandoned
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	if !turn.Owed(r.state).Stop {
-		return nil // a reply that completed meanwhile ended it, or what came of one
+		return nil // a reply that completed meanwhile ended the turn
 	}
 	return r.step(ctx, turn.Stop{})
 }
 
-// snapshot copies the working state, for the effects that start together.
+// snapshot copies the working state for the effects that start together.
 func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
 
-// startHooks asks the plugins at the point that the state owes.
+// startHooks calls the plugins at the hook point that the state owes.
 func (r *run) startHooks(ctx context.Context, owes turn.Owes) error {
 	e := &effect{turn: owes.Turn, id: turn.HookEffect(owes)}
 	if _, started := r.inflight[e.id]; started {
@@ -189,14 +191,14 @@ func (r *run) startTools(ctx context.Context, owes turn.Owes) error {
 	return nil
 }
 
-// sorted has the calls in the reply's order, whichever finished, or was handed out, first.
+// sorted has the results in the order of the calls in the reply.
 func sorted(in turn.Results) turn.Results {
 	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
 	slices.Sort(in.Pending)
 	return in
 }
 
-// checkInput looks for what makes an input impossible to run.
+// checkInput reports a part of an input whose body is missing or too large.
 func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
 	blobs := session.Bounded(r.p.cfg.Calls.Blobs)
 	for i, p := range in.Parts {

@@ -14,12 +14,12 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// telling is what a run knows of the ended turns that plugins are to be told of.
+// telling is the state of a run's notifications to plugins about ended turns.
 type telling struct {
-	now       map[events.TurnID]bool // plugins are being told; under the pool's lock
-	done      chan events.TurnID     // plugins were told
-	told      map[events.TurnID]bool // likewise; the history may not say so yet
-	elsewhere map[events.TurnID]bool // another worker tells them
+	now       map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
+	done      chan events.TurnID     // turns whose notification returned
+	told      map[events.TurnID]bool // turns whose notification returned; the history may lack it
+	elsewhere map[events.TurnID]bool // another worker notifies plugins of these
 }
 
 func newTelling() telling {
@@ -29,17 +29,17 @@ func newTelling() telling {
 	}
 }
 
-// announced adds to events that end a turn that plugins are to be told of it.
+// announced inserts turn.announced after an event that ends a turn, if plugins are to be notified of the end.
 func (r *run) announced(list []events.Event) []events.Event {
 	for i := range list {
 		p, ok := list[i].Payload.(*events.TurnCompleted)
-		if !ok || p.End == events.EndFailed { // nothing of what a failed turn did counts
+		if !ok || p.End == events.EndFailed { // the effects of a failed turn do not count
 			continue
 		}
 		t := r.state.Turn()
 		tells := r.stack.Session != nil && r.stack.HasLifecycle()
 		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
-			tells = t.Owes(events.PointAfterTurn) // as the worker knew that claimed the turn
+			tells = t.Owes(events.PointAfterTurn) // as of the worker that claimed the turn
 		}
 		if tells {
 			return slices.Insert(slices.Clone(list), i+1, events.Of(list[i].Turn, &events.TurnAnnounced{Worker: r.p.cfg.ID}))
@@ -48,10 +48,10 @@ func (r *run) announced(list []events.Event) []events.Event {
 	return list
 }
 
-// tell starts telling the plugins of ended turns of which no worker has told them yet.
+// tell notifies the plugins of ended turns of which no worker has notified them.
 func (r *run) tell(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
-		return nil // what is not in the log yet is told to no plugin
+		return nil // plugins are notified only of events in the log
 	}
 	for _, u := range r.state.Untold {
 		if r.telling.told[u.Turn] || r.telling.elsewhere[u.Turn] || r.tells(u.Turn) {
@@ -72,7 +72,7 @@ func (r *run) tell(ctx context.Context) error {
 	return nil
 }
 
-// canTell opens the session's plugins. A turn that no worker can tell them of counts as told, with a warning.
+// canTell builds the session's plugins. If no worker can, the turn counts as notified, with a warning.
 func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err error) {
 	var why zap.Field
 	switch {
@@ -81,7 +81,7 @@ func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err er
 	case r.stack.Session != nil:
 		return true, nil
 	case len(r.inflight) > 0:
-		return false, nil // the plugins are opened anew before the turn goes on
+		return false, nil // the plugins are rebuilt before the turn continues
 	default:
 		if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 			return err == nil, err
@@ -96,32 +96,33 @@ func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err er
 	return true, nil
 }
 
-// startTelling tells the plugins of an ended turn in a goroutine of its own. The run does not end before that.
+// startTelling notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
+// returns.
 func (r *run) startTelling(ctx context.Context, id events.TurnID) {
 	stack, state, release := r.stack.Session, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
 	r.setTelling(id, true)
-	r.p.jobs.Go(func() { // waited for by the run, and by the pool's Stop
+	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
 		once, cancel := context.WithTimeout(ctx, wake.StopWait)
 		defer cancel()
 		r.p.tell(once, stack, state, id)
 		select {
 		case r.telling.done <- id:
-		case <-ctx.Done(): // they may have been cut off: the next worker tells them again
+		case <-ctx.Done(): // the notification may have been cut off: the next worker repeats it
 		}
 	})
 }
 
 func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
 	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
-		p.warn(state.Session, err) // they are told all the same, and the body is a reference
+		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}
 	stack.Tell(ctx, plugin.Lifecycle{
 		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
 	})
 }
 
-// toldOf is for a turn that plugins were told of.
+// toldOf handles the end of a notification.
 func (r *run) toldOf(id events.TurnID) {
 	r.telling.told[id] = true
 	r.setTelling(id, false)
@@ -143,8 +144,9 @@ func (r *run) tells(id events.TurnID) bool {
 	return r.telling.now[id]
 }
 
-// told are the events that say of which ended turns plugins were told. They go
-// along with the claim of the next turn, or alone before the session rests.
+// told are the events which say that plugins were notified of ended turns. They are appended with the claim of the
+// next turn, or alone
+// before the session rests.
 func (r *run) told() []events.Event {
 	var list []events.Event
 	for _, u := range r.state.Untold {

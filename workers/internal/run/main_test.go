@@ -83,7 +83,7 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 // start starts a pool, which ends with the test.
 func (b *bundle) start(p *Pool) *Pool {
 	b.t.Helper()
-	stop, err := p.cfg.Peers.Answer()
+	stop, err := p.cfg.Peers.Listen()
 	if err == nil {
 		err = p.Start(b.t.Context())
 	}

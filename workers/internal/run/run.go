@@ -24,29 +24,29 @@ type run struct {
 	trial   *wake.Trial
 	stack   stacked
 
-	// Under the pool's lock.
-	wake    *bus.Wake // that the run holds; nil: none came yet
-	asked   *bus.Wake // that another worker was asked to hold
+	// Guarded by the pool's lock.
+	wake    *bus.Wake // the run's wake; nil before the first
+	asked   *bus.Wake // the wake that another worker was asked to accept
 	came    int       // wakes and notifications so far
 	turn    events.TurnID
-	attempt int64         // of the turn that the run has claimed; the turn is empty where it has none
-	due     events.Millis // what a server's clock has passed, as wakes say
+	attempt int64         // of the claimed turn; turn is empty if there is none
+	due     events.Millis // latest time that a server reported as passed, in a wake
 	waiting int           // effects that wait for another session's turn
 
-	moved    atomic.Bool // something was appended that the run did not see
+	moved    atomic.Bool // the log may have events that the run has not read
 	notified chan struct{}
-	seen     int // of came, when the end of the log was known last
+	seen     int // value of came when the end of the log was last known
 
 	completions chan completion
 	inflight    map[events.EffectID]*effect
-	facts       chan fact // what effects want recorded on their way
+	facts       chan fact // requests of effects to record events
 	ticks       int
 	turns       int       // claimed since the run began
-	current     time.Time // when the log was last known to end where the state does
-	unmarked    bool      // it appended, and told no projector yet
-	branchLater bool      // a turn could not branch off just now: not before the next tick
+	current     time.Time // when the state was last known to be the end of the log
+	unmarked    bool      // it appended, and has not notified projectors yet
+	branchLater bool      // a branch failed: retried at the next tick
 	telling     telling
-	passed      events.Seq // of the state whose tasks had their wakes, see [session.Host.WakePassing]
+	passed      events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -60,60 +60,61 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 	}
 }
 
-// notify makes the run go through its loop.
+// notify makes the run repeat its loop.
 func (r *run) notify() {
 	select {
 	case r.notified <- struct{}{}:
-	default: // it will anyway
+	default: // it is going to
 	}
 }
 
-// holdLocked puts a wake in the place of the one that the run holds. The run looks at the log before it acks.
+// holdLocked replaces the run's wake. The run reads the log before it acks.
 func (r *run) holdLocked(w *bus.Wake) {
 	r.wake, r.due = w, max(r.due, w.Due)
 	r.behindLocked()
 }
 
-// behindLocked says that the log may have moved.
+// behindLocked reports that the log may have moved.
 func (r *run) behindLocked() {
 	r.came++
 	r.moved.Store(true)
 	r.notify()
 }
 
-// arrived is how many wakes and notifications came so far. What a look or an
-// append finds that begins after the count was taken, includes what those are about.
+// arrived counts the wakes and notifications so far. A read or an append that begins after the count includes the
+// events that these are
+// about.
 func (r *run) arrived() int {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	return r.came
 }
 
-// now is the time that servers have told of. A worker's own clock does not tell
-// what is due: it may be ahead. Where it is past a time that no server told of
-// yet, the timer that the end of the run sets fires at once.
+// now is the latest time that a server reported as passed. The worker's own clock does not decide what is due: it may
+// be ahead. If its
+// clock has passed a time that no server reported, the timer that the run stores at its end fires at once.
 func (r *run) now() events.Millis {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	return r.due
 }
 
-// holds says which turn the run has claimed; none where the turn is empty.
+// holds sets the turn that the run has claimed; an empty id for none.
 func (r *run) holds(id events.TurnID, attempt int64) {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	r.turn, r.attempt = id, attempt
 }
 
-// ours reports whether a turn is the one that this run has claimed, in that attempt.
+// ours reports whether this run has claimed that attempt of a turn.
 func (r *run) ours(t *projector.Turn) bool {
 	return t != nil && t.Worker == r.p.cfg.ID && t.ID == r.turn && t.Attempt == r.attempt
 }
 
-// work claims and runs turns until the session owes nothing: nil means that the wake may be acknowledged.
+// work claims and runs turns until the session owes nothing. It returns nil if the wake may be acknowledged.
 func (r *run) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the effects that still run
+	defer cancel() // cancels the effects that still run
 	progress := time.NewTicker(bus.AckWait / 3)
 	defer progress.Stop()
 	if err := r.load(ctx); err != nil {
@@ -124,7 +125,7 @@ func (r *run) work(ctx context.Context) error {
 		done, err := r.advance(ctx)
 		switch {
 		case errors.Is(err, wake.ErrSuperseded):
-			r.forget() // and goes on as if its wake had just come
+			r.forget() // and continues as if its wake had just arrived
 		case err != nil:
 			return err
 		case !done:
@@ -141,7 +142,7 @@ func (r *run) work(ctx context.Context) error {
 	}
 }
 
-// load gets the state: the one at hand, possibly behind, or from the log.
+// load gets the cached state, which may be behind the log, or folds the log.
 func (r *run) load(ctx context.Context) (err error) {
 	w := r.held()
 	suspicious := w != nil && (w.Repair || w.Deliveries > 1)
@@ -168,9 +169,9 @@ func (r *run) load(ctx context.Context) (err error) {
 	return r.trial.Fold(ctx)
 }
 
-// owes reports whether the state at hand owes work, or does with the next
-// commit, which is most often what the wake came for. Either may be behind the
-// log: then the first append conflicts.
+// owes reports whether the cached state owes work, by itself or after the next commit, which is usually the reason of
+// the wake. The state may
+// still be behind the log: then the first append conflicts.
 func (r *run) owes(ctx context.Context) bool {
 	if turn.Owing(r.state, r.now()) {
 		return true
@@ -179,8 +180,8 @@ func (r *run) owes(ctx context.Context) bool {
 	return err == nil && r.state.Apply(entry) == nil && turn.Owing(r.state, r.now())
 }
 
-// progress is where the state ends, 0 where there is none, and whether the
-// running turn recorded anything since its last start.
+// progress is the sequence of the state, 0 without a state, and whether the running turn recorded anything since its
+// last start.
 func (r *run) progress() (events.Seq, bool) {
 	if r.state == nil {
 		return 0, false
@@ -189,8 +190,7 @@ func (r *run) progress() (events.Seq, bool) {
 	return r.state.Seq, t != nil && t.Starts == 0
 }
 
-// forget drops a turn that another worker has taken over: its effects are
-// cancelled, and their results are not recorded.
+// forget drops a turn that another worker has taken over: it cancels the effects and drops their results.
 func (r *run) forget() {
 	r.discard(r.batch.inputs...)
 	r.rollBack()
@@ -202,9 +202,9 @@ func (r *run) forget() {
 	r.holds("", 0)
 }
 
-// advance steps until only outside events can help. It reports whether the
-// session owes nothing. When ctx ends it starts nothing more: a call that was
-// cancelled with it may have completed without a result, and the state owes it still.
+// advance steps until the run has to wait. done: the session owes nothing. When ctx ends it starts nothing more: a
+// call that was
+// cancelled with ctx may have completed without a result, and the state still owes it.
 func (r *run) advance(ctx context.Context) (done bool, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -222,12 +222,12 @@ type pace int
 
 const (
 	goOn   pace = iota // the state may owe more
-	waits              // for effects that run
+	waits              // for running effects
 	atRest             // the state owes nothing
 )
 
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
-	if r.state.Seq != r.passed { // what this worker folded may be a cancel whose host gave no hint, also before it took the turn over
+	if r.state.Seq != r.passed { // the events folded since may cancel tasks without a hint from their host
 		r.p.cfg.Host.WakePassing(r.state)
 		r.passed = r.state.Seq
 	}
@@ -250,7 +250,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	switch {
 	case t == nil && turn.Claimable(r.state):
 		if len(r.telling.now) > 0 && (r.overdue() || r.p.draining.Load()) {
-			return waits, nil // what plugins are being told would be cut off
+			return waits, nil // the notifications to plugins would be cut off
 		}
 		return goOn, r.claimNext(ctx)
 	case t == nil, parked && len(r.inflight) == 0:
@@ -258,20 +258,20 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	case owes.Stop:
 		return goOn, r.stop(ctx)
 	case r.p.draining.Load() && len(r.inflight) > 0:
-		return waits, nil // effects that run may complete
+		return waits, nil // running effects may complete
 	case r.p.draining.Load() && !begun(t):
 		return goOn, r.release(ctx, t)
-	case r.stack.Session == nil: // it was given up when the session seemed to rest, or could not follow a change
+	case r.stack.Session == nil: // closed when the session seemed to rest, or after a change that failed
 		err := r.reopen(ctx, owes)
 		if errors.Is(err, errElsewhere) && len(r.inflight) > 0 {
-			return waits, nil // effects that run may complete; tried again with the next tick
+			return waits, nil // running effects may complete; retried at the next tick
 		}
 		return goOn, err
 	case turn.Unbegun(r.state):
 		return goOn, r.step(ctx, turn.Begin{})
 	case r.starts(owes) && r.aged():
 		if err := r.renew(ctx); errors.Is(err, errUnanswered) {
-			return waits, nil // started at the next tick, or later
+			return waits, nil // started at a later tick
 		} else if err != nil {
 			return goOn, err
 		}
@@ -280,10 +280,10 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	if err := r.start(ctx); err != nil || len(r.inflight) > 0 {
 		return waits, err
 	}
-	return goOn, nil // no effect runs: the turn broke instead
+	return goOn, nil // no effect runs: the step ended the turn
 }
 
-// alone does something that appends by itself, after what is pending was appended.
+// alone calls do if the batch is empty, else it appends the batch first.
 func (r *run) alone(ctx context.Context, do func() error) error {
 	if len(r.batch.events) > 0 {
 		return r.flush(ctx)
@@ -291,8 +291,7 @@ func (r *run) alone(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// rest makes sure that the session owes nothing at the end of the log, as far
-// as that was when the newest wake came.
+// rest makes sure that the session owes nothing at the end of the log, as of the newest wake.
 func (r *run) rest(ctx context.Context) (pace, error) {
 	if len(r.batch.events) > 0 {
 		return goOn, r.flush(ctx)
@@ -308,12 +307,12 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	}
 	err := r.catchUp(ctx)
 	if errors.Is(err, errUnanswered) {
-		return waits, nil // looked at again with the next tick
+		return waits, nil // retried at the next tick
 	}
 	return goOn, err
 }
 
-// end ends a run whose session owes nothing, unless a wake came meanwhile.
+// end ends a run whose session owes nothing, unless a wake arrived meanwhile.
 func (r *run) end(ctx context.Context) (over bool, err error) {
 	if err := r.p.cfg.Host.ChargeChild(ctx, r.state); err != nil {
 		return false, err
@@ -331,7 +330,7 @@ func (r *run) end(ctx context.Context) (over bool, err error) {
 	return true, nil
 }
 
-// wait blocks until something happens and acts on it.
+// wait waits for one event of the run and handles it.
 func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	select {
 	case <-ctx.Done():
@@ -355,8 +354,9 @@ func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
 	}
 }
 
-// tick repeats what may have been lost: the sign of life, a notification, and
-// the timer of what is due by this worker's clock and no server has told of.
+// tick repeats what may have been lost: the progress of the wake, a notification, and the timer of a time that has
+// passed by this worker's
+// clock and that no server reported.
 func (r *run) tick(ctx context.Context) error {
 	r.keep()
 	r.mark()
@@ -370,7 +370,7 @@ func (r *run) tick(ctx context.Context) error {
 	return r.look(ctx)
 }
 
-// mark tells projectors of what the run appended since it told them last.
+// mark notifies projectors of the run's appends since the last call.
 func (r *run) mark() {
 	if r.unmarked {
 		_ = r.p.cfg.Bus.MarkDirty(r.session)
@@ -378,27 +378,27 @@ func (r *run) mark() {
 	}
 }
 
-// lookTicks is after how many signs of life a run looks at the log: every 2.7 s.
+// lookTicks is the number of ticks between two reads of the log: 2.7 s.
 const lookTicks = 4
 
-// keep is the sign of life for the wake that the run holds.
+// keep reports progress of the run's wake, so that the queue does not deliver it again.
 func (r *run) keep() {
 	if w := r.held(); w != nil {
 		_ = w.Progress()
 	}
 }
 
-// held is the wake that the run holds; nil where none came yet.
+// held is the run's wake; nil before the first.
 func (r *run) held() *bus.Wake {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	return r.wake
 }
 
-// catchUp folds what others appended.
+// catchUp folds the events of others.
 func (r *run) catchUp(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
-		return r.flush(ctx) // finds out by itself
+		return r.flush(ctx) // a conflict of the append shows them
 	}
 	before, began, count := r.state.Seq, time.Now(), r.arrived()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
@@ -406,23 +406,23 @@ func (r *run) catchUp(ctx context.Context) error {
 	case r.state.Seq != before && r.stack.Session != nil:
 		err = errors.Join(err, r.openStack(ctx))
 	case err == nil:
-		began = time.Now() // however long that took: a slow log must not keep a run from going on
+		began = time.Now() // a slow read must not make the state aged
 	}
 	switch {
 	case err == nil:
 		r.current, r.seen = began, count
 	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
-		r.current = time.Time{} // it may have moved
+		r.current = time.Time{} // the log may have moved
 		err = fmt.Errorf("%w: %w", errUnanswered, err)
 	}
 	return err
 }
 
-// errUnanswered is a look at the log that may be repeated: servers that elect a
-// leader have no answer, and effects must not end for that.
+// errUnanswered is a read of the log that may be retried: servers that elect a leader do not respond, and effects
+// must not end because of that.
 var errUnanswered = errors.New("the log does not answer")
 
-// look is catchUp, at once or with the next tick.
+// look is catchUp, retried at the next tick if the log does not respond.
 func (r *run) look(ctx context.Context) error {
 	r.moved.Store(false)
 	err := r.catchUp(ctx)

@@ -28,7 +28,7 @@ func TestRing(t *testing.T) {
 			t.Errorf("%s alone: got %q, lowest %v", id, p.before(), p.Lowest())
 		}
 		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // of "0" and "zz" there is but the name
-			p.heard(t.Context(), other)
+			p.announced(t.Context(), other)
 		}
 		if got := p.before(); got != want.before || p.Lowest() != want.lowest {
 			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)
@@ -41,7 +41,7 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	b.t.Helper()
 	on := bustest.Open(b.t, b.server)
 	p := NewPeers(on, id, name, zaptest.NewLogger(b.t))
-	stop, err := p.Answer()
+	stop, err := p.Listen()
 	if err != nil {
 		b.t.Fatal(err)
 	}
