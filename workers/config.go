@@ -81,8 +81,7 @@ type Config struct {
 	// operations but commands.
 	Scopes map[string]api.Reach
 	// ForbidSelfApproval refuses an approval by the caller that requested the turn, see [session.Config]. It also
-	// locks the options of
-	// package gate: a caller that sets these can turn approvals off.
+	// locks the options of package gate: a caller that sets these can turn approvals off.
 	ForbidSelfApproval bool
 	// MaxSessionsPerCaller limits the open sessions of one caller, see [session.Config]. Defaults to no limit.
 	MaxSessionsPerCaller int
@@ -106,8 +105,7 @@ type Config struct {
 	Sessions int         // session states cached between turns. Defaults to 1024
 	Logger   *zap.Logger // nil logs nothing
 	// Name of the node. It is unique in the fleet and the same at every start; empty is allowed. A node that has a
-	// name
-	// wakes at its start, without delay, the sessions that its last run may have worked on.
+	// name wakes at its start, without delay, the sessions that its last run may have worked on.
 	Name string
 	// ID of this run of the node. Defaults to a new one, which begins with Name and a dash if there is a name.
 	ID events.WorkerID

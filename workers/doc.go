@@ -1,20 +1,16 @@
-// Package workers is a node: the part of lash that runs in one process for the
-// sessions of a bus. An embedder makes a node with [NewNode], configures its
-// providers, plugins, task runners and roles, and starts and stops it. Package
+// Package workers is a node: the part of lash that runs in one process for the sessions of a bus. An embedder makes a
+// node with [NewNode], configures its providers, plugins, task runners and roles, and starts and stops it. Package
 // embedded does so in one call, with a server in the same process.
 //
-// The packages below internal do the work: wake (which sessions owe work, which
-// workers live), run (turns), call (one model call, one tool call), task
-// (background tasks and monitors), trace.
+// The packages below internal do the work: wake (which sessions owe work, which workers live), run (turns), call (one
+// model call, one tool call), task (background tasks and monitors), trace.
 //
 // # The log decides
 //
-// A host that accepts a command appends its event with a guard and responds.
-// Then it publishes a wake: an empty message which says that the session owes
-// work. A worker claims a turn with the event turn.started. The guarded append
-// is the only fence: it fails if another append came first. A wake that is lost,
-// duplicated, late, or acknowledged by the wrong worker costs time and nothing
-// else.
+// A host that accepts a command appends its event with a guard and responds. Then it publishes a wake: an empty
+// message which says that the session owes work. A worker claims a turn with the event turn.started. The guarded
+// append is the only fence: it fails if another append came first. A wake that is lost, duplicated, late, or
+// acknowledged by the wrong worker costs time and nothing else.
 //
 // # States of a wake
 //
@@ -83,8 +79,7 @@
 //	two workers take over at once        both append attempt 2 at the same sequence: one conflicts, and sends a request to the other
 //	A ends the turn before B's claim     the claim conflicts; B folds, the session owes nothing, B acks
 //
-// A worker that stops in order appends turn.released. Its attempt then does not
-// count as a failed one.
+// A worker that stops in order appends turn.released. Its attempt then does not count as a failed one.
 //
 // # How long a takeover takes
 //
@@ -97,10 +92,9 @@
 //
 // # Clocks
 //
-// Sequences decide which worker runs what. Wall clocks are recorded. Durations
-// are measured with the monotonic clock. A wrong clock costs time where clocks of
-// two machines are compared: a wait between attempts is shorter, a session
-// becomes cold early or late, a node whose clock is behind leaves timers to other
-// nodes. The servers decide what is due: a wake that follows from a timer has the
-// time that has passed. Retention erases, so it reads the time from a server.
+// Sequences decide which worker runs what. Wall clocks are recorded. Durations are measured with the monotonic clock.
+// A wrong clock costs time where clocks of two machines are compared: a wait between attempts is shorter, a session
+// becomes cold early or late, a node whose clock is behind leaves timers to other nodes. The servers decide what is
+// due: a wake that follows from a timer has the time that has passed. Retention erases, so it reads the time from a
+// server.
 package workers

@@ -24,8 +24,7 @@ import (
 )
 
 // Node runs the work of its roles in one process. With any roles it has a host, and it runs the tasks that its own
-// process spawns.
-// A Node is started and stopped once.
+// process spawns. A Node is started and stopped once.
 type Node struct {
 	cfg      Config
 	log      *zap.Logger

@@ -9,9 +9,8 @@ import (
 )
 
 // TraceFile writes a trace as lines of JSON, one api.TraceRecord each. Several processes may append to one file.
-// TraceFile drops a
-// line that cannot be written, or that arrives while its buffer is full; Lost counts them. Trace is the function for
-// [Config.Trace]. Close writes the buffered lines.
+// TraceFile drops a line that cannot be written, or that arrives while its buffer is full; Lost counts them. Trace is
+// the function for [Config.Trace]. Close writes the buffered lines.
 type TraceFile = trace.File
 
 // OpenTraceFile appends to a file, and creates it if it does not exist.

@@ -1,6 +1,5 @@
-// Package embedded runs lash in one process: a NATS server with its store, a
-// node with all roles, and the host that clients call. It suits programs that
-// need one process, first steps, and tests.
+// Package embedded runs lash in one process: a NATS server with its store, a node with all roles, and the host that
+// clients call. It suits programs that need one process, first steps, and tests.
 //
 // The order of use:
 //
@@ -13,8 +12,8 @@
 //  4. [Lash.Stop] stops. With [Config.StoreDir], the next Start in the same
 //     directory continues every session and every turn.
 //
-// The histories are the same as those of any other deployment: a store that
-// began here can move to a cluster. The example of [Start] is a whole program.
+// The histories are the same as those of any other deployment: a store that began here can move to a cluster. The
+// example of [Start] is a whole program.
 package embedded
 
 import (

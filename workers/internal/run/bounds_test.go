@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestRefusedMonitorTurn refuses the turn that a monitor's line leads to, as the
-// session's provider is not among the worker's: it ends once.
+// TestRefusedMonitorTurn refuses the turn that a monitor's line leads to, as the session's provider is not among the
+// worker's: it ends once.
 func TestRefusedMonitorTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -96,8 +96,8 @@ func TestResultsDueTogether(t *testing.T) {
 	}
 }
 
-// TestManyCalls cancels a turn with as many calls in one reply as may be, and
-// ends one with more, or with ids and names that are together too long.
+// TestManyCalls cancels a turn with as many calls in one reply as may be, and ends one with more, or with ids and
+// names that are together too long.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b, tools := setup(t), plugin.NewTools()
@@ -142,8 +142,8 @@ func TestManyCalls(t *testing.T) {
 	refused("t3")
 }
 
-// TestClockAhead has a worker whose clock is ahead by an hour die three times
-// over a turn: a worker whose clock is right runs it.
+// TestClockAhead has a worker whose clock is ahead by an hour die three times over a turn: a worker whose clock is
+// right runs it.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -167,8 +167,8 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestOffersTakeRoom offers wakes to a worker that is connected and says
-// nothing: while it is asked, the pool takes no more wakes than it has room for.
+// TestOffersTakeRoom offers wakes to a worker that is connected and says nothing: while it is asked, the pool takes
+// no more wakes than it has room for.
 func TestOffersTakeRoom(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

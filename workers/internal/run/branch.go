@@ -13,8 +13,7 @@ import (
 )
 
 // branching is the waiting turn that is to continue in a session of its own; nil if there is none. After a branch
-// that failed, the run
-// waits for its in-flight effects until the next tick.
+// that failed, the run waits for its in-flight effects until the next tick.
 func (r *run) branching() *projector.QueuedTurn {
 	if r.branchLater && len(r.inflight) > 0 && r.state.Turn() != nil {
 		return nil
@@ -23,10 +22,8 @@ func (r *run) branching() *projector.QueuedTurn {
 }
 
 // branchOff creates the session in which a waiting turn continues, and then ends the turn here. The history says that
-// the turn branches,
-// so a worker that finds it waiting repeats all steps, whatever an earlier worker completed. If the session cannot be
-// created, the
-// waiting turn fails and the running turn continues.
+// the turn branches, so a worker that finds it waiting repeats all steps, whatever an earlier worker completed. If
+// the session cannot be created, the waiting turn fails and the running turn continues.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	branch, err := r.branch(ctx, q)
 	if undecided(ctx, err) {
@@ -65,7 +62,7 @@ func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.Sessio
 			case <-done:
 				return
 			case <-progress.C:
-				r.keep()
+				r.reportProgress()
 			}
 		}
 	})

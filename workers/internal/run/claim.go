@@ -29,7 +29,7 @@ func (r *run) claimNext(ctx context.Context) error {
 		return r.handOver(ctx)
 	case r.trial.Exhausted():
 		return r.giveUp(ctx, r.trial.Count)
-	case r.overdue():
+	case r.hadShare():
 		return r.yield(ctx)
 	}
 	var input events.TurnInput
@@ -44,7 +44,7 @@ func (r *run) claimNext(ctx context.Context) error {
 		return err
 	}
 	r.turns++
-	if err := r.add(ctx, nil, r.told()); err != nil {
+	if err := r.add(ctx, nil, r.notifiedEvents()); err != nil {
 		return err
 	}
 	return unlessStale(r.step(ctx, claim))
@@ -58,9 +58,9 @@ func unlessStale(err error) error {
 	return err
 }
 
-// meet handles a turn that this run has not claimed: it transfers its wake to the worker that runs the turn, or takes
+// transferOrTakeOver handles a turn that this run has not claimed: it transfers its wake to the worker that runs the turn, or takes
 // the turn over.
-func (r *run) meet(ctx context.Context, t *projector.Turn) error {
+func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) error {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
 		return fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
 	}
@@ -100,11 +100,11 @@ func (r *run) fail(ctx context.Context, issue events.Issue) error {
 // on.
 func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	r.p.mu.Lock()
-	r.asked = r.wake
+	r.transferred = r.wake
 	r.p.mu.Unlock()
 	q := wake.Question{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
-	if r.asked != nil {
-		q.Handle, q.Due, q.Repair = r.asked.Handle(), r.asked.Due, r.asked.Repair
+	if r.transferred != nil {
+		q.Handle, q.Due, q.Repair = r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
 	}
 	return r.p.cfg.Peers.Ask(ctx, t.Worker, q)
 }
@@ -114,7 +114,7 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 func (r *run) drop() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	if r.wake != r.asked {
+	if r.wake != r.transferred {
 		return nil
 	}
 	r.wake = nil
@@ -132,8 +132,8 @@ func (r *run) giveUp(ctx context.Context, attempts int64) error {
 	return err
 }
 
-// overdue reports whether the run has done [fairTurns] turns and the pool is full.
-func (r *run) overdue() bool {
+// hadShare reports whether the run has done [fairTurns] turns and the pool is full.
+func (r *run) hadShare() bool {
 	if r.turns < fairTurns {
 		return false
 	}
@@ -144,7 +144,7 @@ func (r *run) overdue() bool {
 
 // yield ends a run between two turns and publishes a new wake, which is the last of the queue.
 func (r *run) yield(ctx context.Context) error {
-	if err := r.record(ctx, r.told()); err != nil {
+	if err := r.record(ctx, r.notifiedEvents()); err != nil {
 		return err
 	}
 	r.closeStack()
@@ -159,20 +159,19 @@ func (r *run) yield(ctx context.Context) error {
 
 // handOver ends a run of a pool that stops.
 func (r *run) handOver(ctx context.Context) error {
-	if err := r.record(ctx, r.told()); err != nil {
+	if err := r.record(ctx, r.notifiedEvents()); err != nil {
 		return err
 	}
 	return errHandedOver
 }
 
 // release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
-// the next worker
-// takes over without a request to this one.
+// the next worker takes over without a request to this one.
 func (r *run) release(ctx context.Context, t *projector.Turn) error {
 	if err := r.record(ctx, []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})}); err != nil {
 		return err
 	}
-	r.holds("", 0)
+	r.setClaim("", 0)
 	return errHandedOver
 }
 
@@ -180,8 +179,8 @@ func (r *run) release(ctx context.Context, t *projector.Turn) error {
 const releaseWait = time.Second
 
 // releaseLate is release for a run that was cancelled: its in-flight effects are lost, and another worker continues
-// the turn. Without
-// the event the attempt counts as a failed one. If another append came first, the session stays as it is.
+// the turn. Without the event the attempt counts as a failed one. If another append came first, the session stays as
+// it is.
 func (r *run) releaseLate() {
 	if r.state == nil {
 		return
@@ -200,14 +199,13 @@ func (r *run) releaseLate() {
 	}
 }
 
-// begun reports whether the history has the start of a call without its result. No other worker may run such a call.
-func begun(t *projector.Turn) bool {
+// hasStartedCall reports whether the history has the start of a call without its result. No other worker may run such a call.
+func hasStartedCall(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }
 
 // claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the
-// session's plugins, it
-// leaves the session to other workers for [Config.Patience].
+// session's plugins, it leaves the session to other workers for [Config.Patience].
 func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error) {
 	if err := r.openStack(ctx); err != nil {
 		return turn.Claim{}, err

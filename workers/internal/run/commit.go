@@ -120,12 +120,11 @@ func (r *run) rollBack() {
 }
 
 // flush appends the batch. After a conflict it folds the events of others and steps the same inputs again. No effect
-// was started meanwhile
-// that the new state does not owe.
+// was started meanwhile that the new state does not owe.
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.at, r.batch.events)
-		began, count := time.Now(), r.arrived() // taken before the append: a late response describes an old end of the log
+		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
 		at := r.batch.durable.Seq
 		undo := r.claiming(c)
 		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Landed(); return r.state.Clone() })
@@ -157,14 +156,14 @@ func (r *run) flush(ctx context.Context) error {
 }
 
 // claiming sets the run's turn before its claim is appended: another worker may read the claim and send a request
-// before the append's
-// response is here. Such requests name only a claim that is in the log, so a failed append does no harm.
+// before the append's response is here. Such requests name only a claim that is in the log, so a failed append does
+// no harm.
 func (r *run) claiming(c *events.Commit) (undo func()) {
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.TurnStarted); ok {
 			had, attempt := r.turn, r.attempt // written by this goroutine alone
-			r.holds(c.Events[i].Turn, p.Attempt)
-			return func() { r.holds(had, attempt) }
+			r.setClaim(c.Events[i].Turn, p.Attempt)
+			return func() { r.setClaim(had, attempt) }
 		}
 	}
 	return func() {}
@@ -204,8 +203,7 @@ func hopeless(err error) bool {
 }
 
 // refused ends the turn if the log rejects what follows from an input of the turn: a retry would append the same. It
-// returns any other
-// error unchanged.
+// returns any other error unchanged.
 func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 	t := r.state.Turn()
 	if _, ends := in.(turn.Broken); in == nil || ends || !hopeless(err) || !r.ours(t) {
@@ -231,9 +229,8 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 }
 
 // redo folds the events of others and decides again on the same inputs. If a prompt was built ahead of the log and is
-// a different one
-// now, its reply is discarded, and a model call for it is cancelled: no history could explain that reply. The state
-// owes the call again.
+// a different one now, its reply is discarded, and a model call for it is cancelled: no history could explain that
+// reply. The state owes the call again.
 func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err

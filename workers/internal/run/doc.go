@@ -1,11 +1,9 @@
-// Package run does the work that sessions owe. It fetches wakes from the queue,
-// steps the state machine of a turn, starts effects and appends the events that
-// follow. It imports everything below workers, and the packages wake, call and
-// trace.
+// Package run does the work that sessions owe. It fetches wakes from the queue, steps the state machine of a turn,
+// starts effects and appends the events that follow. It imports everything below workers, and the packages wake, call
+// and trace.
 //
-// A [Pool] has at most one run for each session. A run stores nothing that is
-// not in the history: the claim of a turn is the event turn.started, and the
-// guarded append is the fence. A run that loses its turn notices it at its next
+// A [Pool] has at most one run for each session. A run stores nothing that is not in the history: the claim of a turn
+// is the event turn.started, and the guarded append is the fence. A run that loses its turn notices it at its next
 // append or read of the log, and then continues as if its wake had just arrived.
 //
 // # The loop of a run
@@ -22,10 +20,9 @@
 //
 // # How long a state is valid
 //
-// The log cannot fence the start of an effect: a worker that was superseded may
-// be about to start one. If the last append or read of the log began more than
-// [trusted] ago, a run asks the leader before it starts an effect. Effects that
-// two workers start within that time run twice, like an effect whose worker dies.
+// The log cannot fence the start of an effect: a worker that was superseded may be about to start one. If the last
+// append or read of the log began more than [trusted] ago, a run asks the leader before it starts an effect. Effects
+// that two workers start within that time run twice, like an effect whose worker dies.
 //
 // The race between the ack of a wake and a new append:
 //
@@ -38,15 +35,12 @@
 //
 // # Fairness
 //
-// The queue has one wake for each session. A run that did [fairTurns] turns while
-// its pool is full publishes a new wake and ends without an ack: the new wake is
-// the last of the queue.
+// The queue has one wake for each session. A run that did [fairTurns] turns while its pool is full publishes a new
+// wake and ends without an ack: the new wake is the last of the queue.
 //
 // # Failure
 //
-// The history counts the attempts that append nothing but their start
-// ([projector.Turn.Starts]). [wake.Trials] count those that append nothing at
-// all. At the limit the turn fails in the history, with the reason. A worker that
-// cannot build a session's plugins returns the wake to the others. If no worker
-// can for [Config.Patience], the turn fails.
+// The history counts the attempts that append nothing but their start ([projector.Turn.Starts]). [wake.Trials] count
+// those that append nothing at all. At the limit the turn fails in the history, with the reason. A worker that cannot
+// build a session's plugins returns the wake to the others. If no worker can for [Config.Patience], the turn fails.
 package run

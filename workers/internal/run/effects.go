@@ -62,19 +62,18 @@ type completion struct {
 }
 
 // launch runs an effect once, in a goroutine of its own, which sends the completion unless the run has ended. A panic
-// that package call
-// does not recover ends the turn.
+// that package call does not recover ends the turn.
 func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.waits))
+	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.markWaiting))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
 	r.p.jobs.Go(func() {
 		defer cancel()
-		in := r.caught(iteration, e.id, func() turn.Input { return do(ctx) })
+		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
 		case r.completions <- completion{e, in}:
 		case <-runCtx.Done():
@@ -82,7 +81,7 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 	})
 }
 
-func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+func (r *run) recoverEffect(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("effect panicked", zap.String("session", string(r.session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
@@ -96,8 +95,7 @@ func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Inp
 const stopGrace = 500 * time.Millisecond
 
 // stop ends a turn whose cancel was requested: it cancels the effects, records the results that they still return,
-// and ends the rest as
-// cancelled.
+// and ends the rest as cancelled.
 func (r *run) stop(ctx context.Context) error {
 	for _, e := range r.inflight {
 		e.cancel()

@@ -8,10 +8,8 @@ import (
 )
 
 // trusted is how long a run may start effects without asking the log whether it still ends at the run's state. After
-// a late response or
-// a slow call, another worker may have taken the turn over, run the same effect and recorded it. The time is shorter
-// than the time
-// after which other workers count a worker as gone.
+// a late response or a slow call, another worker may have taken the turn over, run the same effect and recorded it.
+// The time is shorter than the time after which other workers count a worker as gone.
 const trusted = (wake.GoneTimes - 1) * wake.WatchEvery / 2
 
 // aged reports whether the state is older than [trusted].

@@ -14,18 +14,18 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// telling is the state of a run's notifications to plugins about ended turns.
-type telling struct {
-	now       map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
-	done      chan events.TurnID     // turns whose notification returned
-	told      map[events.TurnID]bool // turns whose notification returned; the history may lack it
+// notifications is the state of a run's notifications to plugins about ended turns.
+type notifications struct {
+	running   map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
+	returned  chan events.TurnID     // turns whose notification returned
+	notified  map[events.TurnID]bool // turns whose notification returned; the history may lack it
 	elsewhere map[events.TurnID]bool // another worker notifies plugins of these
 }
 
-func newTelling() telling {
-	return telling{
-		now: make(map[events.TurnID]bool), done: make(chan events.TurnID, 16),
-		told: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
+func newNotifications() notifications {
+	return notifications{
+		running: make(map[events.TurnID]bool), returned: make(chan events.TurnID, 16),
+		notified: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
 	}
 }
 
@@ -48,32 +48,32 @@ func (r *run) announced(list []events.Event) []events.Event {
 	return list
 }
 
-// tell notifies the plugins of ended turns of which no worker has notified them.
-func (r *run) tell(ctx context.Context) error {
+// notifyPlugins notifies the plugins of ended turns of which no worker has notified them.
+func (r *run) notifyPlugins(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return nil // plugins are notified only of events in the log
 	}
 	for _, u := range r.state.Untold {
-		if r.telling.told[u.Turn] || r.telling.elsewhere[u.Turn] || r.tells(u.Turn) {
+		if r.lifecycle.notified[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
 			continue
 		}
-		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Telling: true, Class: bus.ClassTurn}) {
-			r.telling.elsewhere[u.Turn] = true
+		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
+			r.lifecycle.elsewhere[u.Turn] = true
 			continue
 		}
-		ready, err := r.canTell(ctx, u.Turn)
+		ready, err := r.canNotify(ctx, u.Turn)
 		if err != nil || !ready {
 			return err
 		}
-		if !r.telling.told[u.Turn] {
-			r.startTelling(ctx, u.Turn)
+		if !r.lifecycle.notified[u.Turn] {
+			r.startNotifying(ctx, u.Turn)
 		}
 	}
 	return nil
 }
 
-// canTell builds the session's plugins. If no worker can, the turn counts as notified, with a warning.
-func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err error) {
+// canNotify builds the session's plugins. If no worker can, the turn counts as notified, with a warning.
+func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err error) {
 	var why zap.Field
 	switch {
 	case r.trial.Exhausted():
@@ -92,28 +92,28 @@ func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err er
 		why = zap.String("why", r.stack.issue.Message)
 	}
 	r.p.log.Warn("plugins are not told of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.telling.told[id] = true
+	r.lifecycle.notified[id] = true
 	return true, nil
 }
 
-// startTelling notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
+// startNotifying notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
 // returns.
-func (r *run) startTelling(ctx context.Context, id events.TurnID) {
+func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
 	stack, state, release := r.stack.Session, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
-	r.setTelling(id, true)
+	r.setNotifying(id, true)
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
 		once, cancel := context.WithTimeout(ctx, wake.StopWait)
 		defer cancel()
-		r.p.tell(once, stack, state, id)
+		r.p.notifyTurnEnd(once, stack, state, id)
 		select {
-		case r.telling.done <- id:
+		case r.lifecycle.returned <- id:
 		case <-ctx.Done(): // the notification may have been cut off: the next worker repeats it
 		}
 	})
 }
 
-func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
+func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
 	if err := session.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}
@@ -122,35 +122,34 @@ func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector
 	})
 }
 
-// toldOf handles the end of a notification.
-func (r *run) toldOf(id events.TurnID) {
-	r.telling.told[id] = true
-	r.setTelling(id, false)
+// notificationReturned handles the end of a notification.
+func (r *run) notificationReturned(id events.TurnID) {
+	r.lifecycle.notified[id] = true
+	r.setNotifying(id, false)
 }
 
-func (r *run) setTelling(id events.TurnID, now bool) {
+func (r *run) setNotifying(id events.TurnID, now bool) {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	if now {
-		r.telling.now[id] = true
+		r.lifecycle.running[id] = true
 	} else {
-		delete(r.telling.now, id)
+		delete(r.lifecycle.running, id)
 	}
 }
 
-func (r *run) tells(id events.TurnID) bool {
+func (r *run) isNotifying(id events.TurnID) bool {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.telling.now[id]
+	return r.lifecycle.running[id]
 }
 
-// told are the events which say that plugins were notified of ended turns. They are appended with the claim of the
-// next turn, or alone
-// before the session rests.
-func (r *run) told() []events.Event {
+// notifiedEvents are the events which say that plugins were notified of ended turns. They are appended with the claim
+// of the next turn, or alone before the session rests.
+func (r *run) notifiedEvents() []events.Event {
 	var list []events.Event
 	for _, u := range r.state.Untold {
-		if r.telling.told[u.Turn] {
+		if r.lifecycle.notified[u.Turn] {
 			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
 		}
 	}

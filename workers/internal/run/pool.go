@@ -83,7 +83,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Unlock()
-	p.cfg.Peers.Add(p.holds) // from now on other workers' requests start runs
+	p.cfg.Peers.Add(p.respond) // from now on other workers' requests start runs
 	wakes := wake.Fetcher{
 		Free: p.free, Freed: p.freed, Lost: func() { p.cfg.Lost(false) }, Log: p.log.With(zap.String("of", "wakes")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
@@ -93,7 +93,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	timers := wake.Fetcher{
 		Free: func() int { return fetchTimers }, Lost: func() { p.cfg.Lost(true) }, Log: p.log.With(zap.String("of", "timers")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
-			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.ring(ctx, id, at) })
+			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.handleTimer(ctx, id, at) })
 		},
 	}
 	p.fetching.Go(func() { wakes.Run(fetchCtx) })
@@ -102,10 +102,8 @@ func (p *Pool) Start(ctx context.Context) error {
 }
 
 // Stop fetches no more wakes and hands over the turns. Running effects may complete, and are recorded, until ctx
-// ends. New effects are left
-// to another worker, which receives the wake at once. An effect that still runs when ctx ends is cancelled, and
-// another worker runs it
-// again. Nothing is lost either way.
+// ends. New effects are left to another worker, which receives the wake at once. An effect that still runs when ctx
+// ends is cancelled, and another worker runs it again. Nothing is lost either way.
 func (p *Pool) Stop(ctx context.Context) {
 	if p.fetch == nil {
 		return
@@ -141,17 +139,16 @@ func (p *Pool) Drain() {
 	}
 }
 
-// ring notifies the session's run of a time that is due, or else stores a wake. A wake for a run in this pool would
-// wait in the queue while
-// the pool is full.
-func (p *Pool) ring(ctx context.Context, id events.SessionID, at events.Millis) error {
-	if p.rings(id, at) {
+// handleTimer notifies the session's run of a time that is due, or else stores a wake. A wake for a run in this pool
+// would wait in the queue while the pool is full.
+func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.Millis) error {
+	if p.notifyDue(id, at) {
 		return nil
 	}
 	return p.cfg.Bus.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
 }
 
-func (p *Pool) rings(id events.SessionID, at events.Millis) bool {
+func (p *Pool) notifyDue(id events.SessionID, at events.Millis) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.runs[id]
@@ -159,7 +156,7 @@ func (p *Pool) rings(id events.SessionID, at events.Millis) bool {
 		return false
 	}
 	r.due = max(r.due, at)
-	r.behindLocked()
+	r.logMovedLocked()
 	return true
 }
 
@@ -176,19 +173,18 @@ func (p *Pool) free() int {
 const mostRuns = 16
 
 // roomLocked is the number of runs that may still start. A run that waits for another session's turn does not count:
-// that turn may need
-// its place.
+// that turn may need its place.
 func (p *Pool) roomLocked() int {
 	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, mostRuns*p.cfg.Concurrency-len(p.runs))
 }
 
-// waits marks an effect of the run as waiting for another session's turn, until end is called.
-func (r *run) waits() (end func()) {
-	r.p.waits(r, 1)
-	return func() { r.p.waits(r, -1) }
+// markWaiting marks an effect of the run as waiting for another session's turn, until end is called.
+func (r *run) markWaiting() (end func()) {
+	r.p.addWaiting(r, 1)
+	return func() { r.p.addWaiting(r, -1) }
 }
 
-func (p *Pool) waits(r *run, effects int) {
+func (p *Pool) addWaiting(r *run, effects int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := r.waiting > 0
@@ -206,8 +202,7 @@ func (p *Pool) waits(r *run, effects int) {
 }
 
 // deliver passes a wake to the session's run. Without a run, it offers the wake to the worker that it names, which
-// may have the state
-// cached, or starts a run.
+// may have the state cached, or starts a run.
 func (p *Pool) deliver(w *bus.Wake) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -223,19 +218,19 @@ func (p *Pool) deliver(w *bus.Wake) {
 			p.offers--
 			p.freedLocked()
 			if !taken {
-				p.placeLocked(w)
+				p.assignLocked(w)
 			}
 		})
 		return
 	}
-	p.placeLocked(w)
+	p.assignLocked(w)
 }
 
-// placeLocked passes a wake to the session's run, or starts one. If the pool is full or stops, the wake returns to
+// assignLocked passes a wake to the session's run, or starts one. If the pool is full or stops, the wake returns to
 // the queue at once.
-func (p *Pool) placeLocked(w *bus.Wake) {
+func (p *Pool) assignLocked(w *bus.Wake) {
 	if r := p.runs[w.Session]; r != nil {
-		r.holdLocked(w)
+		r.replaceWakeLocked(w)
 		return
 	}
 	if p.roomLocked() <= 0 || p.draining.Load() {
@@ -252,8 +247,8 @@ func (p *Pool) startLocked(id events.SessionID, w *bus.Wake) {
 	p.jobs.Go(func() { p.work(p.life, r) })
 }
 
-// holds responds to another worker: it accepts a wake whose turn runs here, or whose session this pool may run.
-func (p *Pool) holds(q *wake.Question) bool {
+// respond responds to another worker: it accepts a wake whose turn runs here, or whose session this pool may run.
+func (p *Pool) respond(q *wake.Question) bool {
 	if q.Task != "" {
 		return false
 	}
@@ -261,8 +256,8 @@ func (p *Pool) holds(q *wake.Question) bool {
 	defer p.mu.Unlock()
 	r := p.runs[q.Session]
 	switch {
-	case q.Telling:
-		return r != nil && r.telling.now[q.Turn]
+	case q.Notifies:
+		return r != nil && r.lifecycle.running[q.Turn]
 	case q.Offer && r == nil && (p.draining.Load() || p.roomLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
@@ -279,13 +274,12 @@ func (p *Pool) holds(q *wake.Question) bool {
 		p.startLocked(q.Session, w)
 		return true
 	}
-	r.holdLocked(w)
+	r.replaceWakeLocked(w)
 	return true
 }
 
 // busier reports whether this worker runs so many more turns than another one that the other had better load the
-// session. Without it, a
-// node that joins would get no share of the sessions that are never idle.
+// session. Without it, a node that joins would get no share of the sessions that are never idle.
 func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
 // Hint reports that a session may owe work, because a host of this process appended to it. The run starts before the
@@ -295,7 +289,7 @@ func (p *Pool) Hint(id events.SessionID) {
 	defer p.mu.Unlock()
 	switch r := p.runs[id]; {
 	case r != nil:
-		r.behindLocked()
+		r.logMovedLocked()
 	case p.life != nil && p.roomLocked() > 0 && !p.draining.Load():
 		p.startLocked(id, nil)
 	}
@@ -306,14 +300,14 @@ func (p *Pool) notified(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.runs[id]; r != nil {
-		r.behindLocked()
+		r.logMovedLocked()
 	}
 }
 
 // work executes a run and then finishes its wake.
 func (p *Pool) work(ctx context.Context, r *run) {
-	err := p.caught(ctx, r)
-	r.mark()
+	err := p.recoverRun(ctx, r)
+	r.notifyProjectors()
 	if ctx.Err() != nil {
 		r.releaseLate()
 	}
@@ -325,8 +319,8 @@ func (p *Pool) work(ctx context.Context, r *run) {
 	p.finish(ctx, r, w, err)
 }
 
-// caught recovers a panic of one run, which must not end the other runs.
-func (p *Pool) caught(ctx context.Context, r *run) (err error) {
+// recoverRun recovers a panic of one run, which must not end the other runs.
+func (p *Pool) recoverRun(ctx context.Context, r *run) (err error) {
 	defer func() {
 		if c := recover(); c != nil {
 			p.log.Error("run panicked", zap.String("session", string(r.session)), zap.ByteString("stack", debug.Stack()))

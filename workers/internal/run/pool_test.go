@@ -58,7 +58,7 @@ func TestHolds(t *testing.T) {
 	} {
 		r.wake = nil
 		c.q.Session, c.q.Class = sid, bus.ClassTurn
-		if got := p.holds(&c.q); got != c.want {
+		if got := p.respond(&c.q); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 		if took := r.wake != nil; took != (c.want && c.q.Handle != "") {
@@ -66,24 +66,24 @@ func TestHolds(t *testing.T) {
 		}
 	}
 	other := wake.Question{Session: "s2", Offer: true, Handle: handle()}
-	if p.holds(&other) {
+	if p.respond(&other) {
 		t.Error("of another session: a full pool took the wake")
 	}
 	p.cfg.Concurrency = 64
 	for i := range 5 {
 		p.runs[events.SessionID(fmt.Sprintf("busy%d", i))] = r
 	}
-	if p.holds(&other) || !p.busier(2) || p.busier(3) {
+	if p.respond(&other) || !p.busier(2) || p.busier(3) {
 		t.Error("six turns run: want them busier than a worker with two, and not than one with three")
 	}
 	p.draining.Store(true)
-	if p.holds(&other) {
+	if p.respond(&other) {
 		t.Error("of another session: a pool that stops took the wake")
 	}
 }
 
-// TestHandOver gives a worker the wake of a turn that another one runs: that
-// one holds it from then on, and acks it at the end. The turn is not taken over.
+// TestHandOver gives a worker the wake of a turn that another one runs: that one holds it from then on, and acks it
+// at the end. The turn is not taken over.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,8 +113,8 @@ func TestHandOver(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestOvertakenRunDropsItsEffects and hands its wake to the worker that has
-// taken the turn over: nothing of what was in flight is recorded.
+// TestOvertakenRunDropsItsEffects and hands its wake to the worker that has taken the turn over: nothing of what was
+// in flight is recorded.
 func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -224,8 +224,8 @@ func TestUnfoldableSession(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestSoftStop lets what is in flight end, records it, and leaves the rest to
-// the next worker, whose attempt follows no failed one.
+// TestSoftStop lets what is in flight end, records it, and leaves the rest to the next worker, whose attempt follows
+// no failed one.
 func TestSoftStop(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

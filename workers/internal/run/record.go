@@ -35,12 +35,10 @@ type fact struct {
 }
 
 // recordFact records the events that an effect requested. The effect receives an error if it was discarded, or if
-// another worker took the
-// turn over while the response to the append was under way. In the second case the log has the events, but the effect
-// must not
-// continue. The run continues in both cases.
+// another worker took the turn over while the response to the append was under way. In the second case the log has
+// the events, but the effect must not continue. The run continues in both cases.
 func (r *run) recordFact(ctx context.Context, f fact) error {
-	err := r.upheld(f.effect)
+	err := r.checkEffect(f.effect)
 	if err != nil {
 		f.recorded <- err
 		return nil
@@ -50,7 +48,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 	}
 	for err == nil && r.aged() {
 		if err = r.renew(ctx); errors.Is(err, errUnanswered) {
-			r.keep()
+			r.reportProgress()
 			bus.Sleep(ctx, wake.WatchEvery)
 			err = context.Cause(ctx)
 		}
@@ -59,14 +57,13 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		f.recorded <- err
 		return err
 	}
-	f.recorded <- r.upheld(f.effect)
+	f.recorded <- r.checkEffect(f.effect)
 	return nil
 }
 
-// upheld returns [turn.ErrStale] if the effect was discarded (the turn may have started it again), or if its turn has
-// ended or belongs to
-// another worker.
-func (r *run) upheld(e *effect) error {
+// checkEffect returns [turn.ErrStale] if the effect was discarded (the turn may have started it again), or if its
+// turn has ended or belongs to another worker.
+func (r *run) checkEffect(e *effect) error {
 	if t := r.state.Turn(); r.inflight[e.id] != e || t == nil || t.ID != e.turn || !r.ours(t) {
 		return fmt.Errorf("effect %s: %w", e.id, turn.ErrStale)
 	}

@@ -81,9 +81,8 @@ func TestResultsAreSorted(t *testing.T) {
 	}
 }
 
-// TestOvertakenRunBeginsNothing has a run hold a turn that another worker has
-// taken over since its last append, and whose effect that one has recorded. A
-// run that has not asked the log for long finds out before it begins anything;
+// TestOvertakenRunBeginsNothing has a run hold a turn that another worker has taken over since its last append, and
+// whose effect that one has recorded. A run that has not asked the log for long finds out before it begins anything;
 // one that has just asked begins at once.
 func TestOvertakenRunBeginsNothing(t *testing.T) {
 	t.Parallel()
@@ -143,8 +142,8 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 	}
 }
 
-// TestGivenUpEffectRecordsNothing has an effect ignore that it was given up: what
-// it wants recorded is refused, while the one that the turn started in its place goes on.
+// TestGivenUpEffectRecordsNothing has an effect ignore that it was given up: what it wants recorded is refused, while
+// the one that the turn started in its place goes on.
 func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -166,8 +165,8 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	p.jobs.Wait()
 }
 
-// TestLingeringResultsCostNoWrite has a run begin an effect on results that
-// linger, long after it asked the log: where nothing was appended, asking again costs no write.
+// TestLingeringResultsCostNoWrite has a run begin an effect on results that linger, long after it asked the log:
+// where nothing was appended, asking again costs no write.
 func TestLingeringResultsCostNoWrite(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -189,8 +188,8 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	p.jobs.Wait()
 }
 
-// TestUnansweredLook has a run look at a log that has no answer just then: it
-// goes on, and begins nothing. One that was stopped ends.
+// TestUnansweredLook has a run look at a log that has no answer just then: it goes on, and begins nothing. One that
+// was stopped ends.
 func TestUnansweredLook(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -217,13 +216,13 @@ func TestUnansweredLook(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := r.look(ctx); err == nil {
+	if err := r.readLog(ctx); err == nil {
 		t.Error("was stopped: it goes on")
 	}
 }
 
-// atRest is a run whose session owes nothing, as far as it knows, and that is about to ack.
-func (b *bundle) atRest(p *Pool) *run {
+// resting is a run whose session owes nothing, as far as it knows, and that is about to ack.
+func (b *bundle) resting(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t0")
 	b.append("t0", &events.TurnCompleted{End: events.EndFailed})
@@ -239,8 +238,8 @@ func (b *bundle) atRest(p *Pool) *run {
 	return r
 }
 
-// TestWakeBeforeTheAck has a turn accepted, and its wake come, in the moment
-// before the run acks: the run looks again. It acks the wake that came last.
+// TestWakeBeforeTheAck has a turn accepted, and its wake come, in the moment before the run acks: the run looks
+// again. It acks the wake that came last.
 func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
@@ -249,7 +248,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
 			w := b.take(b.bus)
-			if !p.holds(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
+			if !p.respond(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
 				b.t.Error("the wake was refused")
 			}
 		},
@@ -258,7 +257,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			p := b.pool("w1", 1, says("hi"), nil)
-			r := b.atRest(p)
+			r := b.resting(p)
 			first := r.wake
 			b.submit("t1")
 			come(b, p)
@@ -283,7 +282,7 @@ func TestWakeAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	r := b.atRest(p)
+	r := b.resting(p)
 	if over, err := r.end(t.Context()); !over || err != nil || p.Running() != 0 {
 		t.Fatalf("got over %v, %v, %d runs, want it over", over, err, p.Running())
 	}
@@ -298,8 +297,8 @@ func TestWakeAfterTheEnd(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestYield ends a run of many turns where the pool is full: a new wake puts
-// the session at the end of the queue, and the run acks nothing.
+// TestYield ends a run of many turns where the pool is full: a new wake puts the session at the end of the queue, and
+// the run acks nothing.
 func TestYield(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

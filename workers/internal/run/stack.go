@@ -46,8 +46,7 @@ func (r *run) openStack(ctx context.Context) error {
 }
 
 // reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
-// worker; after
-// [Config.Patience] the turn ends.
+// worker; after [Config.Patience] the turn ends.
 func (r *run) reopen(ctx context.Context, owes turn.Owes) error {
 	if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 		return err
@@ -130,8 +129,7 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 }
 
 // restoreStack restores plugins whose states were dropped. A run that is cancelled leaves this to the next one that
-// opens the plugins: it
-// cannot know whether its last commit is in the log.
+// opens the plugins: it cannot know whether its last commit is in the log.
 func (r *run) restoreStack(ctx context.Context) {
 	if r.stack.Session == nil || !r.stack.HasLost() || ctx.Err() != nil {
 		return

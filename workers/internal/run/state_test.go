@@ -8,8 +8,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestRunGoesOnWithState gives the next run the very state of the one before,
-// with what was computed from it: a copy would build the whole prompt again.
+// TestRunGoesOnWithState gives the next run the very state of the one before, with what was computed from it: a copy
+// would build the whole prompt again.
 func TestRunGoesOnWithState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -35,8 +35,8 @@ func TestRunGoesOnWithState(t *testing.T) {
 	}
 }
 
-// TestRunReadsOneCommit gives a worker that has the state from before a turn was
-// accepted the turn by one request: it asks no leader where the log ends.
+// TestRunReadsOneCommit gives a worker that has the state from before a turn was accepted the turn by one request: it
+// asks no leader where the log ends.
 func TestRunReadsOneCommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

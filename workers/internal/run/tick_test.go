@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestTimeComesToFullPool has the time of a scheduled turn come while another
-// turn of the session fills the pool, which pulls no wakes: also where the timer is lost.
+// TestTimeComesToFullPool has the time of a scheduled turn come while another turn of the session fills the pool,
+// which pulls no wakes: also where the timer is lost.
 func TestTimeComesToFullPool(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"told": false, "lost": true} {
@@ -67,8 +67,7 @@ func (b *bundle) awaitQueued(id string) {
 	}
 }
 
-// TestRunMarks tells projectors of a turn that runs for long, and of its end;
-// of a short one once.
+// TestRunMarks tells projectors of a turn that runs for long, and of its end; of a short one once.
 func TestRunMarks(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t), newGate()

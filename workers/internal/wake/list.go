@@ -31,10 +31,8 @@ func (s *Sweeper) list(ctx context.Context) error {
 }
 
 // listHot first repairs the sessions that owe work by their directory row, and then lists the streams. In a cluster
-// the list takes 4 s
-// for each 256 streams if one of them does not respond, for example because it is deleted meanwhile. A node that is
-// killed soon
-// after its start would not reach the end of the list.
+// the list takes 4 s for each 256 streams if one of them does not respond, for example because it is deleted
+// meanwhile. A node that is killed soon after its start would not reach the end of the list.
 func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	rows := make(map[events.SessionID]follow.Directory)
 	for value, err := range s.bus.Directory().All(ctx) {
@@ -70,8 +68,7 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 }
 
 // missing adds a candidate. If the candidate exists and no commit of it was seen, it gets the time of found: the list
-// of streams has
-// a better time than a directory row, whose time is from the clock of a node.
+// of streams has a better time than a directory row, whose time is from the clock of a node.
 func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

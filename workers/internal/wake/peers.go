@@ -24,35 +24,32 @@ const requestWait = 250 * time.Millisecond
 
 // Question is a request of one worker to another about a turn or a task.
 type Question struct {
-	Session events.SessionID `msgpack:"s"`
-	Turn    events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
-	Attempt int64            `msgpack:"a,omitempty"`
-	Offer   bool             `msgpack:"o,omitempty"` // do you accept the wake? Sent to the worker that may have cached the state
-	Runs    int64            `msgpack:"n,omitempty"` // of an offer: how many turns the sender runs
-	Task    events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
-	Created events.Millis    `msgpack:"c,omitempty"`
-	Moved   bool             `msgpack:"m,omitempty"` // the session was transferred and its run may not know: the session of the task is not compared
-	Handle  string           `msgpack:"h,omitempty"` // of the wake, which the receiver owns after the response yes
-	Class   bus.Class        `msgpack:"l,omitempty"` // class of the wake
-	Due     events.Millis    `msgpack:"d,omitempty"` // of the wake, see [bus.WakeHint]
-	Repair  bool             `msgpack:"r,omitempty"` // of the wake, see [bus.WakeHint]
-	Telling bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
+	Session  events.SessionID `msgpack:"s"`
+	Turn     events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
+	Attempt  int64            `msgpack:"a,omitempty"`
+	Offer    bool             `msgpack:"o,omitempty"` // do you accept the wake? Sent to the worker that may have cached the state
+	Runs     int64            `msgpack:"n,omitempty"` // of an offer: how many turns the sender runs
+	Task     events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
+	Created  events.Millis    `msgpack:"c,omitempty"`
+	Moved    bool             `msgpack:"m,omitempty"` // the session was transferred and its run may not know: the session of the task is not compared
+	Handle   string           `msgpack:"h,omitempty"` // of the wake, which the receiver owns after the response yes
+	Class    bus.Class        `msgpack:"l,omitempty"` // class of the wake
+	Due      events.Millis    `msgpack:"d,omitempty"` // of the wake, see [bus.WakeHint]
+	Repair   bool             `msgpack:"r,omitempty"` // of the wake, see [bus.WakeHint]
+	Notifies bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
 }
 
 // Responder responds to a question. With the response yes it takes over the wake.
 type Responder func(q *Question) (yes bool)
 
 // Peers are the other workers that a worker knows. Workers announce themselves periodically. Each watches the one
-// before it in the
-// order of their ids:
+// before it in the order of their ids:
 //
 //	… ──► w3 ──► w2 ──► w1 ──► (the last)      ──► checks every WatchEvery
 //
 // The servers know at once that a worker's subject has no subscriber any more. The cause may be a connection that is
-// being restored,
-// so the check must fail [GoneTimes] times in a row. Then the worker that watches wakes every session that has a
-// wake. A wake that was
-// not needed is transferred to the worker that runs the turn.
+// being restored, so the check must fail [GoneTimes] times in a row. Then the worker that watches wakes every session
+// that has a wake. A wake that was not needed is transferred to the worker that runs the turn.
 type Peers struct {
 	bus  *bus.Bus
 	id   events.WorkerID

@@ -117,8 +117,8 @@ func meet(t *testing.T, p *Peers, other events.WorkerID) {
 	}
 }
 
-// TestNeighbourWakes has a worker lose its connection while it holds wakes: its
-// neighbour wakes these sessions, long before the queue would.
+// TestNeighbourWakes has a worker lose its connection while it holds wakes: its neighbour wakes these sessions, long
+// before the queue would.
 func TestNeighbourWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -160,8 +160,8 @@ func TestNeighbourWakes(t *testing.T) {
 	}
 }
 
-// TestStartWakes what an earlier run may have left: that of a node with a name
-// at once, that of one that is alone after a moment.
+// TestStartWakes what an earlier run may have left: that of a node with a name at once, that of one that is alone
+// after a moment.
 func TestStartWakes(t *testing.T) {
 	t.Parallel()
 	for name, node := range map[string]string{"named": "node", "alone": ""} {

@@ -10,8 +10,7 @@ import (
 )
 
 // Retry sets the attempts and waits of work that fails repeatedly. The count starts again when a turn records
-// something, and when a
-// worker stops in order. A worker that is killed counts as a failed attempt.
+// something, and when a worker stops in order. A worker that is killed counts as a failed attempt.
 type Retry struct {
 	Attempts int           // in a row without progress, before the work fails. Defaults to 8
 	Base     time.Duration // first wait; each further one is twice as long. Defaults to 1 s
@@ -33,8 +32,8 @@ func (r *Retry) Defaults() error {
 const freeAttempts = 3
 
 // Pause is the remaining wait after a number of attempts, the last of which began at a time. The wait varies by half
-// in both directions.
-// Without that, a task that kills its worker and the tasks that died with it would start together again and again.
+// in both directions. Without that, a task that kills its worker and the tasks that died with it would start together
+// again and again.
 func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.Duration {
 	n := attempts - freeAttempts
 	if n < 0 {

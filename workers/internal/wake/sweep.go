@@ -25,18 +25,14 @@ const (
 )
 
 // Sweeper repairs lost hints. It finds sessions and tasks that owe work and have no wake, and timers that were lost,
-// and publishes them
-// again. Several sweepers may run at once: a wake that is not needed is transferred to the worker that runs the turn.
-// In a fleet
-// the node with the lowest id sweeps.
+// and publishes them again. Several sweepers may run at once: a wake that is not needed is transferred to the worker
+// that runs the turn. In a fleet the node with the lowest id sweeps.
 //
 // A session is a candidate from its last commit until a sweep finds it at rest. A session that waits for a time stays
-// a candidate, and is
-// checked less and less often. A sweep lists the subjects of the queue, and folds the candidates that are quiet and
-// have no wake. At the
-// start, and after a loss of messages or assets, every hot session is a candidate, unless its directory row says that
-// it rests at its
-// last sequence. Sessions that owe work by their row are repaired first.
+// a candidate, and is checked less and less often. A sweep lists the subjects of the queue, and folds the candidates
+// that are quiet and have no wake. At the start, and after a loss of messages or assets, every hot session is a
+// candidate, unless its directory row says that it rests at its last sequence. Sessions that owe work by their row
+// are repaired first.
 type Sweeper struct {
 	bus   *bus.Bus
 	host  *session.Host
@@ -248,8 +244,7 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 }
 
 // timerAgain limits the time between two checks of a session that waits for a time. A host that hung may replace its
-// timer with a
-// later one, which it chose before another host's turn.
+// timer with a later one, which it chose before another host's turn.
 const timerAgain = 10 * time.Minute
 
 // timed marks a candidate that rests until a time. It is checked, and its timer stored, less and less often.
@@ -262,8 +257,7 @@ func (s *Sweeper) timed(id events.SessionID, seen candidate) {
 }
 
 // rowRests reports whether the directory says that a session rests at the last commit that was seen. Such a session
-// is not folded,
-// which would read its stream.
+// is not folded, which would read its stream.
 func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.Seq) bool {
 	if seq == 0 {
 		return false

@@ -73,8 +73,8 @@ func deleteStream(b *bundle, name string) {
 	}
 }
 
-// TestSweepFoldsNothingThatHasAWake leaves a candidate alone while it has its
-// wake, waiting or held, and while it moves.
+// TestSweepFoldsNothingThatHasAWake leaves a candidate alone while it has its wake, waiting or held, and while it
+// moves.
 func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -108,8 +108,8 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	}
 }
 
-// TestSweepExcusesByRow asks nothing of a session's stream where the directory
-// says that it rests at the last commit, and folds it where that is older.
+// TestSweepExcusesByRow asks nothing of a session's stream where the directory says that it rests at the last commit,
+// and folds it where that is older.
 func TestSweepExcusesByRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,10 +13,8 @@ import (
 )
 
 // Trials count the attempts at a session that append nothing. The history cannot count these: folding the session
-// fails or kills the
-// worker, or the work before turn.started does. The first delivery of a new wake stores no trial. A wake that was
-// delivered before, or
-// that follows the death of a worker, stores one before the fold.
+// fails or kills the worker, or the work before turn.started does. The first delivery of a new wake stores no trial.
+// A wake that was delivered before, or that follows the death of a worker, stores one before the fold.
 type Trials struct {
 	Bus    *bus.Bus
 	Retry  Retry
@@ -44,8 +42,7 @@ func (e SoonError) Error() string {
 var ErrUnfoldable = errors.New("no worker can fold the session")
 
 // Begin stores an attempt before it starts, if the wake is suspicious: it was delivered before, or follows the death
-// of a worker.
-// Errors: [SoonError], [ErrUnfoldable], and those of the bus.
+// of a worker. Errors: [SoonError], [ErrUnfoldable], and those of the bus.
 func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	trial := &Trial{of: t, session: w.Session}
 	if w.Deliveries <= 1 && !w.Repair {
@@ -93,8 +90,7 @@ func (t *Trial) Fold(ctx context.Context) error {
 }
 
 // Fail counts an attempt that ended in an error, with the session at seq, and returns the wait before the next
-// attempt. An attempt with
-// progress is the first of a new count.
+// attempt. An attempt with progress is the first of a new count.
 func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bool) time.Duration {
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
 	defer cancel()
