@@ -1,9 +1,10 @@
-// Package todo gives the model a list of what it is about to do: the tool
-// update_plan replaces the list, open items stand in the prompt of the next
-// turn, and hosts are shown the list after every change.
+// Package todo gives the model a list of its next steps: the tool update_plan replaces the list, the prompt of the
+// next turn has the open
+// items, and hosts receive the list after every change.
 //
-// Guarantees: the list is part of the history, and what an update says lands
-// with its result: both or neither. It imports session/plugin and events.
+// Guarantees: the list is part of the history, and is recorded with the result of its update, both or neither. The
+// package imports
+// session/plugin and events.
 package todo
 
 import (
@@ -28,7 +29,7 @@ const (
 	Completed  = "completed"
 )
 
-// MaxItems bounds the list.
+// MaxItems limits the list.
 const MaxItems = 100
 
 // Item is a step of the plan.
@@ -84,7 +85,7 @@ func invalid(format string, args ...any) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }
 
-// show tells hosts of a changed list.
+// show sends hosts a changed list.
 func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
 	if in.Tool != tool || in.Result.Outcome != events.OutcomeSuccess {
 		return nil, nil
@@ -96,7 +97,7 @@ func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Di
 	return []plugin.Directive{plugin.Emit(event)}, err
 }
 
-// contribute lists what is still to do.
+// contribute lists the open items.
 func (t *todo) contribute(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
 	var open strings.Builder
 	for _, item := range t.Load().Items {

@@ -1,10 +1,12 @@
-// Package toolsearch lets the model look for tools that it was not told of: those
-// of the level searchable. The tool search_tools ranks the session's catalogue by the
-// words of a query, and what it found is callable from the next model call on.
+// Package toolsearch lets the model find tools that its prompt does not list: those of the level searchable. The tool
+// search_tools ranks the
+// session's catalogue by the words of a query. The tools that it finds can be called from the next model call on.
 //
-// Guarantees: a tool that is off is never found, one that is not found stays as it is,
-// and one that a host set to searchable stays that; what was found lands with
-// the result, both or neither, and stays found in the session. It imports session/plugin and events.
+// Guarantees: a search never finds a tool that is off. Other tools do not change. A tool that a host set to
+// searchable stays searchable.
+// Found tools are recorded with the result, both or neither, and stay found in the session. The package imports
+// session/plugin and
+// events.
 package toolsearch
 
 import (
@@ -34,7 +36,7 @@ func Factory() plugin.Factory {
 	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &search{}, nil })
 }
 
-// search has the names of the tools that were found, sorted.
+// search has the names of the found tools, sorted.
 type search struct{ plugin.State[[]string] }
 
 // Register implements [plugin.Plugin].
@@ -48,7 +50,7 @@ func (s *search) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// lift makes what was found callable, unless something else than searchable was made of it.
+// lift makes found tools callable, unless their level is not searchable any more.
 func (s *search) lift(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
 	levels := make(map[string]events.Availability)
 	found := s.Load()
@@ -71,8 +73,8 @@ type Found struct {
 	Name        string          `json:"name"`
 	Namespace   string          `json:"namespace,omitempty"`
 	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"` // of its arguments
-	Callable    bool            `json:"callable"`         // false: a host keeps it from being called
+	Schema      json.RawMessage `json:"schema,omitempty"` // JSON schema of its arguments
+	Callable    bool            `json:"callable"` // false: a host forbids its calls
 }
 
 func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
@@ -97,7 +99,7 @@ func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, 
 		}
 	}
 	if len(fresh) > 0 {
-		s.Update(func(found *[]string) { // another search may run beside this one
+		s.Update(func(found *[]string) { // searches may be concurrent
 			all := slices.Concat(*found, fresh)
 			slices.Sort(all)
 			*found = slices.Compact(all)
@@ -110,8 +112,9 @@ func invalid(message string) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: message}
 }
 
-// Rank gives the tools that lower-case words are about, the best first, of equal
-// ones by name. Those that are off are never among them, nor is a tool that no word fits.
+// Rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that
+// are off, and tools that
+// match no word.
 func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
 	type ranked struct {
 		tool  *events.ToolEntry
@@ -134,9 +137,9 @@ func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntr
 	return out
 }
 
-// What a word is worth, by where it stands.
+// Scores of a word, by where it occurs.
 const (
-	whole   = 8 // it is the name, or an alias
+	whole   = 8 // the name, or an alias
 	inName  = 4 // part of one
 	inSpace = 2
 	inText  = 1

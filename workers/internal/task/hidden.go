@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// SpawnHiddenTask implements [session.Spawner]: it starts work of this process at once that is
-// never listed and cannot be cancelled. It is a task in the session's history, so that
-// awaits of other processes wait for it too; it fails when this process dies.
+// SpawnHiddenTask implements [session.Spawner]: it starts work of this process at once. The task is never listed and
+// cannot be cancelled.
+// It is in the session's history, so that other processes can await it. It fails when this process dies.
 func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	key := taskKey{id, events.TaskID("hidden-" + ulid.Make().String())}
 	if t.fetch == nil || !t.reserve(key, classHidden) {
@@ -40,25 +40,26 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 	return nil
 }
 
-// classHidden is of hidden tasks: they take no place from those that wakes bring.
+// classHidden is the class of hidden tasks. They do not count against the limit of tasks from the queue.
 const classHidden bus.Class = "hidden"
 
-// AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. The
-// error of a task of this process is what its work returned.
+// AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. For a task of this process, the
+// error is the one that
+// its work returned.
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	err := t.h.AwaitHiddenTasks(ctx, id)
 	if failed, ok := errors.AsType[*session.HiddenError](err); ok {
-		if own := t.failures.take(failed.Task); own != nil {
+		if own := t.failures.remove(failed.Task); own != nil {
 			return fmt.Errorf("hidden task %q: %w", failed.Label, own)
 		}
 	}
 	return err
 }
 
-// mostFailures bounds the errors of this process's hidden tasks that are kept for an await.
+// mostFailures limits the stored errors of this process's hidden tasks.
 const mostFailures = 256
 
-// failures are errors of hidden tasks as their work returned them. Histories have their texts.
+// failures are the errors that the work of hidden tasks returned. Histories have only their texts.
 type failures struct {
 	mu   sync.Mutex
 	list map[events.TaskID]error
@@ -70,7 +71,7 @@ func (f *failures) put(id events.TaskID, err error) {
 	if f.list == nil {
 		f.list = make(map[events.TaskID]error)
 	}
-	for old := range f.list { // any one will do
+	for old := range f.list { // in any order
 		if len(f.list) < mostFailures {
 			break
 		}
@@ -79,7 +80,7 @@ func (f *failures) put(id events.TaskID, err error) {
 	f.list[id] = err
 }
 
-func (f *failures) take(id events.TaskID) error {
+func (f *failures) remove(id events.TaskID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.list[id]
