@@ -27,7 +27,7 @@ const tool = "read_output"
 type Options struct {
 	MaxBytes int      `json:"max_bytes,omitempty"` // of one output that the model reads. Defaults to 16 KiB
 	MaxLines int      `json:"max_lines,omitempty"` // of one output that the model reads. Defaults to 400
-	Tail     []string `json:"tail,omitempty"` // tools whose output is shown from its end
+	Tail     []string `json:"tail,omitempty"`      // tools whose output is shown from its end
 }
 
 // Factory builds the plugin.

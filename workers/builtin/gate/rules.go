@@ -16,7 +16,7 @@ import (
 
 // subject is the command, or the file, of a call.
 type subject struct {
-	command string // empty if the call runs none
+	command string   // empty if the call runs none
 	paths   []string // names of one file, see [Names]; empty if the call has none
 	dirs    []string // names of the directory of a command, each with a / at its end
 }

@@ -32,9 +32,9 @@ const priority = 100
 // Options of the plugin. A session may have its own. A session without a configured window is not changed.
 type Options struct {
 	PrunePercent int64 `json:"prune_percent,omitempty"` // filled part of the window, in percent, from which old results are replaced. Defaults to 60
-	ResultBytes  int   `json:"result_bytes,omitempty"` // bytes of an old tool result that stay. Defaults to 2048
-	Reserve      int64 `json:"reserve,omitempty"` // tokens of the window that stay free, at most a quarter of it. Defaults to 20 000
-	Keep         int64 `json:"keep,omitempty"` // newest tokens that a compaction does not summarise. Defaults to 20 000
+	ResultBytes  int   `json:"result_bytes,omitempty"`  // bytes of an old tool result that stay. Defaults to 2048
+	Reserve      int64 `json:"reserve,omitempty"`       // tokens of the window that stay free, at most a quarter of it. Defaults to 20 000
+	Keep         int64 `json:"keep,omitempty"`          // newest tokens that a compaction does not summarise. Defaults to 20 000
 }
 
 // Factory builds the plugin.

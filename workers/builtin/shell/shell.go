@@ -28,10 +28,10 @@ const ID = "shell"
 
 // Config configures the plugin.
 type Config struct {
-	Dir       string // directory of commands, required
+	Dir       string        // directory of commands, required
 	Timeout   time.Duration // of a command that sets none. Defaults to 2 min
 	MaxTime   time.Duration // limit of the timeout that a command sets. Defaults to 10 min
-	MaxOutput int // bytes of output in the result. Defaults to 64 KiB
+	MaxOutput int           // bytes of output in the result. Defaults to 64 KiB
 }
 
 // Factory builds the plugin. The directory must exist.

@@ -11,7 +11,7 @@ import (
 // Capability is a kind of agent.
 type Capability struct {
 	Name        string
-	Description string // for the model
+	Description string                   // for the model
 	Shape       func(*api.CreateRequest) // sets the fields of the child's session; nil changes none
 }
 

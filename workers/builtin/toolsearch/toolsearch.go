@@ -74,7 +74,7 @@ type Found struct {
 	Namespace   string          `json:"namespace,omitempty"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty"` // JSON schema of its arguments
-	Callable    bool            `json:"callable"` // false: a host forbids its calls
+	Callable    bool            `json:"callable"`         // false: a host forbids its calls
 }
 
 func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {

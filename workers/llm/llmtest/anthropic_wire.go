@@ -12,12 +12,10 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Anthropic is the dialect of Messages.
-// Source: https://docs.anthropic.com/en/api/messages-streaming.
+// Anthropic is the dialect of Messages. Source: https://docs.anthropic.com/en/api/messages-streaming.
 type Anthropic struct{}
 
-// Stream implements [Wire]. Blocks stay open until the end, so that the
-// fragments of parallel calls may alternate.
+// Stream implements [Wire]. Blocks stay open until the end, so that the fragments of parallel calls may alternate.
 func (Anthropic) Stream(r Reply) (body, end string) {
 	var b strings.Builder
 	u := r.Usage

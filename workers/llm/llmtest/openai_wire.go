@@ -12,8 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// OpenAI is the dialect of Chat Completions.
-// Source: https://platform.openai.com/docs/api-reference/chat.
+// OpenAI is the dialect of Chat Completions. Source: https://platform.openai.com/docs/api-reference/chat.
 type OpenAI struct{}
 
 // Stream implements [Wire].

@@ -12,12 +12,11 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// OpenAIResponses is the dialect of the Responses API.
-// Source: https://platform.openai.com/docs/api-reference/responses.
+// OpenAIResponses is the dialect of the Responses API. Source:
+// https://platform.openai.com/docs/api-reference/responses.
 type OpenAIResponses struct{}
 
-// Stream implements [Wire]. Items stay open until the end, so that the
-// fragments of parallel calls may alternate.
+// Stream implements [Wire]. Items stay open until the end, so that the fragments of parallel calls may alternate.
 func (OpenAIResponses) Stream(r Reply) (body, end string) {
 	var s responseStream
 	s.event("response.created", `"response":`+responseBody("in_progress", "", "null", "null"))
@@ -209,7 +208,7 @@ func (OpenAIResponses) Read(body []byte) (llm.Request, error) {
 	return out, ids.settled()
 }
 
-// strictly decodes JSON that has no other fields than v.
+// strictly decodes JSON and rejects fields that v does not have.
 func strictly(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
