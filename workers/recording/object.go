@@ -11,12 +11,12 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object. Of a key given twice the last counts. It is a map
-// and not a struct because encoding/json would match a struct's keys without
-// regard to case.
+// object is a JSON object. Of a duplicate key the last value counts. It is a map, because for a struct encoding/json
+// ignores the case of
+// keys.
 type object map[string]json.RawMessage
 
-// parseLine returns the object that line holds.
+// parseLine returns the object in line.
 func parseLine(line []byte) (object, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("invalid UTF-8")
@@ -30,10 +30,10 @@ func parseLine(line []byte) (object, error) {
 	return parseObject(line)
 }
 
-// notJSON says what is wrong with line.
+// notJSON is the error for a line that is not valid JSON.
 func notJSON(line []byte) error {
 	var raw json.RawMessage
-	// A decoder tells an early end from other faults; Unmarshal does not.
+	// A decoder tells an early end from other faults; Unmarshal does not. // A decoder distinguishes an early end; Unmarshal does not.
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&raw); errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("truncated JSON: %w", err)
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// addPi reads one entry of a pi file. A header opens a conversation; so does
-// an entry before any header.
+// addPi reads one entry of a pi file. A header opens a conversation, and so does an entry before any header.
 func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	if kind == "session" {
 		return f.openPi(line, o)
@@ -28,7 +27,7 @@ func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	return nil
 }
 
-// openPi reads a header. Version 1 records the first settings in it.
+// openPi reads a header. In version 1 it has the first settings.
 func (f *file) openPi(line int, o object) error {
 	id, err := o.identifier("id")
 	if err != nil {
@@ -74,14 +73,14 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 	default:
 		e.Kind, e.Type = EntryOther, kind
 	}
-	if e.Kind != EntryOther { // what is unknown may have any form
+	if e.Kind != EntryOther { // an unknown entry may have any form
 		f.keep(badID)
 	}
 	return e, f.err
 }
 
-// firstKept finds the first entry that a compaction kept. Version 1 counts
-// the lines of the file, the header being 0; so does Entries.
+// firstKept finds the first entry that a compaction kept. Version 1 counts the lines of the file from the header, 0.
+// So does Entries.
 func (s *script) firstKept(f *fields) int {
 	if id := f.text("firstKeptEntryId"); id != "" {
 		if i, ok := s.ids[id]; ok {
@@ -176,7 +175,7 @@ func piResult(o object) (Result, error) {
 	return r, f.err
 }
 
-// piPart reads what users and tools may say.
+// piPart reads a part of a user message or a result.
 func piPart(kind string, o object) (events.Part, error) {
 	switch kind {
 	case "text":
@@ -193,7 +192,7 @@ func piPart(kind string, o object) (events.Part, error) {
 	}
 }
 
-// piReplyPart reads what models may say.
+// piReplyPart reads a part of a reply.
 func piReplyPart(kind string, o object) (events.Part, error) {
 	switch kind {
 	case "thinking":
