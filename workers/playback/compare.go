@@ -66,8 +66,7 @@ func (i item) same(j item) bool {
 }
 
 // Compare compares a finished history with its recording: every message, and the end of every turn. nil means equal.
-// The error is of
-// reading.
+// The error is of reading.
 func Compare(ctx context.Context, blobs session.Blobs, plan *Plan, s *projector.State) (*Difference, error) {
 	history, err := historyItems(ctx, blobs, s)
 	if err != nil {
@@ -95,8 +94,7 @@ func Compare(ctx context.Context, blobs session.Blobs, plan *Plan, s *projector.
 }
 
 // compareItems compares one lane. Nodes and messages are separate lanes: a node that was recorded inside a turn is in
-// the history at the
-// next boundary.
+// the history at the next boundary.
 func compareItems(lane string, want, got []item, attempts map[events.TurnID]int64) (int, string) {
 	want, got = inLane(want, lane), inLane(got, lane)
 	j := 0
@@ -156,8 +154,7 @@ func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, st
 }
 
 // expectedItems flattens a recording. It uses the plan only to find the turn of an aborted reply. Results follow
-// their reply in call
-// order; late results are at the position of their entry.
+// their reply in call order; late results are at the position of their entry.
 func expectedItems(plan *Plan) []item {
 	aborted := make(map[int]events.TurnID)
 	for _, t := range plan.Turns {

@@ -341,8 +341,7 @@ func callParts(parts []events.Part) []events.Part {
 }
 
 // resultsOf finds the results of a reply's calls that are in time: before any other message, and on the same branch.
-// The key is the position
-// of the call.
+// The key is the position of the call.
 func resultsOf(conv *recording.Conversation, reply int) map[int]*recording.Result {
 	found := make(map[int]*recording.Result)
 	for i := reply + 1; i < len(conv.Entries); i++ {

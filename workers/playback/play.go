@@ -48,8 +48,7 @@ type Watch struct {
 	// Hung is called when the model or a tool waits for the client's cancel. It must not block.
 	Hung func(events.SessionID, events.TurnID)
 	// Effects are those that a tool of a plan declares. Defaults to idempotent. The calls of any other tool may be
-	// lost: [Plan.MayLose] tells
-	// [Compare] so.
+	// lost: [Plan.MayLose] tells [Compare] so.
 	Effects func(plan *Plan, tool string) events.Effects
 }
 
@@ -147,8 +146,7 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 const settledEvery = time.Millisecond
 
 // settled waits until the history has the results before a model call, and the inputs with them. The model call may
-// start before that,
-// and an action of the client would then be before them.
+// start before that, and an action of the client would then be before them.
 func (p *Player) settled(ctx context.Context, req llm.Request) error {
 	ticks := time.NewTicker(settledEvery)
 	defer ticks.Stop()

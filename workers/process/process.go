@@ -1,12 +1,9 @@
 // Package process runs commands in bash, for models and hosts. It imports the standard library only.
 //
 // Guarantees: a command has its own process group. The whole group is killed when the command has ended, when its
-// context ends, and when
-// this process dies, also by SIGKILL. A process that leaves the group escapes. The environment of a command is the
-// variables that every
-// program needs and those of [Command]: no keys of the node. A command can read the environment of other processes of
-// its user, such as
-// the node; lash-node hides its own.
+// context ends, and when this process dies, also by SIGKILL. A process that leaves the group escapes. The environment
+// of a command is the variables that every program needs and those of [Command]: no keys of the node. A command can
+// read the environment of other processes of its user, such as the node; lash-node hides its own.
 package process
 
 import (
@@ -49,13 +46,11 @@ type Process struct {
 }
 
 // guardScript reads the id of the group, and then a line after the end of the group. If its input ends without that
-// line, the node has
-// died.
+// line, the node has died.
 const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 
 // Start runs a command. A goroutine reads each output to its end. If stderr is nil, stdout receives both outputs in
-// the order of the writes.
-// The caller must call [Process.Attend].
+// the order of the writes. The caller must call [Process.Attend].
 func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
 	bare := context.WithoutCancel(ctx) // Attend kills the group, not the shell alone
 	p := &Process{cmd: exec.CommandContext(bare, "bash", "-lc", c.Script), guard: exec.CommandContext(bare, "sh", "-c", guardScript)}
@@ -138,8 +133,7 @@ func (p *Process) release() {
 }
 
 // Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after [Grace]. When it
-// returns, the group is
-// killed and the output has been read.
+// returns, the group is killed and the output has been read.
 func (p *Process) Attend(ctx context.Context) Exit {
 	exited := make(chan Exit, 1)
 	go func() { exited <- p.wait() }() // ends with the command, which is killed below at the latest

@@ -155,8 +155,7 @@ func chatCall(raw json.RawMessage) (events.Part, error) {
 }
 
 // chatFunction reads the name of a call and its arguments: a string, as in the format, whose bytes stay, or an
-// object, as some exporters
-// write it.
+// object, as some exporters write it.
 func chatFunction(o object, args string) (events.Part, error) {
 	name, err := o.must("name")
 	if err != nil {

@@ -25,8 +25,7 @@ func newLines(r io.Reader, limit int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// next returns the next line that is not blank, without its ending, or io.EOF.
-// The line is valid until the next call.
+// next returns the next line that is not blank, without its ending, or io.EOF. The line is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.read()

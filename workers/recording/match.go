@@ -12,8 +12,7 @@ type call struct {
 }
 
 // openCalls finds the call of a result: in the latest reply that has an unanswered call of the key, the first such
-// call. A call may be in two
-// openCalls; each skips the calls that the other answered.
+// call. A call may be in two openCalls; each skips the calls that the other answered.
 type openCalls[K comparable] map[K][]replyCalls
 
 // replyCalls are the calls of one reply that share a key, in order.

@@ -9,8 +9,7 @@ import (
 )
 
 // talk writes a chat: "c a b" is a reply with the calls a and b, "n f" a reply with the legacy call of f, "r a" a
-// result for a, "f f" a
-// result of the legacy function f, "u" a user message.
+// result for a, "f f" a result of the legacy function f, "u" a user message.
 func talk(t *testing.T, script ...string) []recording.Entry {
 	t.Helper()
 	messages := make([]string, len(script))

@@ -12,8 +12,7 @@ import (
 )
 
 // object is a JSON object. Of a duplicate key the last value counts. It is a map, because for a struct encoding/json
-// ignores the case of
-// keys.
+// ignores the case of keys.
 type object map[string]json.RawMessage
 
 // parseLine returns the object in line.
@@ -33,7 +32,7 @@ func parseLine(line []byte) (object, error) {
 // notJSON is the error for a line that is not valid JSON.
 func notJSON(line []byte) error {
 	var raw json.RawMessage
-	// A decoder tells an early end from other faults; Unmarshal does not. // A decoder distinguishes an early end; Unmarshal does not.
+	// A decoder distinguishes an early end; Unmarshal does not.
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&raw); errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("truncated JSON: %w", err)
 	}

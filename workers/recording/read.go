@@ -9,8 +9,8 @@ import (
 )
 
 // Read parses one file. name is for errors, and for IDs if none is recorded. Conversations are in the order of their
-// first lines; there is
-// at least one. The first invalid line ends the read: every error is a [*LineError], without conversations.
+// first lines; there is at least one. The first invalid line ends the read: every error is a [*LineError], without
+// conversations.
 func Read(name string, r io.Reader) ([]Conversation, error) {
 	return read(name, newLines(r, MaxLineBytes))
 }

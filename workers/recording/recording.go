@@ -36,8 +36,7 @@ const (
 )
 
 // Entry is one step of a conversation: a message of a chat or a line of a pi file. The header of a pi file is an
-// [EntryConfig], so that
-// entries and lines have equal counts.
+// [EntryConfig], so that entries and lines have equal counts.
 type Entry struct {
 	Kind   EntryKind
 	Line   int    // in the file, from 1

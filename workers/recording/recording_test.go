@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 			if all != nil || err == nil {
 				t.Fatalf("got %d conversations and error %v, want an error", len(all), err)
 			}
-			// Reasons that end with a colon go on in the words of encoding/json. // Reasons that end with a colon continue with the text of encoding/json.
+			// Reasons that end with a colon continue with the text of encoding/json.
 			got := err.Error()
 			if strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want) {
 				got = tt.want

@@ -49,8 +49,7 @@ var defaultPrices []byte
 func DefaultPrices() (*Prices, error) { return ParsePrices(defaultPrices) }
 
 // ParsePrices reads a file of prices: a JSON object like prices.json of this package. Errors: [*events.FieldError]
-// with the entry and the
-// field.
+// with the entry and the field.
 func ParsePrices(data []byte) (*Prices, error) {
 	if len(data) > maxPrices {
 		return nil, &events.FieldError{Field: "prices", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), maxPrices), Err: events.ErrTooLarge}

@@ -22,9 +22,8 @@ type Spans struct {
 }
 
 // NewSpans exports to exporter, and closes it at Stop. ratio is the exported part of the turns, 0 to 1. A turn whose
-// client does not sample its
-// trace is not exported. opts may set a resource; by default the OpenTelemetry variables of the environment describe
-// the node.
+// client does not sample its trace is not exported. opts may set a resource; by default the OpenTelemetry variables
+// of the environment describe the node.
 func NewSpans(exporter sdk.SpanExporter, ratio float64, opts ...sdk.TracerProviderOption) *Spans {
 	part := sdk.TraceIDRatioBased(ratio)
 	p := sdk.NewTracerProvider(append([]sdk.TracerProviderOption{

@@ -1,14 +1,10 @@
 // Package background gives the model work that continues after its call: tasks, commands whose end begins a turn, and
-// monitors, whose
-// lines on standard output begin turns. Tools list and stop them.
+// monitors, whose lines on standard output begin turns. Tools list and stop them.
 //
 // Guarantees: a command runs at most once in the cluster. All processes that it starts are killed when it ends, when
-// it is stopped and when
-// its node dies. A task whose node died does not run again: the model reads so at the next turn. A persistent monitor
-// starts again; any
-// other runs for at most an hour. Commands have the rights of the node: register the gate before them. The package
-// imports
-// session/plugin and below, and workers/process.
+// it is stopped and when its node dies. A task whose node died does not run again: the model reads so at the next
+// turn. A persistent monitor starts again; any other runs for at most an hour. Commands have the rights of the node:
+// register the gate before them. The package imports session/plugin and below, and workers/process.
 package background
 
 import (

@@ -40,8 +40,7 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 }
 
 // work runs the command and requests a turn with its result. The turn's id follows from the call, so repeats are
-// harmless. A task that
-// was stopped requests no turn: its caller knows.
+// harmless. A task that was stopped requests no turn: its caller knows.
 func work(ctx context.Context, call plugin.Call, id events.TaskID, command process.Command) error {
 	began := time.Now()
 	out, err := process.Run(ctx, command, maxReport)

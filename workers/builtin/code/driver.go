@@ -45,8 +45,7 @@ const (
 )
 
 // read returns the first block of a reply as a call. It drops the text after the block, and the provider's own tool
-// calls, as no tool was
-// offered.
+// calls, as no tool was offered.
 func read(r plugin.Response, o Options) plugin.Reading {
 	var text string
 	var kept []events.Part

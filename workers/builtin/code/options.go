@@ -21,14 +21,12 @@ const (
 )
 
 // Options are the protocol's turn options. Durable options are set as plugin options at a session's creation or by a
-// host. The options of
-// one turn replace them. The JSON has no other fields.
+// host. The options of one turn replace them. The JSON has no other fields.
 type Options struct {
 	Termination  Termination        `json:"termination,omitempty"`
 	FinishSchema *jsonschema.Schema `json:"finish_schema,omitempty"` // of the value of finish; nil accepts any
 	// ContinueAt is the filled part of the context window, in percent, at which a turn continues in a new frame. 0:
-	// never. A window of unknown
-	// size is never full.
+	// never. A window of unknown size is never full.
 	ContinueAt int64 `json:"continue_at_percent,omitempty"`
 }
 

@@ -41,8 +41,8 @@ func (g glob) selects(name string) bool {
 	return doublestar.MatchUnvalidated(string(g), name)
 }
 
-// alternatives is an upper bound of how many patterns without braces a pattern stands for.
-// It stops at the first product above maxAlternatives.
+// alternatives is an upper bound of how many patterns without braces a pattern stands for. It stops at the first
+// product above maxAlternatives.
 func alternatives(pattern string) int {
 	product := 1
 	var open []int // alternatives of each brace that is open

@@ -69,8 +69,8 @@ func escapeBraces(line string) string {
 	return b.String()
 }
 
-// readIgnores adds the rules of a directory to those above it.
-// A .gitignore that is a link, that is too large, or that the gate's rules deny, is not applied.
+// readIgnores adds the rules of a directory to those above it. A .gitignore that is a link, that is too large, or
+// that the gate's rules deny, is not applied.
 func (s *searching) readIgnores(dir string, above *ignores) *ignores {
 	name := path.Join(dir, ignoreFile)
 	info, err := s.root.Lstat(name)

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// What bounds the work of one line, which cannot be stopped: at most maxProgram times maxSearched steps.
+// Limits of the match of one line, which cannot be stopped: it takes at most maxProgram times maxSearched steps.
 const (
 	maxPattern  = 1000     // bytes of a pattern
 	maxProgram  = 2000     // instructions that a pattern compiles to
@@ -31,8 +31,8 @@ type searchRequest struct {
 
 func (r searchRequest) path() string { return r.Path }
 
-// compile refuses what would cost too much to match. A repetition multiplies
-// what it repeats: a short pattern may be a large program.
+// compile rejects a pattern that costs too much to match. A repetition is a multiple of its operand: a short pattern
+// may compile to a large program.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPattern {
 		return nil, invalid("pattern: has %d bytes, the limit is %d", len(pattern), maxPattern)
@@ -51,7 +51,7 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(pattern)
 }
 
-// searching is one search.
+// searching is the state of one search.
 type searching struct {
 	*files
 	root    *os.Root
@@ -104,7 +104,7 @@ func (s *searching) stop(format string, args ...any) error {
 	return errStopped
 }
 
-// out stops a search whose time is up.
+// out stops a search at its time limit.
 func (s *searching) out(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -125,8 +125,7 @@ func (s *searching) start(ctx context.Context, top string) error {
 	return s.file(ctx, top)
 }
 
-// dirs searches a directory and all below it, in the order of their names. It
-// keeps a list instead of calling itself: trees may be deep.
+// dirs searches a directory tree in the order of names. It has a list instead of a recursion: trees may be deep.
 func (s *searching) dirs(ctx context.Context, top string) error {
 	type item struct {
 		name  string
@@ -195,7 +194,7 @@ func (s *searching) file(ctx context.Context, name string) error {
 	}
 	content, _, err := s.load(s.root, name)
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be read is left out
+		return nil //nolint:nilerr // files that cannot be read are left out
 	}
 	if s.read += int64(len(content)); s.read > s.MaxSearched {
 		return s.stop("the limit is %d searched bytes", s.MaxSearched)
@@ -222,7 +221,7 @@ func (s *searching) file(ctx context.Context, name string) error {
 	return nil
 }
 
-// result is what was found, and why it may not be all.
+// result is the found lines, and notes on what was not searched.
 func (s *searching) result() string {
 	if s.found == 0 && s.stopped == "" {
 		s.text.WriteString("[nothing found]")

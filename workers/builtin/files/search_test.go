@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestPatternsAreBounded nests repetitions, alternatives and classes, each by itself and in each other.
+// TestPatternsAreBounded compiles nested repetitions, alternatives and classes.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	const repeats = "0,1000"
@@ -86,7 +86,7 @@ func searchIn(ctx context.Context, t *testing.T, cfg Config, req searchRequest) 
 	return out
 }
 
-// TestSearchesAreBounded stops at each limit and names it, with what was found by then.
+// TestSearchesAreBounded expects the name of each limit in the result, after the lines found before it.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

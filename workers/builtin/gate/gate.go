@@ -1,15 +1,12 @@
 // Package gate requires an approval for calls before they run. Host clients list the questions and answer them, at
-// any time and from any
-// process. Rules decide which calls run at once, which wait for an answer, and which never run. Without a rule, tools
-// that must not run
-// twice need an approval, such as those that write files and run commands. Tools that read or may be repeated run.
+// any time and from any process. Rules decide which calls run at once, which wait for an answer, and which never run.
+// Without a rule, tools that must not run twice need an approval, such as those that write files and run commands.
+// Tools that read or may be repeated run.
 //
 // Guarantees: a call that waits has not begun, and waits through the death of its node. The first answer counts. The
-// result of a refused
-// call tells the model so. The rules of a session bind its agents too; their questions are in their own sessions.
-// Rules help a careful
-// user and are no sandbox: a command that is allowed can do anything. The package imports session/plugin,
-// session/pattern and events.
+// result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
+// their own sessions. Rules help a careful user and are no sandbox: a command that is allowed can do anything. The
+// package imports session/plugin, session/pattern and events.
 package gate
 
 import (
@@ -30,18 +27,14 @@ const ID = "gate"
 // applies.
 //
 // A rule is the name of a tool, or the name, a colon and a pattern for the command or path of the call. In a pattern
-// * stands for any
-// text: "read_file", "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny has priority over Allow,
-// and Allow over Ask.
-// In an Allow rule for a command, * does not match operators of the shell, so that no second command can follow the
-// allowed one.
+// * stands for any text: "read_file", "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny has
+// priority over Allow, and Allow over Ask. In an Allow rule for a command, * does not match operators of the shell,
+// so that no second command can follow the allowed one.
 //
 // Rules for paths apply to the file, not to the spelling: Deny and Ask match if they match the path of the call or
-// the path that links
-// lead to; Allow must match both. Deny ignores case in paths, because some filesystems do. Deny and Ask also apply to
-// the directory of a
-// command, with a / at its end. A hard link counts as a file of its own: it cannot be told from the file that a rule
-// names.
+// the path that links lead to; Allow must match both. Deny ignores case in paths, because some filesystems do. Deny
+// and Ask also apply to the directory of a command, with a / at its end. A hard link counts as a file of its own: it
+// cannot be told from the file that a rule names.
 type Options struct {
 	Allow []string `json:"allow,omitempty"`
 	Ask   []string `json:"ask,omitempty"`

@@ -41,10 +41,8 @@ func subjectOf(root string, args json.RawMessage) subject {
 }
 
 // Names are the paths of a file below a directory, for rules: the given one in its shortest form, and the one that
-// links lead to, if it
-// differs. That one is absolute if it is outside. A file that does not exist has the name that it would get. Without
-// a directory links
-// are not followed.
+// links lead to, if it differs. That one is absolute if it is outside. A file that does not exist has the name that
+// it would get. Without a directory links are not followed.
 func Names(root, name string) []string {
 	names := []string{path.Clean(name)}
 	if root == "" || strings.IndexByte(name, 0) >= 0 {
@@ -69,8 +67,7 @@ func Names(root, name string) []string {
 const maxLinks = 40
 
 // real is the absolute path of a file without links. If the file does not exist, or has too many links, the rest of
-// the path stays as it is:
-// no file can be opened by it.
+// the path stays as it is: no file can be opened by it.
 func real(name string) string {
 	name, err := filepath.Abs(name)
 	if err != nil {

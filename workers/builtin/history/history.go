@@ -1,12 +1,9 @@
 // Package history keeps long conversations within the context window of the model. When the window fills, the prompts
-// of a turn have
-// placeholders for old attachments and large old tool results; near the limit they have only the newest turns. When a
-// host compacts the
-// session, its model summarises the older part, and the newest part stays.
+// of a turn have placeholders for old attachments and large old tool results; near the limit they have only the
+// newest turns. When a host compacts the session, its model summarises the older part, and the newest part stays.
 //
 // Guarantees: the graph keeps everything, because only views and frames change. The last two user turns stay whole,
-// unless the window is
-// nearly full. A call always has its result. The package imports session/plugin and below.
+// unless the window is nearly full. A call always has its result. The package imports session/plugin and below.
 package history
 
 import (
@@ -101,8 +98,7 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 }
 
 // cut finds the beginning of the part that stays: the number of messages before it, and its first node. Messages that
-// stayed in an earlier
-// compaction come after its summary and do not stay again.
+// stayed in an earlier compaction come after its summary and do not stay again.
 func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
 	var nodes []*projector.Node // of the messages
 	seen := make(map[events.MessageID]bool)

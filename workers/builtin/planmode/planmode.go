@@ -1,12 +1,9 @@
 // Package planmode lets a session plan before it acts. While the mode is on, the tools with effects are off, their
-// calls are refused, and
-// the prompt tells the model to plan. Callers that may configure switch it with the action "plan_mode.set". The model
-// leaves it with
-// the tool exit_plan_mode, after a human has approved its plan.
+// calls are refused, and the prompt tells the model to plan. Callers that may configure switch it with the action
+// "plan_mode.set". The model leaves it with the tool exit_plan_mode, after a human has approved its plan.
 //
 // Guarantees: the mode is part of the history and outlives the node. The model reads of a change exactly once, at the
-// next turn or
-// checkpoint, and hosts receive an event. The package imports session/plugin, events and projector.
+// next turn or checkpoint, and hosts receive an event. The package imports session/plugin, events and projector.
 package planmode
 
 import (

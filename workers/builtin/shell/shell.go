@@ -1,12 +1,10 @@
 // Package shell gives the model the tool run_command, which runs a command with bash and waits for its end.
 //
 // Guarantees: a command whose node died is never run again; its result tells the model that the outcome is unknown. A
-// command has its own
-// process group, which is killed at the end of the call, at the time limit, when its turn is cancelled, and when the
-// node dies. Its output
-// is bounded, and its environment has none of the node's keys. Otherwise it has the rights of the node, so register
-// the approval gate
-// before it. The package imports session/plugin, events and workers/process.
+// command has its own process group, which is killed at the end of the call, at the time limit, when its turn is
+// cancelled, and when the node dies. Its output is bounded, and its environment has none of the node's keys.
+// Otherwise it has the rights of the node, so register the approval gate before it. The package imports
+// session/plugin, events and workers/process.
 package shell
 
 import (

@@ -1,20 +1,14 @@
 // Package subagent lets the model delegate work to child sessions. spawn_agent opens a child session with a named
-// capability, gives it a
-// task, and waits for its answer or lets it work in the background. send_agent gives an agent further work.
-// list_agents and close_agent
-// manage agents.
+// capability, gives it a task, and waits for its answer or lets it work in the background. send_agent gives an agent
+// further work. list_agents and close_agent manage agents.
 //
 // Guarantees: the ids of an agent's session, turns and task follow from the call. A call that runs again, here or
-// after a takeover, creates
-// no second agent, and waits for the turn that already runs. An agent is a background task of its parent: running
-// during a turn, else
-// waiting. Its usage is charged to the parent as "subagent". Cancelling its task closes it. The answer of a
-// background turn becomes an
-// input of the parent, once. Cancelling a turn of the parent cancels the agents' turns that it waits for. An agent
-// has the plugin
-// options of its parent's session, so the same rules bind it. Agents may have agents, by default five levels deep.
-// The package imports
-// session/plugin and below.
+// after a takeover, creates no second agent, and waits for the turn that already runs. An agent is a background task
+// of its parent: running during a turn, else waiting. Its usage is charged to the parent as "subagent". Cancelling
+// its task closes it. The answer of a background turn becomes an input of the parent, once. Cancelling a turn of the
+// parent cancels the agents' turns that it waits for. An agent has the plugin options of its parent's session, so the
+// same rules bind it. Agents may have agents, by default five levels deep. The package imports session/plugin and
+// below.
 package subagent
 
 import (

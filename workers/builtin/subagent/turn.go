@@ -59,8 +59,7 @@ func (a agents) ended(ctx context.Context, e plugin.Lifecycle) error {
 }
 
 // report gives the parent the answer of a background turn. It runs before the turn's end is recorded, and again after
-// a failure. The id of
-// the input makes repeats harmless.
+// a failure. The id of the input makes repeats harmless.
 func report(ctx context.Context, e plugin.Lifecycle) error {
 	view, err := e.State.View()
 	if err != nil {

@@ -2,8 +2,7 @@
 // no node.
 //
 // Guarantees: a wait outlives every node and ends once in the history. A tool that runs again after a crash waits for
-// the first time that
-// was set. The package imports session/plugin and events.
+// the first time that was set. The package imports session/plugin and events.
 package timer
 
 import (

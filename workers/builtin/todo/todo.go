@@ -1,10 +1,8 @@
 // Package todo gives the model a list of its next steps: the tool update_plan replaces the list, the prompt of the
-// next turn has the open
-// items, and hosts receive the list after every change.
+// next turn has the open items, and hosts receive the list after every change.
 //
 // Guarantees: the list is part of the history, and is recorded with the result of its update, both or neither. The
-// package imports
-// session/plugin and events.
+// package imports session/plugin and events.
 package todo
 
 import (

@@ -1,12 +1,10 @@
 // Package toolsearch lets the model find tools that its prompt does not list: those of the level searchable. The tool
-// search_tools ranks the
-// session's catalogue by the words of a query. The tools that it finds can be called from the next model call on.
+// search_tools ranks the session's catalogue by the words of a query. The tools that it finds can be called from the
+// next model call on.
 //
 // Guarantees: a search never finds a tool that is off. Other tools do not change. A tool that a host set to
-// searchable stays searchable.
-// Found tools are recorded with the result, both or neither, and stay found in the session. The package imports
-// session/plugin and
-// events.
+// searchable stays searchable. Found tools are recorded with the result, both or neither, and stay found in the
+// session. The package imports session/plugin and events.
 package toolsearch
 
 import (
@@ -113,8 +111,7 @@ func invalid(message string) error {
 }
 
 // Rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that
-// are off, and tools that
-// match no word.
+// are off, and tools that match no word.
 func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
 	type ranked struct {
 		tool  *events.ToolEntry

@@ -16,10 +16,8 @@ import (
 var ErrOutOfTouch = errors.New("worker is out of touch with the queue")
 
 // Limits of a run without a response from the queue. Another worker takes the task over when this one had no
-// subscription for
-// [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + askWait: see [Service.gone]. The work
-// ends untouched
-// before that.
+// subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + askWait: see
+// [Service.gone]. The work ends untouched before that.
 const (
 	askWait    = 2 * time.Second
 	untouched  = 500 * time.Millisecond
@@ -58,8 +56,7 @@ func (r *taskRun) renew(ctx context.Context) {
 }
 
 // fence cancels the work before another worker can start it, so that two processes of one monitor never run. It ends
-// with the run.
-// Closures need no fence: no other node can run them.
+// with the run. Closures need no fence: no other node can run them.
 func (r *taskRun) fence(ended <-chan struct{}) {
 	tick := time.NewTicker(untouched / 4)
 	defer tick.Stop()
@@ -78,8 +75,8 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 }
 
 // gone reports whether the worker of a task no longer runs it. A worker that lives ends its work by itself: after
-// touchAlone if it has no
-// subscription, after touchWait if it does not respond. After the response yes, that worker owns the wake.
+// touchAlone if it has no subscription, after touchWait if it does not respond. After the response yes, that worker
+// owns the wake.
 func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake, q wake.Question) (bool, error) {
 	if worker == t.cfg.ID {
 		return !t.cfg.Peers.Ask(ctx, worker, q), nil

@@ -15,8 +15,8 @@ import (
 )
 
 // SpawnHiddenTask implements [session.Spawner]: it starts work of this process at once. The task is never listed and
-// cannot be cancelled.
-// It is in the session's history, so that other processes can await it. It fails when this process dies.
+// cannot be cancelled. It is in the session's history, so that other processes can await it. It fails when this
+// process dies.
 func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	key := taskKey{id, events.TaskID("hidden-" + ulid.Make().String())}
 	if t.fetch == nil || !t.reserve(key, classHidden) {
@@ -44,8 +44,7 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 const classHidden bus.Class = "hidden"
 
 // AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. For a task of this process, the
-// error is the one that
-// its work returned.
+// error is the one that its work returned.
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	err := t.h.AwaitHiddenTasks(ctx, id)
 	if failed, ok := errors.AsType[*session.HiddenError](err); ok {

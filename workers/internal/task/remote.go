@@ -63,8 +63,7 @@ func (r *taskRun) unreturned(err error, gone string) events.ToolResult {
 }
 
 // resolveEnded resolves the call of a task that a host ended as cancelled, unless the call has a result. The task's
-// record has no
-// arguments any more, so the turn's calls are searched.
+// record has no arguments any more, so the turn's calls are searched.
 func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	s, err := t.h.State(ctx, id)
 	if err != nil || s.Turn() == nil {

@@ -20,10 +20,8 @@ import (
 var ErrTaskCancelled = errors.New("task was cancelled")
 
 // Func does the work of a task. Its return ends the task: completed with the summary, or failed with the text of the
-// error. If the task
-// was cancelled and Func returns an error, the task ends as cancelled. The cause of its context is
-// [ErrTaskCancelled],
-// [wake.ErrSuperseded], [ErrOutOfTouch] or [wake.ErrStopped]. A panic fails the task.
+// error. If the task was cancelled and Func returns an error, the task ends as cancelled. The cause of its context is
+// [ErrTaskCancelled], [wake.ErrSuperseded], [ErrOutOfTouch] or [wake.ErrStopped]. A panic fails the task.
 type Func func(ctx context.Context, t *Running) (summary string, err error)
 
 // Config configures a service. Every field but Runners is required.
@@ -39,8 +37,7 @@ type Config struct {
 	// HeldTools limits the tool calls for turns on other nodes that run here at once.
 	HeldTools int
 	// Classes of the queue from which it takes wakes: [bus.ClassTask], [bus.ClassTool]. An empty list takes none; the
-	// tasks that this process
-	// spawns run anyway.
+	// tasks that this process spawns run anyway.
 	Classes []bus.Class
 	Logger  *zap.Logger
 	// Lost is called when the queue was lost and created again.
@@ -48,10 +45,9 @@ type Config struct {
 }
 
 // Service runs background tasks and monitors. The queue has a task's wake as long as the task lives, and the worker
-// that runs the task
-// owns it. When that worker reports no progress, another worker receives the wake. If the first does not respond to
-// it either, it
-// restarts the task or ends it with the reason. A Service is started and stopped once.
+// that runs the task owns it. When that worker reports no progress, another worker receives the wake. If the first
+// does not respond to it either, it restarts the task or ends it with the reason. A Service is started and stopped
+// once.
 type Service struct {
 	cfg Config
 	log *zap.Logger
@@ -118,8 +114,7 @@ func (t *Service) Start(ctx context.Context) error {
 }
 
 // Stop takes no more tasks. It cancels monitors and the tasks that another worker can continue, and returns their
-// wakes at once. Other
-// tasks may complete until ctx ends; then they are cancelled and recorded as abandoned.
+// wakes at once. Other tasks may complete until ctx ends; then they are cancelled and recorded as abandoned.
 func (t *Service) Stop(ctx context.Context) {
 	if t.fetch == nil {
 		return

@@ -63,8 +63,7 @@ func unlessTaken(err error) error {
 }
 
 // SpawnManaged registers a task and at once runs a function of this process for it. The task fails when this process
-// dies.
-// [session.ErrTaskRunning]: a live task has the id. req must not set Runner, Worker, OnCancel or Restart.
+// dies. [session.ErrTaskRunning]: a live task has the id. req must not set Runner, Worker, OnCancel or Restart.
 func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req session.TaskRequest, work Func) (projector.Task, error) {
 	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
 		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")

@@ -165,8 +165,7 @@ func (r *taskRun) offer(w *bus.Wake) {
 }
 
 // storeWake stores a wake. A wake that arrives after the run's end returns to the queue for a new look: it may be of
-// another task with the same
-// id, which must not begin before the work of this one has returned.
+// another task with the same id, which must not begin before the work of this one has returned.
 func (r *taskRun) storeWake(w *bus.Wake) {
 	if r.over {
 		_ = w.GiveBack(againWait)
@@ -251,8 +250,7 @@ func (r *taskRun) unlistLocked() {
 }
 
 // move follows the task to another session. The wake of that session's task arrives separately, possibly before: the
-// worker that received
-// it asks whether the task runs here.
+// worker that received it asks whether the task runs here.
 func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 	rec, err := r.t.h.Task(ctx, to, r.claim.Task)
 	switch {

@@ -27,12 +27,10 @@ const (
 )
 
 // File writes a trace as lines of JSON, one [api.TraceRecord] each. Each write has whole lines, so that several
-// processes may append to one
-// file and a reader may follow it.
+// processes may append to one file and a reader may follow it.
 //
 // It does not block its callers. It drops and counts a line that cannot be written, or that arrives while the queue
-// is full, and logs a
-// warning. Its methods may be called concurrently.
+// is full, and logs a warning. Its methods may be called concurrently.
 type File struct {
 	to   io.Writer
 	log  *zap.Logger
