@@ -20,8 +20,8 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestFleetHeldTools has a node with room for two calls and a turn with many: they come by twos.
-func TestFleetHeldTools(t *testing.T) {
+// TestFleetToolConcurrency runs a turn with many calls on a node that runs two at once.
+func TestFleetToolConcurrency(t *testing.T) {
 	t.Parallel()
 	const calls, held = 8, 2
 	f, e := setupFleet(t), &errand{effects: events.EffectsNone, begun: make(chan string, calls)}
@@ -47,7 +47,7 @@ func TestFleetHeldTools(t *testing.T) {
 	id := f.open(session.CreateRequest{})
 	f.submit(id, "t1", text("go"))
 	f.unqueued(id) // it waits for its calls, all of which are in the queue
-	f.join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), HeldTools: held})
+	f.join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), ToolConcurrency: held})
 	for i := range calls {
 		receive(f.bundle, "call", e.begun)
 		if i >= held-1 { // as many as may are at it

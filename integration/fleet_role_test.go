@@ -81,7 +81,7 @@ func TestFleetTaskShare(t *testing.T) {
 		}
 	}}
 	for range 2 {
-		f.join(workers.Config{Roles: []workers.Role{workers.RoleTask}, HeldTasks: 1, Runners: runners})
+		f.join(workers.Config{Roles: []workers.Role{workers.RoleTask}, TaskConcurrency: 1, Runners: runners})
 	}
 	for _, name := range []events.TaskID{"one", "two", "three"} {
 		_, err := f.RegisterTask(f.ctx, id, session.TaskRequest{ID: name, Runner: "work"})

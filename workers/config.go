@@ -92,13 +92,13 @@ type Config struct {
 	// Roles of a [Node]. Defaults to all.
 	Roles []Role
 
-	Concurrency int           // sessions whose turns run at once, without those that wait for another session. Defaults to 256
-	HeldTasks   int           // background tasks that run at once. Defaults to 1024
-	HeldTools   int           // tool calls that run at once here for turns of other workers. Defaults to 256
-	Linger      time.Duration // see package turn. Defaults to 2 ms; negative is 0
-	MaxQueued   int           // turns that may wait in one session. Defaults to 1024
-	ModelRetry  ModelRetry
-	JobRetry    JobRetry
+	Concurrency     int           // sessions whose turns run at once, without those that wait for another session. Defaults to 256
+	TaskConcurrency int           // background tasks that run at once. Defaults to 1024
+	ToolConcurrency int           // tool calls that run at once here for turns of other workers. Defaults to 256
+	Linger          time.Duration // see package turn. Defaults to 2 ms; negative is 0
+	MaxQueued       int           // turns that may wait in one session. Defaults to 1024
+	ModelRetry      ModelRetry
+	JobRetry        JobRetry
 	// Patience is how long other nodes may try to build the plugins of a session that this node cannot build.
 	// Then its turn fails with that reason. Defaults to 30 s.
 	Patience time.Duration
@@ -122,54 +122,19 @@ type ModelRetry struct {
 	MaxAfter time.Duration // limit of the wait that a provider requests. Defaults to 60 s
 }
 
+// defaults sets the defaults and checks the fields. The error has all problems.
 func (c *Config) defaults() error {
-	var errs []error
-	if c.Bus == nil {
-		errs = append(errs, errors.New("bus is required"))
-	}
-	if _, ok := c.Providers[c.Provider]; !ok && c.Provider != "" {
-		errs = append(errs, fmt.Errorf("provider %q is not among the providers", c.Provider))
-	}
-	if c.Plugins == nil {
-		stack := plugin.HostConfig{Builtins: Builtins()}
-		if c.Tools != nil {
-			stack.Factories = append(stack.Factories, plugin.OfTools("tools", c.Tools))
-		}
-		var err error
-		c.Plugins, err = plugin.NewHost(stack)
-		errs = append(errs, err)
-	}
-	if c.Concurrency < 0 {
-		errs = append(errs, fmt.Errorf("concurrency: %d, want at least 1", c.Concurrency))
-	}
-	if err := c.Locks.CheckOwn(c.Provider, c.Model); err != nil {
-		errs = append(errs, fmt.Errorf("locks: %w", err))
-	}
+	errs := []error{c.check(), c.setPlugins(), c.JobRetry.Defaults()}
 	if c.ForbidSelfApproval {
 		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
-	}
-	errs = append(errs, c.JobRetry.Defaults())
-	if c.MaxQueued < 0 {
-		errs = append(errs, fmt.Errorf("max queued: %d, want at least 1", c.MaxQueued))
-	}
-	if c.MaxQueued > session.MostQueued {
-		errs = append(errs, fmt.Errorf("max queued: %d, want at most %d", c.MaxQueued, session.MostQueued))
-	}
-	if c.HeldTasks < 0 || c.HeldTools < 0 {
-		errs = append(errs, fmt.Errorf("held tasks: %d, held tools: %d, want at least 1", c.HeldTasks, c.HeldTools))
-	}
-	for _, role := range c.Roles {
-		if !slices.Contains(Roles(), role) {
-			errs = append(errs, fmt.Errorf("role %q, want some of %v", role, Roles()))
-		}
 	}
 	if len(c.Roles) == 0 {
 		c.Roles = Roles()
 	}
 	c.ArchiveAfter = cmp.Or(c.ArchiveAfter, 30*time.Minute)
 	c.Concurrency = cmp.Or(c.Concurrency, 256)
-	c.HeldTasks = cmp.Or(c.HeldTasks, 1024)
-	c.HeldTools = cmp.Or(c.HeldTools, 256)
+	c.TaskConcurrency = cmp.Or(c.TaskConcurrency, 1024)
+	c.ToolConcurrency = cmp.Or(c.ToolConcurrency, 256)
 	c.Patience = cmp.Or(c.Patience, 30*time.Second)
 	c.MaxQueued = cmp.Or(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = cmp.Or(c.Sessions, 1024)
@@ -179,12 +144,62 @@ func (c *Config) defaults() error {
 	c.ModelRetry.Max = cmp.Or(c.ModelRetry.Max, 10*time.Second)
 	c.ModelRetry.MaxAfter = cmp.Or(c.ModelRetry.MaxAfter, time.Minute)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
+	c.setID()
+	return errors.Join(errs...)
+}
+
+func (c *Config) check() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Bus == nil {
+		refuse("bus is required")
+	}
+	if _, ok := c.Providers[c.Provider]; !ok && c.Provider != "" {
+		refuse("provider %q is not among the providers", c.Provider)
+	}
+	if c.Concurrency < 0 {
+		refuse("concurrency: %d, want at least 1", c.Concurrency)
+	}
+	if err := c.Locks.CheckOwn(c.Provider, c.Model); err != nil {
+		refuse("locks: %w", err)
+	}
+	if c.MaxQueued < 0 {
+		refuse("max queued: %d, want at least 1", c.MaxQueued)
+	}
+	if c.MaxQueued > session.MostQueued {
+		refuse("max queued: %d, want at most %d", c.MaxQueued, session.MostQueued)
+	}
+	if c.TaskConcurrency < 0 || c.ToolConcurrency < 0 {
+		refuse("task concurrency: %d, tool concurrency: %d, want at least 1", c.TaskConcurrency, c.ToolConcurrency)
+	}
+	for _, role := range c.Roles {
+		if !slices.Contains(Roles(), role) {
+			refuse("role %q, want some of %v", role, Roles())
+		}
+	}
 	if c.Name != "" {
 		errs = append(errs, events.CheckToken("name", c.Name))
 	}
 	if len(c.Name) > MaxName {
-		errs = append(errs, fmt.Errorf("name: %d bytes, limit is %d", len(c.Name), MaxName))
+		refuse("name: %d bytes, limit is %d", len(c.Name), MaxName)
 	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) setPlugins() (err error) {
+	if c.Plugins != nil {
+		return nil
+	}
+	stack := plugin.HostConfig{Builtins: Builtins()}
+	if c.Tools != nil {
+		stack.Factories = append(stack.Factories, plugin.OfTools("tools", c.Tools))
+	}
+	c.Plugins, err = plugin.NewHost(stack)
+	return err
+}
+
+// setID sets the id of this run of the node, also in its trace records.
+func (c *Config) setID() {
 	if c.ID == "" {
 		c.ID = events.WorkerID(ulid.Make().String())
 		if c.Name != "" {
@@ -196,5 +211,4 @@ func (c *Config) defaults() error {
 		c.TraceMetadata = make(map[string]string)
 	}
 	c.TraceMetadata["worker"] = string(c.ID)
-	return errors.Join(errs...)
 }

@@ -64,7 +64,7 @@ func NewNode(cfg Config) (*Node, error) {
 	}
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Host: taskHost, Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
-		Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Classes: cfg.taskClasses(), Logger: cfg.Logger,
+		TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency, Classes: cfg.taskClasses(), Logger: cfg.Logger,
 		Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
 	calls.Spawn = n.tasks.SpawnTool

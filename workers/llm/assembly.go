@@ -54,12 +54,12 @@ func (s *Slot) Write(fragment string) error {
 	text := s.tail + fragment
 	cut := len(text) - incomplete(text)
 	s.tail = text[cut:]
-	s.take(text[:cut])
+	s.append(text[:cut])
 	return nil
 }
 
-// take appends text and passes it to the sink.
-func (s *Slot) take(text string) {
+// append appends text and passes it to the sink.
+func (s *Slot) append(text string) {
 	if text == "" {
 		return
 	}
@@ -75,7 +75,7 @@ func (s *Slot) take(text string) {
 func (a *Assembly) Parts() []events.Part {
 	var parts []events.Part
 	for _, s := range a.slots {
-		s.take(s.tail)
+		s.append(s.tail)
 		s.tail = ""
 		p := s.Part
 		switch {

@@ -70,7 +70,7 @@ func (p *Player) hang(pl *play, turn events.TurnID) {
 }
 
 // Provider is the scripted model of all plans.
-func (p *Player) Provider() llm.Provider { return scripted.New(p.answer) }
+func (p *Player) Provider() llm.Provider { return scripted.New(p.complete) }
 
 // Tools are the recorded tools of a session's plan.
 func (p *Player) Tools(id events.SessionID) *plugin.Tools {
@@ -112,8 +112,8 @@ func (pl *play) hang(turn events.TurnID) { pl.once[turn].Do(func() { close(pl.hu
 
 var errUnplanned = errors.New("the recording has no such request")
 
-// answer is the model: the recorded reply of the turn's iteration, after the actions that were recorded before it.
-func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+// complete is the model: the recorded reply of the turn's iteration, after the actions that were recorded before it.
+func (p *Player) complete(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	pl := p.find(req.Session)
 	if pl == nil || pl.plan.Turns[req.Turn] == nil {
 		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Code: "unplanned", Message: fmt.Sprintf("%v: turn %s of session %s", errUnplanned, req.Turn, req.Session)}

@@ -79,9 +79,9 @@ func chatReply(o object) (Reply, error) {
 		reasoning = other
 	}
 	body, err := content(o, chatPart)
-	f.keep(err)
+	f.setError(err)
 	calls, err := chatCalls(o)
-	f.keep(err)
+	f.setError(err)
 	if f.err != nil {
 		return Reply{}, f.err
 	}

@@ -147,7 +147,7 @@ type fields struct {
 	err error
 }
 
-func (f *fields) keep(err error) {
+func (f *fields) setError(err error) {
 	if f.err == nil {
 		f.err = err
 	}
@@ -156,14 +156,14 @@ func (f *fields) keep(err error) {
 // text returns the string at key, empty where absent.
 func (f *fields) text(key string) string {
 	s, _, err := f.o.str(key)
-	f.keep(err)
+	f.setError(err)
 	return s
 }
 
 // count returns the integer at key, 0 where absent.
 func (f *fields) count(key string) int64 {
 	n, _, err := f.o.number(key)
-	f.keep(err)
+	f.setError(err)
 	return n
 }
 
@@ -174,7 +174,7 @@ func (f *fields) flag(key string) bool {
 		return true
 	case 'n', 'f':
 	default:
-		f.keep(fmt.Errorf("%s: not a boolean", key))
+		f.setError(fmt.Errorf("%s: not a boolean", key))
 	}
 	return false
 }

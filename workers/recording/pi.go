@@ -55,9 +55,9 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 	switch kind {
 	case "message":
 		m, err := o.object("message")
-		f.keep(err)
+		f.setError(err)
 		if err == nil {
-			f.keep(e.piMessage(m))
+			f.setError(e.piMessage(m))
 		}
 	case "model_change":
 		e.Kind = EntryConfig
@@ -74,7 +74,7 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 		e.Kind, e.Type = EntryOther, kind
 	}
 	if e.Kind != EntryOther { // an unknown entry may have any form
-		f.keep(badID)
+		f.setError(badID)
 	}
 	return e, f.err
 }
@@ -89,7 +89,7 @@ func (s *script) firstKept(f *fields) int {
 		return -1
 	}
 	n, ok, err := f.o.number("firstKeptEntryIndex")
-	f.keep(err)
+	f.setError(err)
 	if !ok || n < 0 || n >= int64(len(s.conv.Entries)) || n == 0 && s.headed {
 		return -1
 	}
@@ -131,17 +131,17 @@ func piReply(o object) (Reply, error) {
 		Model: f.text("model"), Provider: f.text("provider"),
 	}
 	usage, err := o.object("usage")
-	f.keep(err)
+	f.setError(err)
 	u := fields{o: usage}
 	r.Usage = events.Usage{
 		Input: u.count("input"), Output: u.count("output"),
 		CacheRead: u.count("cacheRead"), CacheWrite: u.count("cacheWrite"),
 	}
 	if u.err != nil {
-		f.keep(fmt.Errorf("usage: %w", u.err))
+		f.setError(fmt.Errorf("usage: %w", u.err))
 	}
 	r.Parts, err = content(o, piReplyPart)
-	f.keep(err)
+	f.setError(err)
 	return r, f.err
 }
 
@@ -170,7 +170,7 @@ func piResult(o object) (Result, error) {
 	f := fields{o: o}
 	r := Result{Call: events.CallID(id), Tool: f.text("toolName"), Failed: f.flag("isError")}
 	parts, err := content(o, piPart)
-	f.keep(err)
+	f.setError(err)
 	r.Text, r.Attachments = splitResult(parts)
 	return r, f.err
 }
@@ -209,7 +209,7 @@ func piCall(o object) (events.Part, error) {
 	f := fields{o: o}
 	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(f.text("id")), Meta: o.pick("thoughtSignature")}
 	name, err := o.must("name")
-	f.keep(err)
+	f.setError(err)
 	p.Tool = name
 	if kindOf(o["arguments"]) != 'n' {
 		p.Args = compact(o["arguments"])

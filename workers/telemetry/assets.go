@@ -71,7 +71,7 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	turns, tasks := a.running()
 	value(a.work, prometheus.GaugeValue, float64(turns), "turns")
 	value(a.work, prometheus.GaugeValue, float64(tasks), "tasks")
-	s, ok := a.look()
+	s, ok := a.stats()
 	if !ok {
 		value(a.up, prometheus.GaugeValue, 0)
 		return
@@ -90,7 +90,7 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (a *assets) look() (bus.Stats, bool) {
+func (a *assets) stats() (bus.Stats, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.at) < fresh {

@@ -19,8 +19,8 @@ import (
 // ID names the plugin in histories.
 const ID = "background"
 
-// MaxTimeoutMillis limits the time of a monitor that is not persistent.
-const MaxTimeoutMillis = 3_600_000
+// maxTimeoutMillis limits the time of a monitor that is not persistent.
+const maxTimeoutMillis = 3_600_000
 
 // Config configures the plugin.
 type Config struct {
@@ -49,7 +49,7 @@ func (b *background) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, tool("monitors_list", none, "Lists your monitors."), monitors)
 	plugin.AddTool(r, tool("tasks_list", none, "Lists your background tasks: commands, monitors, agents and others."), tasks)
 	plugin.AddTool(r, tool("tasks_stop", again, "Stops a background task."), cancel)
-	r.BeforeTurn(b.tell)
+	r.BeforeTurn(b.reportAbandoned)
 	return nil
 }
 
@@ -86,8 +86,8 @@ type Monitor struct {
 }
 
 func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]Monitor, error) {
-	if in.TimeoutMS < 0 || in.TimeoutMS > MaxTimeoutMillis {
-		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, MaxTimeoutMillis)
+	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
+		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
 	spec := events.MonitorSpec{
 		ID: in.ID, Command: in.Command, Cwd: b.dir(in.Cwd), Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,

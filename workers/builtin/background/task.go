@@ -69,8 +69,8 @@ type Told struct {
 	Tasks []events.Seq `json:"tasks,omitempty"` // sequences of their registration
 }
 
-// tell lists for the model, once, the tasks that ended with their node.
-func (b *background) tell(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+// reportAbandoned lists for the model, once, the tasks that ended with their node.
+func (b *background) reportAbandoned(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 	state, err := in.Host.SnapshotCurrent(ctx)
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func (b budget) project(_ context.Context, in plugin.ToolResultContext) (string,
 	if slices.Contains(b.o.Tail, in.Tool) {
 		from, upto = b.tail(all)
 	}
-	return b.show(all, from, upto, in.Call.Effect), nil, nil
+	return b.render(all, from, upto, in.Call.Effect), nil, nil
 }
 
 type request struct {
@@ -77,11 +77,11 @@ func (b budget) read(ctx context.Context, call plugin.Call, in request) (string,
 		return "", fmt.Errorf("line %d: the output has %d", in.Line, len(all))
 	}
 	from, upto := b.head(all, from)
-	return b.show(all, from, upto, events.EffectID(in.Output)), nil
+	return b.render(all, from, upto, events.EffectID(in.Output)), nil
 }
 
-// show is a part of an output with a note of what is missing.
-func (b budget) show(all []string, from, upto int, call events.EffectID) string {
+// render is a part of an output with a note of what is missing.
+func (b budget) render(all []string, from, upto int, call events.EffectID) string {
 	shown := strings.Join(all[from:upto], "")
 	if len(shown) > b.o.MaxBytes { // one line that is longer than the limit
 		shown = strings.ToValidUTF8(shown[:b.o.MaxBytes], "") + " [the line is cut]"

@@ -48,8 +48,8 @@ type planMode struct {
 
 // Register implements [plugin.Plugin].
 func (p *planMode) Register(r *plugin.Registrar) error {
-	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.tell() })
-	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.tell() })
+	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.announce() })
+	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.announce() })
 	r.BeforeToolCall(p.guard)
 	r.Catalog(p.hide)
 	r.Prompt(p.contribute)
@@ -80,8 +80,8 @@ func (p *planMode) set(on bool) Mode {
 	return p.Load()
 }
 
-// tell adds a change of the mode to the conversation, once.
-func (p *planMode) tell() ([]plugin.Directive, error) {
+// announce adds a change of the mode to the conversation, once.
+func (p *planMode) announce() ([]plugin.Directive, error) {
 	now := p.Load()
 	if now.On == now.Told {
 		return nil, nil

@@ -47,7 +47,7 @@ func Factory(cfg Config) (plugin.Factory, error) {
 		plugin.AddTool(r, plugin.Tool{
 			Name: "run_command", Effects: events.EffectsNonIdempotent, Serial: true,
 			Description: "Runs a command with bash and waits for its end. Nothing that it starts outlives it.",
-		}, shell{cfg}.run)
+		}, shell{cfg}.runCommand)
 		return nil
 	}), nil
 }
@@ -60,7 +60,7 @@ type request struct {
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 }
 
-func (s shell) run(ctx context.Context, _ plugin.Call, in request) (string, error) {
+func (s shell) runCommand(ctx context.Context, _ plugin.Call, in request) (string, error) {
 	limit := s.Timeout
 	switch {
 	case strings.TrimSpace(in.Command) == "":

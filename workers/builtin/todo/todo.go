@@ -27,8 +27,8 @@ const (
 	Completed  = "completed"
 )
 
-// MaxItems limits the list.
-const MaxItems = 100
+// maxItems limits the list.
+const maxItems = 100
 
 // Item is a step of the plan.
 type Item struct {
@@ -54,7 +54,7 @@ func (t *todo) Register(r *plugin.Registrar) error {
 		Name: tool, Effects: events.EffectsIdempotent,
 		Description: "Replaces your list of steps. Keep it up to date while you work on anything with several steps.",
 	}, t.update)
-	r.AfterToolCall(t.show)
+	r.AfterToolCall(t.publish)
 	r.Prompt(t.contribute)
 	return nil
 }
@@ -72,8 +72,8 @@ func (t *todo) update(_ context.Context, _ plugin.Call, in Plan) (string, error)
 			return "", invalid("items[%d]: text is blank", i)
 		}
 	}
-	if count[InProgress] > 1 || len(in.Items) > MaxItems {
-		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], MaxItems)
+	if count[InProgress] > 1 || len(in.Items) > maxItems {
+		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], maxItems)
 	}
 	t.Update(func(p *Plan) { *p = in })
 	return fmt.Sprintf("%d of %d completed", count[Completed], len(in.Items)), nil
@@ -83,8 +83,8 @@ func invalid(format string, args ...any) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }
 
-// show sends hosts a changed list.
-func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+// publish sends hosts a changed list.
+func (t *todo) publish(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
 	if in.Tool != tool || in.Result.Outcome != events.OutcomeSuccess {
 		return nil, nil
 	}

@@ -24,9 +24,9 @@ const ID = "tool_search"
 
 // Limits of a search.
 const (
-	DefaultLimit  = 5
-	MaxLimit      = 20
-	MaxQueryBytes = 400
+	defaultLimit  = 5
+	maxLimit      = 20
+	maxQueryBytes = 400
 )
 
 // Factory builds the plugin.
@@ -44,7 +44,7 @@ func (s *search) Register(r *plugin.Registrar) error {
 		Name: "search_tools", Effects: events.EffectsIdempotent,
 		Description: "Looks for further tools by words of their names, namespaces and descriptions. What it finds can be called from then on.",
 		Examples:    []json.RawMessage{json.RawMessage(`{"query":"send mail"}`)},
-	}, s.run)
+	}, s.find)
 	return nil
 }
 
@@ -75,14 +75,14 @@ type Found struct {
 	Callable    bool            `json:"callable"`         // false: a host forbids its calls
 }
 
-func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
-	limit := cmp.Or(in.Limit, DefaultLimit)
+func (s *search) find(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
+	limit := cmp.Or(in.Limit, defaultLimit)
 	words := strings.Fields(strings.ToLower(in.Query))
 	switch {
-	case len(words) == 0, len(in.Query) > MaxQueryBytes:
-		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), MaxQueryBytes))
-	case limit < 1 || limit > MaxLimit:
-		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, MaxLimit))
+	case len(words) == 0, len(in.Query) > maxQueryBytes:
+		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), maxQueryBytes))
+	case limit < 1 || limit > maxLimit:
+		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, maxLimit))
 	}
 	state, err := call.Host.SnapshotCurrent(ctx)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	}
 	once := func() {
 		b.publish()
-		r := newRun(p, sid, b.take(p.cfg.Bus))
+		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}

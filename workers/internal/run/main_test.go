@@ -192,8 +192,8 @@ func (b *bundle) publish() {
 	}
 }
 
-// take fetches the session's wake without an ack.
-func (b *bundle) take(on *bus.Bus) *bus.Wake {
+// fetchWake fetches the session's wake without an ack.
+func (b *bundle) fetchWake(on *bus.Bus) *bus.Wake {
 	b.t.Helper()
 	q, err := on.Queue(b.t.Context(), bus.ClassTurn)
 	if err != nil {
@@ -228,11 +228,11 @@ func idle(t *testing.T, p *Pool) {
 	}
 }
 
-// begun is a run with a wake, of a pool that is not started. Turn t1 is queued in its session.
-func (b *bundle) begun(p *Pool) *run {
+// unstarted is a run with a wake, of a pool that is not started. Turn t1 is queued in its session.
+func (b *bundle) unstarted(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t1")
-	r := newRun(p, sid, b.take(p.cfg.Bus))
+	r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 	p.runs[sid] = r
 	if err := r.load(b.t.Context()); err != nil {
 		b.t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 // claimed is a run that has claimed turn t1. With called, the turn has a tool call.
 func (b *bundle) claimed(p *Pool, called bool) *run {
 	b.t.Helper()
-	r := b.begun(p)
+	r := b.unstarted(p)
 	if err := r.claimNext(b.t.Context()); err != nil || !r.ours(r.state.Turn()) {
 		b.t.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
 	}
@@ -225,7 +225,7 @@ func (b *bundle) resting(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t0")
 	b.append("t0", &events.TurnCompleted{End: events.EndFailed})
-	r := newRun(p, sid, b.take(p.cfg.Bus))
+	r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 	p.runs[sid] = r
 	if err := r.load(b.t.Context()); err != nil {
 		b.t.Fatal(err)
@@ -242,11 +242,11 @@ func (b *bundle) resting(p *Pool) *run {
 func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
-		"wake":         func(b *bundle, p *Pool) { p.deliver(b.take(p.cfg.Bus)) },
+		"wake":         func(b *bundle, p *Pool) { p.deliver(b.fetchWake(p.cfg.Bus)) },
 		"hint":         func(_ *bundle, p *Pool) { p.Hint(sid) },
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
-			w := b.take(b.bus)
+			w := b.fetchWake(b.bus)
 			if !p.respond(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
 				b.t.Error("the wake was refused")
 			}
@@ -287,7 +287,7 @@ func TestWakeAfterTheEnd(t *testing.T) {
 	}
 	p.life, p.kill = context.WithCancelCause(t.Context())
 	b.submit("t1")
-	p.deliver(b.take(p.cfg.Bus))
+	p.deliver(b.fetchWake(p.cfg.Bus))
 	if got := b.await("t1"); got.End != events.EndFinished {
 		t.Errorf("got %+v", got)
 	}
@@ -308,7 +308,7 @@ func TestYield(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			p := b.pool("w1", c.concurrency, says("hi"), nil)
-			r := b.begun(p)
+			r := b.unstarted(p)
 			if err := r.openStack(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -328,7 +328,7 @@ func TestYield(t *testing.T) {
 				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Session != nil)
 			}
 			p.finish(t.Context(), r, w, err)
-			if w := b.take(b.bus); w.Deliveries != 1 || w.Repair {
+			if w := b.fetchWake(b.bus); w.Deliveries != 1 || w.Repair {
 				t.Errorf("got %+v, delivery %d, want a new wake", w.WakeHint, w.Deliveries)
 			}
 		})

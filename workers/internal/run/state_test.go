@@ -16,7 +16,7 @@ func TestRunGoesOnWithState(t *testing.T) {
 	p := b.pool("w1", 1, says("hi"), nil)
 	once := func(id events.TurnID) { // without a loop, whose runs would take the state too
 		b.submit(id)
-		r := newRun(p, sid, b.take(p.cfg.Bus))
+		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
@@ -41,7 +41,7 @@ func TestRunReadsOneCommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	r := b.begun(p)
+	r := b.unstarted(p)
 	p.work(t.Context(), r)
 	b.submit("t2")
 	var asked []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/oklog/ulid/v2"
 
@@ -32,7 +31,7 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 	r.work = r.plain(func(ctx context.Context, _ *Running) (string, error) {
 		err := work(session.WithinHidden(ctx, key.task))
 		if err != nil {
-			t.failures.put(key.task, err)
+			t.failures.Add(key.task, err)
 		}
 		return "", err
 	})
@@ -48,41 +47,14 @@ const classHidden bus.Class = "hidden"
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	err := t.h.AwaitHiddenTasks(ctx, id)
 	if failed, ok := errors.AsType[*session.HiddenError](err); ok {
-		if own := t.failures.remove(failed.Task); own != nil {
+		if own, cached := t.failures.Peek(failed.Task); cached {
+			t.failures.Remove(failed.Task)
 			return fmt.Errorf("hidden task %q: %w", failed.Label, own)
 		}
 	}
 	return err
 }
 
-// mostFailures limits the stored errors of this process's hidden tasks.
-const mostFailures = 256
-
-// failures are the errors that the work of hidden tasks returned. Histories have only their texts.
-type failures struct {
-	mu   sync.Mutex
-	list map[events.TaskID]error
-}
-
-func (f *failures) put(id events.TaskID, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.list == nil {
-		f.list = make(map[events.TaskID]error)
-	}
-	for old := range f.list { // in any order
-		if len(f.list) < mostFailures {
-			break
-		}
-		delete(f.list, old)
-	}
-	f.list[id] = err
-}
-
-func (f *failures) remove(id events.TaskID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.list[id]
-	delete(f.list, id)
-	return err
-}
+// maxFailures limits the errors of this process's hidden tasks that are cached for an await. Histories have only their
+// texts.
+const maxFailures = 256

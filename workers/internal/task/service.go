@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -26,16 +27,16 @@ type Func func(ctx context.Context, t *Running) (summary string, err error)
 
 // Config configures a service. Every field but Runners is required.
 type Config struct {
-	Bus     *bus.Bus
-	Host    *session.Host
-	Calls   *call.Env // runs tool calls for turns on other nodes
-	Peers   *wake.Peers
-	ID      events.WorkerID
-	Runners map[string]Func // by the name that a task is registered with
-	Retry   wake.Retry
-	Held    int // limit of the tasks that run here at once
-	// HeldTools limits the tool calls for turns on other nodes that run here at once.
-	HeldTools int
+	Bus             *bus.Bus
+	Host            *session.Host
+	Calls           *call.Env // runs tool calls for turns on other nodes
+	Peers           *wake.Peers
+	ID              events.WorkerID
+	Runners         map[string]Func // by the name that a task is registered with
+	Retry           wake.Retry
+	TaskConcurrency int // limit of the tasks that run here at once
+	// ToolConcurrency limits the tool calls for turns on other nodes that run here at once.
+	ToolConcurrency int
 	// Classes of the queue from which it takes wakes: [bus.ClassTask], [bus.ClassTool]. An empty list takes none; the
 	// tasks that this process spawns run anyway.
 	Classes []bus.Class
@@ -60,11 +61,12 @@ type Service struct {
 	jobs     sync.WaitGroup
 	busy     sync.WaitGroup // runs that Stop waits for
 
+	failures *lru.Cache[events.TaskID, error] // of hidden tasks
+
 	mu       sync.Mutex
 	stopping bool
 	runs     map[taskKey]*taskRun
-	spawning map[taskKey]int // registrations in progress whose closure is in this process
-	failures failures
+	spawning map[taskKey]int             // registrations in progress whose closure is in this process
 	handling map[bus.Class]int           // wakes that were fetched and may become running tasks
 	freed    map[bus.Class]chan struct{} // receives when capacity may have grown
 }
@@ -76,8 +78,10 @@ type taskKey struct {
 
 // New creates a service.
 func New(cfg Config) *Service {
+	failures, _ := lru.New[events.TaskID, error](maxFailures) // the size is valid
 	return &Service{
-		cfg: cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
+		failures: failures,
+		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int),
 		handling: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
@@ -176,9 +180,9 @@ func (t *Service) freeLocked(class bus.Class) int {
 	if class == classHidden { // the session limits them
 		return 1 // their own limit is the session's
 	}
-	free := t.cfg.Held
+	free := t.cfg.TaskConcurrency
 	if class == bus.ClassTool {
-		free = t.cfg.HeldTools
+		free = t.cfg.ToolConcurrency
 	}
 	for _, r := range t.runs {
 		if r.class == class {

@@ -57,14 +57,14 @@ func OpenFile(path string, log *zap.Logger) (*File, error) {
 		_, err = f.ReadAt(last, info.Size()-1)
 		t.torn = err == nil && last[0] != '\n' // a process was killed during a write
 	}
-	go t.run()
+	go t.writeLines()
 	return t, nil
 }
 
 // NewFile writes to any writer. [File.Close] closes a writer that is an [io.Closer]. A nil logger logs nothing.
 func NewFile(to io.Writer, log *zap.Logger) *File {
 	t := newFile(to, log)
-	go t.run()
+	go t.writeLines()
 	return t
 }
 
@@ -126,8 +126,8 @@ func (t *File) lose(n int64, err error) {
 	}
 }
 
-// run writes until the file is closed and the queue is empty.
-func (t *File) run() {
+// writeLines writes until the file is closed and the queue is empty.
+func (t *File) writeLines() {
 	defer close(t.done)
 	for line := range t.lines {
 		t.write(line)

@@ -17,7 +17,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	b.create("s")
 	b.submit("s", "t1")
 	b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}

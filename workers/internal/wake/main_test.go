@@ -78,8 +78,8 @@ func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.
 	return seq
 }
 
-// take fetches a wake, with or without an ack.
-func (b *bundle) take(class bus.Class, ack bool) *bus.Wake {
+// fetchWake fetches a wake, with or without an ack.
+func (b *bundle) fetchWake(class bus.Class, ack bool) *bus.Wake {
 	b.t.Helper()
 	q, err := b.bus.Queue(b.t.Context(), class)
 	if err != nil {

@@ -96,8 +96,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// run starts the peers until the end of the test.
-func (b *bundle) run(p *Peers) {
+// runPeers starts the peers until the end of the test.
+func (b *bundle) runPeers(p *Peers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { p.Run(ctx); close(done) }()
@@ -124,8 +124,8 @@ func TestNeighbourWakes(t *testing.T) {
 	b := setup(t)
 	first, dying := b.peer("w1", "")
 	second, alive := b.peer("w2", "")
-	b.run(first)
-	b.run(second)
+	b.runPeers(first)
+	b.runPeers(second)
 	meet(t, second, "w1")
 	meet(t, first, "w2")
 	if first.Lowest() == second.Lowest() {
@@ -170,13 +170,13 @@ func TestStartWakes(t *testing.T) {
 			b := setup(t)
 			b.create("s")
 			b.submit("s", "t1")
-			w := b.take(bus.ClassTurn, false)
+			w := b.fetchWake(bus.ClassTurn, false)
 			if err := w.Hold(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			p, _ := b.peer("w1", node)
-			b.run(p)
-			if again := b.take(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {
+			b.runPeers(p)
+			if again := b.fetchWake(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {
 				t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
 			}
 		})

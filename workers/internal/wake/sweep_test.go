@@ -36,10 +36,10 @@ func TestSweepWakesWhatOwes(t *testing.T) {
 			b.create("idle")
 			b.submit("s", "t1")
 			b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
-			b.take(bus.ClassTurn, true)
+			b.fetchWake(bus.ClassTurn, true)
 			find(b)
 			b.swept()
-			w := b.take(bus.ClassTurn, false)
+			w := b.fetchWake(bus.ClassTurn, false)
 			if w.Session != "s" || !w.Repair || w.Worker != "w1" {
 				t.Errorf("got %+v %+v, want a repair that names the worker", w.WakeKey, w.WakeHint)
 			}
@@ -88,7 +88,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	if !b.candidate(none) {
 		t.Error("with a wake: it was folded")
 	}
-	w := b.take(bus.ClassTurn, false)
+	w := b.fetchWake(bus.ClassTurn, false)
 	b.swept()
 	if !b.candidate(none) {
 		t.Error("with a wake that is held: it was folded")
@@ -153,7 +153,7 @@ func TestSweepWakesTasks(t *testing.T) {
 		}
 	}
 	b.submit("s", "t1")
-	lost := b.take(bus.ClassTask, true)
+	lost := b.fetchWake(bus.ClassTask, true)
 	b.sweep.Moved("s", 0, true)
 	b.swept()
 	got := b.wakes()
@@ -163,8 +163,8 @@ func TestSweepWakesTasks(t *testing.T) {
 		}
 	}
 	// The sweep now knows the tasks, and finds a lost wake without a fold.
-	first := b.take(bus.ClassTask, true)
-	second := b.take(bus.ClassTask, true)
+	first := b.fetchWake(bus.ClassTask, true)
+	second := b.fetchWake(bus.ClassTask, true)
 	if first.Session != "s" || second.Session != "s" || first.Task == second.Task || lost.Repair || !second.Repair {
 		t.Errorf("got %+v and %+v, want both tasks, the one that was lost as a repair", first, second)
 	}
@@ -174,9 +174,9 @@ func TestSweepWakesTasks(t *testing.T) {
 	}
 	for _, task := range []events.TaskID{"k1", "k2"} {
 		b.append("s", "", &events.TaskEnded{Task: task, State: events.TaskCompleted})
-		b.take(bus.ClassTask, true)
+		b.fetchWake(bus.ClassTask, true)
 	}
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.append("s", "t1", &events.TurnCompleted{End: events.EndFailed})
 	b.swept()
 	if b.candidate("s") || len(b.wakes()) != 0 {
@@ -195,7 +195,7 @@ func TestSweepSetsTimers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.take(bus.ClassTurn, true) // of the due turn
+	b.fetchWake(bus.ClassTurn, true) // of the due turn
 	deleteStream(b, "lash-timers")
 	again, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{b.server.InProcess()}}) // creates the stream
 	if err != nil {
@@ -287,15 +287,15 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	b.create("bad")
 	b.create("good")
 	b.submit("good", "t1")
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.spoil("bad")
 	b.sweep.Lost(false)
 	b.swept()
 	if wakes := b.wakes(); !wakes[turnKey("bad")] || !wakes[turnKey("good")] {
 		t.Errorf("wakes: got %v, want both", wakes)
 	}
-	b.take(bus.ClassTurn, true)
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	if err := b.bus.PutDead(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +321,7 @@ func TestSweeperRunsWhereItLeads(t *testing.T) {
 	}
 	b.create("s")
 	b.submit("s", "t1")
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { b.sweep.Run(ctx); close(done) }()
@@ -332,11 +332,11 @@ func TestSweeperRunsWhereItLeads(t *testing.T) {
 		t.Errorf("while it does not lead: got %v", wakes)
 	}
 	leads.Store(true)
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.create("s2")
 	b.submit("s2", "t1") // its commit is seen
 	for taken := map[events.SessionID]int{}; taken["s2"] < 2; {
-		taken[b.take(bus.ClassTurn, true).Session]++ // the host's wake, and the sweep's
+		taken[b.fetchWake(bus.ClassTurn, true).Session]++ // the host's wake, and the sweep's
 	}
 	cancel()
 	<-done

@@ -27,7 +27,7 @@ type Trial struct {
 	bus.Trial
 	of      *Trials
 	session events.SessionID
-	begun   bool      // the attempt is stored
+	stored  bool      // the attempt is stored
 	before  bus.Trial // the stored trial before this attempt
 }
 
@@ -71,18 +71,18 @@ func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	}
 	trial.before = trial.Trial
 	trial.Count, trial.At, trial.Folded = trial.Count+1, events.MillisOf(time.Now()), false
-	trial.begun = true
+	trial.stored = true
 	return trial, t.Bus.PutTrial(ctx, w.Session, trial.Trial)
 }
 
 // Exhausted reports whether the limit of attempts is reached without any record of the turn.
 func (t *Trial) Exhausted() bool {
-	return t != nil && !t.begun && t.Count >= int64(t.of.Retry.Attempts)
+	return t != nil && !t.stored && t.Count >= int64(t.of.Retry.Attempts)
 }
 
 // Fold stores that the fold succeeded: a later death of the worker has another cause.
 func (t *Trial) Fold(ctx context.Context) error {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return nil
 	}
 	t.Folded = true
@@ -98,7 +98,7 @@ func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bo
 	if seq == 0 { // the fold failed: read the sequence from the log
 		seq, _ = t.of.Bus.Log().Last(once, t.session)
 	}
-	if !t.begun { // this attempt is not stored, an earlier one may be
+	if !t.stored { // this attempt is not stored, an earlier one may be
 		if before, err := t.of.Bus.Trial(once, t.session); err == nil && before.Seq == seq {
 			t.Count = max(t.Count, before.Count)
 		}
@@ -116,7 +116,7 @@ func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bo
 
 // Clear deletes an attempt that ended in order.
 func (t *Trial) Clear(ctx context.Context) {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return
 	}
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
@@ -128,7 +128,7 @@ func (t *Trial) Clear(ctx context.Context) {
 
 // Withdraw restores the trial before an attempt that was not made, because its time has not come.
 func (t *Trial) Withdraw(ctx context.Context) {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return
 	}
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)

@@ -185,7 +185,7 @@ func readAnthropicMessage(role string, content []anthropicContent, ids *callLedg
 		case events.PartToolCall:
 			err = ids.call(c.ID)
 		case events.PartToolResult:
-			err = ids.answer(c.ToolUseID)
+			err = ids.resolve(c.ToolUseID)
 		case events.PartReasoning:
 			continue
 		case events.PartText, events.PartAttachment:

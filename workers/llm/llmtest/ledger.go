@@ -23,8 +23,8 @@ func (l *callLedger) call(id string) error {
 	return nil
 }
 
-// answer expects results in call order, which is stricter than the APIs.
-func (l *callLedger) answer(id string) error {
+// resolve expects results in call order, which is stricter than the APIs.
+func (l *callLedger) resolve(id string) error {
 	if len(l.open) == 0 || l.open[0] != id {
 		return fmt.Errorf("result for %q, want one for the first of %q", id, l.open)
 	}

@@ -69,7 +69,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client closed the connection
 	}
-	reply, err := e.take(r, body)
+	reply, err := e.respond(r, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusTeapot) // providers treat this status as not retryable
 		return
@@ -81,8 +81,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.stream(w, r, reply)
 }
 
-// take records a request and returns its reply.
-func (e *endpoint) take(r *http.Request, body []byte) (Reply, error) {
+// respond records a request and returns its reply.
+func (e *endpoint) respond(r *http.Request, body []byte) (Reply, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	reply := e.replies[min(e.calls, len(e.replies)-1)]

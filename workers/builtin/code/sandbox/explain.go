@@ -30,17 +30,17 @@ func (r *run) explain(err error) string {
 	if list, ok := errors.AsType[resolve.ErrorList](err); ok {
 		var lines []string
 		for _, e := range list[:min(len(list), 5)] {
-			lines = append(lines, r.place(e.Pos)+": "+cutText(clean(e.Msg), 500)+hintRuntime(e.Msg))
+			lines = append(lines, r.location(e.Pos)+": "+cutText(clean(e.Msg), 500)+hintRuntime(e.Msg))
 		}
 		return strings.Join(lines, "\n")
 	}
 	if e, ok := errors.AsType[syntax.Error](err); ok {
-		return r.place(e.Pos) + ": " + cutText(clean(e.Msg), 500) + r.quote(e.Pos) + r.hintSyntax(e.Pos)
+		return r.location(e.Pos) + ": " + cutText(clean(e.Msg), 500) + r.quote(e.Pos) + r.hintSyntax(e.Pos)
 	}
 	return clean(cutText(err.Error(), 2000))
 }
 
-func (r *run) place(pos syntax.Position) string {
+func (r *run) location(pos syntax.Position) string {
 	if label, ok := r.program.labels[pos.Filename()]; ok {
 		return fmt.Sprintf("line %d of the saved function %s", pos.Line, label)
 	}
@@ -68,7 +68,7 @@ func (r *run) traceback(stack starlark.CallStack) string {
 		if _, ok := r.program.texts[frame.Pos.Filename()]; !ok || frame.Pos.Line < 1 {
 			continue // the prologue has no line
 		}
-		at := r.place(frame.Pos)
+		at := r.location(frame.Pos)
 		if frame.Name != "<toplevel>" && frame.Pos.Filename() == codeFile {
 			at += ", in " + clean(frame.Name)
 		}

@@ -60,7 +60,7 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Respon
 	}
 	done := make(chan ended, 1)
 	go func() { // ends with the program; Run waits for it up to clock.wall
-		resp, err := r.run(ctx, req)
+		resp, err := r.evaluate(ctx, req)
 		done <- ended{resp, err}
 	}()
 	select {
@@ -78,7 +78,7 @@ func tooLong(limits Limits) string {
 	return fmt.Sprintf("the program ran longer than %s; the variables are as before it; do less in one program", limits.Timeout)
 }
 
-func (r *run) run(ctx context.Context, req Request) (resp Response, err error) {
+func (r *run) evaluate(ctx context.Context, req Request) (resp Response, err error) {
 	limits := r.limits
 	defer func() { // an unexpected panic
 		if p := recover(); p != nil {

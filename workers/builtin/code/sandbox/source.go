@@ -36,9 +36,9 @@ func (p *program) walk(file string, f *syntax.File) (deep bool) {
 		}
 		switch n := done.node.(type) {
 		case *syntax.DefStmt:
-			p.keep(file, n.Def, done.end, wireFunction{Name: n.Name.Name})
+			p.storeSource(file, n.Def, done.end, wireFunction{Name: n.Name.Name})
 		case *syntax.LambdaExpr:
-			p.keep(file, n.Lambda, done.end, wireFunction{Name: "lambda", Lambda: true})
+			p.storeSource(file, n.Lambda, done.end, wireFunction{Name: "lambda", Lambda: true})
 		}
 		return true
 	})
@@ -89,8 +89,8 @@ func later(a, b syntax.Position) syntax.Position {
 	return b
 }
 
-// keep stores the source of a function.
-func (p *program) keep(file string, pos, end syntax.Position, fn wireFunction) {
+// storeSource stores the source of a function.
+func (p *program) storeSource(file string, pos, end syntax.Position, fn wireFunction) {
 	lines := p.texts[file]
 	if int(end.Line) > len(lines) || pos.Line > end.Line {
 		return
