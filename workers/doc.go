@@ -41,6 +41,7 @@
 //	1 the worker hangs                     the queue delivers it again after AckWait; the worker's next append conflicts
 //	1 returned: the pool is full or stops  another worker, or the same one later, receives it
 //	1 returned: a plugin cannot be built   likewise
+//	1 returned: the attempt failed         the queue delivers it again after the wait of [Config.JobRetry]
 //	2 the ack is for a replaced message    the new wake stays
 //	2 an append happens before the ack     its own wake, published after the append, is later than the ack
 //	2 the session does not exist           nothing is owed
@@ -77,6 +78,7 @@
 //	the request or response is lost      B takes over, and the guard decides
 //	A dies after "yes"                   the queue delivers the wake again after AckWait, or the next worker of the ring publishes it
 //	two workers take over at once        both append attempt 2 at the same sequence: one conflicts, and sends a request to the other
+//	every attempt kills its worker       after the attempts of [Config.JobRetry] the turn fails in the history
 //	A ends the turn before B's claim     the claim conflicts; B folds, the session owes nothing, B acks
 //
 // A worker that stops in order appends turn.released. Its attempt then does not count as a failed one.

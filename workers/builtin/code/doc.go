@@ -15,8 +15,8 @@
 //
 // # A turn
 //
-// A reply with a fenced block is a call of [plugin.ToolCode]. The text after the block is not read: the stream has 2
-// s to end, because its usage comes last, and is then cut. A reply without a block is the answer. In the history a
+// A reply with a fenced block is a call of [plugin.ToolCode]. The text after the block is not read: the stream has
+// 2 seconds to end, because its usage comes last, and is then cut. A reply without a block is the answer. In the history a
 // program is a tool call and its output a result. A finish that is accepted ends the turn with its value. A finish
 // that does not fit the schema is an error for the model.
 //

@@ -123,7 +123,7 @@ func TestProvider(t *testing.T) {
 
 const flawVariable = "LLMTEST_FLAW"
 
-// TestFlawed is what TestSuiteFinds runs in another process.
+// TestFlawed runs in another process, for TestSuiteFinds.
 func TestFlawed(t *testing.T) {
 	flaw := os.Getenv(flawVariable)
 	if flaw == "" {

@@ -12,7 +12,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-func (r *run) written(v starlark.Value) (string, error) {
+func (r *run) render(v starlark.Value) (string, error) {
 	if err := written(r.meter, nil, starlark.Tuple{v}, nil); err != nil {
 		return "", err
 	}
@@ -24,7 +24,7 @@ func (r *run) written(v starlark.Value) (string, error) {
 
 func (r *run) finish(value starlark.Value) error {
 	if !r.accept {
-		s, err := r.written(value)
+		s, err := r.render(value)
 		if err != nil {
 			return err
 		}

@@ -26,21 +26,21 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		})
 	}
 	add("tool", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		p, err := r.pending("tool", args, kwargs)
+		p, err := r.parseCall("tool", args, kwargs)
 		if err != nil {
 			return nil, err
 		}
 		return r.call(ctx, p)
 	})
 	add("call", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		p, err := r.pending("call", args, kwargs)
+		p, err := r.parseCall("call", args, kwargs)
 		return p, err
 	})
 	add("gather", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
 		return r.gather(ctx, args, kwargs)
 	})
 	add("start", func(_ *starlark.Thread, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
-		p, err := r.pending("start", args, kwargs)
+		p, err := r.parseCall("start", args, kwargs)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func (r *run) host(ctx context.Context) starlark.StringDict {
 		if err := starlark.UnpackArgs("message", args, kwargs, "text", &text, "kind?", &kind); err != nil {
 			return nil, err
 		}
-		s, err := r.written(text)
+		s, err := r.render(text)
 		if err != nil {
 			return nil, err
 		}

@@ -51,9 +51,9 @@ func (p *program) parse(file, text string) (*syntax.File, error) {
 	return f, r.err
 }
 
-// saved makes the factory of a saved function. Its parameters are the variables of the closure and the defaults, its
+// factory makes the factory of a saved function. Its parameters are the variables of the closure and the defaults, its
 // result the function.
-func (p *program) saved(i int, fn *wireFunction) (*syntax.DefStmt, error) {
+func (p *program) factory(i int, fn *wireFunction) (*syntax.DefStmt, error) {
 	file := fmt.Sprintf("saved%d", i)
 	p.labels[file] = fn.Name
 	text := fn.Indent + fn.Source
@@ -126,7 +126,7 @@ func (p *program) assemble(code string, d *decoder) (*syntax.File, error) {
 		if node.Fn == nil {
 			continue
 		}
-		factory, err := p.saved(i, node.Fn)
+		factory, err := p.factory(i, node.Fn)
 		if err != nil {
 			return nil, &stateError{fmt.Errorf("function %s: %w", node.Fn.Name, err)}
 		}

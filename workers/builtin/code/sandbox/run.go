@@ -121,7 +121,7 @@ func (r *run) evaluate(ctx context.Context, req Request) (resp Response, err err
 	case err != nil && !r.ended && ctx.Err() != nil:
 		return Response{}, context.Cause(ctx)
 	case err != nil && !r.ended && r.meter.clock.expired.Load() && r.meter.stopped == nil:
-		// Where the clock stops a program differs from run to run, so nothing of it stays.
+		// The clock stops repeated runs at different points, so the state stays unchanged.
 		return r.respond(req.State, false, tooLong(limits)), nil
 	}
 	message := ""

@@ -12,8 +12,8 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// pending reads the arguments of tool, call and start: a tool or its name, then the arguments of the tool.
-func (r *run) pending(fn string, args starlark.Tuple, kwargs []starlark.Tuple) (*pending, error) {
+// parseCall reads the arguments of tool, call and start: a tool or its name, then the arguments of the tool.
+func (r *run) parseCall(fn string, args starlark.Tuple, kwargs []starlark.Tuple) (*pending, error) {
 	if len(args) == 0 {
 		return nil, fmt.Errorf("%s takes a tool or its name first", fn)
 	}
@@ -184,7 +184,7 @@ func (r *run) gather(ctx context.Context, args starlark.Tuple, kwargs []starlark
 			results[i], err = r.meter.result(data[i])
 		}
 		if attempt {
-			results[i], err = caught(results[i], err)
+			results[i], err = catchFailure(results[i], err)
 		}
 		if err != nil {
 			return nil, err
@@ -193,8 +193,8 @@ func (r *run) gather(ctx context.Context, args starlark.Tuple, kwargs []starlark
 	return starlark.NewList(results), nil
 }
 
-// caught converts a failure of a tool to a value. It returns other errors unchanged.
-func caught(v starlark.Value, err error) (starlark.Value, error) {
+// catchFailure converts a failure of a tool to a value. It returns other errors unchanged.
+func catchFailure(v starlark.Value, err error) (starlark.Value, error) {
 	if err == nil {
 		return &outcome{ok: true, value: v}, nil
 	}
@@ -215,5 +215,5 @@ func (r *run) attempt(thread *starlark.Thread, args starlark.Tuple, kwargs []sta
 	if r.fatal != nil || r.meter.stopped != nil || r.ended {
 		return v, err
 	}
-	return caught(v, err)
+	return catchFailure(v, err)
 }
