@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -148,18 +149,10 @@ func (b *bundle) compare(t *testing.T, plan *playback.Plan) *playback.Difference
 // playAll plays plans, atOnce at the same time.
 func (b *bundle) playAll(t *testing.T, plans []*playback.Plan, atOnce int) {
 	t.Helper()
-	next := make(chan *playback.Plan, len(plans))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
 	for _, plan := range plans {
-		next <- plan
+		all.Go(func() error { b.play(t, plan); return nil })
 	}
-	close(next)
-	var all sync.WaitGroup
-	for range atOnce {
-		all.Go(func() {
-			for plan := range next {
-				b.play(t, plan)
-			}
-		})
-	}
-	all.Wait()
+	_ = all.Wait() // play reports to t
 }

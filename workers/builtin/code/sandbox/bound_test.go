@@ -8,9 +8,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"go.starlark.net/starlark"
 )
@@ -160,29 +161,24 @@ func boundChild(part string) {
 		list = []string{"f = [i / 1000000.0 for i in range(1000000)]\nset(f)"}
 	}
 	const margin = 20 * time.Second // for a machine with other load
-	var workers sync.WaitGroup
-	next := make(chan string)
-	for range 2 {
-		workers.Go(func() {
-			for code := range next {
-				began := time.Now()
-				resp, err := Run(context.Background(), limits, Request{Code: code}, newDesk())
-				took := time.Since(began)
-				if took > limits.Timeout+Slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
-					fmt.Printf("%s\ntook %v: %v, %s\n", cutText(code, 300), took, err, cutText(resp.Error, 300))
-					os.Exit(1)
-				}
-				if took > limits.Timeout {
-					fmt.Printf("note: %s took %v\n", cutText(code, 300), took)
-				}
+	var workers errgroup.Group
+	workers.SetLimit(2)
+	for _, code := range list {
+		workers.Go(func() error {
+			began := time.Now()
+			resp, err := Run(context.Background(), limits, Request{Code: code}, newDesk())
+			took := time.Since(began)
+			if took > limits.Timeout+Slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
+				fmt.Printf("%s\ntook %v: %v, %s\n", cutText(code, 300), took, err, cutText(resp.Error, 300))
+				os.Exit(1)
 			}
+			if took > limits.Timeout {
+				fmt.Printf("note: %s took %v\n", cutText(code, 300), took)
+			}
+			return nil
 		})
 	}
-	for _, code := range list {
-		next <- code
-	}
-	close(next)
-	workers.Wait()
+	_ = workers.Wait() // a failure ends the process
 	fmt.Println(len(list), "all ended")
 	os.Exit(9) // a test may not exit with 0
 }

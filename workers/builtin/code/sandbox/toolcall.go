@@ -163,18 +163,10 @@ func (r *run) gather(ctx context.Context, args starlark.Tuple, kwargs []starlark
 		}
 		calls = append(calls, c)
 	}
-	data, errs := make([]json.RawMessage, len(calls)), make([]error, len(calls))
-	if err := r.meter.clock.pause(); err != nil {
+	data, errs, err := r.callAll(ctx, calls)
+	if err != nil {
 		return nil, err
 	}
-	var wg sync.WaitGroup
-	for i, c := range calls { // one goroutine for each call, which ends with the call
-		wg.Go(func() {
-			data[i], errs[i] = protect(func() (json.RawMessage, error) { return r.caller.Call(ctx, c) })
-		})
-	}
-	wg.Wait()
-	r.meter.clock.resume()
 	results := make([]starlark.Value, len(calls))
 	for i, c := range calls {
 		var err error
@@ -191,6 +183,23 @@ func (r *run) gather(ctx context.Context, args starlark.Tuple, kwargs []starlark
 		}
 	}
 	return starlark.NewList(results), nil
+}
+
+// callAll makes calls at the same time while the clock is paused. err: the clock has expired.
+func (r *run) callAll(ctx context.Context, calls []Call) (data []json.RawMessage, errs []error, err error) {
+	if err := r.meter.clock.pause(); err != nil {
+		return nil, nil, err
+	}
+	defer r.meter.clock.resume()
+	data, errs = make([]json.RawMessage, len(calls)), make([]error, len(calls))
+	var wg sync.WaitGroup
+	for i, c := range calls { // one goroutine for each call, which ends with the call
+		wg.Go(func() {
+			data[i], errs[i] = protect(func() (json.RawMessage, error) { return r.caller.Call(ctx, c) })
+		})
+	}
+	wg.Wait()
+	return data, errs, nil
 }
 
 // catchFailure converts a failure of a tool to a value. It returns other errors unchanged.
