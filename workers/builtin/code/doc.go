@@ -31,7 +31,7 @@
 // # Guarantees
 //
 // Programs are repeatable. After a crash any node runs the program again from its start, and the history answers the
-// calls that it had made, also the failed ones. A call that must not run twice and had begun is lost, and its result
+// calls that it had made, also the failed ones. A call that must not run twice and had started is lost, and its result
 // says so. A call that waits for an approval suspends the program, which runs again after the answer. A program that
 // does not repeat its calls, because its tools have changed, ends with nested_call_changed. A program sees the text
 // of a result only, not the attachments and controls of the tools that it calls. A message of a program may be sent

@@ -77,7 +77,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 	var why zap.Field
 	switch {
 	case r.trial.Exhausted():
-		why = zap.String("why", "the workers that told them died")
+		why = zap.String("why", "the workers that notified them died")
 	case r.stack.Session != nil:
 		return true, nil
 	case len(r.inflight) > 0:
@@ -91,7 +91,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 		}
 		why = zap.String("why", r.stack.issue.Message)
 	}
-	r.p.log.Warn("plugins are not told of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
+	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
 	r.lifecycle.notified[id] = true
 	return true, nil
 }

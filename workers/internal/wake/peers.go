@@ -232,7 +232,7 @@ func (p *Peers) wakeAll(ctx context.Context, gone events.WorkerID) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		p.log.Warn("what a worker held is left to the queue", zap.String("gone", string(gone)), zap.Error(err))
+		p.log.Warn("wakes of a worker that is gone are left to the queue", zap.String("gone", string(gone)), zap.Error(err))
 	case gone != "":
 		p.log.Info("worker is gone", zap.String("gone", string(gone)), zap.Int("wakes", n))
 	}
