@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// TestConfig reports everything that is wrong at once.
+// TestConfig expects all invalid fields in one error.
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	_, err := workers.NewNode(workers.Config{Provider: "none", Concurrency: -1, Model: "big", Locks: lock.Locks{Providers: []string{"some"}, Models: []string{"small"}}})

@@ -1,101 +1,102 @@
-// Package workers is a node: what one process runs for the sessions of a bus.
-// Embedders make one with [NewNode], give it providers, plugins, runners and
-// roles, and start and stop it. The work is done by the packages below
-// internal: wake (who owes work, and who lives), run (turns), call (one model
-// call, one tool call), task (background tasks and monitors), trace.
+// Package workers is a node: the part of lash that runs in one process for the sessions of a bus. An embedder makes a
+// node with [NewNode], configures its providers, plugins, task runners and roles, and starts and stops it. Package
+// embedded does so in one call, with a server in the same process.
 //
-// # Who decides
+// The packages below internal do the work: wake (which sessions owe work, which workers live), run (turns), call (one
+// model call, one tool call), task (background tasks and monitors), trace.
 //
-// The log decides. A host that accepts a command appends its event, guarded,
-// and answers; then it publishes a wake, an empty message that says "this
-// session owes work". The claim of a turn is the event turn.started, and the
-// guarded append is the only fence. A wake that is lost, doubled, late or acked by the wrong
-// worker costs time, and nothing else.
+// # The log decides
 //
-// # Life of a wake
+// A host that accepts a command appends its event with a guard and responds. Then it publishes a wake: an empty
+// message which says that the session owes work. A worker claims a turn with the event turn.started. The guarded
+// append is the only fence: it fails if another append came first. A wake that is lost, duplicated, late, or
+// acknowledged by the wrong worker costs time and nothing else.
 //
-// The queue holds at most one wake of each session, and one of each task.
+// # States of a wake
 //
-//	              publish: replaces the wake that is there, held
-//	              or not, and goes to the end of the queue
-//	                  │
-//	 (none) ─────────►▼
-//	   ▲          ┌─────────┐   deliver    ┌──────┐  progress, every third of AckWait
-//	   │          │ waiting │─────────────►│ held │◄──┐
-//	   │          └─────────┘              └──────┘───┘
-//	   │               ▲                    │ │ │ │
-//	   │               │ 1. silent for AckWait, or given back
-//	   │               └────────────────────┘ │ │ │
-//	   │ 2. ack: the state at the end of the log owes nothing
-//	   ├──────────────────────────────────────┘ │ │
-//	   │ 3. handed over: the worker that runs the turn holds it from now on
-//	   │                                held ◄──┘ │
-//	   │ 4. the stream is purged or deleted       │
-//	   └──────────────────────────────────────────┘
+// The queue stores at most one wake for each session and one for each task.
 //
-//	transition            the fault that it survives
-//	a publish is lost     the sweep finds a session that owes work and has no wake
-//	a publish is doubled  one message a subject: the second replaces the first
-//	3 wrong worker        a wake that reaches another worker is handed to the one that has the turn
-//	1 the holder dies     its neighbour in the ring publishes a wake of the session's turns half a second later; the queue delivers a wake of a task after AckWait
-//	1 given back          by a pool that is full or stops, or lacks a plugin: another worker, or this one later, gets it
-//	1 the holder hangs    the queue delivers after AckWait; the holder's next append conflicts
-//	2 a stale ack         is for a message that was replaced: the new one stays
-//	2 an append meanwhile has a wake of its own, published after the append: it is later than the ack
-//	4 the queue is lost   a worker makes the stream again, the sweep publishes the wakes
-//	2 acked unread        of a session that does not exist, or has a dead letter: whoever retries the letter wakes it
+//	          publish: replaces the stored wake in any state;
+//	          the new wake is the last of the queue
+//	              │
+//	(none) ──────►▼
+//	  ▲       ┌────────┐   deliver   ┌───────────┐  progress, every third of AckWait
+//	  │       │ queued │────────────►│ delivered │◄──┐
+//	  │       └────────┘             └───────────┘───┘
+//	  │            ▲                   │ │ │ │
+//	  │            │ 1. no progress for AckWait, or returned by the worker
+//	  │            └───────────────────┘ │ │ │
+//	  │ 2. ack: the state at the end of the log owes nothing
+//	  ├──────────────────────────────────┘ │ │
+//	  │ 3. transfer: the worker that runs the turn has the wake
+//	  │                        delivered ◄─┘ │
+//	  │ 4. the stream is purged or deleted   │
+//	  └──────────────────────────────────────┘
+//
+//	transition, fault                      how the system survives it
+//	a publish is lost                      the sweep finds a session that owes work and has no wake
+//	a publish is duplicated                one message for each subject: the second replaces the first
+//	1 the worker dies, session's wake      the next worker of the ring publishes the wake again after half a second
+//	1 the worker dies, task's wake         the queue delivers it again after AckWait
+//	1 the worker hangs                     the queue delivers it again after AckWait; the worker's next append conflicts
+//	1 returned: the pool is full or stops  another worker, or the same one later, receives it
+//	1 returned: a plugin cannot be built   likewise
+//	1 returned: the attempt failed         the queue delivers it again after the wait of [Config.JobRetry]
+//	2 the ack is for a replaced message    the new wake stays
+//	2 an append happens before the ack     its own wake, published after the append, is later than the ack
+//	2 the session does not exist           nothing is owed
+//	2 the session has a dead letter        the command that retries the dead letter publishes a wake
+//	3 delivered to the wrong worker        that worker transfers it to the worker that runs the turn
+//	4 the queue is lost                    a worker creates the stream again, the sweep publishes the wakes
 //
 // A timer becomes a wake:
 //
-//	the history owes something at a time
-//	   │ host, run at its end, sweep: store or replace the session's one timer
+//	the history owes work at a time
+//	   │ the host, the run at its end, the sweep: store or replace the session's one timer
 //	   ▼
-//	timer waits ──► its time: delivered to any worker ──► a run of the session here is told, or a wake is stored ──► acked
+//	timer stored ──► due: delivered to any worker ──► the session's run is notified, or a wake is stored ──► acked
 //
-//	fault                               what it survives by
-//	the timer is not stored             the sweep stores it, and forgets the session only then; a run stores it again when it looks
-//	the worker dies before the ack      the timer is delivered again; a second wake replaces the first
-//	the wake is replaced by another     the run, at its end or its next look, stores the timer again: it fires at once
-//	lash-timers is lost                 the worker that finds it gone, or a node that starts, has every timer stored again, of cold sessions too
+//	fault                               how the system survives it
+//	the timer is not stored             the sweep stores it before it drops the session; a run stores it again when it reads the log
+//	the worker dies before the ack      the timer is delivered again; the second wake replaces the first
+//	another wake replaces the wake      the run stores the timer again at its end or its next read of the log: it fires at once
+//	the stream lash-timers is lost      the worker that notices, or a node that starts, stores all timers again, of cold sessions too
 //
-// # Life of a takeover
+// # Takeover of a turn
 //
-//	holder                       log                 another worker, with a wake
+//	worker A                     log                 worker B, which received the wake
 //	turn.started, attempt 1 ────►│
 //	effects, appends ───────────►│
-//	(dies, hangs, or not)        │◄─ folds to the end: the turn is the holder's
-//	  ◄──────────────────────────── asks: do you run attempt 1? here is the wake
-//	"mine" ────────────────────────► drops the wake; the holder keeps it alive
-//	"not mine", no listener,     │
-//	or no answer in 250 ms ────────► turn.started, attempt 2; goes on with what is owed
-//	the next append conflicts ◄──┤   the holder folds, is superseded, and writes nothing
+//	(dies, hangs, or runs on)    │◄─ folds to the end: A has the turn
+//	  ◄──────────────────────────── request: do you run attempt 1? with the wake
+//	"yes" ─────────────────────────► B drops the wake; A keeps it alive
+//	"no", no subscriber,         │
+//	or no response in 250 ms ──────► turn.started, attempt 2; B runs what the state owes
+//	A's next append conflicts ◄──┤   A folds, finds that it is superseded, and writes nothing
 //
-//	step                               the fault that it survives
-//	the question or answer is lost     the asking worker takes over, and the guard decides
-//	the holder dies after "mine"       the wake comes again after AckWait, or its neighbour publishes one
-//	two workers take over at once      both append attempt 2 at one sequence: one conflicts, and asks again
-//	the holder ends the turn first     the claim conflicts; the asking worker folds, owes nothing, and acks
+//	step                                 how the system survives it
+//	the request or response is lost      B takes over, and the guard decides
+//	A dies after "yes"                   the queue delivers the wake again after AckWait, or the next worker of the ring publishes it
+//	two workers take over at once        both append attempt 2 at the same sequence: one conflicts, and sends a request to the other
+//	every attempt kills its worker       after the attempts of [Config.JobRetry] the turn fails in the history
+//	A ends the turn before B's claim     the claim conflicts; B folds, the session owes nothing, B acks
 //
-// A worker that stops in order appends turn.released, so that its attempt does
-// not count as a failed one.
+// A worker that stops in order appends turn.released. Its attempt then does not count as a failed one.
 //
 // # How long a takeover takes
 //
-// Nodes watch each other in a ring: the servers know at once that no process
-// listens for one that is gone, so its neighbour wakes its sessions half a
-// second after a kill. A node that comes back under the same [Config.Name] does
-// that at once. A process that is frozen keeps its connection: the queue
-// delivers its wakes after [bus.AckWait]. A wake that is lost with its worker is
-// repaired by the sweep, which looks every 3 s at sessions that are quiet for 4 s.
-// The node that sweeps may be the one that is gone: its successor sweeps at once,
-// first the sessions whose directory row says that they owe work.
+//	fault                          the session's wake is delivered after
+//	the process is killed          0.5 s: the next worker of the ring notices that the subject has no subscriber
+//	it is killed, and restarts     at the start of a node with the same [Config.Name]
+//	the process hangs              [bus.AckWait]: its connection stays open
+//	the wake is lost with it       the sweep: every 3 s, sessions without a commit for 4 s
+//	the sweeping node is killed    the next node sweeps at once, first the sessions that owe work by their directory row
 //
 // # Clocks
 //
-// Sequences decide who runs what. Wall clocks are recorded, and durations are
-// measured by the monotonic clock. Where two machines' clocks are compared, one
-// that is wrong costs time: a wait between attempts is cut short, sessions become
-// cold early or late, a node whose clock is behind leaves timers to others. What
-// is due is the servers' to tell: a wake that a timer led to says which time has
-// passed. Retention, which erases, asks a server for the time.
+// Sequences decide which worker runs what. Wall clocks are recorded. Durations are measured with the monotonic clock.
+// A wrong clock costs time where clocks of two machines are compared: a wait between attempts is shorter, a session
+// becomes cold early or late, a node whose clock is behind leaves timers to other nodes. The servers decide what is
+// due: a wake that follows from a timer has the time that has passed. Retention erases, so it reads the time from a
+// server.
 package workers

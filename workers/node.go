@@ -23,28 +23,27 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// Node is what one process runs on a bus: what its roles say. Whatever they
-// are, it has a host, and runs the tasks that this process spawns. It is
-// started and stopped once.
+// Node runs the work of its roles in one process. With any roles it has a host, and it runs the tasks that its own
+// process spawns. A Node is started and stopped once.
 type Node struct {
-	cfg     Config
-	log     *zap.Logger
-	host    *session.Host
-	peers   *wake.Peers
-	pool    *run.Pool
-	tasks   *Tasks
-	sweep   *wake.Sweeper
-	project *follow.Projector
-	archive *follow.Archiver
-	serve   func(context.Context) error // stops the session service
-	mute    func()                      // stops answering other workers
-	cancel  context.CancelFunc
-	wait    sync.WaitGroup
+	cfg      Config
+	log      *zap.Logger
+	host     *session.Host
+	peers    *wake.Peers
+	pool     *run.Pool
+	tasks    *Tasks
+	sweep    *wake.Sweeper
+	project  *follow.Projector
+	archive  *follow.Archiver
+	serve    func(context.Context) error // stops the session API
+	unlisten func()                      // stops responses to other workers
+	cancel   context.CancelFunc
+	wait     sync.WaitGroup
 
 	stopping atomic.Bool
 }
 
-// NewNode makes a node.
+// NewNode makes a node. The error lists every invalid field of cfg.
 func NewNode(cfg Config) (*Node, error) {
 	if err := cfg.defaults(); err != nil {
 		return nil, fmt.Errorf("new node: %w", err)
@@ -65,7 +64,7 @@ func NewNode(cfg Config) (*Node, error) {
 	}
 	n.tasks = task.New(task.Config{
 		Bus: cfg.Bus, Host: taskHost, Calls: calls, Peers: n.peers, ID: cfg.ID, Runners: cfg.Runners, Retry: cfg.JobRetry,
-		Held: cfg.HeldTasks, HeldTools: cfg.HeldTools, Classes: cfg.taskClasses(), Logger: cfg.Logger,
+		TaskConcurrency: cfg.TaskConcurrency, ToolConcurrency: cfg.ToolConcurrency, Classes: cfg.taskClasses(), Logger: cfg.Logger,
 		Lost: func(timers bool) { n.sweep.Lost(timers) },
 	})
 	calls.Spawn = n.tasks.SpawnTool
@@ -93,21 +92,22 @@ func NewNode(cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// Host is the node's own host: it has the plugins.
+// Host is the node's host, with its plugins.
 func (n *Node) Host() *session.Host { return n.host }
 
-// Tasks is the node's service of background tasks, for closures and hidden tasks.
+// Tasks is the node's service of background tasks.
 func (n *Node) Tasks() *Tasks { return n.tasks }
 
-// ID names this run of the node in histories.
+// ID identifies this run of the node in histories.
 func (n *Node) ID() events.WorkerID { return n.cfg.ID }
 
 // Has reports whether the node has a role.
 func (n *Node) Has(role Role) bool { return slices.Contains(n.cfg.Roles, role) }
 
-// Start joins the queues.
+// Start joins the queues and, by role, starts the session API, the projector and the archiver. It returns when the
+// node takes work.
 func (n *Node) Start(ctx context.Context) (err error) {
-	if n.mute, err = n.peers.Answer(); err != nil {
+	if n.unlisten, err = n.peers.Listen(); err != nil {
 		return fmt.Errorf("start node: %w", err)
 	}
 	if n.Has(RoleTurn) {
@@ -122,36 +122,36 @@ func (n *Node) Start(ctx context.Context) (err error) {
 	if err != nil {
 		n.tasks.Stop(ctx)
 		n.pool.Stop(ctx)
-		n.mute()
+		n.unlisten()
 		return err
 	}
-	beside, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	n.cancel = cancel
 	if n.Has(RoleTurn) {
-		n.wait.Go(func() { n.peers.Run(beside) })
-		n.wait.Go(func() { n.sweep.Run(beside) })
+		n.wait.Go(func() { n.peers.Run(running) })
+		n.wait.Go(func() { n.sweep.Run(running) })
 	}
 	if n.Has(RoleProjector) {
 		n.wait.Go(func() {
-			if err := n.project.Run(beside); err != nil {
+			if err := n.project.Run(running); err != nil {
 				n.log.Error("projector", zap.Error(err))
 			}
 		})
 	}
 	if n.Has(RoleArchive) {
-		n.wait.Go(func() { n.archive.Run(beside) })
+		n.wait.Go(func() { n.archive.Run(running) })
 	}
-	n.wait.Go(func() { n.keep(beside) })
+	n.wait.Go(func() { n.recreateStreams(running) })
 	return nil
 }
 
-// keepEvery is how often a node looks for shared streams that are gone.
-const keepEvery = 3 * time.Second
+// recreateEvery is the interval between two checks of the shared streams.
+const recreateEvery = 3 * time.Second
 
-// keep makes shared streams and buckets again that were deleted. Consumers
-// are made again by who fetches from them.
-func (n *Node) keep(ctx context.Context) {
-	for bus.Sleep(ctx, keepEvery) {
+// recreateStreams creates shared streams and buckets again that were deleted. The consumers are created by the code
+// that fetches from them.
+func (n *Node) recreateStreams(ctx context.Context) {
+	for bus.Sleep(ctx, recreateEvery) {
 		made, err := n.cfg.Bus.RecreateMissing(ctx)
 		if err != nil && ctx.Err() == nil {
 			n.log.Warn("shared streams", zap.Error(err))
@@ -162,7 +162,7 @@ func (n *Node) keep(ctx context.Context) {
 	}
 }
 
-// startService answers clients, where that is the node's role.
+// startService starts the session API, if the node has that role.
 func (n *Node) startService() (err error) {
 	n.serve = func(context.Context) error { return nil }
 	if n.Has(RoleAPI) {
@@ -172,9 +172,8 @@ func (n *Node) startService() (err error) {
 	return err
 }
 
-// Stop is soft until ctx ends, then hard: effects that run may end until then
-// and are recorded; the rest is handed over. On a node that did not start it does
-// nothing.
+// Stop takes no more work. Effects that run may complete, and are recorded, until ctx ends; then they are cancelled.
+// Other workers continue the turns. Stop does nothing on a node that did not start.
 func (n *Node) Stop(ctx context.Context) {
 	if n.cancel == nil {
 		return
@@ -187,21 +186,21 @@ func (n *Node) Stop(ctx context.Context) {
 			n.log.Warn("session service", zap.Error(err))
 		}
 	})
-	stopping.Go(func() { n.tasks.Stop(ctx) }) // beside the turns, whose tools may wait for tasks
+	stopping.Go(func() { n.tasks.Stop(ctx) }) // in parallel with the turns: their tools may wait for tasks
 	n.pool.Stop(ctx)
 	stopping.Wait()
 	n.cancel()
 	n.wait.Wait()
-	n.mute()
+	n.unlisten()
 }
 
-// Running is how many sessions' turns, and how many tasks, the node works on.
+// Running counts the sessions whose turns run here, and the tasks that run here.
 func (n *Node) Running() (turns, tasks int) { return n.pool.Running(), n.tasks.Running() }
 
-// ErrStopping is a node that takes no more work.
+// ErrStopping reports a node that stops and takes no more work.
 var ErrStopping = errors.New("node is stopping")
 
-// Ready is nil where the node takes work and its servers answer.
+// Ready returns nil if the node takes work and its servers respond. Errors: [ErrStopping], and those of the bus.
 func (n *Node) Ready(ctx context.Context) error {
 	if n.stopping.Load() {
 		return ErrStopping

@@ -47,7 +47,7 @@ func TestFleetCallSlots(t *testing.T) {
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitUnqueued(id) // it waits for its calls, all of which are in the queue
-	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), HeldTools: held})
+	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), ToolConcurrency: held})
 	for i := range calls {
 		harness.Receive(f.System, "call", e.begun)
 		if i >= held-1 { // as many as may are at it

@@ -82,7 +82,7 @@ func TestFleetTaskShare(t *testing.T) {
 		}
 	}}
 	for range 2 {
-		f.Join(workers.Config{Roles: []workers.Role{workers.RoleTask}, HeldTasks: 1, Runners: runners})
+		f.Join(workers.Config{Roles: []workers.Role{workers.RoleTask}, TaskConcurrency: 1, Runners: runners})
 	}
 	for _, name := range []events.TaskID{"one", "two", "three"} {
 		_, err := f.RegisterTask(f.Ctx, id, api.TaskRequest{ID: name, Runner: "work"})

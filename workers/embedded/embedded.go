@@ -1,6 +1,19 @@
-// Package embedded runs everything in one process: a server, a node, and the
-// host that drives it. It is for programs that need no more than that, for
-// first steps, and for tests. The histories are those of any other deployment.
+// Package embedded runs lash in one process: a NATS server with its store, a node with all roles, and the host that
+// clients call. It suits programs that need one process, first steps, and tests.
+//
+// The order of use:
+//
+//  1. A provider answers model calls. Package llm has those of OpenAI and
+//     Anthropic; package llm/scripted answers from a function.
+//  2. [Start] starts the server and the node. Plugins are further arguments.
+//  3. [session.Host.Create] creates a session, [session.Host.Run] runs one turn
+//     and returns its result, [session.Host.Submit] queues a turn and returns at
+//     once.
+//  4. [Lash.Stop] stops. With [Config.StoreDir], the next Start in the same
+//     directory continues every session and every turn.
+//
+// The histories are the same as those of any other deployment: a store that began here can move to a cluster. The
+// example of [Start] is a whole program.
 package embedded
 
 import (
@@ -21,26 +34,26 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Config of a process.
+// Config configures [Start].
 type Config struct {
-	Provider llm.Provider     // required
-	Model    string           // of sessions that name none
-	StoreDir string           // where histories are kept. Defaults to a directory that Stop removes
-	Profile  busembed.Profile // what an acknowledged append survives. Defaults to busembed.ProfileInterval
-	Logger   *zap.Logger      // nil is silent
+	Provider llm.Provider     // required; of all sessions
+	Model    string           // of sessions that set none
+	StoreDir string           // directory of the histories. Defaults to a temporary one, which Stop removes
+	Profile  busembed.Profile // the faults that an acknowledged append survives. Defaults to busembed.ProfileInterval
+	Logger   *zap.Logger      // nil logs nothing
 }
 
-// Lash is a running process. Its methods are the host's.
+// Lash is a running process. It has the methods of its host.
 type Lash struct {
 	*session.Host
 	node   *workers.Node
 	bus    *bus.Bus
 	server *busembed.Server
-	remove string // directory that goes with it
+	remove string // temporary directory, which Stop removes
 }
 
-// Start boots it, with plugins beside [workers.Builtins], and returns when it takes turns. [busembed.ErrInUse]: another
-// process runs in the directory.
+// Start starts the process with the given plugins and [workers.Builtins], and returns when the node takes turns.
+// Error [busembed.ErrInUse]: another process uses the directory.
 func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash, err error) {
 	if cfg.Provider == nil {
 		return nil, errors.New("start embedded: provider is required")
@@ -83,12 +96,11 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	return l, nil
 }
 
-// stopGrace is how long turns may go on after Stop.
+// stopGrace is how long running turns may continue after Stop.
 const stopGrace = 10 * time.Second
 
-// Stop takes no more turns, lets those that run end for 10 s, and shuts down.
-// What was cut off goes on at the next start in the same directory. A second
-// call does nothing.
+// Stop takes no more turns, waits up to 10 s for those that run, and shuts down. The next start in the same directory
+// continues the rest. A second call does nothing.
 func (l *Lash) Stop() {
 	if l.node != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), stopGrace) // a caller's context has often ended by now
@@ -102,7 +114,7 @@ func (l *Lash) Stop() {
 		l.server.Stop()
 	}
 	if l.remove != "" {
-		_ = os.RemoveAll(l.remove) // of the operating system's place for such
+		_ = os.RemoveAll(l.remove) // the operating system cleans its temporary directories
 	}
 	l.node, l.bus, l.server, l.remove = nil, nil, nil, ""
 }

@@ -18,14 +18,14 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
-// counts is a provider that says how many messages it was shown.
+// counts is a provider whose reply is the number of messages in the request.
 func counts() llm.Provider {
 	return scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: llm.Response{Parts: scripted.Text(fmt.Sprint(len(req.Messages))), Stop: events.StopEnd}}, nil
 	})
 }
 
-// TestRestart goes on in a directory where another process was.
+// TestRestart continues a session in a directory that another process has used.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	cfg := embedded.Config{Provider: counts(), StoreDir: t.TempDir()}
@@ -50,8 +50,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartGoesOn ends a process, and its server with the queue, while a turn
-// runs and one waits: both end in the next process.
+// TestRestartGoesOn stops a process and its server while one turn runs and one is queued. The next process finishes
+// both.
 func TestRestartGoesOn(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1)

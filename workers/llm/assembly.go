@@ -8,19 +8,16 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// MaxReplyBytes bounds the text, reasoning and arguments of one reply. A
-// provider that streams more is broken or hostile.
+// MaxReplyBytes limits the text, reasoning and arguments of one reply. A provider that streams more is broken or
+// hostile.
 const MaxReplyBytes = 64 << 20
 
-// Assembly gathers the pieces of one streamed reply into parts and passes text
-// and reasoning on to the sink. It is what adapters are made of; nobody else
-// needs it. One goroutine at a time.
-//
-// What the sink hears of a part, joined, equals the part's Text.
+// Assembly joins the pieces of one streamed reply into parts, and passes text and reasoning to the sink. It is for
+// adapters. One goroutine at a time may use it. The joined deltas of a part equal the part's Text.
 type Assembly struct {
 	sink  func(Delta)
 	slots []*Slot
-	size  int // bytes taken so far
+	size  int // bytes received
 }
 
 // NewAssembly returns an empty reply. The sink may be nil.
@@ -31,12 +28,12 @@ func NewAssembly(sink func(Delta)) *Assembly {
 	return &Assembly{sink: sink}
 }
 
-// Slot is a part in the making.
+// Slot is a part that is being received.
 type Slot struct {
-	Part events.Part // Call, Tool and Meta are the adapter's to set; Text and Args are filled by Parts
+	Part events.Part // the adapter sets Call, Tool and Meta; Parts sets Text and Args
 
 	body  strings.Builder
-	tail  string // the first bytes of a character whose rest has not come yet
+	tail  string // bytes of an incomplete character
 	owner *Assembly
 }
 
@@ -47,8 +44,8 @@ func (a *Assembly) Open(kind events.PartKind) *Slot {
 	return s
 }
 
-// Write appends a fragment, which may begin and end inside a character. The
-// error is an [*Error] of kind malformed: the reply exceeds [MaxReplyBytes].
+// Write appends a fragment, which may begin and end inside a character. The error is an [*Error] of kind malformed:
+// the reply exceeds [MaxReplyBytes].
 func (s *Slot) Write(fragment string) error {
 	s.owner.size += len(fragment)
 	if s.owner.size > MaxReplyBytes {
@@ -57,12 +54,12 @@ func (s *Slot) Write(fragment string) error {
 	text := s.tail + fragment
 	cut := len(text) - incomplete(text)
 	s.tail = text[cut:]
-	s.take(text[:cut])
+	s.append(text[:cut])
 	return nil
 }
 
-// take records text and shows it to the sink.
-func (s *Slot) take(text string) {
+// append appends text and passes it to the sink.
+func (s *Slot) append(text string) {
 	if text == "" {
 		return
 	}
@@ -73,13 +70,12 @@ func (s *Slot) take(text string) {
 	}
 }
 
-// Parts ends the reply and returns its parts in the order they were opened.
-// Text and reasoning that stayed empty are left out unless they have Meta; a
-// call without arguments gets "{}".
+// Parts ends the reply and returns its parts in the order in which they were opened. It leaves out empty text and
+// reasoning without Meta. A call without arguments gets "{}".
 func (a *Assembly) Parts() []events.Part {
 	var parts []events.Part
 	for _, s := range a.slots {
-		s.take(s.tail)
+		s.append(s.tail)
 		s.tail = ""
 		p := s.Part
 		switch {
@@ -98,7 +94,7 @@ func (a *Assembly) Parts() []events.Part {
 	return parts
 }
 
-// incomplete is how many bytes at the end of text begin a character and do not end it.
+// incomplete is the number of bytes at the end of text that begin a character without completing it.
 func incomplete(text string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		last := text[len(text)-n:]

@@ -9,23 +9,21 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// noResult stands in for the result of a call that has none, because the chat
-// APIs refuse a call without a result.
+// noResult replaces a missing result: the chat APIs reject a call without a result.
 const noResult = "No result was recorded for this call."
 
-// Dialog returns messages in the shape that chat APIs accept, for adapters:
+// Dialog returns messages in the form that chat APIs accept, for adapters:
 //
-//   - every call has an id of its own: spell(id) where that is free and not
-//     empty, else one made from the call's place, so that a longer history
-//     keeps the ids of its beginning;
-//   - a message with calls is followed by one user message that holds their
-//     results, in the order of the calls, and nothing else; a call without a
-//     result gets one that says so;
-//   - a result without a call becomes text;
-//   - messages without parts are gone.
+//   - Every call has a unique id: spell(id) if that is free and not empty, else
+//     one made from the position of the call. A longer history therefore keeps
+//     the ids of its beginning.
+//   - A message with calls is followed by one user message with their results
+//     alone, in the order of the calls. A missing result becomes a text that says
+//     so.
+//   - A result without a call becomes text.
+//   - Messages without parts are left out.
 //
-// The input is not changed. The error is an [*Error] of kind invalid_request:
-// a part's body is still in a blob.
+// The input is not changed. The error is an [*Error] of kind invalid_request: the body of a part is still in a blob.
 func Dialog(messages []events.Message, spell func(events.CallID) string) ([]events.Message, error) {
 	d := dialog{spell: spell, used: map[events.CallID]bool{}}
 	for _, m := range messages {
@@ -41,7 +39,7 @@ func Dialog(messages []events.Message, spell func(events.CallID) string) ([]even
 	return d.out, nil
 }
 
-// checkInline refuses bodies that an adapter cannot see.
+// checkInline rejects bodies in blobs, which an adapter cannot read.
 func checkInline(m events.Message) error {
 	for _, p := range m.Parts {
 		if !p.Blob.IsZero() && p.Text == "" && len(p.Args) == 0 {
@@ -54,15 +52,15 @@ func checkInline(m events.Message) error {
 type dialog struct {
 	spell func(events.CallID) string
 	used  map[events.CallID]bool
-	calls int // seen so far
+	calls int // so far
 	open  []openCall
 	out   []events.Message
 }
 
-// openCall is a call of the last assistant message whose result has not come.
+// openCall is a call of the last assistant message without a result yet.
 type openCall struct {
 	raw    events.CallID
-	result *events.Part // its place in out
+	result *events.Part // its position in out
 }
 
 func (d *dialog) assistant(m events.Message) {
@@ -102,7 +100,7 @@ func (d *dialog) other(m events.Message) {
 	d.add(m, rest)
 }
 
-// settle gives p to the first open call with its id: results of equal ids come in call order.
+// settle assigns p to the first open call with its id: results of equal ids are in call order.
 func (d *dialog) settle(p events.Part) bool {
 	for i, c := range d.open {
 		if c.raw != p.Call {
@@ -124,7 +122,7 @@ func (d *dialog) add(m events.Message, parts []events.Part) {
 	d.out = append(d.out, m)
 }
 
-// name returns an id that no other call of the request has.
+// name returns an id that is unique in the request.
 func (d *dialog) name(raw events.CallID) events.CallID {
 	d.calls++
 	id := events.CallID(d.spell(raw))
@@ -135,10 +133,9 @@ func (d *dialog) name(raw events.CallID) events.CallID {
 	return id
 }
 
-// ToolNames returns a function that spells the name of a called tool as the
-// chat APIs accept it. Declared names are left alone; in others, which a model
-// made up or another provider allowed, every character outside A-Z a-z 0-9 _ -
-// becomes an underscore.
+// ToolNames returns a function that converts the name of a called tool to the form that chat APIs accept. It keeps
+// declared names. In others, which a model invented or another provider allowed, it replaces every character outside
+// A-Z a-z 0-9 _ - with an underscore.
 func ToolNames(declared []Tool) func(name string) string {
 	known := make(map[string]bool, len(declared))
 	for _, t := range declared {
@@ -155,8 +152,7 @@ func ToolNames(declared []Tool) func(name string) string {
 	}
 }
 
-// Token replaces every character of s outside A-Z a-z 0-9 _ - by an underscore
-// and cuts the result to limit bytes.
+// Token replaces every character of s outside A-Z a-z 0-9 _ - by an underscore and cuts the result to limit bytes.
 func Token(s string, limit int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -29,7 +29,7 @@ func say(role events.Role, parts ...events.Part) events.Message {
 	return events.Message{Role: role, Parts: parts}
 }
 
-// ids are the call ids of messages and, by them, the texts of results.
+// ids are the call ids of messages, and the texts of results by id.
 func ids(messages []events.Message) (calls []events.CallID, results map[events.CallID]string) {
 	results = map[events.CallID]string{}
 	for _, m := range messages {
@@ -78,8 +78,8 @@ func TestDialogPairsCallsAndResults(t *testing.T) {
 	}
 }
 
-// TestDialogKeepsItsBeginning is what makes prompt caches work: a longer
-// history names its first calls as the shorter one did.
+// TestDialogKeepsItsBeginning expects equal ids for the calls that a longer history shares with a shorter one: prompt
+// caches need that.
 func TestDialogKeepsItsBeginning(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -1,8 +1,6 @@
-// Package llm is the model's side of a turn: one small interface, and the adapters below it.
-//
-// It owns the provider-neutral request, response and error, and the rule of
-// what may be retried. Adapters live in packages of their own and pass
-// llmtest.TestProvider. It imports events only.
+// Package llm is the interface to models: [Provider], the provider-neutral request, response and error, and the rule
+// which errors are retried. The adapters are packages of their own and pass llmtest.TestProvider. The package imports
+// events only.
 package llm
 
 import (
@@ -14,82 +12,80 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Provider asks a model for one reply.
+// Provider requests replies from a model.
 //
-// Complete may be called from many goroutines. It blocks until the reply is
-// whole, calling sink (which may be nil) in order, from one goroutine, for
-// what streams in before. When ctx ends it returns promptly with an error for
-// which errors.Is(err, context.Cause(ctx)) or errors.Is(err, ctx.Err()) holds.
-// Every other error is a [*Error]. With an error the response has the usage and
-// the model that the provider told by then, and nothing else. It does not retry by itself.
+// Complete may be called from many goroutines. It returns when the reply is complete. Before that it calls sink,
+// which may be nil, for each piece, in order, from one goroutine. When ctx ends it returns promptly with an error for
+// which errors.Is(err, context.Cause(ctx)) or errors.Is(err, ctx.Err()) holds. Every other error is an [*Error]. With
+// an error the response has only the usage and the model, as far as the provider reported them. Complete does not
+// retry.
 type Provider interface {
 	// ID names the provider in configuration and histories: "openai".
 	ID() string
 	Complete(ctx context.Context, req Request, sink func(Delta)) (Response, error)
 }
 
-// Request is everything a model is told.
+// Request is one request to a model.
 type Request struct {
 	Session   events.SessionID
 	Turn      events.TurnID
 	Iteration int64
-	Effect    events.EffectID // idempotency key, the same in every attempt
+	Effect    events.EffectID // idempotency key, the same in all attempts
 
 	Model           string
-	MaxOutputTokens int64  // 0 leaves it to the adapter
-	Effort          string // reasoning effort as the provider spells it; empty leaves it out
+	MaxOutputTokens int64  // 0: the adapter's default
+	Effort          string // reasoning effort in the provider's spelling; empty sends none
 	Sampling        events.Sampling
 
-	Messages []events.Message // every tool call is followed by its result; system messages may stand anywhere
+	Messages []events.Message // every tool call is followed by its result; system messages may be anywhere
 	Tools    []Tool           // sorted by name
 
-	ToolChoice ToolChoice // without tools it means nothing
-	Output     Output     // a form that the provider cannot keep to is an [*Error] of kind invalid_request
+	ToolChoice ToolChoice // ignored without tools
+	Output     Output     // a form that the provider does not support is an [*Error] of kind invalid_request
 }
 
-// ToolChoice is what a reply must do with the tools. The zero value leaves it
-// to the model. At most one field is set.
+// ToolChoice restricts the calls of a reply. The zero value leaves the choice to the model. At most one field is set.
 type ToolChoice struct {
 	None     bool   // call none
-	Required bool   // call one or more, whichever
+	Required bool   // call one or more
 	Tool     string // call the tool of this name
 }
 
 // Forced reports whether the reply must call a tool.
 func (c ToolChoice) Forced() bool { return c.Required || c.Tool != "" }
 
-// Output is the form that a reply must have. The zero value is text.
+// Output is the required form of a reply. The zero value is text.
 type Output struct {
-	JSON   bool            // a JSON object, whatever is in it
+	JSON   bool            // any JSON object
 	Name   string          // of the schema
 	Schema json.RawMessage // JSON schema, an object, of the JSON that the reply must be
-	Strict bool            // the schema binds the provider, where it knows schemas that do not
+	Strict bool            // the provider enforces the schema, if it has schemas that it does not enforce
 }
 
-// Tool is what a model may call.
+// Tool is a tool that the model may call.
 type Tool struct {
 	Name        string
 	Description string
 	InputSchema []byte // JSON schema of an object
 }
 
-// Response is a whole reply.
+// Response is a complete reply.
 type Response struct {
 	Parts  []events.Part // text, reasoning and tool_call parts, in the model's order
 	Stop   events.StopReason
 	Usage  events.Usage
-	Model  string // as the provider reported it
-	ID     string // of the reply, as the provider names it; empty where it does not
+	Model  string // as reported by the provider
+	ID     string // of the reply, as reported by the provider; may be empty
 	Detail string // diagnostic of a bad stop, at most 4000 characters
 }
 
-// Delta is a piece of a reply in flight: never truth, only company for the eye.
+// Delta is a piece of a reply, for display. Only the Response is recorded.
 type Delta struct {
 	Kind events.PartKind // text or reasoning
 	Text string          // whole UTF-8 characters
 }
 
-// ErrorKind classifies provider failures.
+// ErrorKind is the class of a provider error.
 type ErrorKind string
 
 // The kinds.
@@ -100,17 +96,17 @@ const (
 	KindAuth      ErrorKind = "auth"             // 401, 403, no key
 	KindRequest   ErrorKind = "invalid_request"  // other 4xx
 	KindOverflow  ErrorKind = "context_overflow" // the prompt does not fit the window
-	KindMalformed ErrorKind = "malformed"        // the provider broke its own wire format
+	KindMalformed ErrorKind = "malformed"        // the provider violated its own format
 )
 
 // Error is a failed call.
 type Error struct {
 	Kind       ErrorKind
-	Status     int           // HTTP status, 0 when none came
+	Status     int           // HTTP status; 0 without a response
 	Code       string        // the provider's own code
 	Message    string        // safe to record: no secrets, at most 4000 characters
-	Raw        string        // what the provider sent, where it sent anything; likewise safe to record
-	RetryAfter time.Duration // what the provider asked for, 0 when it did not
+	Raw        string        // response body of the provider, if any; safe to record too
+	RetryAfter time.Duration // requested by the provider; 0 if it requested none
 	Err        error
 }
 

@@ -9,17 +9,17 @@ import (
 	"net/url"
 )
 
-// Lister is a [Provider] that says which models it has. Errors are as those of
-// Complete; of an endpoint that has no list, one of [KindRequest].
+// Lister is a [Provider] that can list its models. Its errors are those of Complete. An endpoint without a list is an
+// error of [KindRequest].
 type Lister interface {
 	Models(ctx context.Context) ([]string, error)
 }
 
-// maxModels is how much of a list of models is read, in bytes.
+// maxModels limits the bytes of a list of models.
 const maxModels = 4 << 20
 
-// Models reads the ids of a list of models, which OpenAI's and Anthropic's
-// dialects have alike. header authenticates the request, and secret is never in an error.
+// Models reads a list of models, which has the same form in OpenAI's and Anthropic's APIs. header authenticates the
+// request. No error contains secret.
 func Models(ctx context.Context, client *http.Client, base, path, query string, header http.Header, explain Explain, secret string) ([]string, error) {
 	names, err := models(ctx, client, base, path, query, header, explain)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestRaw hides a key however the endpoint escapes it.
+// TestRaw removes a key in every escaped form.
 func TestRaw(t *testing.T) {
 	t.Parallel()
 	const key = "sk-a+b/c=d&e"

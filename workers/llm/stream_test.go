@@ -9,14 +9,14 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// endless is a body that has no end.
+// endless is a body without an end.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 func (endless) Close() error { return nil }
 
-// TestEndlessStream has an endpoint send a stream that never ends: it is cut off, as malformed.
+// TestEndlessStream expects a stream without an end to fail as malformed.
 func TestEndlessStream(t *testing.T) {
 	t.Parallel()
 	explain := llm.Explain(func(int, []byte) *llm.Error { return &llm.Error{} })

@@ -20,12 +20,12 @@ import (
 
 const (
 	maxMessage  = 4000      // characters of Error.Message and Response.Detail
-	maxStream   = 256 << 20 // bytes read of a reply, as it is sent
-	maxFailure  = 64 << 10  // bytes read of a body that explains a failure
-	longestWait = time.Hour // no provider means more; a bigger number is a mistake or an attack
+	maxStream   = 256 << 20 // bytes of the body of a reply
+	maxFailure  = 64 << 10  // bytes of the body of an error
+	longestWait = time.Hour // a longer wait is a mistake or an attack
 )
 
-// Clip cuts text to what a history accepts as a diagnostic: 4000 characters of valid UTF-8.
+// Clip cuts text to the limit of a diagnostic in a history: 4000 characters of valid UTF-8.
 func Clip(text string) string {
 	text = strings.ToValidUTF8(text, string(utf8.RuneError))
 	n := 0
@@ -46,8 +46,8 @@ func Redact(text, secret string) string {
 	return Clip(strings.TrimSpace(text))
 }
 
-// Raw is what an endpoint sent, made fit to be recorded as of [Redact]. JSON is
-// written anew: escapes of the endpoint's own would hide a secret.
+// Raw is a response body that is safe to record, see [Redact]. JSON is encoded again: escapes in the body could hide
+// a secret.
 func Raw(body []byte, secret string) string {
 	var value any
 	var plain bytes.Buffer
@@ -59,7 +59,7 @@ func Raw(body []byte, secret string) string {
 	return Redact(string(body), secret)
 }
 
-// StatusKind classifies an HTTP status when the body says nothing better.
+// StatusKind is the class of an HTTP status, for a response without a better reason.
 func StatusKind(status int) ErrorKind {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -76,10 +76,9 @@ func StatusKind(status int) ErrorKind {
 	return KindRequest
 }
 
-// RetryAfter is the wait that a response asks for: retry-after-ms, else
-// Retry-After in seconds (fractions allowed) or as a date, counted from the
-// response's own Date where it has one and from now elsewhere. It is 0 when
-// none or nonsense is asked, and one hour at most.
+// RetryAfter is the wait that a response requests: retry-after-ms, else Retry-After in seconds (with fractions) or as
+// a date. A date counts from the response's Date, or else from now. The result is 0 for no or an invalid value, and
+// at most one hour.
 func RetryAfter(h http.Header, now time.Time) time.Duration {
 	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return wait
@@ -109,13 +108,12 @@ func parseWait(s string, unit time.Duration) (time.Duration, bool) {
 	return time.Duration(min(n*float64(unit), float64(longestWait))), true
 }
 
-// Explain is what a provider says of a response that is no stream: its status and the first 64 KiB of its body.
+// Explain converts a response that is not a stream to an error: its status and the first 64 KiB of its body.
 type Explain func(status int, body []byte) *Error
 
-// Check is the middleware that turns responses other than streams into errors
-// before an SDK reads them: it would do so without a limit. Status and
-// RetryAfter of the error are filled in. A successful response that is JSON or
-// HTML is no stream either: some endpoints answer 200 to everything.
+// Check is a middleware that converts responses other than streams to errors before an SDK reads them, which it would
+// do without a limit. It sets Status and RetryAfter of the error. A successful response of type JSON or HTML is not a
+// stream: some endpoints respond 200 to everything.
 func (e Explain) Check(req *http.Request, next func(*http.Request) (*http.Response, error)) (*http.Response, error) {
 	res, err := next(req)
 	if err == nil {
@@ -127,7 +125,7 @@ func (e Explain) Check(req *http.Request, next func(*http.Request) (*http.Respon
 	return res, nil
 }
 
-// check lets a response that is a stream through, and consumes the body of others.
+// check passes a stream on, and reads the body of any other response.
 func (e Explain) check(res *http.Response) error {
 	media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	ok := res.StatusCode >= 200 && res.StatusCode < 300
@@ -152,15 +150,15 @@ func (e Explain) check(res *http.Response) error {
 	return failed
 }
 
-// stream is the body of a reply, at most [maxStream] bytes of it: what adapters keep beside the parts that
-// [MaxReplyBytes] counts, such as names and items without text, is bounded by this alone.
+// stream limits the body of a reply to [maxStream] bytes. It is the only limit of what [MaxReplyBytes] does not
+// count, such as names and items without text.
 type stream struct {
 	io.ReadCloser
 
 	left int64
 }
 
-// Read implements [io.Reader]. The error is an [*Error] of kind malformed where more comes than is read.
+// Read implements [io.Reader]. Above the limit the error is an [*Error] of kind malformed.
 func (s *stream) Read(p []byte) (int, error) {
 	if s.left <= 0 {
 		return 0, &Error{Kind: KindMalformed, Message: fmt.Sprintf("the stream of the reply is larger than %d bytes", maxStream)}
@@ -170,9 +168,8 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// CallError is what Complete returns for err, which ended a call made under
-// ctx with secret. When ctx has ended that is the error: it wraps ctx.Err()
-// and the cause. An [*Error] stays as it is, everything else becomes one.
+// CallError is the error that Complete returns for err, which ended a call with ctx and secret. If ctx has ended, the
+// result wraps ctx.Err() and the cause. It returns an [*Error] unchanged, and converts any other error to one.
 func CallError(ctx context.Context, err error, secret string) error {
 	if ctx.Err() != nil {
 		return cancelled(ctx)
@@ -181,7 +178,7 @@ func CallError(ctx context.Context, err error, secret string) error {
 		return e
 	}
 	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err // the rest of it is the URL
+		err = u.Err // without the URL
 	}
 	kind := KindTransport
 	if errors.Is(err, bufio.ErrTooLong) {
@@ -201,16 +198,14 @@ func cancelled(ctx context.Context) error {
 	return fmt.Errorf("model call: %w", context.Cause(ctx))
 }
 
-// hides reports whether err must not travel with the error: it holds the
-// secret, or it says that a context ended when the caller's has not (a client's
-// own timeout).
+// hides reports whether an error must not be wrapped: it contains the secret, or it reports the end of a context
+// although the caller's has not ended (a timeout of the client).
 func hides(err error, secret string) bool {
 	return secret != "" && strings.Contains(fmt.Sprintf("%+v", err), secret) ||
 		errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// CheckBaseURL refuses what an adapter cannot use as the root of its endpoint.
-// Empty is fine: it means the provider's own.
+// CheckBaseURL rejects an invalid root of an endpoint. Empty is the provider's own.
 func CheckBaseURL(raw string) error {
 	if raw == "" {
 		return nil
@@ -218,7 +213,7 @@ func CheckBaseURL(raw string) error {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
-		return errors.New("base URL: not a URL") // the parse error repeats it, with whatever it holds
+		return errors.New("base URL: not a URL") // without the parse error, which repeats the URL
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "":
 		return errors.New("base URL: want http:// or https:// and a host")
 	case u.User != nil:
@@ -229,7 +224,7 @@ func CheckBaseURL(raw string) error {
 	return nil
 }
 
-// CheckKey refuses an API key that cannot stand in a header. Empty is fine: local endpoints need none.
+// CheckKey rejects an API key that cannot be in a header. Empty is allowed: local endpoints need no key.
 func CheckKey(key string) error {
 	for _, r := range key {
 		if r <= ' ' || r >= 0x7f {
@@ -239,9 +234,8 @@ func CheckKey(key string) error {
 	return nil
 }
 
-// Client returns a copy of c that follows no redirects: an API does not
-// redirect, and a key in a header of the provider's own would go along. Nil
-// stands for [http.DefaultClient].
+// Client returns a copy of c that follows no redirects: an API does not redirect, and a key in a provider's own
+// header would be sent along. nil is [http.DefaultClient].
 func Client(c *http.Client) *http.Client {
 	if c == nil {
 		c = http.DefaultClient
@@ -251,9 +245,8 @@ func Client(c *http.Client) *http.Client {
 	return &own
 }
 
-// Schema returns a tool's input schema as its top-level members, raw. What
-// both chat APIs insist on is added where it is missing: type and properties.
-// The error is an [*Error] of kind invalid_request.
+// Schema returns the top-level members of a tool's input schema, raw. It adds the members type and properties, which
+// both chat APIs require. The error is an [*Error] of kind invalid_request.
 func Schema(t Tool) (map[string]json.RawMessage, error) {
 	schema := map[string]json.RawMessage{}
 	if len(t.InputSchema) > 0 {
@@ -270,8 +263,8 @@ func Schema(t Tool) (map[string]json.RawMessage, error) {
 	return schema, nil
 }
 
-// OutputSchema returns the schema of an output as its top-level members, raw.
-// The error is an [*Error] of kind invalid_request.
+// OutputSchema returns the top-level members of an output's schema, raw. The error is an [*Error] of kind
+// invalid_request.
 func OutputSchema(o Output) (map[string]json.RawMessage, error) {
 	var schema map[string]json.RawMessage
 	if err := json.Unmarshal(o.Schema, &schema); err != nil || schema == nil {

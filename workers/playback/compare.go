@@ -10,11 +10,11 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// Difference is the first point at which a history is not what was recorded.
+// Difference is the first point at which a history differs from its recording.
 type Difference struct {
 	Session events.SessionID
 	File    string
-	Line    int // of the recording; 0 when the history goes on beyond it
+	Line    int // of the recording; 0 if the history has further items after its end
 	Reason  string
 }
 
@@ -22,17 +22,17 @@ func (d *Difference) Error() string {
 	return fmt.Sprintf("%s:%d: session %s: %s", d.File, d.Line, d.Session, d.Reason)
 }
 
-// item is one comparable thing: a message's text, reasoning, a call, a result.
+// item is one unit of the comparison: the text of a message, reasoning, a call, a result.
 type item struct {
-	kind string // role of messages, "reasoning", "call", "result", "attachment", "node", "summary"
+	kind string // role of a message, or "reasoning", "call", "result", "attachment", "node", "summary"
 	id   string // of calls and results
-	name string // tool, or type of nodes
+	name string // tool of a call, or type of a node
 	text string
 	line int
-	// partial is an aborted reply: it is kept as far as it was streamed, unless
-	// its process died, which the turn's attempts tell.
+	// partial is the turn of an aborted reply. The history has the streamed part, unless the process died, which the
+	// turn's attempts show.
 	partial events.TurnID
-	mayLose bool // a result whose call may be lost instead
+	mayLose bool // a result; the history may have a lost call in its place
 }
 
 func (i item) String() string {
@@ -43,7 +43,7 @@ func (i item) String() string {
 	return fmt.Sprintf("%s %s%s %q", i.kind, i.name, i.id, string(text))
 }
 
-// isLost reports whether j says that i, which may be lost, is.
+// isLost reports whether i may be lost and j is a lost result of the same call.
 func (i item) isLost(j item) bool {
 	return i.mayLose && j.kind == i.kind && j.id == i.id && j.name == string(events.OutcomeLost)
 }
@@ -65,8 +65,8 @@ func (i item) same(j item) bool {
 	return i.kind == j.kind && i.id == j.id && i.name == j.name && i.text == j.text
 }
 
-// Compare holds a finished history against its recording, message by message,
-// and every turn's end. nil means equal; the error is of reading.
+// Compare compares a finished history with its recording: every message, and the end of every turn. nil means equal.
+// The error is of reading.
 func Compare(ctx context.Context, blobs blob.Store, plan *Plan, s *projector.State) (*Difference, error) {
 	history, err := historyItems(ctx, blobs, s)
 	if err != nil {
@@ -93,8 +93,8 @@ func Compare(ctx context.Context, blobs blob.Store, plan *Plan, s *projector.Sta
 	return compareEnds(plan, records, differ), nil
 }
 
-// compareItems walks one lane: nodes are compared apart from messages, as
-// those recorded inside a turn land at the next boundary.
+// compareItems compares one lane. Nodes and messages are separate lanes: a node that was recorded inside a turn is in
+// the history at the next boundary.
 func compareItems(lane string, want, got []item, attempts map[events.TurnID]int64) (int, string) {
 	want, got = inLane(want, lane), inLane(got, lane)
 	j := 0
@@ -153,9 +153,8 @@ func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, st
 	return nil
 }
 
-// expectedItems flattens a recording. It knows nothing of turns and plans but
-// for which turn an aborted reply belongs to. Results stand behind their
-// reply, in call order; those that came late stand where they came.
+// expectedItems flattens a recording. It uses the plan only to find the turn of an aborted reply. Results follow
+// their reply in call order; late results are at the position of their entry.
 func expectedItems(plan *Plan) []item {
 	aborted := make(map[int]events.TurnID)
 	for _, t := range plan.Turns {
@@ -190,7 +189,7 @@ func expectedItems(plan *Plan) []item {
 
 func replyItems(conv *recording.Conversation, e *recording.Entry, partial events.TurnID) []item {
 	if len(e.Reply.Parts) == 0 {
-		return nil // an empty reply adds no message: its turn's end tells of it
+		return nil // an empty reply adds no message; the comparison of the turn's end covers it
 	}
 	list := messageItems(string(events.RoleAssistant), e.Reply.Parts, e.Line, partial)
 	results := resultsOf(conv, e.Index)
@@ -200,7 +199,7 @@ func replyItems(conv *recording.Conversation, e *recording.Entry, partial events
 	return list
 }
 
-// lineOf is where a result of a reply stands, and where there is none the reply.
+// lineOf is the line of a result, or else the line of its reply.
 func lineOf(conv *recording.Conversation, reply *recording.Entry, r *recording.Result) int {
 	for i := reply.Index + 1; r != nil && i < len(conv.Entries); i++ {
 		if &conv.Entries[i].Result == r {
@@ -210,7 +209,7 @@ func lineOf(conv *recording.Conversation, reply *recording.Entry, r *recording.R
 	return reply.Line
 }
 
-// messageItems are the message's text, and each of its other parts.
+// messageItems are the text of a message and each of its other parts.
 func messageItems(role string, parts []events.Part, line int, partial events.TurnID) []item {
 	head := item{kind: role, line: line, partial: partial}
 	var rest []item
@@ -230,7 +229,7 @@ func messageItems(role string, parts []events.Part, line int, partial events.Tur
 	return append([]item{head}, rest...)
 }
 
-// resultItems is a result, or the cancellation of a call that never got one.
+// resultItems is a result, or the cancellation of a call without one.
 func resultItems(call events.CallID, r *recording.Result, line int, partial events.TurnID) []item {
 	if r == nil {
 		return []item{{kind: "result", id: string(call), name: string(events.OutcomeCancelled), line: line, partial: partial}}
@@ -246,7 +245,7 @@ func resultItems(call events.CallID, r *recording.Result, line int, partial even
 	return list
 }
 
-// historyItems flattens a session's graph, branches and all, in the order of the log.
+// historyItems flattens a session's graph with all branches, in the order of the log.
 func historyItems(ctx context.Context, blobs blob.Store, s *projector.State) ([]item, error) {
 	nodes, err := s.AllNodes()
 	if err != nil {
@@ -286,7 +285,7 @@ func nodeItems(m events.Message) []item {
 		}
 		i := item{kind: "result", id: string(p.Call), name: string(p.Outcome), text: p.Text}
 		if p.Outcome == events.OutcomeCancelled {
-			i.text = "" // the words are ours
+			i.text = "" // this text is the runtime's own
 		}
 		list = append(list, i)
 	}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -46,7 +47,7 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// work starts n workers, each with a connection of its own, that end with the test.
+// work starts n workers, each with its own connection, which end with the test.
 func (b *bundle) work(n int) {
 	b.t.Helper()
 	for range n {
@@ -61,7 +62,7 @@ func (b *bundle) work(n int) {
 			b.t.Fatal(err)
 		}
 		b.t.Cleanup(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			now, cancel := context.WithCancel(context.Background()) // the test's context has ended in a cleanup
 			cancel()
 			w.Stop(now)
 		})
@@ -88,7 +89,7 @@ func shared(t *testing.T, name string) []recording.Conversation {
 	return read(t, name, data)
 }
 
-// plans makes plans for sessions named after prefix.
+// plans makes plans for sessions with the prefix.
 func (b *bundle) plans(prefix string, convs []recording.Conversation) []*playback.Plan {
 	b.t.Helper()
 	plans := make([]*playback.Plan, len(convs))
@@ -101,7 +102,7 @@ func (b *bundle) plans(prefix string, convs []recording.Conversation) []*playbac
 	return plans
 }
 
-// play drives a plan to its end and checks everything about it.
+// play plays a plan and checks the history.
 func (b *bundle) play(t *testing.T, plan *playback.Plan) {
 	t.Helper()
 	if err := b.player.Play(t.Context(), plan, nil); err != nil {
@@ -111,7 +112,7 @@ func (b *bundle) play(t *testing.T, plan *playback.Plan) {
 	b.check(t, plan)
 }
 
-// check wants the history equal to the recording, and without a broken rule.
+// check expects a history that equals the recording and keeps the rules of events.
 func (b *bundle) check(t *testing.T, plan *playback.Plan) {
 	t.Helper()
 	v := projector.NewVerifier(plan.Session)
@@ -145,21 +146,13 @@ func (b *bundle) compare(t *testing.T, plan *playback.Plan) *playback.Difference
 	return diff
 }
 
-// playAll plays plans, as many at once as atOnce says.
+// playAll plays plans, atOnce at the same time.
 func (b *bundle) playAll(t *testing.T, plans []*playback.Plan, atOnce int) {
 	t.Helper()
-	next := make(chan *playback.Plan, len(plans))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
 	for _, plan := range plans {
-		next <- plan
+		all.Go(func() error { b.play(t, plan); return nil })
 	}
-	close(next)
-	var all sync.WaitGroup
-	for range atOnce {
-		all.Go(func() {
-			for plan := range next {
-				b.play(t, plan)
-			}
-		})
-	}
-	all.Wait()
+	_ = all.Wait() // play reports to t
 }

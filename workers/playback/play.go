@@ -19,8 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// Player plays plans: it is the client that drives them, the model that
-// answers and the tools that return. It is safe for concurrent use.
+// Player plays plans. It is the client, the model and the tools of each. It is safe for concurrent use.
 type Player struct {
 	host  *session.Host
 	watch Watch
@@ -33,28 +32,28 @@ type Player struct {
 type play struct {
 	plan  *Plan
 	tools *plugin.Tools
-	hung  map[events.TurnID]chan struct{} // closed when the turn's model or tool hangs
+	hung  map[events.TurnID]chan struct{} // closed when the model or a tool of the turn hangs
 	once  map[events.TurnID]*sync.Once
 }
 
-// NewPlayer makes a player that drives through host.
+// NewPlayer creates a player whose client uses host.
 func NewPlayer(host *session.Host) *Player {
 	return &Player{host: host, plays: make(map[events.SessionID]*play)}
 }
 
-// Watch is what whoever plays wants to know and decide of the model and the
-// tools, where they are in another process than the client. Each may be nil.
+// Watch observes and changes the model and the tools, if these are in another process than the client. Each field may
+// be nil.
 type Watch struct {
-	// Asked is called before the model or a tool answers, which wait for it; its error is theirs.
+	// Asked is called before the model or a tool responds. Its error becomes their error.
 	Asked func(context.Context, events.SessionID, events.EffectID) error
 	// Hung is called when the model or a tool waits for the client's cancel. It must not block.
 	Hung func(events.SessionID, events.TurnID)
-	// Effects are what a tool of a plan declares. Defaults to idempotent. Of one
-	// that is not, a call may be lost: then [Plan.MayLose] says so to [Compare].
+	// Effects are those that a tool of a plan declares. Defaults to idempotent. The calls of any other tool may be
+	// lost: [Plan.MayLose] tells [Compare] so.
 	Effects func(plan *Plan, tool string) events.Effects
 }
 
-// Watch must precede the first plan.
+// Watch sets the observer. Call it before Add.
 func (p *Player) Watch(w Watch) { p.watch = w }
 
 func (p *Player) asked(ctx context.Context, id events.SessionID, effect events.EffectID) error {
@@ -71,8 +70,8 @@ func (p *Player) hang(pl *play, turn events.TurnID) {
 	}
 }
 
-// Provider is the scripted model of every plan.
-func (p *Player) Provider() llm.Provider { return scripted.New(p.answer) }
+// Provider is the scripted model of all plans.
+func (p *Player) Provider() llm.Provider { return scripted.New(p.complete) }
 
 // Tools are the recorded tools of a session's plan.
 func (p *Player) Tools(id events.SessionID) *plugin.Tools {
@@ -88,7 +87,7 @@ func (p *Player) find(id events.SessionID) *play {
 	return p.plays[id]
 }
 
-// Add makes a plan known to the model and the tools. It must precede the first turn.
+// Add registers a plan with the model and the tools. Call it before the first turn.
 func (p *Player) Add(plan *Plan) error {
 	pl := &play{plan: plan, tools: plugin.NewTools(), hung: make(map[events.TurnID]chan struct{}), once: make(map[events.TurnID]*sync.Once)}
 	for id := range plan.Turns {
@@ -114,8 +113,8 @@ func (pl *play) hang(turn events.TurnID) { pl.once[turn].Do(func() { close(pl.hu
 
 var errUnplanned = errors.New("the recording has no such request")
 
-// answer is the model: the recorded reply of the turn's iteration, after what was recorded before it.
-func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+// complete is the model: the recorded reply of the turn's iteration, after the actions that were recorded before it.
+func (p *Player) complete(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	pl := p.find(req.Session)
 	if pl == nil || pl.plan.Turns[req.Turn] == nil {
 		return scripted.Answer{}, &llm.Error{Kind: llm.KindRequest, Code: "unplanned", Message: fmt.Sprintf("%v: turn %s of session %s", errUnplanned, req.Turn, req.Session)}
@@ -124,7 +123,7 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 		return scripted.Answer{}, err
 	}
 	turn := pl.plan.Turns[req.Turn]
-	reply := &Reply{Hang: true} // where the recording ends
+	reply := &Reply{Hang: true} // after the end of the recording
 	if int(req.Iteration) < len(turn.Replies) {
 		reply = turn.Replies[req.Iteration]
 	}
@@ -144,19 +143,18 @@ func (p *Player) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang && int(req.Iteration) < len(turn.Replies)}, nil
 }
 
-// settledEvery is how often [Player.settled] looks.
+// settledEvery is the interval of the checks in [Player.settled].
 const settledEvery = time.Millisecond
 
-// settled waits until the results before a model call, and the inputs that
-// joined them, are in the history. The model may be asked a moment earlier, and
-// what a client does then would come to stand before them.
+// settled waits until the history has the results before a model call, and the inputs with them. The model call may
+// start before that, and an action of the client would then be before them.
 func (p *Player) settled(ctx context.Context, req llm.Request) error {
 	ticks := time.NewTicker(settledEvery)
 	defer ticks.Stop()
 	for {
 		s, err := p.host.State(ctx, req.Session)
 		switch {
-		case errors.Is(err, events.ErrOutcomeUnknown): // the servers are away: no fault of the model that this plays
+		case errors.Is(err, events.ErrOutcomeUnknown): // the servers are away: not an error of the model
 		case err != nil:
 			return err
 		default:
@@ -172,8 +170,7 @@ func (p *Player) settled(ctx context.Context, req llm.Request) error {
 	}
 }
 
-// call is every tool: the recorded result of the call, matched by its effect,
-// because recorded call ids repeat.
+// call is every tool: the recorded result of the call. The key is the effect, because recorded call ids repeat.
 func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (plugin.Result, error) {
 	pl := p.find(c.Session)
 	call, err := pl.callOf(c)
@@ -216,7 +213,7 @@ func (pl *play) callOf(c plugin.Call) (*Call, error) {
 	return t.Replies[iteration].Calls[index], nil
 }
 
-// act does what a client did. Every action may be done again.
+// act performs a recorded action of a client. Every action may be repeated.
 func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error {
 	switch {
 	case a.Node != nil:
@@ -240,8 +237,8 @@ func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error 
 	return nil
 }
 
-// Play drives a plan from wherever its session stands to its end. after, which
-// may be nil, is called after every step.
+// Play plays a plan from the current position of its session to its end. after, which may be nil, is called after
+// every step.
 func (p *Player) Play(ctx context.Context, plan *Plan, after func(*Step)) error {
 	if _, err := p.host.Create(ctx, api.CreateRequest{ID: plan.Session}); err != nil && !errors.Is(err, api.ErrExists) {
 		return err
@@ -275,7 +272,7 @@ func (p *Player) step(ctx context.Context, plan *Plan, s *Step) error {
 	return p.turn(ctx, plan.Session, s.Turn)
 }
 
-// turn runs a turn, and cancels it where the recording was aborted.
+// turn runs a turn, and cancels it if its recording was aborted.
 func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -300,7 +297,7 @@ func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
 	return err
 }
 
-// progress is how many steps the history holds already: everything up to the newest one found.
+// progress is the number of steps in the history: all up to the newest that it has.
 func (p *Player) progress(ctx context.Context, plan *Plan) (int, error) {
 	s, err := p.host.State(ctx, plan.Session)
 	if err != nil {

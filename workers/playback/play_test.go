@@ -45,8 +45,7 @@ func untidy(t *testing.T) map[string][]byte {
 	return list
 }
 
-// large is a conversation with a user text of 2 MiB, a result of 300 KiB, and
-// calls and replies that are no smaller than that.
+// large is a conversation with a user text of 2 MiB, a result of 300 KiB, and calls and replies of these sizes.
 func large(t *testing.T) []byte {
 	t.Helper()
 	long := func(n int) string { return strings.Repeat("0123456789abcdé ", n/17) }
@@ -68,7 +67,7 @@ func large(t *testing.T) []byte {
 	return data
 }
 
-// TestUntidy plays conversations that break every habit.
+// TestUntidy plays conversations with unusual orders of entries.
 func TestUntidy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -87,7 +86,7 @@ func TestUntidy(t *testing.T) {
 	}
 }
 
-// TestResumed stops the client after every step; the next one goes on.
+// TestResumed stops the client after every step; the next client continues.
 func TestResumed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -118,7 +117,7 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// recorded is what mutations start from: the line of each entry is its index and one.
+// recorded is the base of the mutations. The line of each entry is its index plus one.
 const recorded = `{"type":"session","version":3,"id":"m","cwd":"/x"}
 {"type":"message","message":{"role":"user","content":[{"type":"text","text":"first question"}]}}
 {"type":"message","message":{"role":"assistant","content":[{"type":"thinking","thinking":"two at once"},{"type":"text","text":"I look."},{"type":"toolCall","id":"c1","name":"read","arguments":{"path":"x"}},{"type":"toolCall","id":"c2","name":"list","arguments":{"dir":"y"}}],"stopReason":"toolUse"}}
@@ -133,7 +132,7 @@ const recorded = `{"type":"session","version":3,"id":"m","cwd":"/x"}
 {"type":"message","message":{"role":"assistant","content":[{"type":"text","text":"cut o"}],"stopReason":"length"}}
 `
 
-// TestCompareFinds changes one thing of a recording after it was played.
+// TestCompareFinds changes one part of a recording after it was played.
 func TestCompareFinds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -210,7 +209,7 @@ func TestCompareFinds(t *testing.T) {
 	}
 }
 
-// differs compares what was played with another recording.
+// differs compares the played history with another recording.
 func (b *bundle) differs(t *testing.T, played *playback.Plan, data []byte, line int) {
 	t.Helper()
 	conv := read(t, "m.jsonl", data)[0]

@@ -5,8 +5,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// landed reports whether a step is in the history, whole. A step that cannot
-// tell by itself (a branch) counts as not.
+// landed reports whether the history has a whole step. A branch cannot be found in the history and counts as not.
 func landed(s *projector.State, step *Step) (bool, error) {
 	if step.Turn != nil {
 		record, err := s.Record(step.Turn.ID)
@@ -30,7 +29,7 @@ func landed(s *projector.State, step *Step) (bool, error) {
 	return false, nil
 }
 
-// line is where in its file a step was recorded.
+// line is the line of a step in the file.
 func (p *Plan) line(s *Step) int {
 	if s.Action != nil {
 		return p.Conv.Entries[s.Action.Entry].Line
@@ -41,8 +40,7 @@ func (p *Plan) line(s *Step) int {
 	return p.Conv.Line
 }
 
-// configure applies a recorded change of settings. The recorded provider is left
-// out: the scripted one plays them all.
+// configure applies a recorded change of settings without the provider: the scripted one plays all.
 func (a *Action) configure(c events.Config) events.Config {
 	if a.Config.Model != "" {
 		c.Model = a.Config.Model

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// ownGroup refuses: without process groups a command could not be killed with what it starts.
+// ownGroup fails: without process groups the processes that a command starts could not be killed.
 func ownGroup(_, _ *exec.Cmd) error {
 	return errors.New("commands need process groups, which this system has none of")
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup gives each command a process group of its own, so that it can be killed with all that it starts.
+// ownGroup sets a process group for each command, so that it can be killed with all processes that it starts.
 func ownGroup(command, guard *exec.Cmd) error {
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -4,5 +4,5 @@ package process
 
 import "syscall"
 
-// dieWithParent has no means here: the guard alone kills the command.
+// dieWithParent does nothing on this system: the guard alone kills the command.
 func dieWithParent(*syscall.SysProcAttr) {}

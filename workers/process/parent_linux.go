@@ -2,6 +2,6 @@ package process
 
 import "syscall"
 
-// dieWithParent has the kernel kill the command with this process, for the
-// moment before the guard knows of it. What the command starts is the guard's.
+// dieWithParent makes the kernel kill the command with this process, until the guard knows the command. The guard
+// kills the processes that the command starts.
 func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

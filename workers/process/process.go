@@ -1,12 +1,9 @@
-// Package process runs commands of models and hosts in bash, with all that
-// they start. It imports the standard library only.
+// Package process runs commands in bash, for models and hosts. It imports the standard library only.
 //
-// Guarantees: a command has a process group of its own, which is killed as a
-// whole when the command has ended, when it is told to end, and when this
-// process dies, whatever kills it. What leaves the group by itself escapes. Of
-// the environment a command sees what every program needs and what it is
-// given: no keys of the node. It may look at the environment of processes of its
-// user, as the node is one: lash-node hides its own.
+// Guarantees: a command has its own process group. The whole group is killed when the command has ended, when its
+// context ends, and when this process dies, also by SIGKILL. A process that leaves the group escapes. The environment
+// of a command is the variables that every program needs and those of [Command]: no keys of the node. A command can
+// read the environment of other processes of its user, such as the node; lash-node hides its own.
 package process
 
 import (
@@ -22,48 +19,46 @@ import (
 	"time"
 )
 
-// Grace is how long a process group has between TERM and KILL, and a pipe
-// that some process keeps open after the command's end.
+// Grace is the time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
 const Grace = 200 * time.Millisecond
 
-// Command is what to run.
+// Command is a command to run.
 type Command struct {
-	Script string            // for bash as a login shell: what the user's profile does comes first
-	Dir    string            // Defaults to this process's own
-	Env    map[string]string // beside what every program needs
+	Script string            // for bash as a login shell: the user's profile runs first
+	Dir    string            // working directory. Defaults to that of this process
+	Env    map[string]string // in addition to the variables that every program needs
 }
 
-// Exit is how a command ended.
+// Exit is the end of a command.
 type Exit struct {
-	Status int   // -1 where a signal ended it
-	Err    error // it could not be waited for
-	Killed bool  // because its context had ended
+	Status int   // exit status; -1 after a signal
+	Err    error // of waiting for the command
+	Killed bool  // its context had ended
 }
 
-// Process is a command that runs, with all that it starts.
+// Process is a running command, with all processes that it starts.
 type Process struct {
 	cmd      *exec.Cmd
-	guard    *exec.Cmd // kills the group when this process dies, whatever kills it
+	guard    *exec.Cmd // kills the group when this process dies
 	lifeline io.WriteCloser
 	pipes    []*os.File // read ends
 	readers  sync.WaitGroup
 }
 
-// guardScript reads the group's id, then waits for the word that the group is
-// gone. The end of its input instead means that the node died.
+// guardScript reads the id of the group, and then a line after the end of the group. If its input ends without that
+// line, the node has died.
 const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 
-// Start runs a command. Each output is read by a goroutine of its own until it
-// ends; where stderr is nil both outputs are one, in the order of the writes.
-// Whoever starts a process must call [Process.Attend].
+// Start runs a command. A goroutine reads each output to its end. If stderr is nil, stdout receives both outputs in
+// the order of the writes. The caller must call [Process.Attend].
 func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
-	bare := context.WithoutCancel(ctx) // the group is killed, not the shell alone
+	bare := context.WithoutCancel(ctx) // Attend kills the group, not the shell alone
 	p := &Process{cmd: exec.CommandContext(bare, "bash", "-lc", c.Script), guard: exec.CommandContext(bare, "sh", "-c", guardScript)}
 	var err error
 	if p.lifeline, err = p.guard.StdinPipe(); err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Env), environment(nil) // the command can look at its guard
+	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Env), environment(nil) // the command can read the guard's environment
 	if err := ownGroup(p.cmd, p.guard); err != nil {
 		return nil, err
 	}
@@ -78,16 +73,16 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 	return p, nil
 }
 
-// environment is what commands inherit, and what they are given.
-func environment(given map[string]string) []string {
+// environment is the inherited variables that every program needs, and those of the command.
+func environment(own map[string]string) []string {
 	inherited := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"}
-	list := []string{} // nil would be all
+	list := []string{} // nil would inherit all
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); slices.Contains(inherited, name) {
 			list = append(list, entry)
 		}
 	}
-	for name, value := range given {
+	for name, value := range own {
 		list = append(list, name+"="+value)
 	}
 	return list
@@ -97,7 +92,7 @@ func (p *Process) start(readers ...func(io.Reader)) error {
 	var ends []*os.File
 	defer func() {
 		for _, end := range ends {
-			_ = end.Close() // the child has its own
+			_ = end.Close() // the child has its own copy
 		}
 	}()
 	for _, read := range readers {
@@ -116,7 +111,7 @@ func (p *Process) start(readers ...func(io.Reader)) error {
 		p.closePipes()
 		return err
 	}
-	// A failed write is a guard that is dead already: the group is killed at its end all the same.
+	// A failed write means that the guard is dead: the group is killed at the command's end anyway.
 	_, _ = fmt.Fprintln(p.lifeline, p.cmd.Process.Pid)
 	for i, pipe := range p.pipes {
 		p.readers.Go(func() { readers[i](pipe) })
@@ -130,16 +125,15 @@ func (p *Process) closePipes() {
 	}
 }
 
-// release tells the guard that there is nothing to kill any more.
+// release tells the guard that the group has ended.
 func (p *Process) release() {
 	_, _ = fmt.Fprintln(p.lifeline, "gone")
 	_ = p.lifeline.Close()
 	_ = p.guard.Wait()
 }
 
-// Attend waits for the command's end, and brings it about when ctx ends: TERM,
-// and KILL after [Grace]. When it returns, the group is gone and what was
-// printed has been read.
+// Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after [Grace]. When it
+// returns, the group is killed and the output has been read.
 func (p *Process) Attend(ctx context.Context) Exit {
 	exited := make(chan Exit, 1)
 	go func() { exited <- p.wait() }() // ends with the command, which is killed below at the latest
@@ -170,7 +164,7 @@ func (p *Process) wait() Exit {
 	return Exit{Status: -1, Err: err}
 }
 
-// drain kills what the command left behind and reads its output to the end.
+// drain kills the rest of the group and reads the output to its end.
 func (p *Process) drain() {
 	killGroup(p.cmd.Process.Pid)
 	p.release()

@@ -12,12 +12,12 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// What somebody's profile does in a login shell, or waits for, is none of the tests' business.
+	// Profiles of login shells must not affect the tests.
 	_ = os.Setenv("HOME", "/no-home")
 	goleak.VerifyTestMain(m)
 }
 
-// run runs a script with a bound of 20 bytes.
+// run runs a script with a limit of 20 bytes.
 func run(ctx context.Context, t *testing.T, script string) process.Output {
 	t.Helper()
 	out, err := process.Run(ctx, process.Command{Script: script, Dir: t.TempDir(), Env: map[string]string{"GIVEN": "yes"}}, 20)
@@ -27,7 +27,7 @@ func run(ctx context.Context, t *testing.T, script string) process.Output {
 	return out
 }
 
-// TestRun keeps the beginning and the end of outputs of any size, and gives the status.
+// TestRun keeps the beginning and the end of outputs of any size, and the status.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for script, want := range map[string]string{
@@ -38,7 +38,7 @@ func TestRun(t *testing.T) {
 		"printf '\\377'":                         "\uFFFD",
 		"echo b; echo a >&2; echo c":             "b\na\nc\n",
 		"echo $GIVEN":                            "yes\n",
-		"cat":                                    "", // nothing is there to be read
+		"cat":                                    "", // its input is empty
 	} {
 		if got := run(t.Context(), t, script); got.Text != want || got.Status != 0 || got.Killed || got.Err != nil {
 			t.Errorf("%s: got %+v, want %q", script, got, want)
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestRunKilled kills what ignores the wish to end.
+// TestRunKilled kills a script that ignores TERM.
 func TestRunKilled(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -63,7 +63,7 @@ func TestRunKilled(t *testing.T) {
 	}
 }
 
-// TestEnvironment hides keys. It is not parallel: it sets the environment.
+// TestEnvironment expects no keys in the environment. It is not parallel: it sets the environment.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("SOME_API_KEY", "secret")
 	t.Setenv("LC_ALL", "C")

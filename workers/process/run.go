@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Output is what a command printed, on both outputs as they came.
+// Output is what a command printed on both outputs, in the order of the writes.
 type Output struct {
 	Exit
 	Text  string // valid UTF-8
-	Bytes int64  // in all
+	Bytes int64  // number of all printed bytes
 }
 
-// Run runs a command to its end. Of what it prints it keeps maxBytes: the
-// beginning and the end, with a note between them of how much is missing.
+// Run runs a command to its end. It keeps maxBytes of the output: the beginning and the end, with a note of the
+// missing bytes between.
 func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
 	kept := window{half: max(maxBytes/2, 1)}
-	read := func(r io.Reader) { _, _ = io.Copy(&kept, r) } // a pipe that is closed under it has ended
+	read := func(r io.Reader) { _, _ = io.Copy(&kept, r) } // a pipe that Attend closes has ended
 	p, err := Start(ctx, c, read, nil)
 	if err != nil {
 		return Output{}, err
@@ -27,11 +27,11 @@ func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
 	return Output{Exit: exit, Text: kept.text(), Bytes: kept.all}, nil
 }
 
-// window keeps the beginning and the end of what is written.
+// window keeps the beginning and the end of the written bytes.
 type window struct {
 	half int
 	head []byte
-	tail []byte // its end counts: at most half
+	tail []byte // last bytes: at most half of the limit
 	all  int64
 }
 

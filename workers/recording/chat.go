@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// addChat reads a line that holds a whole chat.
+// addChat reads a line with a whole chat.
 func (f *file) addChat(line int, o object) error {
 	id, err := o.identifier("id")
 	if err != nil {
@@ -71,7 +71,7 @@ func chatMessage(o object, role events.Role) (events.Message, error) {
 	return events.Message{Role: role, Parts: parts}, err
 }
 
-// chatReply orders the parts as they were made: reasoning, content, refusal, calls.
+// chatReply orders the parts: reasoning, content, refusal, calls.
 func chatReply(o object) (Reply, error) {
 	f := fields{o: o}
 	reasoning, refusal := f.text("reasoning_content"), f.text("refusal")
@@ -79,9 +79,9 @@ func chatReply(o object) (Reply, error) {
 		reasoning = other
 	}
 	body, err := content(o, chatPart)
-	f.keep(err)
+	f.setError(err)
 	calls, err := chatCalls(o)
-	f.keep(err)
+	f.setError(err)
 	if f.err != nil {
 		return Reply{}, f.err
 	}
@@ -139,7 +139,7 @@ func chatCall(raw json.RawMessage) (events.Part, error) {
 		return events.Part{}, err
 	}
 	at, args := "function", "arguments"
-	if kind == "custom" { // free-form input instead of JSON
+	if kind == "custom" { // text input instead of JSON
 		at, args = "custom", "input"
 	}
 	inner, err := o.object(at)
@@ -154,8 +154,8 @@ func chatCall(raw json.RawMessage) (events.Part, error) {
 	return p, err
 }
 
-// chatFunction reads a call's name and its arguments: a string as the format
-// has it, kept byte by byte, or an object as some exporters write it.
+// chatFunction reads the name of a call and its arguments: a string, as in the format, whose bytes stay, or an
+// object, as some exporters write it.
 func chatFunction(o object, args string) (events.Part, error) {
 	name, err := o.must("name")
 	if err != nil {

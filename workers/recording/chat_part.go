@@ -37,7 +37,7 @@ func chatImage(o object) (events.Part, error) {
 	return imageAt(url), err
 }
 
-// imageAt unpacks base64 from a data URL. The type behind any other URL is not known.
+// imageAt decodes base64 from a data URL. For any other URL the type is unknown.
 func imageAt(url string) events.Part {
 	if data, ok := strings.CutPrefix(url, "data:"); ok {
 		if media, body, ok := strings.Cut(data, ";base64,"); ok && media != "" {

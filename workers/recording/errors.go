@@ -2,7 +2,7 @@ package recording
 
 import "fmt"
 
-// LineError says why a file could not be read, and where. Every error of [Read] is one.
+// LineError is the file, the line and the reason of a failed read. Every error of [Read] is one.
 type LineError struct {
 	File   string
 	Line   int // from 1

@@ -48,7 +48,7 @@ func checkError(t *testing.T, err error) {
 	}
 }
 
-// checkConversation holds what callers rely on: positions are right, and no call is answered twice.
+// checkConversation checks the rules for callers: positions are right, and each call has at most one result.
 func checkConversation(t *testing.T, c recording.Conversation) {
 	t.Helper()
 	if c.ID == "" || len(c.Entries) == 0 || c.Entries[0].Line != c.Line {

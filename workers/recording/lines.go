@@ -13,20 +13,19 @@ const MaxLineBytes = 64 << 20
 
 const byteOrderMark = "\xef\xbb\xbf"
 
-// lines cuts a file into lines.
+// lines splits a file into lines.
 type lines struct {
 	r     *bufio.Reader
-	limit int    // bytes, without the line's ending
-	n     int    // number of the line read last, from 1; 0 before the first
-	buf   []byte // the line read last
+	limit int    // bytes of a line without its ending
+	n     int    // number of the last line, from 1; 0 before the first
+	buf   []byte // last line
 }
 
 func newLines(r io.Reader, limit int) *lines {
 	return &lines{r: bufio.NewReaderSize(r, 64<<10), limit: limit}
 }
 
-// next returns the next line that is not blank, without its ending, or io.EOF.
-// The line is valid until the next call.
+// next returns the next line that is not blank, without its ending, or io.EOF. The line is valid until the next call.
 func (l *lines) next() ([]byte, error) {
 	for {
 		line, err := l.read()
@@ -57,7 +56,7 @@ func (l *lines) read() ([]byte, error) {
 		case errors.Is(err, bufio.ErrBufferFull):
 			continue
 		case errors.Is(err, io.EOF) && len(l.buf) > 0:
-			return l.buf, nil // the next read says io.EOF again
+			return l.buf, nil // the next call returns io.EOF again
 		case errors.Is(err, io.EOF):
 			return nil, io.EOF
 		default:

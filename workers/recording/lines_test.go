@@ -51,7 +51,7 @@ func TestLinesTooLong(t *testing.T) {
 	}
 }
 
-// spaces is a file of one line that never ends.
+// spaces is a file with one endless line.
 type spaces struct{}
 
 func (spaces) Read(p []byte) (int, error) {

@@ -11,9 +11,8 @@ type call struct {
 	answered bool
 }
 
-// openCalls finds the call that a result answers: that of the latest reply
-// with an unanswered call of the key, and in it the first. A call may be in
-// two of them; what one takes, the other passes over.
+// openCalls finds the call of a result: in the latest reply that has an unanswered call of the key, the first such
+// call. A call may be in two openCalls; each skips the calls that the other answered.
 type openCalls[K comparable] map[K][]replyCalls
 
 // replyCalls are the calls of one reply that share a key, in order.
@@ -22,7 +21,7 @@ type replyCalls struct {
 	calls []*call
 }
 
-// put adds c. Replies come in order.
+// put adds c. Replies are added in order.
 func (o openCalls[K]) put(key K, c *call) {
 	stack := o[key]
 	if n := len(stack); n > 0 && stack[n-1].reply == c.reply {
@@ -32,7 +31,7 @@ func (o openCalls[K]) put(key K, c *call) {
 	o[key] = append(stack, replyCalls{reply: c.reply, calls: []*call{c}})
 }
 
-// take returns the call to answer and marks it answered, or returns nil.
+// take returns the call of the next result and marks it answered; nil if there is none.
 func (o openCalls[K]) take(key K) *call {
 	stack := o[key]
 	defer func() { o[key] = stack }()

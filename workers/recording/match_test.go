@@ -8,9 +8,8 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// talk spells a chat: "c a b" is a reply that calls with the IDs a and b,
-// "n f" a reply with the legacy call of f, "r a" a result for a, "f f" a
-// result of the legacy function f, "u" a user message.
+// talk writes a chat: "c a b" is a reply with the calls a and b, "n f" a reply with the legacy call of f, "r a" a
+// result for a, "f f" a result of the legacy function f, "u" a user message.
 func talk(t *testing.T, script ...string) []recording.Entry {
 	t.Helper()
 	messages := make([]string, len(script))

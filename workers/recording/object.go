@@ -11,12 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// object is a JSON object. Of a key given twice the last counts. It is a map
-// and not a struct because encoding/json would match a struct's keys without
-// regard to case.
+// object is a JSON object. Of a duplicate key the last value counts. It is a map, because for a struct encoding/json
+// ignores the case of keys.
 type object map[string]json.RawMessage
 
-// parseLine returns the object that line holds.
+// parseLine returns the object in line.
 func parseLine(line []byte) (object, error) {
 	if !utf8.Valid(line) {
 		return nil, errors.New("invalid UTF-8")
@@ -30,10 +29,10 @@ func parseLine(line []byte) (object, error) {
 	return parseObject(line)
 }
 
-// notJSON says what is wrong with line.
+// notJSON is the error for a line that is not valid JSON.
 func notJSON(line []byte) error {
 	var raw json.RawMessage
-	// A decoder tells an early end from other faults; Unmarshal does not.
+	// A decoder distinguishes an early end; Unmarshal does not.
 	if err := json.NewDecoder(bytes.NewReader(line)).Decode(&raw); errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("truncated JSON: %w", err)
 	}
@@ -148,7 +147,7 @@ type fields struct {
 	err error
 }
 
-func (f *fields) keep(err error) {
+func (f *fields) setError(err error) {
 	if f.err == nil {
 		f.err = err
 	}
@@ -157,14 +156,14 @@ func (f *fields) keep(err error) {
 // text returns the string at key, empty where absent.
 func (f *fields) text(key string) string {
 	s, _, err := f.o.str(key)
-	f.keep(err)
+	f.setError(err)
 	return s
 }
 
 // count returns the integer at key, 0 where absent.
 func (f *fields) count(key string) int64 {
 	n, _, err := f.o.number(key)
-	f.keep(err)
+	f.setError(err)
 	return n
 }
 
@@ -175,7 +174,7 @@ func (f *fields) flag(key string) bool {
 		return true
 	case 'n', 'f':
 	default:
-		f.keep(fmt.Errorf("%s: not a boolean", key))
+		f.setError(fmt.Errorf("%s: not a boolean", key))
 	}
 	return false
 }

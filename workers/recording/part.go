@@ -9,12 +9,12 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// partFunc reads a part of the given recorded type. The part is an attachment
-// without fields where the type is unknown; its JSON is added by the caller.
+// partFunc reads a part of the recorded type. For an unknown type it returns an attachment without fields, to which
+// the caller adds the JSON.
 type partFunc func(kind string, o object) (events.Part, error)
 
-// content reads the content of a message: null, a string or an array of
-// parts. An empty string is no part; an empty text part stays one.
+// content reads the content of a message: null, a string or an array of parts. An empty string is no part; an empty
+// text part is a part.
 func content(o object, read partFunc) ([]events.Part, error) {
 	if kindOf(o["content"]) == '"' {
 		text, err := o.must("content")
@@ -73,7 +73,7 @@ func bytesOf(s string) []byte {
 	return []byte(s)
 }
 
-// splitResult divides the parts of a tool's result.
+// splitResult separates the text parts of a tool's result from the others.
 func splitResult(parts []events.Part) (text string, attachments []events.Part) {
 	var texts []string
 	for _, p := range parts {

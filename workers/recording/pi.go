@@ -7,8 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// addPi reads one entry of a pi file. A header opens a conversation; so does
-// an entry before any header.
+// addPi reads one entry of a pi file. A header opens a conversation, and so does an entry before any header.
 func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	if kind == "session" {
 		return f.openPi(line, o)
@@ -28,7 +27,7 @@ func (f *file) addPi(line int, raw []byte, o object, kind string) error {
 	return nil
 }
 
-// openPi reads a header. Version 1 records the first settings in it.
+// openPi reads a header. In version 1 it has the first settings.
 func (f *file) openPi(line int, o object) error {
 	id, err := o.identifier("id")
 	if err != nil {
@@ -56,9 +55,9 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 	switch kind {
 	case "message":
 		m, err := o.object("message")
-		f.keep(err)
+		f.setError(err)
 		if err == nil {
-			f.keep(e.piMessage(m))
+			f.setError(e.piMessage(m))
 		}
 	case "model_change":
 		e.Kind = EntryConfig
@@ -74,14 +73,14 @@ func (s *script) piEntry(kind string, o object) (Entry, error) {
 	default:
 		e.Kind, e.Type = EntryOther, kind
 	}
-	if e.Kind != EntryOther { // what is unknown may have any form
-		f.keep(badID)
+	if e.Kind != EntryOther { // an unknown entry may have any form
+		f.setError(badID)
 	}
 	return e, f.err
 }
 
-// firstKept finds the first entry that a compaction kept. Version 1 counts
-// the lines of the file, the header being 0; so does Entries.
+// firstKept finds the first entry that a compaction kept. Version 1 counts the lines of the file from the header, 0.
+// So does Entries.
 func (s *script) firstKept(f *fields) int {
 	if id := f.text("firstKeptEntryId"); id != "" {
 		if i, ok := s.ids[id]; ok {
@@ -90,7 +89,7 @@ func (s *script) firstKept(f *fields) int {
 		return -1
 	}
 	n, ok, err := f.o.number("firstKeptEntryIndex")
-	f.keep(err)
+	f.setError(err)
 	if !ok || n < 0 || n >= int64(len(s.conv.Entries)) || n == 0 && s.headed {
 		return -1
 	}
@@ -132,17 +131,17 @@ func piReply(o object) (Reply, error) {
 		Model: f.text("model"), Provider: f.text("provider"),
 	}
 	usage, err := o.object("usage")
-	f.keep(err)
+	f.setError(err)
 	u := fields{o: usage}
 	r.Usage = events.Usage{
 		Input: u.count("input"), Output: u.count("output"),
 		CacheRead: u.count("cacheRead"), CacheWrite: u.count("cacheWrite"),
 	}
 	if u.err != nil {
-		f.keep(fmt.Errorf("usage: %w", u.err))
+		f.setError(fmt.Errorf("usage: %w", u.err))
 	}
 	r.Parts, err = content(o, piReplyPart)
-	f.keep(err)
+	f.setError(err)
 	return r, f.err
 }
 
@@ -171,12 +170,12 @@ func piResult(o object) (Result, error) {
 	f := fields{o: o}
 	r := Result{Call: events.CallID(id), Tool: f.text("toolName"), Failed: f.flag("isError")}
 	parts, err := content(o, piPart)
-	f.keep(err)
+	f.setError(err)
 	r.Text, r.Attachments = splitResult(parts)
 	return r, f.err
 }
 
-// piPart reads what users and tools may say.
+// piPart reads a part of a user message or a result.
 func piPart(kind string, o object) (events.Part, error) {
 	switch kind {
 	case "text":
@@ -193,7 +192,7 @@ func piPart(kind string, o object) (events.Part, error) {
 	}
 }
 
-// piReplyPart reads what models may say.
+// piReplyPart reads a part of a reply.
 func piReplyPart(kind string, o object) (events.Part, error) {
 	switch kind {
 	case "thinking":
@@ -210,7 +209,7 @@ func piCall(o object) (events.Part, error) {
 	f := fields{o: o}
 	p := events.Part{Kind: events.PartToolCall, Call: events.CallID(f.text("id")), Meta: o.pick("thoughtSignature")}
 	name, err := o.must("name")
-	f.keep(err)
+	f.setError(err)
 	p.Tool = name
 	if kindOf(o["arguments"]) != 'n' {
 		p.Args = compact(o["arguments"])

@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// Read parses one file, named name in errors and, where none is recorded, in
-// IDs. Conversations come in the order of their first lines; there is at least
-// one. The first bad line ends the reading: every error is a [*LineError] and
-// comes without conversations.
+// Read parses one file. name is for errors, and for IDs if none is recorded. Conversations are in the order of their
+// first lines; there is at least one. The first invalid line ends the read: every error is a [*LineError], without
+// conversations.
 func Read(name string, r io.Reader) ([]Conversation, error) {
 	return read(name, newLines(r, MaxLineBytes))
 }
@@ -36,14 +35,14 @@ func read(name string, l *lines) ([]Conversation, error) {
 	return f.conversations(), nil
 }
 
-// file is a file being read.
+// file is a file that is being read.
 type file struct {
 	name    string
 	scripts []*script
-	pi      *script // where entries of pi go; nil before the first
+	pi      *script // receives entries of pi; nil before the first
 }
 
-// add reads one line: a chat where it has messages, else an entry of pi.
+// add reads one line: a chat if it has messages, else an entry of pi.
 func (f *file) add(n int, line []byte) error {
 	o, err := parseLine(line)
 	if err != nil {
@@ -62,7 +61,7 @@ func (f *file) add(n int, line []byte) error {
 	return f.addPi(n, line, o, kind)
 }
 
-// open starts a conversation. An empty id is replaced by one from the file's name and the line.
+// open starts a conversation. An empty id is replaced with one made from the file's name and the line.
 func (f *file) open(format Format, id string, line int) *script {
 	if id == "" {
 		id = fmt.Sprintf("%s-%d", baseName(f.name), line)

@@ -2,25 +2,25 @@ package recording
 
 import "github.com/lash-go/lash/events"
 
-// Format says how a conversation was recorded.
+// Format is the format of a recording.
 type Format string
 
 // The formats.
 const (
-	FormatChat Format = "chat" // OpenAI chat format, one conversation a line
-	FormatPi   Format = "pi"   // pi session file, one entry a line
+	FormatChat Format = "chat" // OpenAI chat format, one conversation in each line
+	FormatPi   Format = "pi"   // pi session file, one entry in each line
 )
 
 // Conversation is one recorded conversation.
 type Conversation struct {
-	ID      string // as recorded, else "<base name without extension>-<line>"; any text, not necessarily unique
+	ID      string // as recorded, else "<base name without extension>-<line>"; any text; may repeat
 	Format  Format
 	File    string // as given to Read
 	Line    int    // first line, from 1
 	Entries []Entry
 }
 
-// EntryKind says what an entry holds.
+// EntryKind is the kind of an entry.
 type EntryKind string
 
 // The kinds of entries and the fields of [Entry] that each uses.
@@ -30,20 +30,19 @@ const (
 	EntryReply      EntryKind = "reply"      // Reply
 	EntryResult     EntryKind = "result"     // Result
 	EntryConfig     EntryKind = "config"     // Config
-	EntryShell      EntryKind = "shell"      // Type, Raw: a command the user ran, not the model
+	EntryShell      EntryKind = "shell"      // Type, Raw: a command that the user ran
 	EntryCompaction EntryKind = "compaction" // Compaction
 	EntryOther      EntryKind = "other"      // Type, Raw
 )
 
-// Entry is one step of a conversation: a message of a chat or a line of a pi
-// file. A pi file's header is an [EntryConfig], so that entries and lines
-// count alike.
+// Entry is one step of a conversation: a message of a chat or a line of a pi file. The header of a pi file is an
+// [EntryConfig], so that entries and lines have equal counts.
 type Entry struct {
 	Kind   EntryKind
 	Line   int    // in the file, from 1
 	Index  int    // in Entries, from 0; in chats also the position in messages
-	ID     string // pi, from version 2: the entry's own; empty where the format is linear
-	Parent string // pi, from version 2: the entry this one follows; empty for the first and in linear formats
+	ID     string // pi, from version 2; empty if the format is linear
+	Parent string // pi, from version 2: the entry before this one; empty for the first and in linear formats
 
 	Message    events.Message // Role and Parts; Parts may be empty
 	Reply      Reply
@@ -55,40 +54,40 @@ type Entry struct {
 	Raw  []byte // the entry's JSON, compacted
 }
 
-// Reply is what a model answered.
+// Reply is a reply of the model.
 type Reply struct {
 	Parts    []events.Part // text, reasoning and tool_call parts in order, rarely attachments; may be empty
 	Stop     events.StopReason
-	Error    string // message of the provider; empty where there was none
+	Error    string // message of the provider; may be empty
 	Model    string // empty in chats
 	Provider string // empty in chats
 	Usage    events.Usage
 }
 
-// Result is how a tool call ended.
+// Result is the result of a tool call.
 type Result struct {
-	Call        events.CallID // as recorded; of the legacy function role the matched call's, which is empty as a rule
-	Tool        string        // as recorded, else the matched call's; may be empty
-	Text        string        // text parts, joined with newlines where several
+	Call        events.CallID // as recorded; for the legacy function role that of the matching call, usually empty
+	Tool        string        // as recorded, else that of the matching call; may be empty
+	Text        string        // text parts, joined with newlines
 	Attachments []events.Part // all other parts
-	Failed      bool          // always false in chats, which do not say
-	ReplyIndex  int           // index in Entries of the reply that called; -1 for an orphan
+	Failed      bool          // always false in chats, which do not record it
+	ReplyIndex  int           // index in Entries of the reply with the call; -1 for an orphan
 	CallIndex   int           // index among that reply's tool_call parts; -1 for an orphan
 }
 
-// Orphan reports whether no call was found for r.
+// Orphan reports whether r has no call.
 func (r Result) Orphan() bool { return r.ReplyIndex < 0 }
 
-// Config is a change of settings. Empty fields did not change.
+// Config is a change of settings. Empty fields do not change.
 type Config struct {
 	Model    string
 	Provider string
-	Thinking string // level as pi names it: "off", "high"
+	Thinking string // level in pi's terms: "off", "high"
 }
 
-// Compaction replaces the entries before FirstKept by a summary.
+// Compaction replaces the entries before FirstKept with a summary.
 type Compaction struct {
 	Summary      string
-	FirstKept    int   // index in Entries, below the compaction's own; -1 when unknown
-	TokensBefore int64 // 0 when unknown
+	FirstKept    int   // index in Entries, below that of the compaction; -1 if unknown
+	TokensBefore int64 // 0 if unknown
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// entries reads one conversation and returns what is in it.
+// entries reads one conversation and returns its entries.
 func entries(t *testing.T, lines ...string) []recording.Entry {
 	t.Helper()
 	all := conversations(t, strings.Join(lines, "\n"))
@@ -31,7 +31,7 @@ func conversations(t *testing.T, text string) []recording.Conversation {
 	return all
 }
 
-// same compares two values, with the entry or part that differs in the message.
+// same compares two lists and reports the first difference.
 func same[T any](t *testing.T, what string, got, want []T) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -204,7 +204,7 @@ func TestErrors(t *testing.T) {
 			if all != nil || err == nil {
 				t.Fatalf("got %d conversations and error %v, want an error", len(all), err)
 			}
-			// Reasons that end with a colon go on in the words of encoding/json.
+			// Reasons that end with a colon continue with the text of encoding/json.
 			got := err.Error()
 			if strings.HasSuffix(tt.want, ": ") && strings.HasPrefix(got, tt.want) {
 				got = tt.want

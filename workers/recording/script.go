@@ -2,13 +2,13 @@ package recording
 
 import "github.com/lash-go/lash/events"
 
-// script is a conversation being read.
+// script is a conversation that is being read.
 type script struct {
 	conv   Conversation
 	byID   openCalls[events.CallID]
 	byTool openCalls[string]
-	headed bool           // the first entry is a pi file's header
-	ids    map[string]int // index in Entries by the entry's own ID; the latest wins
+	headed bool           // the first entry is the header of a pi file
+	ids    map[string]int // index in Entries by the entry's ID; the latest counts
 }
 
 func newScript(c Conversation) *script {
@@ -18,8 +18,8 @@ func newScript(c Conversation) *script {
 	}
 }
 
-// add appends e and resolves what it refers to. Results are resolved by the
-// call's ID, or by the tool's name where byTool is set.
+// add appends e and resolves its references. A result is resolved by the call's ID, or with byTool by the tool's
+// name.
 func (s *script) add(e Entry, byTool bool) {
 	e.Index = len(s.conv.Entries)
 	switch {
@@ -49,7 +49,7 @@ func (s *script) openCalls(reply int, parts []events.Part) {
 	}
 }
 
-// resolve points r at c, which is nil for an orphan.
+// resolve sets the call of r; c is nil for an orphan.
 func (r *Result) resolve(c *call) {
 	r.ReplyIndex, r.CallIndex = -1, -1
 	if c == nil {

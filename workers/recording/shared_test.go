@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// shared reads a file of real recordings, which live beside the project and not in it.
+// shared reads a file of real recordings, which are not in the repository.
 func shared(t *testing.T, name string) []recording.Conversation {
 	t.Helper()
 	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", name))

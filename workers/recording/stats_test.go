@@ -48,18 +48,18 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// stats counts what a conversation holds.
+// stats are counts of a conversation.
 type stats struct {
 	Entries     int
 	Systems     int
 	Users       int
 	Replies     int
-	Aborted     int // replies that were cancelled
-	Errored     int // replies that ended in a provider's error
+	Aborted     int // cancelled replies
+	Errored     int // replies that ended with a provider error
 	Calls       int
-	Answered    int // calls with a result; the others never got one
+	Answered    int // calls with a result
 	Results     int
-	Failed      int // results, orphans included
+	Failed      int // results, with orphans
 	Orphans     int // results without a call
 	Configs     int
 	Compactions int

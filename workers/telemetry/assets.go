@@ -10,26 +10,26 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// Running is how many turns and tasks a node is at work on.
+// Running counts the turns and tasks that run on a node.
 type Running func() (turns, tasks int)
 
-// assets shows how the servers stand, as they answer when metrics are asked for.
+// assets collects the state of the servers when metrics are read.
 type assets struct {
 	b       *bus.Bus
 	running Running
 
 	mu sync.Mutex
-	at time.Time // of what was asked last
+	at time.Time // time of the last state
 	is bus.Stats
 	ok bool
 
 	up, waiting, held, again, delivered, dirty, archived, dead, streams, bytes, conflicts, reconnects, work *prometheus.Desc
 }
 
-// fresh is how old the servers' answer may be: several scrapers ask them once.
+// fresh is the maximum age of that state: several scrapers share it.
 const fresh = 2 * time.Second
 
-// NewAssets is a collector of the shared assets, and of the node.
+// NewAssets creates a collector of the shared assets and of the node.
 func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("lash_"+name, help, labels, nil)
@@ -71,7 +71,7 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	turns, tasks := a.running()
 	value(a.work, prometheus.GaugeValue, float64(turns), "turns")
 	value(a.work, prometheus.GaugeValue, float64(tasks), "tasks")
-	s, ok := a.look()
+	s, ok := a.stats()
 	if !ok {
 		value(a.up, prometheus.GaugeValue, 0)
 		return
@@ -90,7 +90,7 @@ func (a *assets) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func (a *assets) look() (bus.Stats, bool) {
+func (a *assets) stats() (bus.Stats, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if time.Since(a.at) < fresh {

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// made is what a span is made of: an operation of the conventions, what it is done to, and the kind.
+// made is the kind of a span: an operation of the conventions, its object, and the span kind.
 type made struct {
 	operation attribute.KeyValue
 	target    string
@@ -23,7 +23,7 @@ func (m made) name() string {
 	return valid(strings.TrimRight(m.operation.Value.AsString()+" "+m.target, " "))
 }
 
-// attributes are what is told of a span, where the conventions have a name for it under that.
+// attributes are the attributes of a span, with the names of the conventions.
 func attributes(r *api.TraceRecord, m made) []attribute.KeyValue {
 	c, e := &r.Context, &r.Event
 	list := tags{m.operation, semconv.GenAIConversationID(valid(string(c.Session))), attribute.String("lash.turn", valid(string(c.Turn)))}
@@ -51,7 +51,7 @@ func attributes(r *api.TraceRecord, m made) []attribute.KeyValue {
 	return list
 }
 
-// tags are attributes. What is empty has none.
+// tags are attributes without empty values.
 type tags []attribute.KeyValue
 
 func (l *tags) text(key attribute.Key, value string) {
@@ -83,7 +83,7 @@ func (l *tags) decimal(key attribute.Key, n events.Number) {
 	}
 }
 
-// model is what was asked of a model, and what came of it.
+// model adds the request to a model and its reply.
 func (l *tags) model(e *api.TraceEvent) {
 	l.text(semconv.GenAIProviderNameKey, e.Provider)
 	l.text(semconv.GenAIRequestModelKey, e.Asked)
@@ -109,7 +109,7 @@ func (l *tags) model(e *api.TraceEvent) {
 	}
 }
 
-// finish is a reason to stop in the conventions' words, where they have one.
+// finish is a stop reason in the terms of the conventions; empty if they have none.
 func finish(s events.StopReason) string {
 	switch s {
 	case events.StopToolUse:
@@ -121,7 +121,7 @@ func finish(s events.StopReason) string {
 	}
 }
 
-// usage counts cached tokens as input too, as the conventions do.
+// usage counts cached tokens as input too, like the conventions.
 func (l *tags) usage(u *api.TokenUsage) {
 	if u == nil || *u == (api.TokenUsage{}) {
 		return
@@ -132,5 +132,5 @@ func (l *tags) usage(u *api.TokenUsage) {
 	l.number(semconv.GenAIUsageReasoningOutputTokensKey, u.Reasoning)
 }
 
-// inputOf is all input, the part that a cache had too.
+// inputOf is all input, with cached tokens.
 func inputOf(u *api.TokenUsage) int64 { return u.Input + u.CacheRead + u.CacheWrite }

@@ -1,19 +1,16 @@
-// Package telemetry makes metrics and traces of what sessions do, for
-// Prometheus and OpenTelemetry. It takes the records that a node traces
-// ([api.TraceRecord]), which say what happened and never what was said: neither
-// a text nor an argument can reach a metric or a span.
+// Package telemetry makes metrics and traces of sessions, for Prometheus and OpenTelemetry. Its input is the trace
+// records of a node ([api.TraceRecord]), which have no texts and no arguments: neither can reach a metric or a span.
 //
-// Names of spans, attributes and metrics are those of OpenTelemetry's semantic
-// conventions for generative AI, version 1.41.0, the last of which its Go module
-// has them. A turn is invoke_agent, a model call is chat, a tool call and code
-// of a protocol are execute_tool. What the conventions do not name begins with "lash.".
+// Names of spans, attributes and metrics are those of OpenTelemetry's semantic conventions for generative AI, version
+// 1.41.0, the last
+// version with them in its Go module. A turn is invoke_agent, a model call is chat, a tool call and the code of a
+// protocol are execute_tool. Names that the conventions lack begin with "lash.".
 //
-// A turn is in one trace, whichever nodes run it: in its client's, which the
-// history has, or in one of its own, whose id follows from the session and the
-// turn ([tracing.Place]). So no node has to tell another. The span of the turn itself comes from the
-// node that ends it; what a killed node did not export is missing, the history
-// has it. A sampling ratio decides by the trace's id, so it keeps or drops whole turns.
-// A client that does not sample its trace has no spans of its turns.
+// A turn is in one trace, on whichever nodes it runs. The trace is that of its client, which the history has, or its
+// own, whose id follows from the session and the turn ([tracing.SpanKey]). The nodes need no communication for it. The
+// node that ends a turn exports the turn's span. Spans that a killed node did not export are missing; the history has
+// their events. A sampling ratio decides by the trace's id, so it keeps or drops whole turns. If a client does not
+// sample its trace, its turns have no spans.
 //
-// Nothing here can hold a turn up: spans are dropped when the exporter is slow.
+// A slow exporter delays no turn: spans are dropped.
 package telemetry

@@ -8,15 +8,15 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// genMetrics are the metrics of the conventions for generative AI, as
-// Prometheus writes their names: gen_ai.client.operation.duration and gen_ai.client.token.usage.
+// genMetrics are the metrics of the conventions for generative AI, with their names in Prometheus:
+// gen_ai.client.operation.duration and gen_ai.client.token.usage.
 type genMetrics struct {
 	duration *prometheus.HistogramVec
 	tokens   *prometheus.HistogramVec
-	names    *names // a provider, and the models asked and answering
+	names    *names // a provider, and the models of request and reply
 }
 
-// newGenMetrics has the buckets that the conventions advise.
+// newGenMetrics uses the buckets that the conventions advise.
 func newGenMetrics() genMetrics {
 	labels := []string{"gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "gen_ai_response_model"}
 	return genMetrics{
@@ -30,12 +30,12 @@ func newGenMetrics() genMetrics {
 	}
 }
 
-const chat = "chat" // the operation
+const chat = "chat" // name of the operation
 
 func (g *genMetrics) called(e *api.TraceEvent, seconds float64) {
 	failed, model := "", e.Model
 	if e.Type == api.TraceModelFailed {
-		failed, model = valid(e.Kind), "" // the kinds are few, codes are the provider's
+		failed, model = valid(e.Kind), "" // there are few kinds; codes are the provider's
 	}
 	g.duration.WithLabelValues(append(g.labels(e, model), failed)...).Observe(seconds)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Metrics counts what sessions do. Labels have few values: no session, no turn.
+// Metrics counts events of sessions. Labels have few values: no session, no turn.
 type Metrics struct {
 	turns       *prometheus.CounterVec
 	turnSeconds prometheus.Histogram
@@ -35,13 +35,13 @@ type Metrics struct {
 	billed                                            names // a provider and a model
 }
 
-// names are the values of a label that users choose, of which there are at most maxNames.
+// names limits the values of a label that users choose to maxNames.
 type names struct {
 	mu   sync.Mutex
 	seen map[string]bool
 }
 
-// The values of a label are at most so many, each of so many bytes. What is more, or longer, is "other".
+// Limits of the values of a label: their number and their bytes. Further and longer values are "other".
 const (
 	maxNames = 200
 	maxName  = 200
@@ -81,7 +81,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// SetPrices has what is used from now on cost that.
+// SetPrices sets the prices of usage from now on.
 func (m *Metrics) SetPrices(p *Prices) { m.prices.Store(p) }
 
 // Trace counts a record.
@@ -108,12 +108,11 @@ func (m *Metrics) Trace(r api.TraceRecord) {
 		m.toolTime.WithLabelValues(tool).Observe(seconds)
 	case api.TraceTokenUsage:
 		m.used(e)
-	default: // begins something, or is a plugin's own
+	default: // a start, or a plugin's own record
 	}
 }
 
-// unknown is the caller of requests that were not authenticated, whatever they
-// call themselves. No caller has a name as this.
+// unknown is the caller of requests without authentication, under any name. No caller has this name.
 const unknown = "(unknown)"
 
 // Access counts a request that ended.
@@ -156,10 +155,10 @@ func outcomeOf(o events.Outcome) string {
 	return valid(string(o))
 }
 
-// label is that of a name.
+// label is the label value of a name.
 func (n *names) label(name string) string { return n.labels(name)[0] }
 
-// labels are those of names which stand together: of their combinations there are at most maxNames.
+// labels are the label values of a combination of names. There are at most maxNames combinations.
 func (n *names) labels(list ...string) []string {
 	others := slices.Repeat([]string{other}, len(list))
 	for i := range list {
@@ -182,9 +181,9 @@ func (n *names) labels(list ...string) []string {
 	return list
 }
 
-// other is what a label has past its bounds.
+// other is the label value above the limits.
 const other = "other"
 
-// valid is a text that a label or an attribute can have: Prometheus panics on
-// others, and OTLP loses the whole batch.
+// valid is a text that is allowed in a label or an attribute: Prometheus panics on invalid text, and OTLP drops the
+// whole batch.
 func valid(s string) string { return strings.ToValidUTF8(s, "\ufffd") }

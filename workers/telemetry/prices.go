@@ -13,19 +13,19 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Prices are what tokens of models cost. It is read only.
+// Prices are the costs of tokens by model. It is read only.
 type Prices struct {
 	models map[modelName]rate
 	// Date of the prices, YYYY-MM-DD.
 	Date string
-	// Source that the prices were taken from.
+	// Source of the prices.
 	Source string
 }
 
-// modelName is a model as its provider reports it.
+// modelName is a model with the name that its provider reports.
 type modelName struct{ provider, model string }
 
-// rate is in US dollars for a million tokens. What is missing is charged as input.
+// rate is in US dollars for a million tokens. A missing price is that of input.
 type rate struct {
 	Provider   string   `json:"provider"`
 	Names      []string `json:"names"` // exactly as the provider reports the model
@@ -35,7 +35,7 @@ type rate struct {
 	CacheWrite *float64 `json:"cache_write"`
 }
 
-// Bounds of a file of prices.
+// Limits of a file of prices.
 const (
 	maxPrices     = 1 << 20 // bytes
 	maxModelName  = 200     // bytes
@@ -45,11 +45,11 @@ const (
 //go:embed prices.json
 var defaultPrices []byte
 
-// DefaultPrices are those that this build has, with their date and source. They may be out of date.
+// DefaultPrices are the prices of this build, with their date and source. They may be out of date.
 func DefaultPrices() (*Prices, error) { return ParsePrices(defaultPrices) }
 
-// ParsePrices reads a file of prices: a JSON object as prices.json of this
-// package. Errors: [*events.FieldError], which names the entry and the field.
+// ParsePrices reads a file of prices: a JSON object like prices.json of this package. Errors: [*events.FieldError]
+// with the entry and the field.
 func ParsePrices(data []byte) (*Prices, error) {
 	if len(data) > maxPrices {
 		return nil, &events.FieldError{Field: "prices", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(data), maxPrices), Err: events.ErrTooLarge}
@@ -114,8 +114,8 @@ func (p *Prices) add(r *rate, entry string) error {
 	return nil
 }
 
-// Cost is what the usage of a model's reply costs, in US dollars. It is false
-// for a model of which there is no price: nothing is guessed.
+// Cost is the price of the usage of a model's reply, in US dollars. It is false for a model without a price: there is
+// no estimate.
 func (p *Prices) Cost(provider, model string, u api.TokenUsage) (float64, bool) {
 	r, ok := p.models[modelName{provider, model}]
 	if !ok {

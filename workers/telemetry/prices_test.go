@@ -14,14 +14,14 @@ import (
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
-// TestDefaultPrices are whole, and say when they were true and who says so.
+// TestDefaultPrices expects complete prices with a date and a source.
 func TestDefaultPrices(t *testing.T) {
 	t.Parallel()
 	p, err := telemetry.DefaultPrices()
 	if err != nil || p.Date == "" || p.Source == "" {
 		t.Fatalf("got %+v, %v", p, err)
 	}
-	for _, provider := range []string{"openai", "openai-responses"} { // the same models, through two interfaces
+	for _, provider := range []string{"openai", "openai-responses"} { // the same models, with two interfaces
 		if got, ok := p.Cost(provider, "gpt-5", api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, Reasoning: 1e6}); !ok || math.Abs(got-11.375) > 1e-9 {
 			t.Errorf("%s: got %v %v, want 11.375", provider, got, ok)
 		}
@@ -30,7 +30,7 @@ func TestDefaultPrices(t *testing.T) {
 
 const priced = `{"date":"2026-01-02","source":"s","models":[{"provider":"p","names":["a","b"],"input":1,"output":10,"cache_read":0.5}]}`
 
-// TestNoPriceIsGuessed asks for names that are nearly those that have a price.
+// TestNoPriceIsGuessed uses names that are similar to those with a price.
 func TestNoPriceIsGuessed(t *testing.T) {
 	t.Parallel()
 	p, err := telemetry.ParsePrices([]byte(priced))
@@ -38,7 +38,7 @@ func TestNoPriceIsGuessed(t *testing.T) {
 		t.Fatal(err)
 	}
 	used := api.TokenUsage{Input: 1e6, Output: 1e6, CacheRead: 1e6, CacheWrite: 1e6}
-	if got, ok := p.Cost("p", "b", used); !ok || got != 12.5 { // what was written to the cache is input
+	if got, ok := p.Cost("p", "b", used); !ok || got != 12.5 { // tokens written to the cache are charged as input
 		t.Errorf("got %v %v, want 12.5", got, ok)
 	}
 	for _, m := range []struct{ provider, model string }{{"p", ""}, {"p", "a-2"}, {"p", "A"}, {"q", "a"}, {"", "a"}, {"p", "c"}} {
@@ -48,7 +48,7 @@ func TestNoPriceIsGuessed(t *testing.T) {
 	}
 }
 
-// TestPricesAreChecked breaks a file of prices, and wants the field named.
+// TestPricesAreChecked expects the field of each error in a file of prices.
 func TestPricesAreChecked(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ from, to, field string }{
@@ -76,7 +76,7 @@ func TestPricesAreChecked(t *testing.T) {
 	}
 }
 
-// TestHostileModels has providers report models of any name: the series stay few.
+// TestHostileModels expects few series for providers that report models of any name.
 func TestHostileModels(t *testing.T) {
 	t.Parallel()
 	m, reg := setup(t)
@@ -104,7 +104,7 @@ func TestHostileModels(t *testing.T) {
 	}
 }
 
-// series is how many a metric has.
+// series counts the series of a metric.
 func series(t *testing.T, reg *prometheus.Registry, metric string) int {
 	t.Helper()
 	families, err := reg.Gather()

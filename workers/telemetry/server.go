@@ -12,18 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Server answers those who look after a node: /healthz while the process
-// lives, /readyz where it can take work, and /metrics.
+// Server is the HTTP server for operators of a node: /healthz while the process lives, /readyz while it takes work,
+// and /metrics.
 type Server struct {
 	http *http.Server
 	addr net.Addr
 	wait sync.WaitGroup
 }
 
-// readyWait is how long the servers may take to answer for a node that is ready.
+// readyWait limits the time of the readiness check.
 const readyWait = 2 * time.Second
 
-// Serve answers on a listener, which it closes in the end. ready says why the node can take no work.
+// Serve serves a listener and closes it in the end. The error of ready is the reason why the node takes no work.
 func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(context.Context) error) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
@@ -40,14 +40,14 @@ func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(contex
 	s := &Server{addr: listener.Addr(), http: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,
 	}}
-	s.wait.Go(func() { _ = s.http.Serve(listener) }) // until Stop
+	s.wait.Go(func() { _ = s.http.Serve(listener) }) // ends with Stop
 	return s
 }
 
-// Addr is where it listens.
+// Addr is the address of the listener.
 func (s *Server) Addr() string { return s.addr.String() }
 
-// Stop finishes the requests at hand, until ctx ends.
+// Stop completes the current requests, until ctx ends.
 func (s *Server) Stop(ctx context.Context) {
 	if s.http.Shutdown(ctx) != nil {
 		_ = s.http.Close()

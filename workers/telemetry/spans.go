@@ -15,16 +15,15 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Spans exports the trace of turns.
+// Spans exports the traces of turns.
 type Spans struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer
 }
 
-// NewSpans exports to exporter, which it owns from then on. ratio is the part
-// of turns that are exported, 0 to 1; a turn whose client exports nothing of its
-// trace is not. resource describes the node, as the OpenTelemetry environment
-// variables of the process say when it is nil.
+// NewSpans exports to exporter, and closes it at Stop. ratio is the exported part of the turns, 0 to 1. A turn whose
+// client does not sample its trace is not exported. opts may set a resource; by default the OpenTelemetry variables
+// of the environment describe the node.
 func NewSpans(exporter sdk.SpanExporter, ratio float64, opts ...sdk.TracerProviderOption) *Spans {
 	part := sdk.TraceIDRatioBased(ratio)
 	p := sdk.NewTracerProvider(append([]sdk.TracerProviderOption{
@@ -33,10 +32,10 @@ func NewSpans(exporter sdk.SpanExporter, ratio float64, opts ...sdk.TracerProvid
 	return &Spans{provider: p, tracer: p.Tracer("github.com/lash-go/lash", trace.WithSchemaURL(semconv.SchemaURL))}
 }
 
-// Stop exports what waits, until ctx ends.
+// Stop exports the remaining spans, until ctx ends.
 func (s *Spans) Stop(ctx context.Context) error { return s.provider.Shutdown(ctx) }
 
-// Trace makes a span of a record that ends something.
+// Trace makes a span of a record that ends an operation.
 func (s *Spans) Trace(r api.TraceRecord) {
 	c, e := &r.Context, &r.Event
 	if c.Session == "" || c.Turn == "" {
@@ -54,11 +53,11 @@ func (s *Spans) Trace(r api.TraceRecord) {
 	case api.TraceToolCallCompleted, api.TraceProtocolStep:
 		at.What = string(c.Effect)
 		s.span(&r, made{semconv.GenAIOperationNameExecuteTool, toolOf(e), trace.SpanKindInternal}, at, under.Span())
-	default: // ends nothing
+	default: // not an end
 	}
 }
 
-// toolOf is the tool of a call; the code of a protocol is one too.
+// toolOf is the tool of a call. The code of a protocol is one too.
 func toolOf(e *api.TraceEvent) string {
 	if e.Type == api.TraceProtocolStep {
 		return api.ToolCode
@@ -66,9 +65,9 @@ func toolOf(e *api.TraceEvent) string {
 	return e.Tool
 }
 
-// span exports one span, which ended when the record was made.
+// span exports one span, which ends at the time of the record.
 func (s *Spans) span(r *api.TraceRecord, m made, at tracing.SpanKey, under trace.SpanContext) {
-	ctx := context.WithValue(context.Background(), placeKey{}, at) // nothing of a caller's belongs in it
+	ctx := context.WithValue(context.Background(), placeKey{}, at) // without values of a caller
 	if under.IsValid() {
 		ctx = trace.ContextWithRemoteSpanContext(ctx, under)
 	}
@@ -81,7 +80,7 @@ func (s *Spans) span(r *api.TraceRecord, m made, at tracing.SpanKey, under trace
 	span.End(trace.WithTimestamp(end))
 }
 
-// failure is the error.type of a record that tells of something that went wrong; empty: nothing did.
+// failure is the error.type of a record; empty without an error.
 func failure(e *api.TraceEvent) string {
 	switch e.Type {
 	case api.TraceModelFailed:
@@ -94,19 +93,19 @@ func failure(e *api.TraceEvent) string {
 		if e.Outcome != events.OutcomeSuccess {
 			return cmp.Or(e.Code, e.Class, string(e.Outcome))
 		}
-	default: // ends nothing
+	default: // not an end
 	}
 	return ""
 }
 
 type placeKey struct{}
 
-// derived gives spans the ids of their places.
+// derived generates the ids of spans from their places.
 type derived struct{}
 
 func (derived) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 	p, _ := ctx.Value(placeKey{}).(tracing.SpanKey)
-	p.Client = events.TraceParent{} // a span without a parent has no client's trace
+	p.Client = events.TraceParent{} // a span without a parent has no client trace
 	return p.Span().TraceID(), p.Span().SpanID()
 }
 

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRequestsAreCounted counts requests of more callers than there are names
-// for, and of strangers with names of their own: the labels stay few.
+// TestRequestsAreCounted expects few labels for requests of many callers, and of unauthenticated callers with names
+// of their own.
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	reg := prometheus.NewRegistry()
@@ -51,7 +51,7 @@ func call(e api.TraceEvent) api.TraceRecord {
 	return api.TraceRecord{Context: api.TraceContext{Session: "s", Turn: "t"}, Event: e}
 }
 
-// values are those of a label of a metric.
+// values are the values of a label of a metric.
 func values(t *testing.T, reg *prometheus.Registry, metric, label string) map[string]bool {
 	t.Helper()
 	families, err := reg.Gather()
@@ -81,8 +81,7 @@ func setup(t *testing.T) (*telemetry.Metrics, *prometheus.Registry) {
 	return m, reg
 }
 
-// TestLabelsAreBounded has users choose more names than a label has values. One
-// label's names take no room from another's.
+// TestLabelsAreBounded uses more names than a label may have values. Each label has a limit of its own.
 func TestLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	m, reg := setup(t)
@@ -103,7 +102,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// TestInvalidText gives every text that a session or a provider chooses as bytes which are no text.
+// TestInvalidText uses invalid UTF-8 for every text that a session or a provider chooses.
 func TestInvalidText(t *testing.T) {
 	t.Parallel()
 	const bad = "a\xffb"
@@ -143,7 +142,7 @@ func TestInvalidText(t *testing.T) {
 	}
 }
 
-// kept keeps what was exported when it is stopped.
+// kept keeps the exported spans after it is stopped.
 type kept struct{ *tracetest.InMemoryExporter }
 
 func (kept) Shutdown(context.Context) error { return nil }

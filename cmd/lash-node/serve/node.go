@@ -120,8 +120,8 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 // checked is the node's configuration as far as it is known before anything is opened.
 func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.Config, err error) {
 	cfg = workers.Config{
-		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, HeldTasks: c.Concurrency.Task,
-		HeldTools: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
+		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
+		ToolConcurrency: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
 	}
 	if err = errors.Join(c.adds.check(), c.checkIdle()); err != nil {
 		return cfg, err

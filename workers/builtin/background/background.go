@@ -1,13 +1,10 @@
-// Package background gives the model work that goes on without it: tasks,
-// commands whose end begins a turn, and monitors, whose lines on standard
-// output do. Tools list them and stop them.
+// Package background gives the model work that continues after its call: tasks, commands whose end begins a turn, and
+// monitors, whose lines on standard output begin turns. Tools list and stop them.
 //
-// Guarantees: a command runs at most once in the cluster, with all that it
-// starts gone when it ends, is stopped or its node dies. A task whose node died
-// is not run again: the model is told at the next turn. A persistent monitor is
-// started again; another one runs an hour at most. Commands have the node's
-// rights: put the gate before them. It imports session/plugin and below, and
-// workers/process.
+// Guarantees: a command runs at most once in the cluster. All processes that it starts are killed when it ends, when
+// it is stopped and when its node dies. A task whose node died does not run again: the model reads so at the next
+// turn. A persistent monitor starts again; any other runs for at most an hour. Commands have the rights of the node:
+// register the gate before them. The package imports session/plugin and below, and workers/process.
 package background
 
 import (
@@ -22,12 +19,12 @@ import (
 // ID names the plugin in histories.
 const ID = "background"
 
-// MaxTimeoutMillis bounds the time of a monitor that is not persistent.
-const MaxTimeoutMillis = 3_600_000
+// maxTimeoutMillis limits the time of a monitor that is not persistent.
+const maxTimeoutMillis = 3_600_000
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
-	Dir string // where commands run. Defaults to the node's own directory
+	Dir string // directory of commands. Defaults to that of the node
 }
 
 // Factory builds the plugin.
@@ -52,11 +49,11 @@ func (b *background) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, tool("monitors_list", none, "Lists your monitors."), monitors)
 	plugin.AddTool(r, tool("tasks_list", none, "Lists your background tasks: commands, monitors, agents and others."), tasks)
 	plugin.AddTool(r, tool("tasks_stop", again, "Stops a background task."), cancel)
-	r.BeforeTurn(b.tell)
+	r.BeforeTurn(b.reportAbandoned)
 	return nil
 }
 
-// dir is where a command runs that names a directory, or none.
+// dir is the directory of a command.
 func (b *background) dir(named string) string {
 	if named == "" || !filepath.IsAbs(named) {
 		return filepath.Join(b.cfg.Dir, named)
@@ -77,7 +74,7 @@ type startRequest struct {
 	NotifyOnly bool             `json:"notify_only,omitempty" jsonschema:"its lines do not wake you"`
 }
 
-// Monitor is how a monitor stands.
+// Monitor is the state of a monitor.
 type Monitor struct {
 	ID        events.MonitorID    `json:"id"`
 	State     events.MonitorState `json:"state"` // idle is spelled out
@@ -89,8 +86,8 @@ type Monitor struct {
 }
 
 func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]Monitor, error) {
-	if in.TimeoutMS < 0 || in.TimeoutMS > MaxTimeoutMillis {
-		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, MaxTimeoutMillis)
+	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
+		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
 	spec := events.MonitorSpec{
 		ID: in.ID, Command: in.Command, Cwd: b.dir(in.Cwd), Persistent: in.Persistent, TimeoutMillis: in.TimeoutMS, RestartOnRestore: in.Persistent,
@@ -130,7 +127,7 @@ func monitors(ctx context.Context, call plugin.Call, _ struct{}) ([]Monitor, err
 	return list, err
 }
 
-// Task is how a background task stands.
+// Task is the state of a background task.
 type Task struct {
 	ID      events.TaskID    `json:"id"`
 	Kind    events.TaskKind  `json:"kind,omitempty"`

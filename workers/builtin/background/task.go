@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/process"
 )
 
-// maxReport bounds what a report shows of a command's output, in bytes.
+// maxReport limits the output of a command in a report, in bytes.
 const maxReport = 8 << 10
 
 type taskRequest struct {
@@ -39,9 +39,8 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 	return "It runs. You will be told when it has ended.", nil
 }
 
-// work runs the command and asks for a turn that begins with what it came to.
-// The turn's id follows from the call, so it is one. A task that was stopped
-// says nothing: whoever stopped it knows.
+// work runs the command and requests a turn with its result. The turn's id follows from the call, so repeats are
+// harmless. A task that was stopped requests no turn: its caller knows.
 func work(ctx context.Context, call plugin.Call, id events.TaskID, command process.Command) error {
 	began := time.Now()
 	out, err := process.Run(ctx, command, maxReport)
@@ -65,13 +64,13 @@ func work(ctx context.Context, call plugin.Call, id events.TaskID, command proce
 	return nil
 }
 
-// Told is the plugin's state: the abandoned tasks that the model knows of.
+// Told is the plugin's state: the abandoned tasks of which the model knows.
 type Told struct {
-	Tasks []events.Seq `json:"tasks,omitempty"` // where they were registered
+	Tasks []events.Seq `json:"tasks,omitempty"` // sequences of their registration
 }
 
-// tell says which tasks ended with their node, once.
-func (b *background) tell(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+// reportAbandoned lists for the model, once, the tasks that ended with their node.
+func (b *background) reportAbandoned(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 	state, err := in.Host.SnapshotCurrent(ctx)
 	if err != nil {
 		return nil, err

@@ -1,10 +1,8 @@
-// Package budget bounds what the model reads of a tool's output. Of one that is
-// too long it reads a window, the beginning or the end, with a note of how much
-// that is; the tool read_output reads the rest in pieces.
+// Package budget limits the tool output that the model reads. Of an output that is too long it reads the beginning or
+// the end, with a note of the size. The tool read_output reads the rest in pieces.
 //
-// Guarantees: the history keeps the whole output, and no output that is within
-// the bounds is touched. It is the session's one result projector. It imports
-// session/plugin and events.
+// Guarantees: the history has the whole output, and an output within the limits is not changed. It is the session's
+// only result projector. The package imports session/plugin and events.
 package budget
 
 import (
@@ -25,9 +23,9 @@ const tool = "read_output"
 
 // Options of the plugin. A session may have its own.
 type Options struct {
-	MaxBytes int      `json:"max_bytes,omitempty"` // that the model reads of one output. Defaults to 16 KiB
-	MaxLines int      `json:"max_lines,omitempty"` // likewise. Defaults to 400
-	Tail     []string `json:"tail,omitempty"`      // tools of whose output the end is shown, not the beginning
+	MaxBytes int      `json:"max_bytes,omitempty"` // of one output that the model reads. Defaults to 16 KiB
+	MaxLines int      `json:"max_lines,omitempty"` // of one output that the model reads. Defaults to 400
+	Tail     []string `json:"tail,omitempty"`      // tools whose output is shown from its end
 }
 
 // Factory builds the plugin.
@@ -50,7 +48,7 @@ func (b budget) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// project shows a window of what is too long.
+// project cuts an output that is too long.
 func (b budget) project(_ context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
 	all := lines(in.Result.Text)
 	if in.Tool == tool || len(in.Result.Text) <= b.o.MaxBytes && len(all) <= b.o.MaxLines {
@@ -60,7 +58,7 @@ func (b budget) project(_ context.Context, in plugin.ToolResultContext) (string,
 	if slices.Contains(b.o.Tail, in.Tool) {
 		from, upto = b.tail(all)
 	}
-	return b.show(all, from, upto, in.Call.Effect), nil, nil
+	return b.render(all, from, upto, in.Call.Effect), nil, nil
 }
 
 type request struct {
@@ -79,13 +77,13 @@ func (b budget) read(ctx context.Context, call plugin.Call, in request) (string,
 		return "", fmt.Errorf("line %d: the output has %d", in.Line, len(all))
 	}
 	from, upto := b.head(all, from)
-	return b.show(all, from, upto, events.EffectID(in.Output)), nil
+	return b.render(all, from, upto, events.EffectID(in.Output)), nil
 }
 
-// show is a window with a note of what is missing.
-func (b budget) show(all []string, from, upto int, call events.EffectID) string {
+// render is a part of an output with a note of what is missing.
+func (b budget) render(all []string, from, upto int, call events.EffectID) string {
 	shown := strings.Join(all[from:upto], "")
-	if len(shown) > b.o.MaxBytes { // one line, longer than all that is shown
+	if len(shown) > b.o.MaxBytes { // one line that is longer than the limit
 		shown = strings.ToValidUTF8(shown[:b.o.MaxBytes], "") + " [the line is cut]"
 	}
 	if from == 0 && upto == len(all) && !strings.HasSuffix(shown, " [the line is cut]") {
@@ -95,7 +93,7 @@ func (b budget) show(all []string, from, upto int, call events.EffectID) string 
 		strings.TrimSuffix(shown, "\n"), from+1, upto, len(all), size(all), tool, call)
 }
 
-// head is what fits from a line on, one line at least.
+// head is the range of lines from one on that fits, at least one line.
 func (b budget) head(all []string, from int) (int, int) {
 	upto, bytes := from, 0
 	for upto < len(all) && upto-from < b.o.MaxLines && (upto == from || bytes+len(all[upto]) <= b.o.MaxBytes) {
@@ -105,7 +103,7 @@ func (b budget) head(all []string, from int) (int, int) {
 	return from, upto
 }
 
-// tail is what fits at the end, one line at least.
+// tail is the range of lines that fits at the end, at least one line.
 func (b budget) tail(all []string) (int, int) {
 	from, bytes := len(all), 0
 	for from > 0 && len(all)-from < b.o.MaxLines && (from == len(all) || bytes+len(all[from-1]) <= b.o.MaxBytes) {

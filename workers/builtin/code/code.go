@@ -14,12 +14,12 @@ import (
 // ID names the protocol in configurations and histories.
 const ID = "code"
 
-// Config of the protocol.
+// Config configures the protocol.
 type Config struct {
-	Limits sandbox.Limits // of one program. Defaults to the sandbox's
+	Limits sandbox.Limits // of one program. Defaults to those of the sandbox
 }
 
-// Factory builds it for every session that names it.
+// Factory builds the protocol for every session that names it.
 func Factory(cfg Config) plugin.Factory { return factory{cfg} }
 
 type factory struct{ cfg Config }
@@ -57,8 +57,8 @@ func (*protocol) ValidateTurn(_ context.Context, in events.TurnInput) error {
 	return nil
 }
 
-// Configure makes the plugin options of a session's creation its durable turn
-// options, of all frames. Those that were set once stay.
+// Configure makes the plugin options of a session's creation its durable turn options, in all frames. Options that
+// are already set stay.
 func (*protocol) Configure(_ context.Context, rt *plugin.ProtocolRuntime, m plugin.Materialization) error {
 	options, found, err := plugin.DecodeOptions[json.RawMessage](m.Options, ID)
 	if err != nil || !found || rt.Options() != nil {

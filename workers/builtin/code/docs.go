@@ -33,7 +33,7 @@ The language is Starlark, a small Python: def, lambda, comprehensions, if, for a
 - finish(value) ends your turn with a value.
 - continue_as("what is left to do", {"name": value}) goes on with an empty conversation, the task and these variables.`
 
-// maxDocs bounds what the tools' descriptions take of a prompt, in bytes.
+// maxDocs limits the descriptions of the tools in a prompt, in bytes.
 const maxDocs = 48 << 10
 
 // contributions are the execution section of the prompt.
@@ -62,7 +62,7 @@ func ending(o Options) string {
 	return strings.Join(lines, "\n")
 }
 
-// toolDocs describes the tools that are shown; those beyond the bound by name only.
+// toolDocs describes the showcased tools; those above the limit by name only.
 func toolDocs(tools []events.ToolEntry) string {
 	var b strings.Builder
 	var names []string
@@ -100,7 +100,7 @@ func toolDoc(t *events.ToolEntry) string {
 		case x >= 0 && y >= 0:
 			return cmp.Compare(x, y)
 		case x >= 0 || y >= 0:
-			return cmp.Compare(y, x) // the required ones first
+			return cmp.Compare(y, x) // required ones first
 		}
 		return cmp.Compare(a, b)
 	})
@@ -134,7 +134,7 @@ func defaultOf(p *jsonschema.Schema) string {
 	return "None"
 }
 
-// typeName is a schema as a reader of Python expects it.
+// typeName is the type of a schema in the notation of Python.
 func typeName(s *jsonschema.Schema, depth int) string {
 	switch {
 	case s == nil || depth > 3:

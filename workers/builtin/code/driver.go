@@ -10,14 +10,14 @@ import (
 	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 )
 
-// driver tells the model of the language, and reads programs out of replies.
+// driver describes the language to the model, and reads programs from replies.
 type driver struct{}
 
 // Preamble implements [plugin.Driver].
 func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	o, err := ParseOptions(in.Options)
 	if err != nil {
-		o = Options{} // what they are is told before each model call
+		o = Options{} // they were checked before
 	}
 	return plugin.Preamble{
 		Contributions: contributions(in.Tools, o),
@@ -28,24 +28,24 @@ func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	}
 }
 
-// program is the call that a block becomes.
+// program is the arguments of the call for a block.
 type program struct {
 	Language string `json:"language"`
 	Code     string `json:"code"`
 }
 
-// callID is the id of every program's call: a reply has one at most.
+// callID is the id of every program's call: a reply has at most one.
 const callID = "code"
 
-// What the model reads instead of an end of its turn.
+// Corrections that the model reads, after which the turn continues.
 const (
 	correctOpen = "The code block of your reply is not closed, so it did not run. Write it again, closed by a line of the same fence."
 	correctCall = "There are no tool calls beside code here. Call tools in a fenced block: they are functions."
 	correctEnd  = "Your reply has no code block, so it does not end the turn. Write a fenced block, and call finish(value) in it when you are done."
 )
 
-// read gives the first block of a reply as a call. What follows the block, and
-// calls of the provider's own kind, are dropped: nobody offered them.
+// read returns the first block of a reply as a call. It drops the text after the block, and the provider's own tool
+// calls, as no tool was offered.
 func read(r plugin.Response, o Options) plugin.Reading {
 	var text string
 	var kept []events.Part
@@ -62,7 +62,7 @@ func read(r plugin.Response, o Options) plugin.Reading {
 	}
 	before, code, lang, ok := sandbox.Fence(text)
 	if ok {
-		args, _ := json.Marshal(program{lang, code}) // strings always can be
+		args, _ := json.Marshal(program{lang, code}) // strings can always be encoded
 		kept = withText(kept, strings.TrimRight(before, " \t\r\n"))
 		return plugin.Reading{Parts: append(kept, events.Part{Kind: events.PartToolCall, Call: callID, Tool: plugin.ToolCode, Args: args})}
 	}
@@ -98,8 +98,7 @@ func open(text string) bool {
 	return false
 }
 
-// show tells the model its programs as the blocks that it wrote, and what came
-// of them as messages of the user.
+// show renders programs as the blocks that the model wrote, and their results as messages of the user.
 func show(messages []events.Message) []events.Message {
 	list := slices.Clone(messages)
 	for i := range list {
@@ -136,7 +135,7 @@ func told(parts []events.Part) []events.Part {
 	return list
 }
 
-// blockOf writes a program as a block that its own lines cannot close.
+// blockOf renders a program as a block with a fence that is not in its lines.
 func blockOf(args []byte) string {
 	var p program
 	if err := json.Unmarshal(args, &p); err != nil {

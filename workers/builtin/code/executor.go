@@ -13,10 +13,10 @@ import (
 	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 )
 
-// executor runs programs. Its calls do not overlap, see [plugin.CodeExecutor].
+// executor runs programs. Its calls are never concurrent, see [plugin.CodeExecutor].
 type executor struct {
 	limits sandbox.Limits
-	state  []byte // that the next program begins with
+	state  []byte // of the next program
 	dirty  bool
 }
 
@@ -75,7 +75,7 @@ func toolInfos(tools []events.ToolEntry) []sandbox.ToolInfo {
 	return list
 }
 
-// caller serves one program.
+// caller serves the calls of one program.
 type caller struct{ in plugin.ExecContext }
 
 // Call implements [sandbox.Caller].
@@ -108,10 +108,10 @@ func (c caller) Await(ctx context.Context, id string) (json.RawMessage, error) {
 // Message implements [sandbox.Caller].
 func (c caller) Message(text, kind string) { c.in.Message(text, kind) }
 
-// stop ends the run of the program with an error.
+// stop wraps an error that ends the run of the program.
 func stop(err error) error { return fmt.Errorf("%w: %w", sandbox.ErrStop, err) }
 
-// unlessFailure is stop for what is no failure of a tool.
+// unlessFailure is stop for an error that is not a tool's failure.
 func unlessFailure(err error) error {
 	if _, failure := errors.AsType[*plugin.Failure](err); failure {
 		return err
@@ -119,7 +119,7 @@ func unlessFailure(err error) error {
 	return stop(err)
 }
 
-// valueOf is a result as the program sees it: its text, or its failure.
+// valueOf converts a result for the program: its text, or its failure.
 func valueOf(r plugin.Result) (json.RawMessage, error) {
 	if r.Outcome != events.OutcomeSuccess {
 		return nil, errors.New(strings.TrimPrefix(r.Text, "[failed] "))

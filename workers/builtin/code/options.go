@@ -20,18 +20,17 @@ const (
 	FinishRequired Termination = "finish_required" // only finish ends the turn
 )
 
-// Options are the protocol's turn options: durable ones, set as plugin options
-// at a session's creation or by a host, or those of one turn, which count
-// instead of them. The JSON has no other fields.
+// Options are the protocol's turn options. Durable options are set as plugin options at a session's creation or by a
+// host. The options of one turn replace them. The JSON has no other fields.
 type Options struct {
 	Termination  Termination        `json:"termination,omitempty"`
-	FinishSchema *jsonschema.Schema `json:"finish_schema,omitempty"` // of finish's value; nil accepts any
-	// ContinueAt is how full the context window may be before a turn goes on in
-	// a new frame, in percent; 0 never. Windows of unknown size are never full.
+	FinishSchema *jsonschema.Schema `json:"finish_schema,omitempty"` // of the value of finish; nil accepts any
+	// ContinueAt is the filled part of the context window, in percent, at which a turn continues in a new frame. 0:
+	// never. A window of unknown size is never full.
 	ContinueAt int64 `json:"continue_at_percent,omitempty"`
 }
 
-// ParseOptions reads options; none at all are the zero value.
+// ParseOptions reads options; empty data is the zero value.
 func ParseOptions(data []byte) (Options, error) {
 	var o Options
 	if len(data) == 0 {

@@ -12,10 +12,10 @@ import (
 	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 )
 
-// seedType is the type of the node that holds the variables which a frame begins with.
+// seedType is the type of the node with the first variables of a frame.
 const seedType = "code.seed"
 
-// seedOf are the variables that the frame was opened with; nil where there are none.
+// seedOf are the first variables of the frame; nil if there are none.
 func seedOf(in plugin.ExecContext) []byte {
 	for i := range in.Chronology {
 		if n := in.Chronology[i].Node; n != nil && n.Kind == events.NodeProtocol && n.Type == seedType {
@@ -25,7 +25,7 @@ func seedOf(in plugin.ExecContext) []byte {
 	return nil
 }
 
-// switchTo goes on with a task in a new frame. The turn's id names it, as a turn switches once.
+// switchTo continues with a task in a new frame. The frame's id follows from the turn's: a turn switches once.
 func switchTo(session events.SessionID, turn events.TurnID, task string, names []string, seed events.NewNode) *events.FrameSwitch {
 	s := &events.FrameSwitch{Frame: events.FrameID(fmt.Sprintf("%s:frame:code:%s", session, turn)), Task: task}
 	if len(names) == 0 {
@@ -38,7 +38,7 @@ func switchTo(session events.SessionID, turn events.TurnID, task string, names [
 	return s
 }
 
-// continueAs carries the seed of a program over, with the tasks that it refers to.
+// continueAs moves the seed of a program, with the tasks that it refers to, to a new frame.
 func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuation) (*events.FrameSwitch, error) {
 	handles, err := sandbox.Handles(c.State)
 	if err != nil {
@@ -52,7 +52,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 	for _, h := range handles {
 		id := events.TaskID(h)
 		ended := slices.ContainsFunc(tasks, func(t projector.Task) bool { return t.ID == id && !t.Live() })
-		if !ended { // what has ended needs nobody, and can be waited for as before
+		if !ended { // an ended task needs no owner, and can be waited for as before
 			keep = append(keep, id)
 		}
 	}
@@ -63,7 +63,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 	if err != nil {
 		return nil, err
 	}
-	if t := now.Turn(); t != nil && t.Switches < events.MaxSwitches { // at the limit the turn ends here, and nothing goes on
+	if t := now.Turn(); t != nil && t.Switches < events.MaxSwitches { // at the limit the turn ends here
 		if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keep); err != nil {
 			return nil, err
 		}
@@ -73,7 +73,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 
 const continuation = `The conversation is about to be cut off here, because it has become long. Write the task for whoever goes on, who will read nothing of the above: what the user wants, what has been done and found out, and what is left to do. The variables stay; say what is in those that matter. Answer with the task only, without code.`
 
-// BeforeModelCall goes on in a new frame where the conversation fills the window.
+// BeforeModelCall continues in a new frame when the conversation fills the window.
 func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext) (*events.FrameSwitch, error) {
 	o, err := ParseOptions(in.Options)
 	if err != nil {
@@ -94,7 +94,7 @@ func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext
 	}
 	task := strings.TrimSpace(got.Text)
 	if task == "" {
-		return nil, nil //nolint:nilnil // nothing to go on with: the turn goes on as it is
+		return nil, nil //nolint:nilnil // no task to continue with: the turn continues here
 	}
 	seed, names, err := carried(in.View)
 	if err != nil {
@@ -103,13 +103,13 @@ func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext
 	return switchTo(in.Session, in.Turn, task, names, seed), nil
 }
 
-// spoken reports whether the model has spoken in the frame: one that was just
-// opened is never too full, whatever the last prompt was.
+// spoken reports whether the frame has a reply of the model. A frame without one is never full, whatever the size of
+// the last prompt.
 func spoken(v projector.ReadView) bool {
 	return slices.ContainsFunc(v.Messages, func(m events.Message) bool { return m.Role == events.RoleAssistant })
 }
 
-// carried are all variables of the frame at hand.
+// carried are all variables of the current frame.
 func carried(v projector.ReadView) (events.NewNode, []string, error) {
 	seed := events.NewNode{Body: v.Frame.State, Blob: v.Frame.Blob}
 	if len(seed.Body) == 0 && seed.Blob.IsZero() {

@@ -1,14 +1,11 @@
-// Package files gives the model the files below one directory: to read, write,
-// edit, list and search.
+// Package files gives the model the files below one directory: to read, write, edit, list and search.
 //
-// Guarantees: nothing outside of the directory is reached, whatever the path
-// says and wherever links point. Of a file that is too large, or is no regular
-// file, nothing is read or changed. A file is replaced as a whole or not at
-// all, and a write or an edit whose node died is never made again: the model
-// reads that its fate is unknown. A file that the gate's rules deny is neither
-// opened, whatever links name it, nor searched. A search is bounded in what it
-// compiles, reads, visits and takes, and says where it stops. It imports
-// session/plugin, events and builtin/gate.
+// Guarantees: no path and no link reaches a file outside of the directory. A file that is too large, or that is not a
+// regular file, is neither read nor changed. A file is replaced as a whole or not at all. A write or an edit whose
+// node died is never repeated: its result tells the model that the outcome is unknown. A file that the gate's rules
+// deny is neither opened, by any link, nor searched. A search has limits for its patterns, its time, and the bytes
+// and entries that it reads, and its result names a limit that it reached. The package imports session/plugin, events
+// and builtin/gate.
 package files
 
 import (
@@ -33,18 +30,18 @@ import (
 // ID names the plugin in histories.
 const ID = "files"
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
-	Root     string // directory, required
-	MaxBytes int64  // of a file that is read, written, edited or searched. Defaults to 1 MiB
-	MaxShown int64  // bytes that one read shows. Defaults to 64 KiB
-	MaxFound int    // entries of a list, and lines of a search. Defaults to 500
+	Root     string // required
+	MaxBytes int64  // limit of a file that is read, written, edited or searched. Defaults to 1 MiB
+	MaxShown int64  // limit of the text of one read. Defaults to 64 KiB
+	MaxFound int    // limit of the entries of a list and of the lines of a search. Defaults to 500
 
-	MaxVisited  int           // entries of directories that one search or one list visits. Defaults to 100 000
-	MaxSearched int64         // bytes that one search reads. Defaults to 256 MiB
-	SearchTime  time.Duration // of one search. Defaults to 30 s
+	MaxVisited  int           // limit of the directory entries that one search or list reads. Defaults to 100 000
+	MaxSearched int64         // limit of the bytes that one search reads. Defaults to 256 MiB
+	SearchTime  time.Duration // limit of one search. Defaults to 30 s
 
-	Rules gate.Options // of the gate: what they deny is not done, whether or not a gate stands before. A session's own stand in place of these, but for what is denied here
+	Rules gate.Options // of the gate: what they deny is not done, with or without the gate. A session's own rules replace these, except Deny
 }
 
 // Factory builds the plugin. The directory must exist.
@@ -83,7 +80,7 @@ func withDefaults(cfg Config) (Config, error) {
 
 type files struct {
 	Config
-	writing *sync.Mutex // edits of one process never undo each other
+	writing *sync.Mutex // serialises the writes of one process
 }
 
 // Register implements [plugin.Plugin].
@@ -139,7 +136,7 @@ func (f *files) tooLarge(name string, size int64) error {
 	}
 }
 
-// store replaces a file as a whole, with the rights that it had.
+// store replaces a whole file and keeps its permissions.
 func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) error {
 	if int64(len(text)) > f.MaxBytes {
 		return &plugin.Failure{
@@ -162,10 +159,10 @@ func (f *files) store(root *os.Root, name, text, key string, mode fs.FileMode) e
 	return nil
 }
 
-// check refuses what the rules deny.
+// check rejects a path that the rules deny to a tool.
 func (f *files) check(tool, name string) error {
 	if len(f.Rules.Deny) == 0 {
-		return nil // the names cost a look at each directory
+		return nil // names read each directory of the path
 	}
 	if names := gate.Names(f.Root, name); f.Rules.Denies(tool, names) {
 		return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: gate.ID, Message: tool + " is not allowed here " + strings.Join(names, ", which is ")}
@@ -173,7 +170,7 @@ func (f *files) check(tool, name string) error {
 	return nil
 }
 
-// clean gives a path as the directory's own, or refuses it.
+// clean returns a path relative to the directory, or rejects it.
 func clean(name string) (string, error) {
 	if strings.IndexByte(name, 0) >= 0 || !utf8.ValidString(name) || len(name) > 4096 {
 		return "", invalid("path: is no path of at most 4096 bytes")
@@ -185,7 +182,7 @@ func clean(name string) (string, error) {
 	return local, nil
 }
 
-// badPath is what the system says of a path, without where the directory is.
+// badPath is the system's error for a path, without the location of the directory.
 func badPath(name string, err error) error {
 	if bare, ok := errors.AsType[*fs.PathError](err); ok {
 		err = bare.Err

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// What bounds the work of one line, which cannot be stopped: at most maxProgram times maxSearched steps.
+// Limits of the match of one line, which cannot be stopped: it takes at most maxProgram times maxSearched steps.
 const (
 	maxPattern  = 1000     // bytes of a pattern
 	maxProgram  = 2000     // instructions that a pattern compiles to
@@ -26,12 +26,13 @@ const (
 type searchRequest struct {
 	Pattern string `json:"pattern" jsonschema:"a regular expression (RE2)"`
 	Path    string `json:"path,omitempty" jsonschema:"a directory or a file; by default everything"`
+	Files   string `json:"files,omitempty" jsonschema:"searches only the files that this pattern matches, such as *.go or src/**/*.{ts,tsx}: by name, or with a slash by path"`
 }
 
 func (r searchRequest) path() string { return r.Path }
 
-// compile refuses what would cost too much to match. A repetition multiplies
-// what it repeats: a short pattern may be a large program.
+// compile rejects a pattern that costs too much to match. A repetition is a multiple of its operand: a short pattern
+// may compile to a large program.
 func compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxPattern {
 		return nil, invalid("pattern: has %d bytes, the limit is %d", len(pattern), maxPattern)
@@ -50,25 +51,29 @@ func compile(pattern string) (*regexp.Regexp, error) {
 	return regexp.Compile(pattern)
 }
 
-// searching is one search.
+// searching is the state of one search.
 type searching struct {
 	*files
 	root    *os.Root
 	pattern *regexp.Regexp
+	only    glob
 
-	text    strings.Builder
-	found   int
-	visited int
-	read    int64
-	denied  int
-	long    int    // lines that are too long to be searched
-	stopped string // the limit that ended it; empty where all was searched
+	text         strings.Builder
+	found        int
+	visited      int
+	read         int64 // bytes
+	denied       int
+	ignoredFiles int    // left out by .gitignore
+	ignoredDirs  int    // likewise, with all files below them
+	long         int    // lines that are too long to be searched
+	stopped      string // the limit that ended the search; empty if it is complete
 }
 
-// errStopped ends a walk early; what was found counts.
+// errStopped ends a search at a limit. The result has the lines found before it.
 var errStopped = errors.New("stopped")
 
-// search leaves out what is no text, too large or a link, and directories that begin with a dot.
+// search leaves out files that are not text, are too large or are links, directories that begin with a dot,
+// and what .gitignore files name. A file that is itself the path of the request is searched in any case.
 func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
 	top, err := clean(in.Path)
 	if err != nil {
@@ -78,7 +83,11 @@ func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in sea
 	if err != nil {
 		return "", err
 	}
-	s := &searching{files: f, root: root, pattern: pattern}
+	only, err := compileGlob(in.Files)
+	if err != nil {
+		return "", err
+	}
+	s := &searching{files: f, root: root, pattern: pattern, only: only}
 	bounded, cancel := context.WithTimeout(ctx, f.SearchTime)
 	defer cancel()
 	if err := s.start(bounded, top); err != nil && !errors.Is(err, errStopped) {
@@ -95,7 +104,7 @@ func (s *searching) stop(format string, args ...any) error {
 	return errStopped
 }
 
-// out stops a search whose time is up.
+// out stops a search at its time limit.
 func (s *searching) out(ctx context.Context) error {
 	if ctx.Err() == nil {
 		return nil
@@ -110,18 +119,24 @@ func (s *searching) start(ctx context.Context, top string) error {
 		return badPath(top, err)
 	case info.IsDir():
 		return s.dirs(ctx, top)
+	case !s.only.selects(top):
+		return nil
 	}
 	return s.file(ctx, top)
 }
 
-// dirs searches a directory and all below it, in the order of their names. It
-// keeps a list instead of calling itself: trees may be deep.
+// dirs searches a directory tree in the order of names. It has a list instead of a recursion: trees may be deep.
 func (s *searching) dirs(ctx context.Context, top string) error {
 	type item struct {
-		name string
-		dir  bool
+		name  string
+		dir   bool
+		above *ignores // of the directory that has the entry
 	}
-	for left := []item{{top, true}}; len(left) > 0; {
+	above, err := s.ignoresAbove(ctx, top)
+	if err != nil {
+		return err
+	}
+	for left := []item{{top, true, above}}; len(left) > 0; {
 		next := left[len(left)-1]
 		left = left[:len(left)-1]
 		if err := s.out(ctx); err != nil {
@@ -141,19 +156,37 @@ func (s *searching) dirs(ctx context.Context, top string) error {
 			return err
 		}
 		s.visited += len(entries)
+		rules := s.readIgnores(next.name, next.above)
 		for i := len(entries) - 1; i >= 0; i-- {
 			e := entries[i]
 			name := path.Join(next.name, e.Name())
 			if e.IsDir() && strings.HasPrefix(e.Name(), ".") || e.Type()&^fs.ModeDir != 0 || len(name) > maxDepth {
 				continue
 			}
-			left = append(left, item{name, e.IsDir()})
+			if rules.ignored(ctx, name, e) {
+				s.countIgnored(e)
+				continue
+			}
+			if err := s.out(ctx); err != nil {
+				return err
+			}
+			if e.IsDir() || s.only.selects(name) {
+				left = append(left, item{name, e.IsDir(), rules})
+			}
 		}
 	}
 	return nil
 }
 
-// file searches one file that rules do not deny: who may not read it may not search it.
+func (s *searching) countIgnored(e fs.DirEntry) {
+	if e.IsDir() {
+		s.ignoredDirs++
+	} else {
+		s.ignoredFiles++
+	}
+}
+
+// file searches one file, unless the rules deny search_files or read_file for it.
 func (s *searching) file(ctx context.Context, name string) error {
 	if s.check("search_files", name) != nil || s.check("read_file", name) != nil {
 		s.denied++
@@ -161,7 +194,7 @@ func (s *searching) file(ctx context.Context, name string) error {
 	}
 	content, _, err := s.load(s.root, name)
 	if err != nil {
-		return nil //nolint:nilerr // what cannot be read is left out
+		return nil //nolint:nilerr // files that cannot be read are left out
 	}
 	if s.read += int64(len(content)); s.read > s.MaxSearched {
 		return s.stop("the limit is %d searched bytes", s.MaxSearched)
@@ -188,22 +221,23 @@ func (s *searching) file(ctx context.Context, name string) error {
 	return nil
 }
 
-// result is what was found, and why it may not be all.
+// result is the found lines, and notes on what was not searched.
 func (s *searching) result() string {
 	if s.found == 0 && s.stopped == "" {
 		s.text.WriteString("[nothing found]")
-		if s.denied+s.long > 0 {
+		if s.denied+s.ignoredFiles+s.ignoredDirs+s.long > 0 {
 			s.text.WriteString("\n")
 		}
 	}
-	note := func(yes bool, format string, args ...any) {
+	write := func(yes bool, format string, args ...any) {
 		if yes {
 			fmt.Fprintf(&s.text, format, args...)
 		}
 	}
-	note(s.denied > 0, "[%d files are not allowed here, and not searched]\n", s.denied)
-	note(s.long > 0, "[%d lines above the limit of %d bytes are not searched]\n", s.long, maxSearched)
-	note(s.stopped != "" && s.found <= s.MaxFound, "[the search stopped after %d entries and %d bytes: %s]\n", s.visited, s.read, s.stopped)
-	note(s.found > s.MaxFound, "[%s]\n", s.stopped)
+	write(s.denied > 0, "[%d files are not allowed here, and not searched]\n", s.denied)
+	write(s.ignoredFiles+s.ignoredDirs > 0, "[%d files and %d directories are left out by .gitignore]\n", s.ignoredFiles, s.ignoredDirs)
+	write(s.long > 0, "[%d lines above the limit of %d bytes are not searched]\n", s.long, maxSearched)
+	write(s.stopped != "" && s.found <= s.MaxFound, "[the search stopped after %d entries and %d bytes: %s]\n", s.visited, s.read, s.stopped)
+	write(s.found > s.MaxFound, "[%s]\n", s.stopped)
 	return s.text.String()
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestPatternsAreBounded nests repetitions, alternatives and classes, each by itself and in each other.
+// TestPatternsAreBounded compiles nested repetitions, alternatives and classes.
 func TestPatternsAreBounded(t *testing.T) {
 	t.Parallel()
 	const repeats = "0,1000"
@@ -68,7 +68,7 @@ func asFailure(err error, to **plugin.Failure) bool {
 }
 
 // searchIn runs one search.
-func searchIn(ctx context.Context, t *testing.T, cfg Config, pattern, path string) string {
+func searchIn(ctx context.Context, t *testing.T, cfg Config, req searchRequest) string {
 	t.Helper()
 	f, err := withDefaults(cfg)
 	if err != nil {
@@ -79,14 +79,14 @@ func searchIn(ctx context.Context, t *testing.T, cfg Config, pattern, path strin
 		t.Fatal(err)
 	}
 	defer root.Close() //nolint:errcheck // it is only read
-	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, searchRequest{Pattern: pattern, Path: path})
+	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, req)
 	if err != nil {
 		return err.Error()
 	}
 	return out
 }
 
-// TestSearchesAreBounded stops at each limit and names it, with what was found by then.
+// TestSearchesAreBounded expects the name of each limit in the result, after the lines found before it.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -129,7 +129,7 @@ func TestSearchesAreBounded(t *testing.T) {
 				tc.ctx = t.Context()
 			}
 			tc.cfg.Root = dir
-			if got := searchIn(tc.ctx, t, tc.cfg, "one", tc.path); got != tc.want {
+			if got := searchIn(tc.ctx, t, tc.cfg, searchRequest{Pattern: "one", Path: tc.path}); got != tc.want {
 				t.Errorf("got %.300q, want %.300q", got, tc.want)
 			}
 		})

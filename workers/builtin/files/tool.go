@@ -17,10 +17,10 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// request is what every tool is asked with.
+// request is the arguments of any of the tools.
 type request interface{ path() string }
 
-// in opens the directory for one call, whose path the rules do not deny.
+// in opens the directory for one call, after it has checked the path against the rules.
 func in[In request](f *files, tool string, work func(context.Context, *os.Root, plugin.Call, In) (string, error)) func(context.Context, plugin.Call, In) (string, error) {
 	return func(ctx context.Context, call plugin.Call, args In) (string, error) {
 		name, err := clean(args.path())
@@ -30,7 +30,7 @@ func in[In request](f *files, tool string, work func(context.Context, *os.Root, 
 		if err := f.check(tool, name); err != nil {
 			return "", err
 		}
-		if tool == "edit_file" { // its answer tells what the file holds
+		if tool == "edit_file" { // its result depends on the content of the file
 			if err := f.check("read_file", name); err != nil {
 				return "", err
 			}
@@ -149,7 +149,7 @@ func (f *files) edit(_ context.Context, root *os.Root, call plugin.Call, in edit
 	return fmt.Sprintf("%s is changed at line %d", name, line), nil
 }
 
-// digest names the file that a call writes first: no other call's.
+// digest names the temporary file of a call. No other call has the same one.
 func digest(call plugin.Call) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", call.Key, call.Attempt))
 	return hex.EncodeToString(sum[:8])
@@ -201,7 +201,7 @@ func describe(e fs.DirEntry) string {
 	}
 }
 
-// entries are those of a directory, sorted. More than limit are refused.
+// entries are the entries of a directory, sorted. More than limit are an error.
 func (f *files) entries(root *os.Root, name string, limit int) ([]fs.DirEntry, error) {
 	dir, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for its writer
 	if err != nil {

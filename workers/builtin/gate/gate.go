@@ -1,14 +1,12 @@
-// Package gate lets somebody approve calls before they run: host clients list
-// the questions and answer them, at any time and from any process. Rules say
-// which calls run at once, which wait for an answer, and which never run.
-// Where no rule speaks, tools that must not run twice ask, as what writes files
-// and runs commands does; what reads and what may be repeated runs.
+// Package gate requires an approval for calls before they run. Host clients list the questions and answer them, at
+// any time and from any process. Rules decide which calls run at once, which wait for an answer, and which never run.
+// Without a rule, tools that must not run twice need an approval, such as those that write files and run commands.
+// Tools that read or may be repeated run.
 //
-// Guarantees: a call that waits has not begun, and waits through the death of
-// its node; the first answer counts. A refused call is a result that the model
-// reads. Agents are held to the rules of the session that they work for, and
-// ask in their own. Rules are hints to a careful user, no sandbox: a command that is
-// allowed may do whatever it can. It imports session/plugin, session/pattern and events.
+// Guarantees: a call that waits has not started, and waits through the death of its node. The first answer counts. The
+// result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
+// their own sessions. Rules help a careful user and are no sandbox: a command that is allowed can do anything. The
+// package imports session/plugin, session/pattern and events.
 package gate
 
 import (
@@ -22,31 +20,28 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// ID names the plugin in histories, and as who asks.
+// ID names the plugin in histories and in its questions.
 const ID = "gate"
 
-// Options of the plugin. A session may have its own, which stand in place of
-// these; what the node denies stays denied.
+// Options of the plugin. The options of a session replace those of the node, except that the node's Deny always
+// applies.
 //
-// A rule is the name of a tool, or the name, a colon and a pattern for the
-// call's command or path, in which * stands for any text: "read_file",
-// "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny goes
-// before Allow, Allow before Ask. In Allow the * of a command stands for text
-// without operators of the shell, so that no second command hides behind the
-// first.
+// A rule is the name of a tool, or the name, a colon and a pattern for the command or path of the call. In a pattern
+// * stands for any text: "read_file", "write_file:docs/*", "run_command:go test *". "*" is every tool. Deny has
+// priority over Allow, and Allow over Ask. In an Allow rule for a command, * does not match operators of the shell,
+// so that no second command can follow the allowed one.
 //
-// A path is a file, whatever the call names it by: Deny and Ask hold if they match
-// the path as it was given or the one that links lead to, Allow if it matches
-// both. Deny tells no case apart in paths, as some filesystems do not. The directory that a command
-// runs in is under Deny and Ask too, with a / at its end. A hard link is a file of its
-// own: nothing tells it from the one that a rule means.
+// Rules for paths apply to the file, not to the spelling: Deny and Ask match if they match the path of the call or
+// the path that links lead to; Allow must match both. Deny ignores case in paths, because some filesystems do. Deny
+// and Ask also apply to the directory of a command, with a / at its end. A hard link counts as a file of its own: it
+// cannot be told from the file that a rule names.
 type Options struct {
 	Allow []string `json:"allow,omitempty"`
 	Ask   []string `json:"ask,omitempty"`
 	Deny  []string `json:"deny,omitempty"`
 }
 
-// Check finds rules that can never be meant.
+// Check reports rules that can never match.
 func (o Options) Check() error {
 	var errs []error
 	for _, of := range []struct {
@@ -66,10 +61,10 @@ func (o Options) Check() error {
 	return errors.Join(errs...)
 }
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
 	Options
-	Root string // directory that paths are relative to. Defaults to none: links are not followed
+	Root string // directory of relative paths. Empty: links are not followed
 }
 
 // Factory builds the plugin.
@@ -115,7 +110,7 @@ func ask(tool string, s subject) []plugin.Directive {
 	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.shown())}
 }
 
-// maxShown bounds what a question shows, in bytes. The whole stands beside it.
+// maxShown limits the text of a question, in bytes. The question has the whole call too.
 const maxShown = 500
 
 func (s subject) shown() string {
@@ -132,10 +127,10 @@ func (s subject) shown() string {
 	return " " + text
 }
 
-// operators let a command do more than its first words say.
+// operators are characters with which a command can do more than its first words say.
 const operators = ";&|<>$`(){}\\\n\r"
 
-// match reports whether a text is what a pattern means; plain keeps operators out of what its * stand for.
+// match reports whether a text matches a pattern; plain: its * does not match operators.
 func match(p, text string, plain bool) bool {
 	if plain {
 		return pattern.Match(p, text, operators)

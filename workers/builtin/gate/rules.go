@@ -14,11 +14,11 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// subject is what a call is about.
+// subject is the command, or the file, of a call.
 type subject struct {
-	command string   // empty where it runs none
-	paths   []string // names of one file, see [Names]; empty where it is about none
-	dirs    []string // of the directory that a command runs in, each with a / at its end
+	command string   // empty if the call runs none
+	paths   []string // names of one file, see [Names]; empty if the call has none
+	dirs    []string // names of the directory of a command, each with a / at its end
 }
 
 func subjectOf(root string, args json.RawMessage) subject {
@@ -27,12 +27,12 @@ func subjectOf(root string, args json.RawMessage) subject {
 		Path    string `json:"path"`
 		Cwd     string `json:"cwd"`
 	}
-	_ = json.Unmarshal(args, &known) // what is no such object is about nothing
+	_ = json.Unmarshal(args, &known) // any other JSON has no subject
 	s := subject{command: strings.TrimSpace(known.Command)}
 	if known.Path != "" {
 		s.paths = Names(root, known.Path)
 	}
-	if known.Cwd != "" { // some tools take an absolute one as below the directory
+	if known.Cwd != "" { // some tools read an absolute path as relative to the directory
 		for _, name := range slices.Concat(Names(root, known.Cwd), Names(root, "./"+known.Cwd)) {
 			s.dirs = append(s.dirs, strings.TrimSuffix(name, "/")+"/")
 		}
@@ -40,10 +40,9 @@ func subjectOf(root string, args json.RawMessage) subject {
 	return s
 }
 
-// Names are the paths by which rules know a file below a directory: the one that
-// is given, in its shortest form, and the one that links lead to, if it is
-// another; absolute, if that is outside. What does not exist yet has the name
-// that it would get. Without a directory links are not followed.
+// Names are the paths of a file below a directory, for rules: the given one in its shortest form, and the one that
+// links lead to, if it differs. That one is absolute if it is outside. A file that does not exist has the name that
+// it would get. Without a directory links are not followed.
 func Names(root, name string) []string {
 	names := []string{path.Clean(name)}
 	if root == "" || strings.IndexByte(name, 0) >= 0 {
@@ -64,11 +63,11 @@ func Names(root, name string) []string {
 	return names
 }
 
-// maxLinks is how many links one path may lead through, as the system has it.
+// maxLinks limits the links of one path, like the system.
 const maxLinks = 40
 
-// real is the absolute path of a file without links. Of what does not exist, or
-// leads through too many links, the rest stays as it is: no file is there to be opened.
+// real is the absolute path of a file without links. If the file does not exist, or has too many links, the rest of
+// the path stays as it is: no file can be opened by it.
 func real(name string) string {
 	name, err := filepath.Abs(name)
 	if err != nil {
@@ -78,7 +77,7 @@ func real(name string) string {
 	done := filepath.VolumeName(name) + slash
 	rest := strings.Split(strings.TrimPrefix(name, done), slash)
 	for links := 0; len(rest) > 0; {
-		next := filepath.Join(done, rest[0]) // a .. leaves a directory that is none of links
+		next := filepath.Join(done, rest[0]) // links before the .. are resolved
 		rest = rest[1:]
 		target, err := os.Readlink(next)
 		if err != nil {
@@ -97,7 +96,7 @@ func real(name string) string {
 	return done
 }
 
-// OptionsFor are the rules of a session: its own, or else those of the node. What the node denies stays denied.
+// OptionsFor are the rules of a session: its own, or else the node's. The node's Deny is always added.
 func OptionsFor(in plugin.BuildContext, node Options) (Options, error) {
 	own, found, err := plugin.DecodeOptions[Options](in.Options, ID)
 	if err != nil || !found {
@@ -111,7 +110,7 @@ func OptionsFor(in plugin.BuildContext, node Options) (Options, error) {
 	return own, nil
 }
 
-// Denies reports whether a tool may never have a file, by one of its names.
+// Denies reports whether Deny has a rule for a tool and one of a file's names.
 func (o Options) Denies(tool string, names []string) bool {
 	return o.denies(tool, subject{paths: names})
 }
@@ -123,7 +122,7 @@ func (o Options) denies(tool string, s subject) bool {
 	})
 }
 
-// folded is a path as the filesystems see it that tell no case apart, nor one writing of a letter from another.
+// folded is a path without differences of case and of Unicode form, which some filesystems ignore.
 func folded(name string) string {
 	return norm.NFD.String(cases.Fold().String(norm.NFD.String(name)))
 }
@@ -135,7 +134,7 @@ func (o Options) asks(tool string, s subject) bool {
 	})
 }
 
-// allows wants a rule for the command, and one for each name of the file, as far as the call has them.
+// allows requires a rule for the command, and one for each name of the file, if the call has these.
 func (o Options) allows(tool string, s subject) bool {
 	allowed := func(text string, plain bool) bool {
 		return matches(o.Allow, tool, func(pattern string) bool { return text != "" && match(pattern, text, plain) })
@@ -147,7 +146,7 @@ func (o Options) allows(tool string, s subject) bool {
 		!slices.ContainsFunc(s.paths, func(name string) bool { return !allowed(name, false) })
 }
 
-// matches reports whether a rule is for the tool, and has no pattern or one that fits.
+// matches reports whether a rule names the tool and has no pattern, or one that fits.
 func matches(rules []string, tool string, fits func(pattern string) bool) bool {
 	return slices.ContainsFunc(rules, func(rule string) bool {
 		name, pattern, found := strings.Cut(rule, ":")

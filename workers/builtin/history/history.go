@@ -1,12 +1,9 @@
-// Package history keeps long conversations within the model's context window.
-// As the window fills, what a turn shows of old attachments and large old tool
-// results is placeholders; close to the end it shows only the newest turns.
-// When a host compacts the session, the older part becomes a summary, written
-// by the session's own model, and the newest part stays as it is.
+// Package history keeps long conversations within the context window of the model. When the window fills, the prompts
+// of a turn have placeholders for old attachments and large old tool results; near the limit they have only the
+// newest turns. When a host compacts the session, its model summarises the older part, and the newest part stays.
 //
-// Guarantees: the graph keeps everything, as only views and frames change. The
-// last two user turns are shown whole, unless the window is nearly full. A call
-// is never shown without its result. It imports session/plugin and below.
+// Guarantees: the graph keeps everything, because only views and frames change. The last two user turns stay whole,
+// unless the window is nearly full. A call always has its result. The package imports session/plugin and below.
 package history
 
 import (
@@ -23,18 +20,18 @@ import (
 // ID names the plugin in histories.
 const ID = "history"
 
-// Usage is the ledger's source of summaries.
+// Usage is the source of summaries in the usage ledger.
 const Usage = "compaction"
 
-// priority of the transform and of the compactor.
+// priority of the transform and the compactor among those of other plugins.
 const priority = 100
 
-// Options of the plugin. A session may have its own. Sessions whose window is not configured are left alone.
+// Options of the plugin. A session may have its own. A session without a configured window is not changed.
 type Options struct {
-	PrunePercent int64 `json:"prune_percent,omitempty"` // of the window that is full before old results go. Defaults to 60
-	ResultBytes  int   `json:"result_bytes,omitempty"`  // of an old tool result that is kept. Defaults to 2048
-	Reserve      int64 `json:"reserve,omitempty"`       // tokens of the window that turns leave free, at most a quarter of it. Defaults to 20 000
-	Keep         int64 `json:"keep,omitempty"`          // tokens that a compaction leaves as they are. Defaults to 20 000
+	PrunePercent int64 `json:"prune_percent,omitempty"` // filled part of the window, in percent, from which old results are replaced. Defaults to 60
+	ResultBytes  int   `json:"result_bytes,omitempty"`  // bytes of an old tool result that stay. Defaults to 2048
+	Reserve      int64 `json:"reserve,omitempty"`       // tokens of the window that stay free, at most a quarter of it. Defaults to 20 000
+	Keep         int64 `json:"keep,omitempty"`          // newest tokens that a compaction does not summarise. Defaults to 20 000
 }
 
 // Factory builds the plugin.
@@ -62,7 +59,7 @@ func (h *history) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// prune shapes the view of a turn.
+// prune replaces old parts in the view of a turn.
 func (h *history) prune(_ context.Context, in plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 	window := in.State.Config.ContextWindow
 	if window == 0 || max(in.LastPrompt, tokens(now.Messages))*100 < window*h.o.PrunePercent {
@@ -75,7 +72,7 @@ func (h *history) prune(_ context.Context, in plugin.TransformContext, now plugi
 	return now, nil
 }
 
-// compact has the older part summarised.
+// compact summarises the older part of the conversation.
 func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plugin.Compaction, error) {
 	view, err := in.State.View()
 	if err != nil {
@@ -100,9 +97,8 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 	return plugin.Compaction{Nodes: []api.AppendNode{{Message: &summary}}, Keep: keep}, nil
 }
 
-// cut finds where the kept part begins: how many messages come before it, and
-// its first node. What an earlier compaction kept stands behind that one's
-// summary and is not kept again.
+// cut finds the beginning of the part that stays: the number of messages before it, and its first node. Messages that
+// stayed in an earlier compaction come after its summary and do not stay again.
 func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
 	var nodes []*projector.Node // of the messages
 	seen := make(map[events.MessageID]bool)
@@ -126,8 +122,7 @@ func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
 	return cut, keep
 }
 
-// asked is the request for a summary of messages. Calls and their results
-// become text, as the request has no tools.
+// asked is the request for a summary. Calls and their results become text, because the request has no tools.
 func asked(list []events.Message) []events.Message {
 	out := []events.Message{plugin.Say(events.RoleSystem, "You summarise conversations between a user and an assistant that uses tools.")}
 	for _, m := range list {
@@ -142,7 +137,7 @@ func asked(list []events.Message) []events.Message {
 				said.Parts = append(said.Parts, text("[result of "+p.Tool+"]\n"), events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
 			case events.PartAttachment:
 				said.Parts = append(said.Parts, text("[attachment "+p.MediaType+"]"))
-			case events.PartReasoning: // it served its purpose
+			case events.PartReasoning: // not needed any more
 			}
 		}
 		if len(said.Parts) > 0 {

@@ -6,22 +6,22 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// What messages are taken to cost.
+// Estimated costs of messages.
 const (
 	bytesPerToken    = 4
 	attachmentTokens = 1200
 )
 
-// wholeTurns is how many of the last user turns are shown whole.
+// wholeTurns is the number of newest user turns that stay whole.
 const wholeTurns = 2
 
-// maxReplaced bounds what a view records in place of messages, in bytes. What is beyond it stays as it was.
+// maxReplaced limits the bytes of replacements in a view. Messages above it stay unchanged.
 const maxReplaced = 64 << 10
 
-// partBytes is what a part takes besides its body.
+// partBytes is the cost of a part without its body.
 const partBytes = 128
 
-// tokens estimates what messages cost.
+// tokens estimates the tokens of messages.
 func tokens(list []events.Message) (n int64) {
 	for i := range list {
 		for _, p := range list[i].Parts {
@@ -35,7 +35,7 @@ func tokens(list []events.Message) (n int64) {
 	return n
 }
 
-// begins reports whether a message begins a user's turn: a place to cut, as no call waits for its result there.
+// begins reports whether a message begins a user's turn. A cut is possible there: no call waits for its result.
 func begins(m *events.Message) bool {
 	for i := range m.Parts {
 		if m.Parts[i].Kind == events.PartToolResult {
@@ -45,7 +45,7 @@ func begins(m *events.Message) bool {
 	return m.Role == events.RoleUser && m.Origin == ""
 }
 
-// pruned puts placeholders where old attachments and large old results were.
+// pruned replaces old attachments and large old results with placeholders.
 func (h *history) pruned(list []events.Message) []events.Message {
 	out, replaced := append([]events.Message(nil), list...), 0
 	for i := range out[:old(list)] {
@@ -67,7 +67,7 @@ func (h *history) pruned(list []events.Message) []events.Message {
 	return out
 }
 
-// old is how many messages come before the last whole turns.
+// old is the number of messages before the turns that stay whole.
 func old(list []events.Message) int {
 	turns := 0
 	for i := len(list) - 1; i >= 0; i-- {
@@ -80,7 +80,7 @@ func old(list []events.Message) int {
 	return 0
 }
 
-// tail is the newest turns that fit, one at least.
+// tail is the newest turns that fit, at least one.
 func tail(list []events.Message, room int64) []events.Message {
 	from, sum := 0, int64(0)
 	for i := len(list) - 1; i >= 0; i-- {

@@ -1,11 +1,9 @@
-// Package planmode lets a session plan before it acts. While it is on, the
-// tools that change anything are off, a call of one is refused, and the model
-// is told to plan. Callers who may configure switch with the action "plan_mode.set"; the model
-// leaves with the tool exit_plan_mode, once a human has approved its plan.
+// Package planmode lets a session plan before it acts. While the mode is on, the tools with effects are off, their
+// calls are refused, and the prompt tells the model to plan. Callers that may configure switch it with the action
+// "plan_mode.set". The model leaves it with the tool exit_plan_mode, after a human has approved its plan.
 //
-// Guarantees: the mode is part of the history and outlives the node. The model
-// is told of a change exactly once, at the next turn or checkpoint, and hosts
-// are shown an event with it. It imports session/plugin, events and projector.
+// Guarantees: the mode is part of the history and outlives the node. The model reads of a change exactly once, at the
+// next turn or checkpoint, and hosts receive an event. The package imports session/plugin, events and projector.
 package planmode
 
 import (
@@ -27,7 +25,7 @@ const exitTool = "exit_plan_mode"
 
 // Options of the plugin. A session may have its own.
 type Options struct {
-	Allow []string `json:"allow,omitempty"` // tools that stay although they have effects
+	Allow []string `json:"allow,omitempty"` // tools that stay on although they have effects
 }
 
 // Factory builds the plugin.
@@ -37,7 +35,7 @@ func Factory(o Options) plugin.Factory {
 	})
 }
 
-// Mode is the plugin's state, what its action gives, and its event.
+// Mode is the state of the plugin, the result of its action, and its event.
 type Mode struct {
 	On   bool `json:"on"`
 	Told bool `json:"told"` // the mode that the model knows of
@@ -50,8 +48,8 @@ type planMode struct {
 
 // Register implements [plugin.Plugin].
 func (p *planMode) Register(r *plugin.Registrar) error {
-	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.tell() })
-	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.tell() })
+	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.announce() })
+	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.announce() })
 	r.BeforeToolCall(p.guard)
 	r.Catalog(p.hide)
 	r.Prompt(p.contribute)
@@ -82,8 +80,8 @@ func (p *planMode) set(on bool) Mode {
 	return p.Load()
 }
 
-// tell notes a change of the mode, once.
-func (p *planMode) tell() ([]plugin.Directive, error) {
+// announce adds a change of the mode to the conversation, once.
+func (p *planMode) announce() ([]plugin.Directive, error) {
 	now := p.Load()
 	if now.On == now.Told {
 		return nil, nil
@@ -97,7 +95,7 @@ func (p *planMode) tell() ([]plugin.Directive, error) {
 	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, note)), plugin.Emit(event)}, err
 }
 
-// guard refuses what changes anything, and asks before the mode is left.
+// guard refuses tools with effects, and requires an approval to leave the mode.
 func (p *planMode) guard(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 	if !p.Load().On {
 		return nil, nil
@@ -117,7 +115,7 @@ func (p *planMode) permits(c *projector.Catalog, name string) bool {
 	return known && tool.Effects == events.EffectsNone || slices.Contains(p.allow, name)
 }
 
-// hide takes what may not be called out of the catalogue.
+// hide removes the refused tools from the catalogue.
 func (p *planMode) hide(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
 	levels := make(map[string]events.Availability)
 	on := p.Load().On

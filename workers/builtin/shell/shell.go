@@ -1,13 +1,10 @@
-// Package shell gives the model a shell: run_command runs a command with bash
-// and waits for its end.
+// Package shell gives the model the tool run_command, which runs a command with bash and waits for its end.
 //
-// Guarantees: a command whose node died is never run again; the model reads
-// that its fate is unknown. A command has a process group of its own, which is
-// gone when the call ends: by itself, at the time limit, when its turn is
-// cancelled, or with the node. What is read of its output is bounded, and it
-// sees no keys of the node's environment. Otherwise it has the node's rights:
-// put the approval gate before it. It imports session/plugin, events and
-// workers/process.
+// Guarantees: a command whose node died is never run again; its result tells the model that the outcome is unknown. A
+// command has its own process group, which is killed at the end of the call, at the time limit, when its turn is
+// cancelled, and when the node dies. Its output is bounded, and its environment has none of the node's keys.
+// Otherwise it has the rights of the node, so register the approval gate before it. The package imports
+// session/plugin, events and workers/process.
 package shell
 
 import (
@@ -27,12 +24,12 @@ import (
 // ID names the plugin in histories.
 const ID = "shell"
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
-	Dir       string        // where commands run, required
-	Timeout   time.Duration // of a command that names none. Defaults to 2 min
-	MaxTime   time.Duration // that a command may ask for. Defaults to 10 min
-	MaxOutput int           // bytes of output that are kept. Defaults to 64 KiB
+	Dir       string        // directory of commands, required
+	Timeout   time.Duration // of a command that sets none. Defaults to 2 min
+	MaxTime   time.Duration // limit of the timeout that a command sets. Defaults to 10 min
+	MaxOutput int           // bytes of output in the result. Defaults to 64 KiB
 }
 
 // Factory builds the plugin. The directory must exist.
@@ -50,7 +47,7 @@ func Factory(cfg Config) (plugin.Factory, error) {
 		plugin.AddTool(r, plugin.Tool{
 			Name: "run_command", Effects: events.EffectsNonIdempotent, Serial: true,
 			Description: "Runs a command with bash and waits for its end. Nothing that it starts outlives it.",
-		}, shell{cfg}.run)
+		}, shell{cfg}.runCommand)
 		return nil
 	}), nil
 }
@@ -63,7 +60,7 @@ type request struct {
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 }
 
-func (s shell) run(ctx context.Context, _ plugin.Call, in request) (string, error) {
+func (s shell) runCommand(ctx context.Context, _ plugin.Call, in request) (string, error) {
 	limit := s.Timeout
 	switch {
 	case strings.TrimSpace(in.Command) == "":

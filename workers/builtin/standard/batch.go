@@ -12,11 +12,10 @@ import (
 // BatchTool is the name of the tool that makes several calls at once.
 const BatchTool = "batch"
 
-// BatchLimit is how many calls one batch makes (host specification 3.4). Each one above it is an error of its own.
+// BatchLimit is the number of calls of one batch. Each further call is an error of its own.
 const BatchLimit = 25
 
-// Batch offers [BatchTool] in the sessions that speak the protocol. Its calls
-// go the way of the model's own.
+// Batch offers [BatchTool] in the sessions with this protocol. Its calls run like the model's own.
 func Batch() plugin.Factory { return batch{} }
 
 type batch struct{ factory }
@@ -32,7 +31,7 @@ type batchPlugin struct{}
 // Register implements [plugin.Plugin].
 func (batchPlugin) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, plugin.Tool{
-		Name: BatchTool, Effects: events.EffectsIdempotent, // its calls look after themselves
+		Name: BatchTool, Effects: events.EffectsIdempotent, // its calls have their own policies
 		Description: fmt.Sprintf("Makes up to %d tool calls at once. Calls that do not depend on each other run beside each other. "+
 			"The results stand in the order of the calls. A batch cannot hold a batch.", BatchLimit),
 	}, runBatch)
@@ -48,7 +47,7 @@ type batchCall struct {
 	Parameters map[string]any `json:"parameters,omitempty" jsonschema:"its arguments"`
 }
 
-// batchResult is what one of the calls came to.
+// batchResult is the result of one of the calls.
 type batchResult struct {
 	Tool    string `json:"tool"`
 	Success bool   `json:"success"`
@@ -59,7 +58,7 @@ type batchResult struct {
 func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Result, error) {
 	results := make([]batchResult, len(in.Calls))
 	var calls []plugin.NestedCall
-	var at []int // positions of calls among the results
+	var at []int // positions of the calls among the results
 	for i, c := range in.Calls {
 		results[i].Tool = c.Tool
 		switch {
@@ -89,7 +88,7 @@ func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Resul
 		r.Result = got.Text
 		out.Attachments = append(out.Attachments, got.Attachments...)
 		if got.Control != events.ControlNone && out.Control == events.ControlNone {
-			// The first one that asks for it ends the turn, as among the calls of a reply.
+			// The first control ends the turn, as with the calls of a reply.
 			out.Control, out.Switch, out.Text = got.Control, got.Switch, got.Text
 		}
 	}
@@ -101,7 +100,7 @@ func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Resul
 	return out, err
 }
 
-// argsOf gives the same arguments the same text, as a call that is made again must be the same.
+// argsOf encodes equal arguments as equal text: a call that is repeated must be equal.
 func argsOf(parameters map[string]any) (json.RawMessage, error) {
 	if len(parameters) == 0 {
 		return nil, nil

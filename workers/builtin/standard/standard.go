@@ -1,6 +1,5 @@
-// Package standard is the protocol of tool calling: the model is shown its
-// tools, calls them, and answers in prose. It is what sessions speak that name
-// no other. It imports session/plugin only.
+// Package standard is the protocol of tool calling: the model sees its tools, calls them, and answers in prose. It is
+// the default protocol of a session. The package imports session/plugin only.
 package standard
 
 import "github.com/lash-go/lash/session/plugin"
@@ -8,7 +7,7 @@ import "github.com/lash-go/lash/session/plugin"
 // ID names the protocol in configurations and histories.
 const ID = "standard"
 
-// Factory builds it for every session that names it, or none.
+// Factory builds the protocol for every session that names it, or none.
 func Factory() plugin.Factory { return factory{} }
 
 type factory struct{}
@@ -31,5 +30,5 @@ func (p protocol) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// Preamble implements [plugin.Driver]: a reply means what it says.
+// Preamble implements [plugin.Driver]: replies need no translation.
 func (protocol) Preamble(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }

@@ -12,22 +12,22 @@ import (
 type Capability struct {
 	Name        string
 	Description string                   // for the model
-	Shape       func(*api.CreateRequest) // makes the child's session what it is; nil leaves it fresh
+	Shape       func(*api.CreateRequest) // sets the fields of the child's session; nil changes none
 }
 
-// Explore is an agent that begins with nothing but its task.
+// Explore is an agent that starts with its task alone.
 func Explore() Capability {
 	return Capability{Name: "explore", Description: "knows nothing but its task"}
 }
 
-// Peer is an agent with the parent's tools, and its plugins as they are now.
+// Peer is an agent with the parent's tools, and with its plugins in their current state.
 func Peer() Capability {
 	return Capability{Name: "peer", Description: "has your own tools, settings and plans", Shape: func(req *api.CreateRequest) {
 		req.Plugins = api.PluginsFork
 	}}
 }
 
-// Register puts capabilities behind others. One of a name that is there takes that one's place.
+// Register appends capabilities. One with a name that exists replaces that one.
 func Register(list []Capability, more ...Capability) []Capability {
 	list = slices.Clone(list)
 	for _, c := range more {
@@ -44,7 +44,7 @@ func find(list []Capability, name string) int {
 	return slices.IndexFunc(list, func(c Capability) bool { return c.Name == name })
 }
 
-// describe tells the model what there is.
+// describe lists the capabilities for the model.
 func describe(list []Capability) string {
 	var b strings.Builder
 	b.WriteString("Gives a task to an agent of its own, which sees nothing of this conversation, and waits for its answer. Capabilities:")

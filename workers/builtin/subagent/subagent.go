@@ -1,17 +1,14 @@
-// Package subagent lets the model hand work to sessions of their own. The tool
-// spawn_agent opens a child session with a named capability, gives it a task
-// and waits for its answer, or lets it work in the background; send_agent gives
-// an agent more to do; list_agents and close_agent keep house.
+// Package subagent lets the model delegate work to child sessions. spawn_agent opens a child session with a named
+// capability, gives it a task, and waits for its answer or lets it work in the background. send_agent gives an agent
+// further work. list_agents and close_agent manage agents.
 //
-// Guarantees: an agent's session, turns and task have ids that follow from the
-// call. A call that runs again, here or on a node that took over, makes no
-// second agent and waits for the turn that runs already. An agent is a
-// background task of its parent, running while a turn does and waiting else;
-// what it uses is charged to the parent as "subagent"; a cancel of the task closes it. The answer of a
-// background turn becomes an input of the parent, once. A cancelled turn of the
-// parent cancels those that it waits for. An agent has the options that its
-// parent's session has for plugins, so that the same rules bind it. Agents may have agents, by default
-// five levels deep. It imports session/plugin and below.
+// Guarantees: the ids of an agent's session, turns and task follow from the call. A call that runs again, here or
+// after a takeover, creates no second agent, and waits for the turn that already runs. An agent is a background task
+// of its parent: running during a turn, else waiting. Its usage is charged to the parent as "subagent". Cancelling
+// its task closes it. The answer of a background turn becomes an input of the parent, once. Cancelling a turn of the
+// parent cancels the agents' turns that it waits for. An agent has the plugin options of its parent's session, so the
+// same rules bind it. Agents may have agents, by default five levels deep. The package imports session/plugin and
+// below.
 package subagent
 
 import (
@@ -25,14 +22,14 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// ID names the plugin in histories, and in the parent's ledger what agents use.
+// ID names the plugin in histories, and the agents' usage in the ledger of the parent.
 const ID = "subagent"
 
 const spawnTool = "spawn_agent"
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
-	Capabilities []Capability // Defaults to Explore and Peer
+	Capabilities []Capability // defaults to Explore and Peer
 	MaxDepth     int64        // levels of agents below a root. Defaults to 5
 }
 
@@ -61,12 +58,12 @@ func (a agents) register(r *plugin.Registrar) error {
 	return nil
 }
 
-// Agent is how an agent stands, and what it said.
+// Agent is the state of an agent, and its last answer.
 type Agent struct {
 	Agent      events.SessionID `json:"agent"`
 	Capability string           `json:"capability,omitempty"`
 	State      events.TaskState `json:"state"`             // running or waiting
-	Outcome    events.TurnEnd   `json:"outcome,omitempty"` // where its turn did not end by itself
+	Outcome    events.TurnEnd   `json:"outcome,omitempty"` // empty if the turn finished by itself
 	Answer     string           `json:"answer,omitempty"`
 	Usage      *api.TokenUsage  `json:"usage,omitempty"` // of the turn
 }
@@ -162,7 +159,7 @@ func (a agents) close(ctx context.Context, call plugin.Call, in struct {
 	return "closed", closeTree(ctx, call.Host, call.Session, in.Agent)
 }
 
-// closeTree ends an agent, those below it first.
+// closeTree closes an agent, and before it the agents below.
 func closeTree(ctx context.Context, host plugin.ToolHost, parent, agent events.SessionID) error {
 	tasks, err := host.ListBackgroundTasks(ctx, agent)
 	if err != nil {
@@ -184,7 +181,7 @@ func closeTree(ctx context.Context, host plugin.ToolHost, parent, agent events.S
 	return host.CompleteBackgroundTask(ctx, parent, events.TaskID(agent), events.TaskCompleted, "closed")
 }
 
-// own refuses an agent that is none of the caller's.
+// own rejects an agent that is not the caller's.
 func own(ctx context.Context, call plugin.Call, agent events.SessionID) error {
 	known, err := lookUp(ctx, call, agent)
 	if err == nil && !known {

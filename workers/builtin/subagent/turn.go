@@ -10,14 +10,13 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Turns of agents begin with one of these: whether somebody waits for them.
+// The prefix of a turn's id says whether the parent's call waits for the turn.
 const (
 	awaited    = "call-"
 	background = "bg-"
 )
 
-// turn runs a turn of an agent. Its id follows from the call: of a call that
-// runs again it is the same turn, and is waited for.
+// turn runs a turn of an agent. Its id follows from the call: a call that runs again waits for the same turn.
 func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, behind bool) (Agent, error) {
 	task, prefix := events.TaskID(agent), awaited
 	if behind {
@@ -38,7 +37,7 @@ func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message
 	return Agent{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
 }
 
-// ended does what is due at the end of a turn, of an agent or of its parent.
+// ended handles the end of a turn, of an agent or of its parent.
 func (a agents) ended(ctx context.Context, e plugin.Lifecycle) error {
 	switch {
 	case e.Kind == plugin.TurnFinalized && !e.State.Subagent.IsZero() && strings.HasPrefix(string(e.Turn), background):
@@ -59,8 +58,8 @@ func (a agents) ended(ctx context.Context, e plugin.Lifecycle) error {
 	return errors.Join(err, e.Host.TransitionBackgroundTask(ctx, e.State.Parent, events.TaskID(e.Session), events.TaskWaiting))
 }
 
-// report gives the parent the answer of a background turn. It runs before the
-// turn's end is recorded, and again where that fails: the input's id makes it one.
+// report gives the parent the answer of a background turn. It runs before the turn's end is recorded, and again after
+// a failure. The id of the input makes repeats harmless.
 func report(ctx context.Context, e plugin.Lifecycle) error {
 	view, err := e.State.View()
 	if err != nil {
@@ -81,7 +80,7 @@ func report(ctx context.Context, e plugin.Lifecycle) error {
 	})
 }
 
-// cancelled passes the cancel of a turn on to those that it waited for.
+// cancelled cancels the agents' turns that a cancelled turn waited for.
 func (a agents) cancelled(ctx context.Context, e plugin.Lifecycle) error {
 	for i := range e.State.Tasks {
 		task := &e.State.Tasks[i]
@@ -99,7 +98,8 @@ func (a agents) cancelled(ctx context.Context, e plugin.Lifecycle) error {
 	return nil
 }
 
-// cancelTurns cancels the turns of an agent that match, the queued ones too, and may wait for their ends.
+// cancelTurns cancels the turns of an agent that match, with the queued ones, and waits for their ends if wait is
+// set.
 func cancelTurns(ctx context.Context, host plugin.ActionHost, agent events.SessionID, match func(events.TurnID) bool, wait bool) error {
 	state, err := host.SnapshotSession(ctx, agent)
 	if err != nil {

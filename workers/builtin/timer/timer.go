@@ -1,9 +1,8 @@
-// Package timer lets the model wait: the tools wait and wait_until park the
-// turn, and no node holds it, until the time has come.
+// Package timer lets the model wait: the tools wait and wait_until park the turn until a time. A parked turn occupies
+// no node.
 //
-// Guarantees: a wait outlives every node and, as the history says, is over
-// once; a tool that runs again after a crash waits for the first time that was
-// set. It imports session/plugin and events.
+// Guarantees: a wait outlives every node and ends once in the history. A tool that runs again after a crash waits for
+// the first time that was set. The package imports session/plugin and events.
 package timer
 
 import (
@@ -18,9 +17,9 @@ import (
 // ID names the plugin in histories.
 const ID = "timer"
 
-// Config of the plugin.
+// Config configures the plugin.
 type Config struct {
-	Max time.Duration // of one wait. Defaults to 31 days
+	Max time.Duration // limit of one wait. Defaults to 31 days
 }
 
 // Factory builds the plugin.
@@ -53,7 +52,7 @@ type Wait struct {
 }
 
 func (t *timer) wait(ctx context.Context, call plugin.Call, in Wait) (plugin.Result, error) {
-	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // as no number is neither
+	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // also for NaN
 		return plugin.Result{}, invalid("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
 	}
 	return t.park(ctx, call, time.Now().Add(time.Duration(in.Seconds*float64(time.Second))))
@@ -75,7 +74,7 @@ func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in WaitUntil) (
 	return t.park(ctx, call, at)
 }
 
-// park ends the call later, on whatever node.
+// park ends the call later, on any node.
 func (t *timer) park(ctx context.Context, call plugin.Call, at time.Time) (plugin.Result, error) {
 	text := "It is " + at.UTC().Format(time.RFC3339) + "."
 	if !at.After(time.Now()) {

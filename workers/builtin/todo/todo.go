@@ -1,9 +1,8 @@
-// Package todo gives the model a list of what it is about to do: the tool
-// update_plan replaces the list, open items stand in the prompt of the next
-// turn, and hosts are shown the list after every change.
+// Package todo gives the model a list of its next steps: the tool update_plan replaces the list, the prompt of the
+// next turn has the open items, and hosts receive the list after every change.
 //
-// Guarantees: the list is part of the history, and what an update says lands
-// with its result: both or neither. It imports session/plugin and events.
+// Guarantees: the list is part of the history, and is recorded with the result of its update, both or neither. The
+// package imports session/plugin and events.
 package todo
 
 import (
@@ -28,8 +27,8 @@ const (
 	Completed  = "completed"
 )
 
-// MaxItems bounds the list.
-const MaxItems = 100
+// maxItems limits the list.
+const maxItems = 100
 
 // Item is a step of the plan.
 type Item struct {
@@ -55,7 +54,7 @@ func (t *todo) Register(r *plugin.Registrar) error {
 		Name: tool, Effects: events.EffectsIdempotent,
 		Description: "Replaces your list of steps. Keep it up to date while you work on anything with several steps.",
 	}, t.update)
-	r.AfterToolCall(t.show)
+	r.AfterToolCall(t.publish)
 	r.Prompt(t.contribute)
 	return nil
 }
@@ -73,8 +72,8 @@ func (t *todo) update(_ context.Context, _ plugin.Call, in Plan) (string, error)
 			return "", invalid("items[%d]: text is blank", i)
 		}
 	}
-	if count[InProgress] > 1 || len(in.Items) > MaxItems {
-		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], MaxItems)
+	if count[InProgress] > 1 || len(in.Items) > maxItems {
+		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], maxItems)
 	}
 	t.Update(func(p *Plan) { *p = in })
 	return fmt.Sprintf("%d of %d completed", count[Completed], len(in.Items)), nil
@@ -84,8 +83,8 @@ func invalid(format string, args ...any) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: fmt.Sprintf(format, args...)}
 }
 
-// show tells hosts of a changed list.
-func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+// publish sends hosts a changed list.
+func (t *todo) publish(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
 	if in.Tool != tool || in.Result.Outcome != events.OutcomeSuccess {
 		return nil, nil
 	}
@@ -96,7 +95,7 @@ func (t *todo) show(_ context.Context, in plugin.ToolResultContext) ([]plugin.Di
 	return []plugin.Directive{plugin.Emit(event)}, err
 }
 
-// contribute lists what is still to do.
+// contribute lists the open items.
 func (t *todo) contribute(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
 	var open strings.Builder
 	for _, item := range t.Load().Items {

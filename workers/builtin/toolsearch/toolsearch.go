@@ -1,10 +1,10 @@
-// Package toolsearch lets the model look for tools that it was not told of: those
-// of the level searchable. The tool search_tools ranks the session's catalogue by the
-// words of a query, and what it found is callable from the next model call on.
+// Package toolsearch lets the model find tools that its prompt does not list: those of the level searchable. The tool
+// search_tools ranks the session's catalogue by the words of a query. The tools that it finds can be called from the
+// next model call on.
 //
-// Guarantees: a tool that is off is never found, one that is not found stays as it is,
-// and one that a host set to searchable stays that; what was found lands with
-// the result, both or neither, and stays found in the session. It imports session/plugin and events.
+// Guarantees: a search never finds a tool that is off. Other tools do not change. A tool that a host set to
+// searchable stays searchable. Found tools are recorded with the result, both or neither, and stay found in the
+// session. The package imports session/plugin and events.
 package toolsearch
 
 import (
@@ -24,9 +24,9 @@ const ID = "tool_search"
 
 // Limits of a search.
 const (
-	DefaultLimit  = 5
-	MaxLimit      = 20
-	MaxQueryBytes = 400
+	defaultLimit  = 5
+	maxLimit      = 20
+	maxQueryBytes = 400
 )
 
 // Factory builds the plugin.
@@ -34,7 +34,7 @@ func Factory() plugin.Factory {
 	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &search{}, nil })
 }
 
-// search has the names of the tools that were found, sorted.
+// search has the names of the found tools, sorted.
 type search struct{ plugin.State[[]string] }
 
 // Register implements [plugin.Plugin].
@@ -44,11 +44,11 @@ func (s *search) Register(r *plugin.Registrar) error {
 		Name: "search_tools", Effects: events.EffectsIdempotent,
 		Description: "Looks for further tools by words of their names, namespaces and descriptions. What it finds can be called from then on.",
 		Examples:    []json.RawMessage{json.RawMessage(`{"query":"send mail"}`)},
-	}, s.run)
+	}, s.find)
 	return nil
 }
 
-// lift makes what was found callable, unless something else than searchable was made of it.
+// lift makes found tools callable, unless their level is not searchable any more.
 func (s *search) lift(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
 	levels := make(map[string]events.Availability)
 	found := s.Load()
@@ -71,18 +71,18 @@ type Found struct {
 	Name        string          `json:"name"`
 	Namespace   string          `json:"namespace,omitempty"`
 	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"` // of its arguments
-	Callable    bool            `json:"callable"`         // false: a host keeps it from being called
+	Schema      json.RawMessage `json:"schema,omitempty"` // JSON schema of its arguments
+	Callable    bool            `json:"callable"`         // false: a host forbids its calls
 }
 
-func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
-	limit := cmp.Or(in.Limit, DefaultLimit)
+func (s *search) find(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
+	limit := cmp.Or(in.Limit, defaultLimit)
 	words := strings.Fields(strings.ToLower(in.Query))
 	switch {
-	case len(words) == 0, len(in.Query) > MaxQueryBytes:
-		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), MaxQueryBytes))
-	case limit < 1 || limit > MaxLimit:
-		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, MaxLimit))
+	case len(words) == 0, len(in.Query) > maxQueryBytes:
+		return nil, invalid(fmt.Sprintf("query has %d bytes, want a word, and at most %d bytes", len(in.Query), maxQueryBytes))
+	case limit < 1 || limit > maxLimit:
+		return nil, invalid(fmt.Sprintf("limit is %d, want 1 to %d", limit, maxLimit))
 	}
 	state, err := call.Host.SnapshotCurrent(ctx)
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *search) run(ctx context.Context, call plugin.Call, in Query) ([]Found, 
 		}
 	}
 	if len(fresh) > 0 {
-		s.Update(func(found *[]string) { // another search may run beside this one
+		s.Update(func(found *[]string) { // searches may be concurrent
 			all := slices.Concat(*found, fresh)
 			slices.Sort(all)
 			*found = slices.Compact(all)
@@ -110,8 +110,8 @@ func invalid(message string) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: message}
 }
 
-// Rank gives the tools that lower-case words are about, the best first, of equal
-// ones by name. Those that are off are never among them, nor is a tool that no word fits.
+// Rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that
+// are off, and tools that match no word.
 func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
 	type ranked struct {
 		tool  *events.ToolEntry
@@ -134,9 +134,9 @@ func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntr
 	return out
 }
 
-// What a word is worth, by where it stands.
+// Scores of a word, by where it occurs.
 const (
-	whole   = 8 // it is the name, or an alias
+	whole   = 8 // the name, or an alias
 	inName  = 4 // part of one
 	inSpace = 2
 	inText  = 1

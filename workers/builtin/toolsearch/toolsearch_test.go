@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
-// TestRank finds names before namespaces before descriptions, and nothing that is off or unfit.
+// TestRank finds names before namespaces before descriptions, and nothing that is off or does not match.
 func TestRank(t *testing.T) {
 	t.Parallel()
 	tools := []events.ToolEntry{

@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestRefusedMonitorTurn refuses the turn that a monitor's line leads to, as the
-// session's provider is not among the worker's: it ends once.
+// TestRefusedMonitorTurn expects one end of the turn for a monitor's line when the worker lacks the session's
+// provider.
 func TestRefusedMonitorTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -33,7 +33,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	}
 	once := func() {
 		b.publish()
-		r := newRun(p, sid, b.take(p.cfg.Bus))
+		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
@@ -52,7 +52,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	}
 }
 
-// calls is a model that asks for so many calls of the tool x, and then answers.
+// calls is a model that requests n calls of the tool x, and then replies.
 func calls(n int) scripted.Script {
 	return func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		if req.Iteration > 0 {
@@ -66,7 +66,7 @@ func calls(n int) scripted.Script {
 	}
 }
 
-// TestResultsDueTogether has more results come due at one time than a commit holds.
+// TestResultsDueTogether resolves more results at one time than fit a commit.
 func TestResultsDueTogether(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ calls, bytes int }{"large": {20, 60 << 10}, "many": {600, 10}} {
@@ -83,7 +83,7 @@ func TestResultsDueTogether(t *testing.T) {
 			for i := range c.calls {
 				result := events.ToolResult{Call: int64(i), Outcome: events.OutcomeSuccess, Text: strings.Repeat("x", c.bytes)}
 				effect := turn.ToolEffect("t1", 0, int64(i))
-				for b.host.ResolveAt(t.Context(), sid, effect, at, result) != nil { // the calls are not there yet
+				for b.host.ResolveAt(t.Context(), sid, effect, at, result) != nil { // the history lacks the calls at first
 					if t.Context().Err() != nil {
 						t.FailNow()
 					}
@@ -96,8 +96,8 @@ func TestResultsDueTogether(t *testing.T) {
 	}
 }
 
-// TestManyCalls cancels a turn with as many calls in one reply as may be, and
-// ends one with more, or with ids and names that are together too long.
+// TestManyCalls cancels a turn with the maximum of calls in one reply. It expects the end of a turn with more calls,
+// or with ids and names that are too long together.
 func TestManyCalls(t *testing.T) {
 	t.Parallel()
 	b, tools := setup(t), plugin.NewTools()
@@ -142,8 +142,8 @@ func TestManyCalls(t *testing.T) {
 	refused("t3")
 }
 
-// TestClockAhead has a worker whose clock is ahead by an hour die three times
-// over a turn: a worker whose clock is right runs it.
+// TestClockAhead starts a turn three times on a worker whose clock is an hour ahead and which dies. A worker with a
+// right clock then runs the turn.
 func TestClockAhead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -167,8 +167,8 @@ func TestClockAhead(t *testing.T) {
 	}
 }
 
-// TestOffersTakeRoom offers wakes to a worker that is connected and says
-// nothing: while it is asked, the pool takes no more wakes than it has room for.
+// TestOffersTakeRoom offers wakes to a worker that is connected and does not respond: the offers count against the
+// capacity of the pool.
 func TestOffersTakeRoom(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -199,7 +199,7 @@ func TestOffersTakeRoom(t *testing.T) {
 			t.Fatalf("offer %d: %v", i, err)
 		}
 	}
-	if took, least := time.Since(began), (n/room-1)*250*time.Millisecond; took < least { // each offer waits so long
+	if took, least := time.Since(began), (n/room-1)*250*time.Millisecond; took < least { // the wait of each offer
 		t.Errorf("got %d offers in %v, want no more than %d at a time, which takes at least %v", n, took, room, least)
 	}
 	for i := range n {

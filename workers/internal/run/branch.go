@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// branching is the waiting turn that is to go on elsewhere, nil where there is
-// none. Where a branch failed just now, the run waits for its in-flight effects until the next tick.
+// branching is the waiting turn that is to continue in a session of its own; nil if there is none. After a branch
+// that failed, the run waits for its in-flight effects until the next tick.
 func (r *run) branching() *projector.QueuedTurn {
 	if r.branchLater && len(r.inflight) > 0 && r.state.Turn() != nil {
 		return nil
@@ -21,10 +21,9 @@ func (r *run) branching() *projector.QueuedTurn {
 	return turn.Branching(r.state)
 }
 
-// branchOff lets a waiting turn go on in a session of its own, and then ends it
-// here. That it goes there is in the history, so a worker that finds it waiting
-// does this from its beginning, whatever another one did of it. Where no such
-// session can be, the turn fails: it is no reason to end the one that runs.
+// branchOff creates the session in which a waiting turn continues, and then ends the turn here. The history says that
+// the turn branches, so a worker that finds it waiting repeats all steps, whatever an earlier worker completed. If
+// the session cannot be created, the waiting turn fails and the running turn continues.
 func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	branch, err := r.branch(ctx, q)
 	if undecided(ctx, err) {
@@ -46,12 +45,12 @@ func (r *run) branchOff(ctx context.Context, q projector.QueuedTurn) error {
 	return err
 }
 
-// undecided reports whether an error says nothing about the session.
+// undecided reports whether an error leaves open if the session was created.
 func undecided(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown))
 }
 
-// branch keeps the run's wake while the session is made, for which the history is read.
+// branch keeps the run's wake alive while the host creates the session, which reads the history.
 func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.SessionID, error) {
 	done := make(chan struct{})
 	var keeper sync.WaitGroup
@@ -63,7 +62,7 @@ func (r *run) branch(ctx context.Context, q projector.QueuedTurn) (events.Sessio
 			case <-done:
 				return
 			case <-progress.C:
-				r.keep()
+				r.reportProgress()
 			}
 		}
 	})

@@ -19,17 +19,17 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// fairTurns is how many turns of one session a run does while its pool is full.
+// fairTurns is the number of turns that a run does in a row while its pool is full.
 const fairTurns = 8
 
-// claimNext starts the turn that is next: the first of the queue, or one for a monitor's input.
+// claimNext starts the next turn: the first of the queue, or one for the input of a monitor.
 func (r *run) claimNext(ctx context.Context) error {
 	switch {
 	case r.p.draining.Load():
 		return r.handOver(ctx)
 	case r.trial.Exhausted():
 		return r.giveUp(ctx, r.trial.Count)
-	case r.overdue():
+	case r.hadShare():
 		return r.yield(ctx)
 	}
 	var input events.TurnInput
@@ -44,13 +44,13 @@ func (r *run) claimNext(ctx context.Context) error {
 		return err
 	}
 	r.turns++
-	if err := r.add(ctx, nil, r.told()); err != nil {
+	if err := r.add(ctx, nil, r.notifiedEvents()); err != nil {
 		return err
 	}
 	return unlessStale(r.step(ctx, claim))
 }
 
-// unlessStale drops the error of a decision on a turn that has moved meanwhile.
+// unlessStale drops the error of a decision on a turn that changed meanwhile.
 func unlessStale(err error) error {
 	if errors.Is(err, turn.ErrStale) {
 		return nil
@@ -58,9 +58,9 @@ func unlessStale(err error) error {
 	return err
 }
 
-// meet is what a run does about a turn that it has not claimed: it hands its
-// wake to the worker that runs the turn, or takes the turn over.
-func (r *run) meet(ctx context.Context, t *projector.Turn) error {
+// transferOrTakeOver handles a turn that this run has not claimed: it transfers its wake to the worker that runs the turn, or takes
+// the turn over.
+func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) error {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
 		return fmt.Errorf("turn %s: %w", t.ID, wake.ErrSuperseded)
 	}
@@ -87,7 +87,7 @@ func (r *run) meet(ctx context.Context, t *projector.Turn) error {
 	return unlessStale(r.step(ctx, claim))
 }
 
-// fail ends the running turn, or the next one, which this run has not claimed.
+// fail ends the running turn, or the next one, before this run claims it.
 func (r *run) fail(ctx context.Context, issue events.Issue) error {
 	list, err := turn.GiveUp(r.state, issue)
 	if err != nil {
@@ -96,25 +96,25 @@ func (r *run) fail(ctx context.Context, issue events.Issue) error {
 	return r.record(ctx, list)
 }
 
-// runsElsewhere asks the worker that a turn names whether it runs it. Where it
-// does, it holds the wake from now on; else the turn is to be taken over.
+// runsElsewhere asks the worker of a turn whether it runs the turn. If it does, that worker owns the wake from now
+// on.
 func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	r.p.mu.Lock()
-	r.asked = r.wake
+	r.transferred = r.wake
 	r.p.mu.Unlock()
 	q := wake.Question{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
-	if r.asked != nil {
-		q.Handle, q.Due, q.Repair = r.asked.Handle(), r.asked.Due, r.asked.Repair
+	if r.transferred != nil {
+		q.Handle, q.Due, q.Repair = r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
 	}
 	return r.p.cfg.Peers.Ask(ctx, t.Worker, q)
 }
 
-// drop ends a run whose wake another worker holds now. Where a new wake came
-// meanwhile the run goes on, to hand over that one too.
+// drop ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
+// and transfers that one too.
 func (r *run) drop() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	if r.wake != r.asked {
+	if r.wake != r.transferred {
 		return nil
 	}
 	r.wake = nil
@@ -122,7 +122,7 @@ func (r *run) drop() error {
 	return errDropped
 }
 
-// giveUp ends the turn whose attempts all failed, with the reason.
+// giveUp ends a turn whose attempts all failed, with the reason.
 func (r *run) giveUp(ctx context.Context, attempts int64) error {
 	err := r.fail(ctx, r.trial.Issue(attempts))
 	if err == nil {
@@ -132,8 +132,8 @@ func (r *run) giveUp(ctx context.Context, attempts int64) error {
 	return err
 }
 
-// overdue reports whether the run has had its share while the pool is full.
-func (r *run) overdue() bool {
+// hadShare reports whether the run has done [fairTurns] turns and the pool is full.
+func (r *run) hadShare() bool {
 	if r.turns < fairTurns {
 		return false
 	}
@@ -142,10 +142,9 @@ func (r *run) overdue() bool {
 	return r.p.roomLocked() <= 0
 }
 
-// yield ends a run between two turns, in favour of a new wake, which stands
-// behind all that wait.
+// yield ends a run between two turns and publishes a new wake, which is the last of the queue.
 func (r *run) yield(ctx context.Context) error {
-	if err := r.record(ctx, r.told()); err != nil {
+	if err := r.record(ctx, r.notifiedEvents()); err != nil {
 		return err
 	}
 	r.closeStack()
@@ -160,28 +159,28 @@ func (r *run) yield(ctx context.Context) error {
 
 // handOver ends a run of a pool that stops.
 func (r *run) handOver(ctx context.Context) error {
-	if err := r.record(ctx, r.told()); err != nil {
+	if err := r.record(ctx, r.notifiedEvents()); err != nil {
 		return err
 	}
 	return errHandedOver
 }
 
-// release lets the running turn go: the history says so, so that the attempt
-// does not count as a failed one, and the next worker need not ask for this one.
+// release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
+// the next worker takes over without a request to this one.
 func (r *run) release(ctx context.Context, t *projector.Turn) error {
 	if err := r.record(ctx, []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})}); err != nil {
 		return err
 	}
-	r.holds("", 0)
+	r.setClaim("", 0)
 	return errHandedOver
 }
 
-// releaseWait bounds the last append of a run that was cut off.
+// releaseWait limits the last append of a run that was cancelled.
 const releaseWait = time.Second
 
-// releaseLate is release for a run that was cut off: its in-flight effects are
-// lost, and another worker continues the turn. Without it the attempt counts as
-// a failed one. A session that has moved is left as it is.
+// releaseLate is release for a run that was cancelled: its in-flight effects are lost, and another worker continues
+// the turn. Without the event the attempt counts as a failed one. If another append came first, the session stays as
+// it is.
 func (r *run) releaseLate() {
 	if r.state == nil {
 		return
@@ -191,7 +190,7 @@ func (r *run) releaseLate() {
 	if !r.ours(t) || t.Starts == 0 || turn.Parked(r.state) {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the run's own has ended
+	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the context of the run has ended
 	defer cancel()
 	c := r.commit(events.MillisOf(time.Now()), []events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.p.cfg.ID})})
 	_, err := r.p.cfg.Bus.Log().Append(ctx, c, r.state.Seq)
@@ -200,14 +199,13 @@ func (r *run) releaseLate() {
 	}
 }
 
-// begun reports whether the history has the start of a call and not its
-// result. No other worker may run it.
-func begun(t *projector.Turn) bool {
+// hasStartedCall reports whether the history has the start of a call without its result. No other worker may run such a call.
+func hasStartedCall(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }
 
-// claim is what the worker offers the next turn, or one that it takes over. A
-// session whose plugins cannot be built here is left to other workers for a while.
+// claim is the worker's claim of the next turn, or of a turn that it takes over. If this worker cannot build the
+// session's plugins, it leaves the session to other workers for [Config.Patience].
 func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error) {
 	if err := r.openStack(ctx); err != nil {
 		return turn.Claim{}, err
@@ -226,7 +224,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	c.Tools, c.Points = entry.Tools, r.stack.Points()
 	in, err = blob.FillInput(ctx, r.p.cfg.Calls.Blobs, in)
 	switch {
-	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput says which
+	case errors.Is(err, bus.ErrNotFound), errors.Is(err, events.ErrTooLarge): // checkInput reports the part
 	case err != nil:
 		return c, err
 	default:
@@ -254,8 +252,8 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	return c, nil
 }
 
-// declared are the monitors that the session's plugins declare and the history does not have, and the tasks
-// of those that begin with the session.
+// declared are the monitors that the plugins declare and the history lacks, and the tasks of those that begin with
+// the session.
 func (r *run) declared() []events.Payload {
 	list, err := task.Declare(r.state, r.stack.Monitors())
 	if err != nil {
@@ -268,7 +266,7 @@ func (r *run) declared() []events.Payload {
 	return payloads
 }
 
-// unbuilt is nil where plugins could not be built here for as long as other workers are left the session.
+// unbuilt returns nil when this worker has been unable to build the plugins for [Config.Patience], else errElsewhere.
 func (r *run) unbuilt() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
@@ -284,7 +282,7 @@ func (r *run) unbuilt() error {
 	return nil
 }
 
-// built forgets that a session's plugins could not be built.
+// built deletes the time since which a session's plugins could not be built.
 func (p *Pool) built(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

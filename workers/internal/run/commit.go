@@ -19,12 +19,12 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// batch is the commit that a run is putting together. Its events are folded
-// ahead into the run's state; durable is the state without them.
+// batch is the commit that a run prepares. The run's state has its events folded ahead; durable is the state without
+// them.
 type batch struct {
-	ahead   bool // a reply among the inputs answers a prompt that was built on events of the batch
+	ahead   bool // an input replies to a prompt that was built on events of the batch
 	events  []events.Event
-	inputs  []turn.Input // what the events follow from, to be stepped again after a conflict
+	inputs  []turn.Input // the events follow from these inputs, which are stepped again after a conflict
 	at      events.Millis
 	bytes   int
 	durable *projector.State
@@ -45,10 +45,10 @@ func (b *batch) clear() {
 	*b = batch{}
 }
 
-// flushBytes is how much a lingering commit holds before it is written.
+// flushBytes is the size at which a lingering commit is appended.
 const flushBytes = 512 << 10
 
-// step decides and adds to the batch; what must not wait is appended before it returns.
+// step decides on an input and adds the events to the batch. It appends the batch unless the batch may linger.
 func (r *run) step(ctx context.Context, in turn.Input) error {
 	out, err := r.decide(ctx, in)
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *run) decide(ctx context.Context, in turn.Input) (turn.Output, error) {
 	return out, r.add(ctx, in, out.Events)
 }
 
-// record appends events that follow from no input of the machine.
+// record appends events that follow from no input of the state machine.
 func (r *run) record(ctx context.Context, list []events.Event) error {
 	if err := r.add(ctx, nil, list); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (r *run) record(ctx context.Context, list []events.Event) error {
 	return r.flush(ctx)
 }
 
-// add puts events in the batch, large bodies in blobs.
+// add folds events ahead and puts them in the batch, with large bodies in blobs.
 func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error {
 	if len(r.batch.events) == 0 {
 		r.batch.durable = r.state.Clone()
@@ -119,13 +119,12 @@ func (r *run) rollBack() {
 	r.batch.clear()
 }
 
-// flush appends the batch. After a conflict it folds what others appended and
-// steps the same inputs again; nothing was started in between that the new
-// state does not owe as well.
+// flush appends the batch. After a conflict it folds the events of others and steps the same inputs again. No effect
+// was started meanwhile that the new state does not owe.
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.at, r.batch.events)
-		began, count := time.Now(), r.arrived() // an answer that is late is of a state that may be old
+		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
 		at := r.batch.durable.Seq
 		undo := r.claiming(c)
 		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Committed(); return r.state.Clone() })
@@ -140,7 +139,7 @@ func (r *run) flush(ctx context.Context) error {
 		}
 		undo()
 		inputs, ahead := r.batch.inputs, r.batch.ahead
-		if err == nil { // never seen of one server; of three, where a leader is lost in between, it is not ruled out
+		if err == nil { // not observed with one server; possible with three, if a leader is lost meanwhile
 			err = fmt.Errorf("append to %s: expected sequence %d, committed as %d", r.session, at+1, seq)
 		}
 		r.rollBack()
@@ -148,7 +147,7 @@ func (r *run) flush(ctx context.Context) error {
 			r.discard(inputs...)
 			return r.refused(ctx, first(inputs), err)
 		}
-		r.p.cfg.Bus.RequestPriority(r.session, time.Time{}) // what is accepted is done before more is accepted
+		r.p.cfg.Bus.RequestPriority(r.session, time.Time{}) // the run goes first: work that is accepted completes before more work is accepted
 		if err := r.redo(ctx, inputs, ahead); err != nil {
 			return err
 		}
@@ -156,15 +155,15 @@ func (r *run) flush(ctx context.Context) error {
 	return nil
 }
 
-// claiming says that the run has the turn whose claim is about to be appended:
-// another worker may read the claim, and ask, before its answer is here. Only a
-// claim that is in the log is asked for, so an append that fails does no harm.
+// claiming sets the run's turn before its claim is appended: another worker may read the claim and send a request
+// before the append's response is here. Such requests name only a claim that is in the log, so a failed append does
+// no harm.
 func (r *run) claiming(c *events.Commit) (undo func()) {
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.TurnStarted); ok {
 			had, attempt := r.turn, r.attempt // written by this goroutine alone
-			r.holds(c.Events[i].Turn, p.Attempt)
-			return func() { r.holds(had, attempt) }
+			r.setClaim(c.Events[i].Turn, p.Attempt)
+			return func() { r.setClaim(had, attempt) }
 		}
 	}
 	return func() {}
@@ -185,7 +184,7 @@ func (r *run) commit(at events.Millis, list []events.Event) *events.Commit {
 	}
 }
 
-// logCommit names what happened, and nothing of what was said.
+// logCommit logs the kinds of the events without their bodies.
 func (r *run) logCommit(seq events.Seq, c *events.Commit) {
 	entry := r.p.log.Check(zap.DebugLevel, "committed")
 	if entry == nil {
@@ -198,14 +197,13 @@ func (r *run) logCommit(seq events.Seq, c *events.Commit) {
 	entry.Write(zap.String("session", string(c.Session)), zap.Uint64("seq", uint64(seq)), zap.Strings("events", kinds))
 }
 
-// hopeless reports whether the same events would be refused for ever.
+// hopeless reports whether the log rejects the same events every time.
 func hopeless(err error) bool {
 	return errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
 }
 
-// refused ends the turn where no log will ever take what follows from an input
-// of the turn's own, as trying again would give the same. Whatever else the
-// error is, it stays one.
+// refused ends the turn if the log rejects what follows from an input of the turn: a retry would append the same. It
+// returns any other error unchanged.
 func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 	t := r.state.Turn()
 	if _, ends := in.(turn.Broken); in == nil || ends || !hopeless(err) || !r.ours(t) {
@@ -219,21 +217,20 @@ func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 	return r.step(ctx, turn.Broken{Iteration: t.Iteration, Issue: issueOf("runtime", "commit_refused", err)})
 }
 
-// committed makes the batch history: the state has it already.
+// committed drops the batch, which the log has now. The state has its events already.
 func (r *run) committed(ctx context.Context, c *events.Commit) {
 	r.unmarked = true
 	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)
 	for _, e := range r.inflight {
-		e.ahead = false // what it builds on is in the log now
+		e.ahead = false // the events that it builds on are in the log now
 	}
 }
 
-// redo folds the tail and decides again on the same inputs. What answers, or
-// is about to answer, a prompt that was built ahead of the log and that is
-// another one now is discarded, as no history could explain it. The state owes
-// it again.
+// redo folds the events of others and decides again on the same inputs. If a prompt was built ahead of the log and is
+// a different one now, its reply is discarded, and a model call for it is cancelled: no history could explain that
+// reply. The state owes the call again.
 func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
@@ -246,7 +243,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
 			r.stack.beside = append(slices.DeleteFunc(besideOf(in), isOptions), r.stack.beside...)
-			return nil // advance decides anew
+			return nil // advance decides on the claim again
 		}
 		if !r.ours(r.state.Turn()) {
 			r.discard(inputs...)
@@ -279,7 +276,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	return nil
 }
 
-// promptOf is the digest of the prompt that an input answers; empty where it answers none.
+// promptOf is the digest of the prompt that an input replies to; empty for other inputs.
 func promptOf(in turn.Input) string {
 	switch in := in.(type) {
 	case turn.Reply:
@@ -292,7 +289,7 @@ func promptOf(in turn.Input) string {
 	return ""
 }
 
-// prompts reports whether the state gives the prompt of that digest.
+// prompts reports whether the prompt of the state has that digest.
 func (r *run) prompts(digest string) bool {
 	p, err := r.state.Prompt()
 	return err == nil && p.Ref.Digest == digest

@@ -7,10 +7,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// complete steps what an effect returned. Results that completed beside it
-// join it, so that calls which finish together are recorded in one event.
+// complete steps the result of an effect. Results that are available at the same time join it: they are recorded in
+// one event.
 func (r *run) complete(ctx context.Context, c completion) error {
-	first := r.take(c)
+	first := r.removeInflight(c)
 	results, ok := first.(turn.Results)
 	if !ok {
 		return r.stepCompletion(ctx, first)
@@ -18,7 +18,7 @@ func (r *run) complete(ctx context.Context, c completion) error {
 	for {
 		select {
 		case next := <-r.completions:
-			in := r.take(next)
+			in := r.removeInflight(next)
 			if more, ok := in.(turn.Results); ok && more.Iteration == results.Iteration {
 				results.Results = append(results.Results, more.Results...)
 				results.Pending = append(results.Pending, more.Pending...)
@@ -38,10 +38,10 @@ func (r *run) complete(ctx context.Context, c completion) error {
 	}
 }
 
-// take removes an effect from the in-flight effects. The completion of one that was
-// discarded, or belongs to an earlier turn, is dropped. A reply to a prompt that
-// is ahead of the log keeps the mark, for the batch that it is added to.
-func (r *run) take(c completion) turn.Input {
+// removeInflight removes an effect from the in-flight effects and returns its input. It returns nil for an effect
+// that was discarded, or of an earlier turn. A reply to a prompt ahead of the log marks the batch that it is added
+// to.
+func (r *run) removeInflight(c completion) turn.Input {
 	if r.inflight[c.effect.id] != c.effect {
 		return nil
 	}
@@ -70,7 +70,7 @@ func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
 	return err
 }
 
-// withUnsaved adds what plugins changed to what made them change it, so that one commit has both.
+// withUnsaved adds the plugin states that changed, so that one commit has the input and the states.
 func (r *run) withUnsaved(in turn.Input) turn.Input {
 	switch in := in.(type) {
 	case turn.Reply:

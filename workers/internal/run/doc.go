@@ -1,46 +1,46 @@
-// Package run works on what sessions owe: it takes wakes from the queue, steps
-// the turn's state machine, starts effects and appends what follows. It imports
-// everything below workers, and the packages wake, call and trace beside it.
+// Package run does the work that sessions owe. It fetches wakes from the queue, steps the state machine of a turn,
+// starts effects and appends the events that follow. It imports everything below workers, and the packages wake, call
+// and trace.
 //
-// A [Pool] has at most one run a session. A run keeps nothing that matters: the
-// claim of a turn is the event turn.started in the session's history, and the
-// guarded append is the fence. A run that loses the turn finds out at its next
-// append or look, and goes on as if its wake had just come.
+// A [Pool] has at most one run for each session. A run stores nothing that is not in the history: the claim of a turn
+// is the event turn.started, and the guarded append is the fence. A run that loses its turn notices it at its next
+// append or read of the log, and then continues as if its wake had just arrived.
 //
-// # A run's loop
+// # The loop of a run
 //
-//	load: the state at hand, or the fold of the log
+//	load: the cached state, or the fold of the log
 //	  └─► advance: what does the state owe?
-//	        nothing            look once more if a wake came since, else ack and end
-//	        a time that is due append what follows from it
-//	        a turn to branch   make the session where it goes on, end it here
-//	        a queued turn      claim it: turn.started
-//	        another's turn     hand the wake over, or take the turn over: turn.started, attempt + 1
-//	        effects of ours    start those that do not run yet
+//	        nothing             read the log again if a wake arrived, else ack and end
+//	        a time that is due  append what follows from it
+//	        a turn to branch    create its session, end it here
+//	        a queued turn       claim it: turn.started
+//	        another's turn      transfer the wake, or take the turn over: turn.started, attempt + 1
+//	        effects of our turn start those that do not run yet
 //	  └─► wait: for a completion, a wake, a notification, a tick ─► advance
 //
-// # What a state may be trusted for
+// # How long a state is valid
 //
-// An effect that starts cannot be fenced by the log: a worker that was overtaken
-// may be about to start it. A run asks the leader before it starts an effect when
-// its last append or look began more than [trusted] ago. What two workers start
-// within that time runs twice, as an effect does whose worker dies.
+// The log cannot fence the start of an effect: a worker that was superseded may be about to start one. If the last
+// append or read of the log began more than [trusted] ago, a run asks the leader before it starts an effect. Effects
+// that two workers start within that time run twice, like an effect whose worker dies.
 //
-// A session's end is known from an answered append, or from a look that began
-// after the wake came. Only then a wake is acknowledged; a wake that comes
-// meanwhile takes the place of the one that the run holds, and makes it look again.
+// The race between the ack of a wake and a new append:
+//
+//  1. The run reads or appends, and knows the end of the log.
+//  2. Another process appends, and publishes a wake or a notification.
+//  3. The run counts arrivals. If one came since the count before step 1, the run
+//     reads the log again; a new wake replaces the one that the run has.
+//  4. Else the run acknowledges its wake. A wake of step 2 that arrives now was
+//     published later, so this ack does not remove it.
 //
 // # Fairness
 //
-// The queue holds one wake a session. A run that had [fairTurns] turns while its
-// pool is full publishes a new wake and ends without an ack: replacing puts the
-// session at the end of the queue.
+// The queue has one wake for each session. A run that did [fairTurns] turns while its pool is full publishes a new
+// wake and ends without an ack: the new wake is the last of the queue.
 //
 // # Failure
 //
-// Attempts that append nothing but their start are counted by the starts in the
-// history ([projector.Turn.Starts]); attempts that append nothing at all by
-// [wake.Trials]. The turn ends in the history with the reason. A worker that
-// cannot build a session's plugins gives the wake back to the others, and ends
-// the turn when no worker could for [Config.Patience].
+// The history counts the attempts that append nothing but their start ([projector.Turn.Starts]). [wake.Trials] count
+// those that append nothing at all. At the limit the turn fails in the history, with the reason. A worker that cannot
+// build a session's plugins returns the wake to the others. If no worker can for [Config.Patience], the turn fails.
 package run

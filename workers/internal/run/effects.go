@@ -18,8 +18,8 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// start starts every effect that the state owes and that does not run yet. It
-// runs only when the events that owe them are durable, or linger.
+// start starts every effect that the state owes and that does not run yet. The events that owe them are durable, or
+// linger.
 func (r *run) start(ctx context.Context) error {
 	owes := turn.Next(r.state)
 	if len(owes.Calls) == 0 {
@@ -47,34 +47,34 @@ func (r *run) starts(owes turn.Needs) bool {
 	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
 }
 
-// effect is one that runs.
+// effect is an effect that runs.
 type effect struct {
 	turn   events.TurnID
 	id     events.EffectID
 	cancel context.CancelFunc
-	ahead  bool   // it builds on events that are not in the log yet
-	prompt string // digest, of model calls
+	ahead  bool   // builds on events that are not in the log yet
+	prompt string // digest of the prompt of a model call
 }
 
-// completion is the end of an effect.
+// completion is the result of an effect.
 type completion struct {
 	effect *effect
-	in     turn.Input // nil where the effect was cancelled and has nothing to record
+	in     turn.Input // nil if the effect was cancelled and has nothing to record
 }
 
-// launch runs an effect in a goroutine of its own, once. Its completion comes
-// unless the run has ended. A panic that package call did not contain ends the turn.
+// launch runs an effect once, in a goroutine of its own, which sends the completion unless the run has ended. A panic
+// that package call does not recover ends the turn.
 func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context) turn.Input) {
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(watch.WithWaiting(runCtx, r.waits))
+	ctx, cancel := context.WithCancel(watch.WithWaiting(runCtx, r.markWaiting))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration
 	r.p.jobs.Go(func() {
 		defer cancel()
-		in := r.caught(iteration, e.id, func() turn.Input { return do(ctx) })
+		in := r.recoverEffect(iteration, e.id, func() turn.Input { return do(ctx) })
 		select {
 		case r.completions <- completion{e, in}:
 		case <-runCtx.Done():
@@ -82,7 +82,7 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 	})
 }
 
-func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
+func (r *run) recoverEffect(iteration int64, id events.EffectID, effect func() turn.Input) (in turn.Input) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.p.log.Error("effect panicked", zap.String("session", string(r.session)), zap.String("effect", string(id)), zap.ByteString("stack", debug.Stack()))
@@ -92,11 +92,11 @@ func (r *run) caught(iteration int64, id events.EffectID, effect func() turn.Inp
 	return effect()
 }
 
-// stopGrace is how long cancelled effects may take to hand over what they have.
+// stopGrace is the time that cancelled effects have to return their results.
 const stopGrace = 500 * time.Millisecond
 
-// stop ends a turn whose cancel was requested: effects are cancelled, what
-// they still deliver is recorded, the rest ends as cancelled.
+// stop ends a turn whose cancel was requested: it cancels the effects, records the results that they still return,
+// and ends the rest as cancelled.
 func (r *run) stop(ctx context.Context) error {
 	for _, e := range r.inflight {
 		e.cancel()
@@ -114,21 +114,21 @@ func (r *run) stop(ctx context.Context) error {
 				return err
 			}
 		case <-deadline.C:
-			clear(r.inflight) // what ignores its context is left behind
+			clear(r.inflight) // an effect that ignores its context is abandoned
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 	if !turn.Next(r.state).Stop {
-		return nil // a reply that completed meanwhile ended it, or what came of one
+		return nil // a reply that completed meanwhile ended the turn
 	}
 	return r.step(ctx, turn.Stop{})
 }
 
-// snapshot copies the working state, for the effects that start together.
+// snapshot copies the working state for the effects that start together.
 func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
 
-// startHooks asks the plugins at the point that the state owes.
+// startHooks calls the plugins at the hook point that the state owes.
 func (r *run) startHooks(ctx context.Context, owes turn.Needs) error {
 	e := &effect{turn: owes.Turn, id: turn.HookEffect(owes)}
 	if _, started := r.inflight[e.id]; started {
@@ -190,14 +190,14 @@ func (r *run) startTools(ctx context.Context, owes turn.Needs) error {
 	return nil
 }
 
-// sorted has the calls in the reply's order, whichever finished, or was handed out, first.
+// sorted has the results in the order of the calls in the reply.
 func sorted(in turn.Results) turn.Results {
 	slices.SortFunc(in.Results, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
 	slices.Sort(in.Pending)
 	return in
 }
 
-// checkInput looks for what makes an input impossible to run.
+// checkInput reports a part of an input whose body is missing or too large.
 func (r *run) checkInput(ctx context.Context, in events.TurnInput) (events.Issue, error) {
 	blobs := blob.Bounded(r.p.cfg.Calls.Blobs)
 	for i, p := range in.Parts {

@@ -13,18 +13,18 @@ import (
 )
 
 var (
-	// errDropped is a wake that another worker holds, or that a new one replaced.
+	// errDropped ends a run whose wake another worker has, or a new wake replaced.
 	errDropped = errors.New("the wake is another worker's")
-	// errHandedOver is a run whose pool stops. The wake is to reach another worker.
+	// errHandedOver ends a run whose pool stops. Its wake must reach another worker.
 	errHandedOver = errors.New("handed over")
-	// errElsewhere is a session that this worker cannot run just now, and another one may.
+	// errElsewhere ends a run that this worker cannot do now, and another worker may.
 	errElsewhere = errors.New("another worker may run it")
 )
 
-// elsewhereWait is how long a wake waits that this worker could not use.
+// elsewhereWait is the delay of a wake that this worker returned because of errElsewhere.
 const elsewhereWait = time.Second
 
-// finish tells the queue how a run ended. w is nil where it held no wake.
+// finish acknowledges or returns the wake of a run that ended. w is nil if the run had no wake.
 func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	log := p.log.With(zap.String("session", string(r.session)))
 	ack, back := func() {}, func(time.Duration) {}
@@ -49,9 +49,9 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 		log.Warn("left to another worker", zap.Error(err))
 		r.trial.Clear(ctx)
 		back(elsewhereWait)
-	case errors.Is(err, events.ErrNoSession): // it was erased, or never was
+	case errors.Is(err, events.ErrNoSession): // it was erased, or never existed
 		ack()
-	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // the servers' doing, not the session's
+	case errors.Is(err, events.ErrOutcomeUnknown), errors.Is(err, bus.ErrFull): // a fault of the servers, not of the session
 		log.Warn("run session", zap.Error(err))
 		r.trial.Clear(ctx)
 		back(time.Second)
@@ -60,13 +60,13 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	}
 }
 
-// failed counts an attempt that ended in an error of its own. A session that
-// could not be folded as often as may be becomes a dead letter.
+// failed counts an attempt that ended in an error of its own. At the limit, a session that could not be folded
+// becomes a dead letter.
 func (p *Pool) failed(ctx context.Context, r *run, w *bus.Wake, err error) {
 	log := p.log.With(zap.String("session", string(r.session)))
 	log.Warn("run session", zap.Error(err))
 	if w == nil {
-		return // a wake is in the queue
+		return // the queue has a wake
 	}
 	if r.trial == nil {
 		r.trial = p.trials.First(r.session)

@@ -14,32 +14,32 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// telling is what a run knows of the ended turns that plugins are to be told of.
-type telling struct {
-	now       map[events.TurnID]bool // plugins are being told; under the pool's lock
-	done      chan events.TurnID     // plugins were told
-	told      map[events.TurnID]bool // likewise; the history may not say so yet
-	elsewhere map[events.TurnID]bool // another worker tells them
+// notifications is the state of a run's notifications to plugins about ended turns.
+type notifications struct {
+	running   map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
+	returned  chan events.TurnID     // turns whose notification returned
+	notified  map[events.TurnID]bool // turns whose notification returned; the history may lack it
+	elsewhere map[events.TurnID]bool // another worker notifies plugins of these
 }
 
-func newTelling() telling {
-	return telling{
-		now: make(map[events.TurnID]bool), done: make(chan events.TurnID, 16),
-		told: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
+func newNotifications() notifications {
+	return notifications{
+		running: make(map[events.TurnID]bool), returned: make(chan events.TurnID, 16),
+		notified: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
 	}
 }
 
-// announced adds to events that end a turn that plugins are to be told of it.
+// announced inserts turn.announced after an event that ends a turn, if plugins are to be notified of the end.
 func (r *run) announced(list []events.Event) []events.Event {
 	for i := range list {
 		p, ok := list[i].Payload.(*events.TurnCompleted)
-		if !ok || p.End == events.EndFailed { // nothing of what a failed turn did counts
+		if !ok || p.End == events.EndFailed { // the effects of a failed turn do not count
 			continue
 		}
 		t := r.state.Turn()
 		tells := r.stack.Session != nil && r.stack.HasLifecycle()
 		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
-			tells = t.HasHooks(events.PointAfterTurn) // as the worker knew that claimed the turn
+			tells = t.HasHooks(events.PointAfterTurn) // as of the worker that claimed the turn
 		}
 		if tells {
 			return slices.Insert(slices.Clone(list), i+1, events.Of(list[i].Turn, &events.TurnAnnounced{Worker: r.p.cfg.ID}))
@@ -48,40 +48,40 @@ func (r *run) announced(list []events.Event) []events.Event {
 	return list
 }
 
-// tell starts telling the plugins of ended turns of which no worker has told them yet.
-func (r *run) tell(ctx context.Context) error {
+// notifyPlugins notifies the plugins of ended turns of which no worker has notified them.
+func (r *run) notifyPlugins(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
-		return nil // what is not in the log yet is told to no plugin
+		return nil // plugins are notified only of events in the log
 	}
 	for _, u := range r.state.Untold {
-		if r.telling.told[u.Turn] || r.telling.elsewhere[u.Turn] || r.tells(u.Turn) {
+		if r.lifecycle.notified[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
 			continue
 		}
-		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Telling: true, Class: bus.ClassTurn}) {
-			r.telling.elsewhere[u.Turn] = true
+		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
+			r.lifecycle.elsewhere[u.Turn] = true
 			continue
 		}
-		ready, err := r.canTell(ctx, u.Turn)
+		ready, err := r.canNotify(ctx, u.Turn)
 		if err != nil || !ready {
 			return err
 		}
-		if !r.telling.told[u.Turn] {
-			r.startTelling(ctx, u.Turn)
+		if !r.lifecycle.notified[u.Turn] {
+			r.startNotifying(ctx, u.Turn)
 		}
 	}
 	return nil
 }
 
-// canTell opens the session's plugins. A turn that no worker can tell them of counts as told, with a warning.
-func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err error) {
+// canNotify builds the session's plugins. If no worker can, the turn counts as notified, with a warning.
+func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err error) {
 	var why zap.Field
 	switch {
 	case r.trial.Exhausted():
-		why = zap.String("why", "the workers that told them died")
+		why = zap.String("why", "the workers that notified them died")
 	case r.stack.Session != nil:
 		return true, nil
 	case len(r.inflight) > 0:
-		return false, nil // the plugins are opened anew before the turn goes on
+		return false, nil // the plugins are rebuilt before the turn continues
 	default:
 		if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 			return err == nil, err
@@ -91,64 +91,65 @@ func (r *run) canTell(ctx context.Context, id events.TurnID) (ready bool, err er
 		}
 		why = zap.String("why", r.stack.issue.Message)
 	}
-	r.p.log.Warn("plugins are not told of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.telling.told[id] = true
+	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
+	r.lifecycle.notified[id] = true
 	return true, nil
 }
 
-// startTelling tells the plugins of an ended turn in a goroutine of its own. The run does not end before that.
-func (r *run) startTelling(ctx context.Context, id events.TurnID) {
+// startNotifying notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
+// returns.
+func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
 	stack, state, release := r.stack.Session, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
-	r.setTelling(id, true)
-	r.p.jobs.Go(func() { // waited for by the run, and by the pool's Stop
+	r.setNotifying(id, true)
+	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
 		once, cancel := context.WithTimeout(ctx, wake.StopWait)
 		defer cancel()
-		r.p.tell(once, stack, state, id)
+		r.p.notifyTurnEnd(once, stack, state, id)
 		select {
-		case r.telling.done <- id:
-		case <-ctx.Done(): // they may have been cut off: the next worker tells them again
+		case r.lifecycle.returned <- id:
+		case <-ctx.Done(): // the notification may have been cut off: the next worker repeats it
 		}
 	})
 }
 
-func (p *Pool) tell(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
+func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
 	if err := blob.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
-		p.warn(state.Session, err) // they are told all the same, and the body is a reference
+		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}
 	stack.NotifyLifecycle(ctx, plugin.Lifecycle{
 		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
 	})
 }
 
-// toldOf is for a turn that plugins were told of.
-func (r *run) toldOf(id events.TurnID) {
-	r.telling.told[id] = true
-	r.setTelling(id, false)
+// notificationReturned handles the end of a notification.
+func (r *run) notificationReturned(id events.TurnID) {
+	r.lifecycle.notified[id] = true
+	r.setNotifying(id, false)
 }
 
-func (r *run) setTelling(id events.TurnID, now bool) {
+func (r *run) setNotifying(id events.TurnID, now bool) {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	if now {
-		r.telling.now[id] = true
+		r.lifecycle.running[id] = true
 	} else {
-		delete(r.telling.now, id)
+		delete(r.lifecycle.running, id)
 	}
 }
 
-func (r *run) tells(id events.TurnID) bool {
+func (r *run) isNotifying(id events.TurnID) bool {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.telling.now[id]
+	return r.lifecycle.running[id]
 }
 
-// told are the events that say of which ended turns plugins were told. They go
-// along with the claim of the next turn, or alone before the session rests.
-func (r *run) told() []events.Event {
+// notifiedEvents are the events which say that plugins were notified of ended turns. They are appended with the claim
+// of the next turn, or alone before the session rests.
+func (r *run) notifiedEvents() []events.Event {
 	var list []events.Event
 	for _, u := range r.state.Untold {
-		if r.telling.told[u.Turn] {
+		if r.lifecycle.notified[u.Turn] {
 			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
 		}
 	}

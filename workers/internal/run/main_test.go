@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 
 const sid events.SessionID = "s"
 
-// bundle is a server with an open session, and a host that is no worker's.
+// bundle is a server with an open session, and a host of no worker.
 type bundle struct {
 	t      *testing.T
 	server *busembed.Server
@@ -50,7 +50,7 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-// pool is one of another process, that is not started.
+// pool creates a pool of another process, without starting it.
 func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Script, tools *plugin.Tools) *Pool {
 	b.t.Helper()
 	on, log := bustest.Open(b.t, b.server), zaptest.NewLogger(b.t)
@@ -81,10 +81,10 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	return p
 }
 
-// start starts a pool, which ends with the test.
+// start starts a pool until the end of the test.
 func (b *bundle) start(p *Pool) *Pool {
 	b.t.Helper()
-	stop, err := p.cfg.Peers.Answer()
+	stop, err := p.cfg.Peers.Listen()
 	if err == nil {
 		err = p.Start(b.t.Context())
 	}
@@ -92,7 +92,7 @@ func (b *bundle) start(p *Pool) *Pool {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+		now, cancel := context.WithCancel(context.Background()) // the test's context has ended in a cleanup
 		cancel()
 		p.Stop(now)
 		stop()
@@ -100,17 +100,17 @@ func (b *bundle) start(p *Pool) *Pool {
 	return p
 }
 
-// says answers every request with a text.
+// says is a model that replies to every request with a text.
 func says(text string) scripted.Script {
 	return func(context.Context, llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: text}}}}, nil
 	}
 }
 
-// gate is a model that waits in each call until it is opened.
+// gate is a model each of whose calls waits until the gate is opened.
 type gate struct {
 	asked chan events.TurnID
-	ended chan error // of calls that were cancelled
+	ended chan error // of cancelled calls
 	open  chan struct{}
 }
 
@@ -131,7 +131,7 @@ func (g *gate) script(then scripted.Script) scripted.Script {
 	}
 }
 
-// got waits for what comes.
+// got waits for a value.
 func got[T any](t *testing.T, from <-chan T) (v T) {
 	t.Helper()
 	select {
@@ -171,7 +171,7 @@ func (b *bundle) state() *projector.State {
 	return s
 }
 
-// append has another worker append what happened in a turn, at the end of the log.
+// append appends events of a turn as another worker, at the end of the log.
 func (b *bundle) append(turn events.TurnID, list ...events.Payload) {
 	b.t.Helper()
 	c := &events.Commit{
@@ -193,8 +193,8 @@ func (b *bundle) publish() {
 	}
 }
 
-// take takes the session's wake out of the queue, and does not ack it.
-func (b *bundle) take(on *bus.Bus) *bus.Wake {
+// fetchWake fetches the session's wake without an ack.
+func (b *bundle) fetchWake(on *bus.Bus) *bus.Wake {
 	b.t.Helper()
 	q, err := on.Queue(b.t.Context(), bus.ClassTurn)
 	if err != nil {
@@ -207,7 +207,7 @@ func (b *bundle) take(on *bus.Bus) *bus.Wake {
 	return w
 }
 
-// awaitWakes waits until the queue holds so many wakes.
+// awaitWakes waits until the queue has that many wakes.
 func (b *bundle) awaitWakes(n int) {
 	b.t.Helper()
 	for last := -1; last != n; {
@@ -219,7 +219,7 @@ func (b *bundle) awaitWakes(n int) {
 	}
 }
 
-// idle waits until a pool works on nothing.
+// idle waits until a pool has no runs.
 func idle(t *testing.T, p *Pool) {
 	t.Helper()
 	for p.Running() > 0 {
@@ -229,11 +229,11 @@ func idle(t *testing.T, p *Pool) {
 	}
 }
 
-// begun is a run, from a wake, of a pool that is not started, in whose session turn t1 waits.
-func (b *bundle) begun(p *Pool) *run {
+// unstarted is a run with a wake, of a pool that is not started. Turn t1 is queued in its session.
+func (b *bundle) unstarted(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t1")
-	r := newRun(p, sid, b.take(p.cfg.Bus))
+	r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 	p.runs[sid] = r
 	if err := r.load(b.t.Context()); err != nil {
 		b.t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// Config of a pool. Everything is required.
+// Config configures a pool. Every field is required.
 type Config struct {
 	Bus         *bus.Bus
 	Host        *session.Host
@@ -25,34 +25,34 @@ type Config struct {
 	Peers       *wake.Peers
 	ID          events.WorkerID
 	Retry       wake.Retry
-	Concurrency int           // sessions whose turns run at once, beside those that wait for another's
+	Concurrency int           // sessions whose turns run at once, without those that wait for another session
 	Linger      time.Duration // see package turn
-	Patience    time.Duration // how long no worker must be able to build a session's plugins before its turn ends
+	Patience    time.Duration // time without a worker that can build a session's plugins, after which its turn fails
 	Logger      *zap.Logger
-	// Lost is told that the queue, or the timers, were lost and made again.
+	// Lost is called when the queue, or the timers, were lost and created again.
 	Lost func(timers bool)
 }
 
-// Pool takes wakes of sessions and runs their turns. It is started and stopped once.
+// Pool fetches wakes of sessions and runs their turns. It is started and stopped once.
 type Pool struct {
 	cfg    Config
 	log    *zap.Logger
 	trials *wake.Trials
 
 	fetch    context.CancelFunc // ends fetching: the soft stop
-	draining atomic.Bool        // runs start nothing more, and hand over
+	draining atomic.Bool        // runs start no effects, and hand over
 	kill     context.CancelCauseFunc
-	life     context.Context //nolint:containedctx // of the runs; ends with Stop, not with a caller
+	life     context.Context //nolint:containedctx // context of the runs; ends with Stop, not with a caller
 	unlisten func()
 	fetching sync.WaitGroup
 	jobs     sync.WaitGroup
 
 	mu      sync.Mutex
-	runs    map[events.SessionID]*run      // in progress, at most one a session
-	unbuilt map[events.SessionID]time.Time // since when plugins could not be built here
+	runs    map[events.SessionID]*run      // at most one for each session
+	unbuilt map[events.SessionID]time.Time // since when this worker cannot build the plugins
 	waiting int                            // runs that wait for another session's turn
-	offers  int                            // wakes that other workers are asked to take
-	freed   chan struct{}                  // there may be room
+	offers  int                            // wakes offered to other workers, without a response yet
+	freed   chan struct{}                  // receives when capacity may have grown
 }
 
 // New makes a pool.
@@ -64,7 +64,7 @@ func New(cfg Config) *Pool {
 	}
 }
 
-// Start joins the queue. Errors of joining are returned; later ones are logged and retried.
+// Start joins the queue. It returns errors of joining; it logs and retries later ones.
 func (p *Pool) Start(ctx context.Context) error {
 	queue, err := p.cfg.Bus.Queue(ctx, bus.ClassTurn)
 	if err != nil {
@@ -83,7 +83,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	p.mu.Lock()
 	p.life, p.kill = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Unlock()
-	p.cfg.Peers.Add(p.holds) // which starts runs
+	p.cfg.Peers.Add(p.respond) // from now on other workers' requests start runs
 	wakes := wake.Fetcher{
 		Free: p.free, Freed: p.freed, Lost: func() { p.cfg.Lost(false) }, Log: p.log.With(zap.String("of", "wakes")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
@@ -93,7 +93,7 @@ func (p *Pool) Start(ctx context.Context) error {
 	timers := wake.Fetcher{
 		Free: func() int { return fetchTimers }, Lost: func() { p.cfg.Lost(true) }, Log: p.log.With(zap.String("of", "timers")),
 		Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
-			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.ring(ctx, id, at) })
+			return due.Fetch(ctx, n, wait, func(id events.SessionID, at events.Millis) error { return p.handleTimer(ctx, id, at) })
 		},
 	}
 	p.fetching.Go(func() { wakes.Run(fetchCtx) })
@@ -101,10 +101,9 @@ func (p *Pool) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop fetches no more wakes and hands over its turns: effects that run may end
-// until ctx does, and are recorded; new effects are left to another worker, which
-// gets the wake at once. An effect that still runs when ctx ends is cancelled,
-// and handed over without its result. Nothing is lost either way.
+// Stop fetches no more wakes and hands over the turns. Running effects may complete, and are recorded, until ctx
+// ends. New effects are left to another worker, which receives the wake at once. An effect that still runs when ctx
+// ends is cancelled, and another worker runs it again. Nothing is lost either way.
 func (p *Pool) Stop(ctx context.Context) {
 	if p.fetch == nil {
 		return
@@ -119,7 +118,7 @@ func (p *Pool) Stop(ctx context.Context) {
 	p.unlisten()
 }
 
-// Running is how many sessions' turns the pool works on.
+// Running counts the sessions whose turns the pool runs.
 func (p *Pool) Running() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,16 +139,16 @@ func (p *Pool) Drain() {
 	}
 }
 
-// ring tells the session's run of a time that has come, or wakes the session:
-// a wake for a run that is here would wait in the queue while the pool is full.
-func (p *Pool) ring(ctx context.Context, id events.SessionID, at events.Millis) error {
-	if p.rings(id, at) {
+// handleTimer notifies the session's run of a time that is due, or else stores a wake. A wake for a run in this pool
+// would wait in the queue while the pool is full.
+func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.Millis) error {
+	if p.notifyDue(id, at) {
 		return nil
 	}
 	return p.cfg.Bus.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
 }
 
-func (p *Pool) rings(id events.SessionID, at events.Millis) bool {
+func (p *Pool) notifyDue(id events.SessionID, at events.Millis) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r := p.runs[id]
@@ -157,11 +156,11 @@ func (p *Pool) rings(id events.SessionID, at events.Millis) bool {
 		return false
 	}
 	r.due = max(r.due, at)
-	r.behindLocked()
+	r.logMovedLocked()
 	return true
 }
 
-// fetchTimers is how many timers one pull asks for.
+// fetchTimers is the number of timers of one pull.
 const fetchTimers = 32
 
 func (p *Pool) free() int {
@@ -170,28 +169,28 @@ func (p *Pool) free() int {
 	return max(p.roomLocked()-p.offers, 0)
 }
 
-// mostRuns bounds the runs of a pool, in multiples of its concurrency, with those that wait.
+// mostRuns limits the runs of a pool, with those that wait, in multiples of its concurrency.
 const mostRuns = 16
 
-// roomLocked is how many more runs may start. One that waits for another
-// session's turn leaves its place to others: that turn may need it.
+// roomLocked is the number of runs that may still start. A run that waits for another session's turn does not count:
+// that turn may need its place.
 func (p *Pool) roomLocked() int {
 	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, mostRuns*p.cfg.Concurrency-len(p.runs))
 }
 
-// waits says that an effect of the run waits for another session's turn, until end.
-func (r *run) waits() (end func()) {
-	r.p.waits(r, 1)
-	return func() { r.p.waits(r, -1) }
+// markWaiting marks an effect of the run as waiting for another session's turn, until end is called.
+func (r *run) markWaiting() (end func()) {
+	r.p.addWaiting(r, 1)
+	return func() { r.p.addWaiting(r, -1) }
 }
 
-func (p *Pool) waits(r *run, effects int) {
+func (p *Pool) addWaiting(r *run, effects int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := r.waiting > 0
 	r.waiting += effects
 	if p.runs[r.session] != r {
-		return // it has ended, and is not counted any more
+		return // it has ended and does not count
 	}
 	switch now := r.waiting > 0; {
 	case now && !before:
@@ -202,8 +201,8 @@ func (p *Pool) waits(r *run, effects int) {
 	}
 }
 
-// deliver gives a wake to the session's run, or offers it to the worker that it
-// names, which may have the state, or starts a run.
+// deliver passes a wake to the session's run. Without a run, it offers the wake to the worker that it names, which
+// may have the state cached, or starts a run.
 func (p *Pool) deliver(w *bus.Wake) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,19 +218,19 @@ func (p *Pool) deliver(w *bus.Wake) {
 			p.offers--
 			p.freedLocked()
 			if !taken {
-				p.placeLocked(w)
+				p.assignLocked(w)
 			}
 		})
 		return
 	}
-	p.placeLocked(w)
+	p.assignLocked(w)
 }
 
-// placeLocked gives a wake to the session's run, or starts one. Where none may
-// start the wake goes back to the queue, at once.
-func (p *Pool) placeLocked(w *bus.Wake) {
+// assignLocked passes a wake to the session's run, or starts one. If the pool is full or stops, the wake returns to
+// the queue at once.
+func (p *Pool) assignLocked(w *bus.Wake) {
 	if r := p.runs[w.Session]; r != nil {
-		r.holdLocked(w)
+		r.replaceWakeLocked(w)
 		return
 	}
 	if p.roomLocked() <= 0 || p.draining.Load() {
@@ -241,16 +240,15 @@ func (p *Pool) placeLocked(w *bus.Wake) {
 	p.startLocked(w.Session, w)
 }
 
-// startLocked starts a run of a session, from a wake or without one.
+// startLocked starts a run of a session. w may be nil.
 func (p *Pool) startLocked(id events.SessionID, w *bus.Wake) {
 	r := newRun(p, id, w)
 	p.runs[id] = r
 	p.jobs.Go(func() { p.work(p.life, r) })
 }
 
-// holds answers another worker: it takes a wake whose turn runs here, or whose
-// session it may run.
-func (p *Pool) holds(q *wake.Question) bool {
+// respond responds to another worker: it accepts a wake whose turn runs here, or whose session this pool may run.
+func (p *Pool) respond(q *wake.Question) bool {
 	if q.Task != "" {
 		return false
 	}
@@ -258,8 +256,8 @@ func (p *Pool) holds(q *wake.Question) bool {
 	defer p.mu.Unlock()
 	r := p.runs[q.Session]
 	switch {
-	case q.Telling:
-		return r != nil && r.telling.now[q.Turn]
+	case q.Notifies:
+		return r != nil && r.lifecycle.running[q.Turn]
 	case q.Offer && r == nil && (p.draining.Load() || p.roomLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
@@ -276,41 +274,40 @@ func (p *Pool) holds(q *wake.Question) bool {
 		p.startLocked(q.Session, w)
 		return true
 	}
-	r.holdLocked(w)
+	r.replaceWakeLocked(w)
 	return true
 }
 
-// busier reports whether this worker has so much more to do than another one
-// that the other should rather load a session that it does not have. So a node
-// that is added soon runs its share of sessions that are never idle.
+// busier reports whether this worker runs so many more turns than another one that the other had better load the
+// session. Without it, a node that joins would get no share of the sessions that are never idle.
 func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
-// Hint says that a session may owe work: a host of this process appended to it.
-// The run starts before the wake comes, which then finds it here.
+// Hint reports that a session may owe work, because a host of this process appended to it. The run starts before the
+// wake arrives.
 func (p *Pool) Hint(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch r := p.runs[id]; {
 	case r != nil:
-		r.behindLocked()
+		r.logMovedLocked()
 	case p.life != nil && p.roomLocked() > 0 && !p.draining.Load():
 		p.startLocked(id, nil)
 	}
 }
 
-// notified makes the session's run look at the log, if it is here.
+// notified makes the session's run read the log, if there is one.
 func (p *Pool) notified(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r := p.runs[id]; r != nil {
-		r.behindLocked()
+		r.logMovedLocked()
 	}
 }
 
-// work runs a run to its end, and tells the queue how that was.
+// work executes a run and then finishes its wake.
 func (p *Pool) work(ctx context.Context, r *run) {
-	err := p.caught(ctx, r)
-	r.mark()
+	err := p.recoverRun(ctx, r)
+	r.notifyProjectors()
 	if ctx.Err() != nil {
 		r.releaseLate()
 	}
@@ -322,8 +319,8 @@ func (p *Pool) work(ctx context.Context, r *run) {
 	p.finish(ctx, r, w, err)
 }
 
-// caught works on a run whose panic must not end the other sessions' runs.
-func (p *Pool) caught(ctx context.Context, r *run) (err error) {
+// recoverRun recovers a panic of one run, which must not end the other runs.
+func (p *Pool) recoverRun(ctx context.Context, r *run) (err error) {
 	defer func() {
 		if c := recover(); c != nil {
 			p.log.Error("run panicked", zap.String("session", string(r.session)), zap.ByteString("stack", debug.Stack()))
@@ -333,7 +330,7 @@ func (p *Pool) caught(ctx context.Context, r *run) (err error) {
 	return r.work(ctx)
 }
 
-// unregister ends a run and gives the wake that it holds.
+// unregister ends a run and returns its wake.
 func (p *Pool) unregister(r *run) *bus.Wake {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,7 +338,7 @@ func (p *Pool) unregister(r *run) *bus.Wake {
 	return r.wake
 }
 
-// endLocked makes room for the next run.
+// endLocked removes a run and frees its capacity.
 func (p *Pool) endLocked(r *run) {
 	if p.runs[r.session] != r {
 		return
@@ -353,10 +350,10 @@ func (p *Pool) endLocked(r *run) {
 	p.freedLocked()
 }
 
-// freedLocked tells the loop that there is room for another wake.
+// freedLocked signals that capacity may have grown.
 func (p *Pool) freedLocked() {
 	select {
 	case p.freed <- struct{}{}:
-	default: // the loop has not looked since the last one
+	default: // the signal is already set
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestTurnEndsWithItsWake runs turns in order, and leaves no wake behind.
+// TestTurnEndsWithItsWake runs turns in order and expects no wake afterwards.
 func TestTurnEndsWithItsWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -34,7 +34,7 @@ func TestTurnEndsWithItsWake(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestHolds is a table of which wakes a pool takes from other workers.
+// TestHolds is a table of the wakes that a pool accepts from other workers.
 func TestHolds(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -58,7 +58,7 @@ func TestHolds(t *testing.T) {
 	} {
 		r.wake = nil
 		c.q.Session, c.q.Class = sid, bus.ClassTurn
-		if got := p.holds(&c.q); got != c.want {
+		if got := p.respond(&c.q); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 		if took := r.wake != nil; took != (c.want && c.q.Handle != "") {
@@ -66,24 +66,24 @@ func TestHolds(t *testing.T) {
 		}
 	}
 	other := wake.Question{Session: "s2", Offer: true, Handle: handle()}
-	if p.holds(&other) {
+	if p.respond(&other) {
 		t.Error("of another session: a full pool took the wake")
 	}
 	p.cfg.Concurrency = 64
 	for i := range 5 {
 		p.runs[events.SessionID(fmt.Sprintf("busy%d", i))] = r
 	}
-	if p.holds(&other) || !p.busier(2) || p.busier(3) {
+	if p.respond(&other) || !p.busier(2) || p.busier(3) {
 		t.Error("six turns run: want them busier than a worker with two, and not than one with three")
 	}
 	p.draining.Store(true)
-	if p.holds(&other) {
+	if p.respond(&other) {
 		t.Error("of another session: a pool that stops took the wake")
 	}
 }
 
-// TestHandOver gives a worker the wake of a turn that another one runs: that
-// one holds it from then on, and acks it at the end. The turn is not taken over.
+// TestHandOver transfers the wake of a turn to the worker that runs it. That worker acks the wake at the end. The
+// turn is not taken over.
 func TestHandOver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,8 +113,8 @@ func TestHandOver(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestOvertakenRunDropsItsEffects and hands its wake to the worker that has
-// taken the turn over: nothing of what was in flight is recorded.
+// TestOvertakenRunDropsItsEffects expects a run to transfer its wake to the worker that has taken the turn over, and
+// to record none of its in-flight effects.
 func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,10 +153,10 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	if now := b.state(); now.Seq != last {
 		t.Errorf("history: got %d commits more, want none", now.Seq-last)
 	}
-	b.awaitWakes(1) // which the other worker holds
+	b.awaitWakes(1) // the other worker's
 }
 
-// TestTakeOverOfSilentWorker goes on with a turn whose worker does not answer.
+// TestTakeOverOfSilentWorker takes over a turn whose worker does not respond.
 func TestTakeOverOfSilentWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -170,7 +170,7 @@ func TestTakeOverOfSilentWorker(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestPoisonedTurn is given up in the history, once as many attempts as may be have recorded nothing.
+// TestPoisonedTurn expects a turn to fail in the history after the limit of attempts that record nothing.
 func TestPoisonedTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -191,7 +191,7 @@ func TestPoisonedTurn(t *testing.T) {
 	idle(t, p)
 }
 
-// TestUnfoldableSession becomes a dead letter, and stops no other session.
+// TestUnfoldableSession expects a dead letter of the session, and no effect on other sessions.
 func TestUnfoldableSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -224,8 +224,8 @@ func TestUnfoldableSession(t *testing.T) {
 	b.awaitWakes(0)
 }
 
-// TestSoftStop lets what is in flight end, records it, and leaves the rest to
-// the next worker, whose attempt follows no failed one.
+// TestSoftStop completes and records the in-flight effects. The next worker runs the rest; its attempt follows no
+// failed one.
 func TestSoftStop(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -265,7 +265,7 @@ func TestSoftStop(t *testing.T) {
 	}
 }
 
-// TestPanicEndsOneRun keeps the pool and its other sessions.
+// TestPanicEndsOneRun expects the pool and its other sessions to continue.
 func TestPanicEndsOneRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -289,7 +289,7 @@ func TestPanicEndsOneRun(t *testing.T) {
 	idle(t, p)
 }
 
-// TestWakeOfNoSession is acked.
+// TestWakeOfNoSession expects an ack.
 func TestWakeOfNoSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -303,7 +303,7 @@ func TestWakeOfNoSession(t *testing.T) {
 	idle(t, p)
 }
 
-// TestTimers start what is due, on a worker, and give a call its result.
+// TestTimers starts a scheduled turn on a worker when it is due, and resolves a call.
 func TestTimers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,8 +11,7 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// recordFor lets an effect record what must be durable before it goes on. It
-// returns when the log has it.
+// recordFor lets an effect record events that must be durable before it continues. It returns when the log has them.
 func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) error {
 	recorded := make(chan error, 1)
 	select {
@@ -28,19 +27,18 @@ func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) 
 	}
 }
 
-// fact is what an effect wants recorded.
+// fact is a request of an effect to record events.
 type fact struct {
 	effect   *effect
 	list     []events.Payload
-	recorded chan<- error // one answer; it never blocks
+	recorded chan<- error // buffered: one response
 }
 
-// recordFact records what an effect asked for. One that was given up, and
-// ignored its context, gets an error; the run goes on. So does one whose
-// turn another worker took over while the answer to the append was on its way:
-// the log has what it asked for, and it must not go on all the same.
+// recordFact records the events that an effect requested. The effect receives an error if it was discarded, or if
+// another worker took the turn over while the response to the append was under way. In the second case the log has
+// the events, but the effect must not continue. The run continues in both cases.
 func (r *run) recordFact(ctx context.Context, f fact) error {
-	err := r.upheld(f.effect)
+	err := r.checkEffect(f.effect)
 	if err != nil {
 		f.recorded <- err
 		return nil
@@ -50,7 +48,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 	}
 	for err == nil && r.aged() {
 		if err = r.renew(ctx); errors.Is(err, errUnanswered) {
-			r.keep()
+			r.reportProgress()
 			bus.Sleep(ctx, wake.WatchEvery)
 			err = context.Cause(ctx)
 		}
@@ -59,13 +57,13 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		f.recorded <- err
 		return err
 	}
-	f.recorded <- r.upheld(f.effect)
+	f.recorded <- r.checkEffect(f.effect)
 	return nil
 }
 
-// upheld is a [turn.ErrStale] where an effect was given up, which the turn may
-// have started once more since, or where its turn has ended, or is another worker's.
-func (r *run) upheld(e *effect) error {
+// checkEffect returns [turn.ErrStale] if the effect was discarded (the turn may have started it again), or if its
+// turn has ended or belongs to another worker.
+func (r *run) checkEffect(e *effect) error {
 	if t := r.state.Turn(); r.inflight[e.id] != e || t == nil || t.ID != e.turn || !r.ours(t) {
 		return fmt.Errorf("effect %s: %w", e.id, turn.ErrStale)
 	}

@@ -17,10 +17,10 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// claimed is a run that has claimed turn t1, which may have come to a tool call.
+// claimed is a run that has claimed turn t1. With called, the turn has a tool call.
 func (b *bundle) claimed(p *Pool, called bool) *run {
 	b.t.Helper()
-	r := b.begun(p)
+	r := b.unstarted(p)
 	if err := r.claimNext(b.t.Context()); err != nil || !r.ours(r.state.Turn()) {
 		b.t.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
 	}
@@ -35,7 +35,7 @@ func (b *bundle) claimed(p *Pool, called bool) *run {
 	return r
 }
 
-// asksTool is a reply with one call, of a tool that no worker has.
+// asksTool is a reply with one call of a tool that no worker has.
 func (b *bundle) asksTool() *events.ModelReplied {
 	b.t.Helper()
 	prompt, err := b.state().Prompt()
@@ -49,7 +49,7 @@ func success(text string) turn.Results {
 	return turn.Results{Results: []events.ToolResult{{Text: text}}}
 }
 
-// overtake has another worker take the run's turn over and record what it owes.
+// overtake lets another worker take the run's turn over and record the result of its effect.
 func (b *bundle) overtake(called bool) {
 	b.t.Helper()
 	recorded := events.Payload(b.asksTool())
@@ -59,7 +59,7 @@ func (b *bundle) overtake(called bool) {
 	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
 }
 
-// TestStoppedRunBeginsNothing owes a model call to a run that has been stopped.
+// TestStoppedRunBeginsNothing expects a stopped run not to start a model call that the state owes.
 func TestStoppedRunBeginsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -72,7 +72,7 @@ func TestStoppedRunBeginsNothing(t *testing.T) {
 	}
 }
 
-// TestResultsAreSorted has calls end, and be handed out, in another order than the reply's.
+// TestResultsAreSorted completes calls in another order than that of the reply.
 func TestResultsAreSorted(t *testing.T) {
 	t.Parallel()
 	got := sorted(turn.Results{Results: []events.ToolResult{{Call: 3}, {Call: 1}}, Pending: []int64{4, 0, 2}})
@@ -81,10 +81,9 @@ func TestResultsAreSorted(t *testing.T) {
 	}
 }
 
-// TestOvertakenRunBeginsNothing has a run hold a turn that another worker has
-// taken over since its last append, and whose effect that one has recorded. A
-// run that has not asked the log for long finds out before it begins anything;
-// one that has just asked begins at once.
+// TestOvertakenRunBeginsNothing has a run whose turn another worker has taken over since the run's last append; that
+// worker has recorded the effect. A run whose state is aged reads the log first and starts nothing. A run that has
+// just read the log starts the effect at once.
 func TestOvertakenRunBeginsNothing(t *testing.T) {
 	t.Parallel()
 	advance := func(ctx context.Context, r *run) error {
@@ -92,7 +91,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 		return err
 	}
 	for name, c := range map[string]struct {
-		called bool // the turn has come to a tool call
+		called bool // the turn has a tool call
 		do     func(ctx context.Context, r *run) error
 	}{
 		"owes_the_model": {false, advance},
@@ -125,7 +124,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 				r := b.claimed(p, c.called)
 				b.overtake(c.called)
 				ctx, cancel := context.WithCancel(t.Context())
-				r.current = time.Now().Add(time.Hour) // however slow this machine is
+				r.current = time.Now().Add(time.Hour) // also on a slow machine
 				if long {
 					r.current = time.Now().Add(-trusted)
 				}
@@ -143,8 +142,8 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 	}
 }
 
-// TestGivenUpEffectRecordsNothing has an effect ignore that it was given up: what
-// it wants recorded is refused, while the one that the turn started in its place goes on.
+// TestGivenUpEffectRecordsNothing has a discarded effect that ignores its cancel: its events are refused. The effect
+// that the turn started in its place continues.
 func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -166,8 +165,8 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	p.jobs.Wait()
 }
 
-// TestLingeringResultsCostNoWrite has a run begin an effect on results that
-// linger, long after it asked the log: where nothing was appended, asking again costs no write.
+// TestLingeringResultsCostNoWrite starts an effect on lingering results with an aged state: if the log has not moved,
+// asking for its end costs no write.
 func TestLingeringResultsCostNoWrite(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -189,8 +188,7 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	p.jobs.Wait()
 }
 
-// TestUnansweredLook has a run look at a log that has no answer just then: it
-// goes on, and begins nothing. One that was stopped ends.
+// TestUnansweredLook reads a log that does not respond: the run continues and starts nothing. A stopped run ends.
 func TestUnansweredLook(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -210,24 +208,24 @@ func TestUnansweredLook(t *testing.T) {
 	r.moved.Store(true)
 	r.notify()
 	if err := r.wait(t.Context(), nil); err != nil {
-		t.Errorf("is told that the session moved: got %v", err)
+		t.Errorf("read of the log: got %v", err)
 	}
 	if !r.moved.Load() {
 		t.Error("it forgot that the session moved")
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := r.look(ctx); err == nil {
+	if err := r.readLog(ctx); err == nil {
 		t.Error("was stopped: it goes on")
 	}
 }
 
-// atRest is a run whose session owes nothing, as far as it knows, and that is about to ack.
-func (b *bundle) atRest(p *Pool) *run {
+// resting is a run that is about to ack, because its session owes nothing in the run's state.
+func (b *bundle) resting(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t0")
 	b.append("t0", &events.TurnCompleted{End: events.EndFailed})
-	r := newRun(p, sid, b.take(p.cfg.Bus))
+	r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 	p.runs[sid] = r
 	if err := r.load(b.t.Context()); err != nil {
 		b.t.Fatal(err)
@@ -239,17 +237,17 @@ func (b *bundle) atRest(p *Pool) *run {
 	return r
 }
 
-// TestWakeBeforeTheAck has a turn accepted, and its wake come, in the moment
-// before the run acks: the run looks again. It acks the wake that came last.
+// TestWakeBeforeTheAck accepts a turn just before the run acks, and delivers its wake: the run reads the log again,
+// and acks the newest wake.
 func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
-		"wake":         func(b *bundle, p *Pool) { p.deliver(b.take(p.cfg.Bus)) },
+		"wake":         func(b *bundle, p *Pool) { p.deliver(b.fetchWake(p.cfg.Bus)) },
 		"hint":         func(_ *bundle, p *Pool) { p.Hint(sid) },
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
-			w := b.take(b.bus)
-			if !p.holds(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
+			w := b.fetchWake(b.bus)
+			if !p.respond(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
 				b.t.Error("the wake was refused")
 			}
 		},
@@ -258,7 +256,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			p := b.pool("w1", 1, says("hi"), nil)
-			r := b.atRest(p)
+			r := b.resting(p)
 			first := r.wake
 			b.submit("t1")
 			come(b, p)
@@ -278,28 +276,28 @@ func TestWakeBeforeTheAck(t *testing.T) {
 	}
 }
 
-// TestWakeAfterTheEnd starts another run: no look follows the end of one.
+// TestWakeAfterTheEnd expects another run: an ended run reads nothing.
 func TestWakeAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	r := b.atRest(p)
+	r := b.resting(p)
 	if over, err := r.end(t.Context()); !over || err != nil || p.Running() != 0 {
 		t.Fatalf("got over %v, %v, %d runs, want it over", over, err, p.Running())
 	}
 	p.life, p.kill = context.WithCancelCause(t.Context())
 	b.submit("t1")
-	p.deliver(b.take(p.cfg.Bus))
+	p.deliver(b.fetchWake(p.cfg.Bus))
 	if got := b.await("t1"); got.End != events.EndFinished {
 		t.Errorf("got %+v", got)
 	}
 	p.jobs.Wait()
-	p.finish(t.Context(), r, r.wake, nil) // the first run's ack comes late
+	p.finish(t.Context(), r, r.wake, nil) // the late ack of the first run
 	b.awaitWakes(0)
 }
 
-// TestYield ends a run of many turns where the pool is full: a new wake puts
-// the session at the end of the queue, and the run acks nothing.
+// TestYield ends a run of many turns when the pool is full: a new wake puts the session at the end of the queue, and
+// the run acks nothing.
 func TestYield(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -310,12 +308,12 @@ func TestYield(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			p := b.pool("w1", c.concurrency, says("hi"), nil)
-			r := b.begun(p)
+			r := b.unstarted(p)
 			if err := r.openStack(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			r.turns = c.turns
-			held := r.wake
+			w := r.wake
 			err := r.claimNext(t.Context())
 			if got := errors.Is(err, errDropped); got != c.yields || !got && err != nil {
 				t.Fatalf("got %v, want that it yields: %v", err, c.yields)
@@ -329,8 +327,8 @@ func TestYield(t *testing.T) {
 			if p.Running() != 0 || r.stack.Session != nil || r.state.Turn() != nil {
 				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Session != nil)
 			}
-			p.finish(t.Context(), r, held, err)
-			if w := b.take(b.bus); w.Deliveries != 1 || w.Repair {
+			p.finish(t.Context(), r, w, err)
+			if w := b.fetchWake(b.bus); w.Deliveries != 1 || w.Repair {
 				t.Errorf("got %+v, delivery %d, want a new wake", w.WakeHint, w.Deliveries)
 			}
 		})

@@ -18,13 +18,13 @@ import (
 type stacked struct {
 	*plugin.Session
 	release func()
-	beside  []events.Payload     // facts to be recorded with the next commit
-	issue   events.Issue         // why there are none
-	offered *plugin.CatalogEntry // the catalogue that the state was compared with last
+	beside  []events.Payload     // events for the next commit
+	issue   events.Issue         // why the plugins could not be built
+	offered *plugin.CatalogEntry // the catalogue that was last compared with the state's
 }
 
-// openStack builds the session's plugins, or brings them to the state at hand.
-// Plugins that cannot be built end turns, not the run.
+// openStack builds the session's plugins, or updates them to the state. If that fails, stack.issue has the reason:
+// turns end, not the run.
 func (r *run) openStack(ctx context.Context) error {
 	old := r.stack.release
 	defer func() {
@@ -35,7 +35,7 @@ func (r *run) openStack(ctx context.Context) error {
 	p, beside, release, err := r.p.cfg.Host.Stack(ctx, r.state)
 	switch {
 	case err == nil:
-		kept := slices.DeleteFunc(r.stack.beside, isOptions) // of a commit that conflicted
+		kept := slices.DeleteFunc(r.stack.beside, isOptions) // from a commit that conflicted
 		r.stack = stacked{Session: p, release: release, beside: append(kept, beside...)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -45,8 +45,8 @@ func (r *run) openStack(ctx context.Context) error {
 	return nil
 }
 
-// reopen builds the plugins of a turn that this run has claimed. Where they
-// cannot be built here the wake goes to another worker, and in the end the turn ends.
+// reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
+// worker; after [Config.Patience] the turn ends.
 func (r *run) reopen(ctx context.Context, owes turn.Needs) error {
 	if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 		return err
@@ -57,7 +57,7 @@ func (r *run) reopen(ctx context.Context, owes turn.Needs) error {
 	return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: r.stack.issue})
 }
 
-// isOptions reports whether it is what a materialisation wants recorded, which opening gives again.
+// isOptions reports whether a payload is the frame's options, which the next openStack returns again.
 func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFrameConfigured }
 
 func (r *run) closeStack() {
@@ -70,13 +70,13 @@ func (r *run) closeStack() {
 	r.stack = stacked{}
 }
 
-// issueOf makes an issue of an error.
+// issueOf converts an error to an issue.
 func issueOf(kind, code string, err error) events.Issue {
 	return call.IssueOf(kind, code, err)
 }
 
-// providerIssue is why the session's provider cannot be had. Where there are
-// fallbacks the model call finds that out, and goes on with one.
+// providerIssue is the reason why the session's provider is not available. With fallbacks the model call finds out,
+// and uses one.
 func (r *run) providerIssue() events.Issue {
 	if len(r.state.Config.Fallbacks) > 0 {
 		return events.Issue{}
@@ -92,8 +92,8 @@ func (p *Pool) warn(id events.SessionID, err error) {
 	p.log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
-// unsaved are the facts that the next commit takes along: what the stack's
-// building wanted recorded, and the plugin states that changed.
+// unsaved are the events to append with the next commit: those of building the plugins, and the plugin states that
+// changed.
 func (r *run) unsaved() []events.Payload {
 	list := r.stack.beside
 	r.stack.beside = nil
@@ -107,7 +107,7 @@ func (r *run) unsaved() []events.Payload {
 	return append(list, states...)
 }
 
-// discard drops the plugin states that inputs would have committed.
+// discard drops the plugin states that the inputs would have recorded.
 func (r *run) discard(inputs ...turn.Input) {
 	if r.stack.Session == nil {
 		return
@@ -117,7 +117,7 @@ func (r *run) discard(inputs ...turn.Input) {
 	}
 }
 
-// stackCommitted tells the plugins which of their states the history has now.
+// stackCommitted confirms to the plugins the states that the history has now.
 func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 	if r.stack.Session == nil {
 		return
@@ -128,9 +128,8 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 	r.restoreStack(ctx)
 }
 
-// restoreStack restores the plugins whose returned states were lost. A run that
-// is cut off leaves that to the next that opens the stack, as it cannot know
-// whether its last commit is in the log.
+// restoreStack restores plugins whose states were dropped. A run that is cancelled leaves this to the next one that
+// opens the plugins: it cannot know whether its last commit is in the log.
 func (r *run) restoreStack(ctx context.Context) {
 	if r.stack.Session == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
 		return
@@ -144,7 +143,7 @@ func (r *run) restoreStack(ctx context.Context) {
 	}
 }
 
-// besideOf are the facts that are recorded with an input.
+// besideOf are the additional events of an input.
 func besideOf(in turn.Input) []events.Payload {
 	switch in := in.(type) {
 	case turn.Claim:
@@ -161,7 +160,7 @@ func besideOf(in turn.Input) []events.Payload {
 	return nil
 }
 
-// stale drops a plugin state that would not count, as it was made from another one.
+// stale drops a plugin state that was made from an older state than the current one.
 func (r *run) stale(ev *events.Event) bool {
 	fact, ok := ev.Payload.(*events.PluginStateSaved)
 	if !ok {
@@ -177,14 +176,14 @@ func (r *run) stale(ev *events.Event) bool {
 	return true
 }
 
-// followOverlay lays over the tools what a record says that the state has.
+// followOverlay applies a tool overlay of the state to the plugins.
 func (r *run) followOverlay(p events.Payload) {
 	if _, ok := p.(*events.SessionOverlaid); ok && r.stack.Session != nil {
 		r.stack.FollowOverlay(r.state.Overlay, false)
 	}
 }
 
-// surface records the tools as the plugins offer them now, where that differs.
+// surface records the tools that the plugins offer now, if they differ from the state's.
 func (r *run) surface(ctx context.Context) error {
 	if r.stack.Session == nil {
 		return nil
@@ -203,7 +202,7 @@ func (r *run) surface(ctx context.Context) error {
 	return err
 }
 
-// preamble is the protocol's part in prompts and replies.
+// preamble is the protocol's part of prompts and replies.
 func (r *run) preamble() (plugin.Preamble, error) {
 	if r.stack.Session == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
@@ -211,7 +210,7 @@ func (r *run) preamble() (plugin.Preamble, error) {
 	return r.stack.Preamble(slices.Clone(r.state.Catalog.Tools), r.options())
 }
 
-// options are the protocol's turn options that count: the turn's own, else the frame's.
+// options are the turn's protocol options, or else the frame's.
 func (r *run) options() []byte {
 	if t := r.state.Turn(); t != nil && len(t.Input.Options) > 0 {
 		return t.Input.Options

@@ -8,15 +8,15 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestRunGoesOnWithState gives the next run the very state of the one before,
-// with what was computed from it: a copy would build the whole prompt again.
+// TestRunGoesOnWithState passes the state to the next run without a copy, with its computed values: a copy would
+// build the whole prompt again.
 func TestRunGoesOnWithState(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	once := func(id events.TurnID) { // no loop starts runs of its own, which would take the state too
+	once := func(id events.TurnID) { // without a loop, whose runs would take the state too
 		b.submit(id)
-		r := newRun(p, sid, b.take(p.cfg.Bus))
+		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
@@ -35,13 +35,13 @@ func TestRunGoesOnWithState(t *testing.T) {
 	}
 }
 
-// TestRunReadsOneCommit gives a worker that has the state from before a turn was
-// accepted the turn by one request: it asks no leader where the log ends.
+// TestRunReadsOneCommit expects one request from a worker whose cached state lacks only the accepted turn: it does
+// not ask a leader for the end of the log.
 func TestRunReadsOneCommit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	r := b.begun(p)
+	r := b.unstarted(p)
 	p.work(t.Context(), r)
 	b.submit("t2")
 	var asked []string
@@ -59,7 +59,7 @@ func TestRunReadsOneCommit(t *testing.T) {
 	if q := r.state.Queue; len(q) != 1 || q[0].ID != "t2" {
 		t.Errorf("got %d turns that wait, want t2", len(q))
 	}
-	if err := b.bus.Conn().Flush(); err != nil { // behind what the server passed on
+	if err := b.bus.Conn().Flush(); err != nil { // waits for the messages before it
 		t.Fatal(err)
 	}
 	for {

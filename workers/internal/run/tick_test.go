@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// TestTimeComesToFullPool has the time of a scheduled turn come while another
-// turn of the session fills the pool, which pulls no wakes: also where the timer is lost.
+// TestTimeComesToFullPool makes a scheduled turn due while another turn of the session fills the pool, which fetches
+// no wakes; also if the timer is lost.
 func TestTimeComesToFullPool(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"told": false, "lost": true} {
@@ -31,7 +31,7 @@ func TestTimeComesToFullPool(t *testing.T) {
 	}
 }
 
-// purge empties a stream as soon as it holds something.
+// purge waits for a message in a stream and empties the stream.
 func (b *bundle) purge(name string) {
 	b.t.Helper()
 	js, err := jetstream.New(b.bus.Conn())
@@ -43,7 +43,7 @@ func (b *bundle) purge(name string) {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if s.CachedInfo().State.Msgs == 0 { // the hint is still on its way
+		if s.CachedInfo().State.Msgs == 0 { // the hint has not arrived
 			continue
 		}
 		if err := s.Purge(b.t.Context()); err != nil {
@@ -53,7 +53,7 @@ func (b *bundle) purge(name string) {
 	}
 }
 
-// awaitQueued waits until a turn is in the queue behind the running one.
+// awaitQueued waits until a turn is queued behind the running one.
 func (b *bundle) awaitQueued(id string) {
 	b.t.Helper()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -67,8 +67,7 @@ func (b *bundle) awaitQueued(id string) {
 	}
 }
 
-// TestRunMarks tells projectors of a turn that runs for long, and of its end;
-// of a short one once.
+// TestRunMarks expects notifications of projectors during a long turn and at its end, and one for a short turn.
 func TestRunMarks(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t), newGate()

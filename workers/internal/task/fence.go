@@ -11,14 +11,13 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// ErrOutOfTouch is the cause that ends the context of a task whose worker has
-// lost touch with the queue for so long that another may have the task.
+// ErrOutOfTouch cancels a task whose worker could not reach the queue for so long that another worker may have the
+// task.
 var ErrOutOfTouch = errors.New("worker is out of touch with the queue")
 
-// How long a run may go on without an answer from the queue. Another worker
-// takes the task over once this one has not listened for [bus.AckWait], or has
-// listened and not answered for [bus.AckWait] + askWait: see [Service.gone].
-// What is left of that is for the end of the work.
+// Limits of a run without a response from the queue. Another worker takes the task over when this one had no
+// subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + askWait: see
+// [Service.gone]. The work ends untouched before that.
 const (
 	askWait    = 2 * time.Second
 	untouched  = 500 * time.Millisecond
@@ -26,7 +25,7 @@ const (
 	touchWait  = bus.AckWait + askWait - untouched
 )
 
-// touch is when a run was known to be held by this worker.
+// touch is the time at which this worker last knew that it has the task.
 type touch struct {
 	mu sync.Mutex
 	at time.Time
@@ -44,11 +43,11 @@ func (t *touch) since() time.Duration {
 	return time.Since(t.at)
 }
 
-// renew tells the queue that the run goes on.
+// renew reports the run's progress to the queue.
 func (r *taskRun) renew(ctx context.Context) {
 	began := time.Now()
-	if r.wake == nil { // it has not come yet: the history says as well whose the task is
-		r.look(ctx)
+	if r.wake == nil { // the wake has not arrived yet: the history shows the owner as well
+		r.compare(ctx)
 		return
 	}
 	if r.wake.Extend(ctx) == nil {
@@ -56,8 +55,8 @@ func (r *taskRun) renew(ctx context.Context) {
 	}
 }
 
-// fence ends the work before another worker can have started it: two processes of one monitor never run. It
-// ends with the run. Closures need none, as no other node can run them.
+// fence cancels the work before another worker can start it, so that two processes of one monitor never run. It ends
+// with the run. Closures need no fence: no other node can run them.
 func (r *taskRun) fence(ended <-chan struct{}) {
 	tick := time.NewTicker(untouched / 4)
 	defer tick.Stop()
@@ -75,15 +74,14 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 	}
 }
 
-// gone reports whether the worker of a task does not run it any more, and has
-// ended its work by itself if it still lives: a worker that does not listen
-// does so after touchAlone, one that does not answer after touchWait. Where it
-// answers, it holds the wake from now on.
+// gone reports whether the worker of a task no longer runs it. A worker that lives ends its work by itself: after
+// touchAlone if it has no subscription, after touchWait if it does not respond. After the response yes, that worker
+// owns the wake.
 func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake, q wake.Question) (bool, error) {
 	if worker == t.cfg.ID {
 		return !t.cfg.Peers.Ask(ctx, worker, q), nil
 	}
-	began, deaf := time.Now(), time.Now() // deaf: since when it does not listen
+	began, deaf := time.Now(), time.Now() // deaf: since when it has no subscription
 	for {
 		switch answer, known := t.cfg.Peers.Reply(ctx, worker, q); {
 		case known:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/oklog/ulid/v2"
 
@@ -14,9 +13,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// SpawnHiddenTask implements [session.Spawner]: it starts work of this process at once that is
-// never listed and cannot be cancelled. It is a task in the session's history, so that
-// awaits of other processes wait for it too; it fails when this process dies.
+// SpawnHiddenTask implements [session.Spawner]: it starts work of this process at once. The task is never listed and
+// cannot be cancelled. It is in the session's history, so that other processes can await it. It fails when this
+// process dies.
 func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	key := taskKey{id, events.TaskID("hidden-" + ulid.Make().String())}
 	if t.fetch == nil || !t.reserve(key, classHidden) {
@@ -32,7 +31,7 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 	r.work = r.plain(func(ctx context.Context, _ *Running) (string, error) {
 		err := work(session.WithinHidden(ctx, key.task))
 		if err != nil {
-			t.failures.put(key.task, err)
+			t.failures.Add(key.task, err)
 		}
 		return "", err
 	})
@@ -40,49 +39,22 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 	return nil
 }
 
-// classHidden is of hidden tasks: they take no place from those that wakes bring.
+// classHidden is the class of hidden tasks. They do not count against the limit of tasks from the queue.
 const classHidden bus.Class = "hidden"
 
-// AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. The
-// error of a task of this process is what its work returned.
+// AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. For a task of this process, the
+// error is the one that its work returned.
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	err := t.h.AwaitHiddenTasks(ctx, id)
 	if failed, ok := errors.AsType[*session.HiddenError](err); ok {
-		if own := t.failures.take(failed.Task); own != nil {
+		if own, cached := t.failures.Peek(failed.Task); cached {
+			t.failures.Remove(failed.Task)
 			return fmt.Errorf("hidden task %q: %w", failed.Label, own)
 		}
 	}
 	return err
 }
 
-// mostFailures bounds the errors of this process's hidden tasks that are kept for an await.
-const mostFailures = 256
-
-// failures are errors of hidden tasks as their work returned them. Histories have their texts.
-type failures struct {
-	mu   sync.Mutex
-	list map[events.TaskID]error
-}
-
-func (f *failures) put(id events.TaskID, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.list == nil {
-		f.list = make(map[events.TaskID]error)
-	}
-	for old := range f.list { // any one will do
-		if len(f.list) < mostFailures {
-			break
-		}
-		delete(f.list, old)
-	}
-	f.list[id] = err
-}
-
-func (f *failures) take(id events.TaskID) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	err := f.list[id]
-	delete(f.list, id)
-	return err
-}
+// maxFailures limits the errors of this process's hidden tasks that are cached for an await. Histories have only their
+// texts.
+const maxFailures = 256

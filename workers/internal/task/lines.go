@@ -11,10 +11,10 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// lineCut marks a line that was longer than a history takes.
+// lineCut marks a line that is longer than an event allows.
 const lineCut = " [cut: the line is longer than 64 KiB]"
 
-// readLines sends what is not blank. What does not fit a line is skipped, and marked.
+// readLines sends lines that are not blank. It cuts lines that are too long, and marks them.
 func readLines(ctx context.Context, from io.Reader, stderr bool, to chan<- task.Line) {
 	in := bufio.NewReaderSize(from, 4<<10)
 	const room = events.MaxMonitorLine - len(lineCut)

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// monitorTimeout is the wall clock limit of a command that names none.
+	// monitorTimeout limits a command that sets no limit.
 	monitorTimeout = 300 * time.Second
-	// gatherFor is how long lines are gathered that come together.
+	// gatherFor is the time in which further lines join a commit.
 	gatherFor = 20 * time.Millisecond
-	// gatherLines bounds the lines of one commit.
+	// gatherLines limits the lines of one commit.
 	gatherLines = 128
 )
 
-// monitor runs a monitor's command to its end (host specification 8.3).
+// monitor runs a monitor's command and records its lines and its end.
 func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	name, _ := events.MonitorOf(r.claim.Task)
 	s, err := r.t.h.State(ctx, r.session)
@@ -46,7 +46,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 		return r.endMonitor(ctx, events.MonitorEnded{State: events.MonitorFailed, Exit: -1, Error: "start: " + err.Error()})
 	}
 	reported := make(chan struct{})
-	go func() { defer close(reported); r.report(ctx, lines) }() // ends with lines, below
+	go func() { defer close(reported); r.report(ctx, lines) }() // ends when lines is closed, below
 	end := attend(ctx, p, &spec)
 	close(lines)
 	<-reported
@@ -56,7 +56,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	return r.endMonitor(ctx, end)
 }
 
-// attend waits for the command's end, and stops it when its time is up or ctx ends.
+// attend waits for the end of the command, and stops it at its time limit or when ctx ends.
 func attend(ctx context.Context, p *process.Process, spec *events.MonitorSpec) events.MonitorEnded {
 	limit := cmp.Or(time.Duration(spec.TimeoutMillis)*time.Millisecond, monitorTimeout)
 	if !spec.Persistent {
@@ -82,12 +82,12 @@ func ended(status int, err error) events.MonitorEnded {
 }
 
 func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskEnd {
-	err := r.insist(ctx, func(ctx context.Context) error { return r.t.h.EndMonitor(ctx, r.session, r.claim, end) })
+	err := r.retry(ctx, func(ctx context.Context) error { return r.t.h.EndMonitor(ctx, r.session, r.claim, end) })
 	return taskEnd{recorded: err == nil, err: err}
 }
 
-// insist tries until it works, the claim is lost or ctx ends.
-func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) error {
+// retry retries until do succeeds, the claim is lost or ctx ends.
+func (r *taskRun) retry(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
 		if err == nil || errors.Is(err, task.ErrTaken) {
@@ -100,7 +100,7 @@ func (r *taskRun) insist(ctx context.Context, do func(context.Context) error) er
 	}
 }
 
-// report commits lines until there are no more. Once the claim is lost they are dropped.
+// report commits lines until the channel is closed. After the loss of the claim it drops them.
 func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
 	lost := false
 	var first task.Line
@@ -117,7 +117,7 @@ func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
 		if lost {
 			continue
 		}
-		err := r.insist(ctx, func(ctx context.Context) error { return r.t.h.ReportMonitor(ctx, r.session, r.claim, batch) })
+		err := r.retry(ctx, func(ctx context.Context) error { return r.t.h.ReportMonitor(ctx, r.session, r.claim, batch) })
 		if err != nil {
 			lost = true
 			r.notify()
@@ -125,7 +125,8 @@ func (r *taskRun) report(ctx context.Context, lines <-chan task.Line) {
 	}
 }
 
-// gather takes what comes within a moment and fits one event. A line that does not is handed back.
+// gather collects the lines that arrive within [gatherFor] and fit one event. It returns a line that does not fit as
+// next.
 func gather(first task.Line, lines <-chan task.Line) (batch []task.Line, next task.Line, pending bool) {
 	batch = []task.Line{first}
 	size := len(first.Text)

@@ -24,8 +24,8 @@ func (t *Service) SpawnTool(ctx context.Context, id events.SessionID, req api.Ta
 	return err
 }
 
-// callTool is the work of a task of class tool: it runs a tool call for a turn
-// of another node, and gives the turn the result.
+// callTool is the work of a task of class tool: it runs a tool call for a turn of another node, and gives the turn
+// the result.
 func (t *Service) callTool(ctx context.Context, r *Running) (string, error) {
 	summary, err := t.cfg.Calls.RunRemote(ctx, r.Session(), r.Args(), func(ctx context.Context, result events.ToolResult) error {
 		return t.resolve(ctx, r.Session(), r.Args(), result)
@@ -42,27 +42,27 @@ func cancelledCall() events.ToolResult {
 	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: "[cancelled] the call was cancelled"}
 }
 
-// lose records for the turn that the worker of a started call is gone. Other tasks have no call.
-func (t *Service) lose(ctx context.Context, id events.SessionID, class bus.Class, args []byte) error {
+// resolveLost records for the turn that the worker of a started call is gone. It does nothing for other tasks.
+func (t *Service) resolveLost(ctx context.Context, id events.SessionID, class bus.Class, args []byte) error {
 	if class != bus.ClassTool {
 		return nil
 	}
 	return t.resolve(ctx, id, args, events.ToolResult{Outcome: events.OutcomeLost, Text: projector.LostText})
 }
 
-// unreturned is the result of a call whose tool gave none.
+// unreturned is the result of a call whose tool returned none.
 func (r *taskRun) unreturned(err error, gone string) events.ToolResult {
 	switch {
 	case gone != "":
 		return events.ToolResult{Outcome: events.OutcomeLost, Text: projector.LostText}
-	case r.asked:
+	case r.cancelled:
 		return cancelledCall()
 	}
 	return call.Failed(0, plugin.ClassExternal, plugin.CodeUnavailable, err)
 }
 
-// resolveEnded tells the turn whose call's task was ended by a host that the
-// call was cancelled, unless it has a result. The task's record has lost its arguments by then.
+// resolveEnded resolves the call of a task that a host ended as cancelled, unless the call has a result. The task's
+// record has no arguments any more, so the turn's calls are searched.
 func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	s, err := t.h.State(ctx, id)
 	if err != nil || s.Turn() == nil {
@@ -77,10 +77,10 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 	return nil
 }
 
-// resolve gives a call its result, unless it has one, or its turn has ended.
+// resolve gives a call its result, unless the call has one or its turn has ended.
 func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte, result events.ToolResult) error {
 	var a call.Remote
-	if err := json.Unmarshal(args, &a); err != nil {
+	if err := json.Unmarshal(args, &a); err != nil { // a host registered the task: it has no call
 		return nil //nolint:nilerr // a host registered the task: it has no call
 	}
 	return t.resolveCall(ctx, id, &a, result)

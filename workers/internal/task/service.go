@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
@@ -16,40 +17,38 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// ErrTaskCancelled is the cause that ends the context of a cancelled task.
+// ErrTaskCancelled cancels the context of a cancelled task.
 var ErrTaskCancelled = errors.New("task was cancelled")
 
-// Func does a task's work. What it returns ends the task: completed with
-// the summary, or failed with the error's text; cancelled where it was asked
-// to stop and returns an error. Its context ends with [ErrTaskCancelled],
-// [wake.ErrSuperseded], [ErrOutOfTouch] or [wake.ErrStopped] as the cause. A panic fails the task.
+// Func does the work of a task. Its return ends the task: completed with the summary, or failed with the text of the
+// error. If the task was cancelled and Func returns an error, the task ends as cancelled. The cause of its context is
+// [ErrTaskCancelled], [wake.ErrSuperseded], [ErrOutOfTouch] or [wake.ErrStopped]. A panic fails the task.
 type Func func(ctx context.Context, t *Running) (summary string, err error)
 
-// Config of a service. Everything but Runners is required.
+// Config configures a service. Every field but Runners is required.
 type Config struct {
-	Bus     *bus.Bus
-	Host    *session.Host
-	Calls   *call.Env // runs tool calls of turns elsewhere
-	Peers   *wake.Peers
-	ID      events.WorkerID
-	Runners map[string]Func // by the name that tasks are registered with
-	Retry   wake.Retry
-	Held    int // tasks that run here at once
-	// HeldTools is how many tool calls of turns elsewhere run here at once.
-	HeldTools int
-	// Classes of the queue whose wakes it takes: [bus.ClassTask], [bus.ClassTool]. An
-	// empty list takes none, and what this process spawns runs all the same.
+	Bus             *bus.Bus
+	Host            *session.Host
+	Calls           *call.Env // runs tool calls for turns on other nodes
+	Peers           *wake.Peers
+	ID              events.WorkerID
+	Runners         map[string]Func // by the name that a task is registered with
+	Retry           wake.Retry
+	TaskConcurrency int // limit of the tasks that run here at once
+	// ToolConcurrency limits the tool calls for turns on other nodes that run here at once.
+	ToolConcurrency int
+	// Classes of the queue from which it takes wakes: [bus.ClassTask], [bus.ClassTool]. An empty list takes none; the
+	// tasks that this process spawns run anyway.
 	Classes []bus.Class
 	Logger  *zap.Logger
-	// Lost is told that the queue was lost and made again.
+	// Lost is called when the queue was lost and created again.
 	Lost func(timers bool)
 }
 
-// Service runs background tasks and monitors. A task's wake stands in the queue
-// as long as the task lives, and the worker that runs the task holds it; when
-// that worker falls silent another gets the wake and, once the first does not
-// answer any more either, restarts the task or ends it with the evidence. It is
-// started and stopped once.
+// Service runs background tasks and monitors. The queue has a task's wake as long as the task lives, and the worker
+// that runs the task owns it. When that worker reports no progress, another worker receives the wake. If the first
+// does not respond to it either, it restarts the task or ends it with the reason. A Service is started and stopped
+// once.
 type Service struct {
 	cfg Config
 	log *zap.Logger
@@ -57,18 +56,19 @@ type Service struct {
 
 	fetch    context.CancelFunc // ends fetching
 	kill     context.CancelCauseFunc
-	life     context.Context //nolint:containedctx // of what is spawned here; ends with Stop, not with a caller
+	life     context.Context //nolint:containedctx // context of the tasks; ends with Stop, not with a caller
 	fetching sync.WaitGroup
 	jobs     sync.WaitGroup
 	busy     sync.WaitGroup // runs that Stop waits for
 
+	failures *lru.Cache[events.TaskID, error] // of hidden tasks
+
 	mu       sync.Mutex
 	stopping bool
 	runs     map[taskKey]*taskRun
-	spawning map[taskKey]int // registrations under way whose closure is here
-	failures failures
-	looking  map[bus.Class]int           // wakes that were fetched, and may yet become tasks that run
-	freed    map[bus.Class]chan struct{} // a task has ended, or a wake was looked at
+	spawning map[taskKey]int             // registrations in progress whose closure is in this process
+	handling map[bus.Class]int           // wakes that were fetched and may become running tasks
+	freed    map[bus.Class]chan struct{} // receives when capacity may have grown
 }
 
 type taskKey struct {
@@ -76,19 +76,21 @@ type taskKey struct {
 	task    events.TaskID
 }
 
-// New makes the service.
+// New creates a service.
 func New(cfg Config) *Service {
+	failures, _ := lru.New[events.TaskID, error](maxFailures) // the size is valid
 	return &Service{
-		cfg: cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
+		failures: failures,
+		cfg:      cfg, log: cfg.Logger.Named("task").With(zap.String("worker", string(cfg.ID))), h: cfg.Host,
 		runs: make(map[taskKey]*taskRun), spawning: make(map[taskKey]int),
-		looking: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
+		handling: make(map[bus.Class]int), freed: make(map[bus.Class]chan struct{}),
 	}
 }
 
-// ID names this run of the worker in histories.
+// ID identifies this run of the worker in histories.
 func (t *Service) ID() events.WorkerID { return t.cfg.ID }
 
-// Start joins the queue. Errors of joining are returned; later ones are logged and retried.
+// Start joins the queue. It returns errors of joining; it logs and retries later ones.
 func (t *Service) Start(ctx context.Context) error {
 	queues := make(map[bus.Class]*bus.Queue)
 	var err error
@@ -98,7 +100,7 @@ func (t *Service) Start(ctx context.Context) error {
 		}
 		t.freed[class] = make(chan struct{}, 1)
 	}
-	t.cfg.Peers.Add(t.holds)
+	t.cfg.Peers.Add(t.respond)
 	// Both outlive the caller's ctx: Stop ends them, in order.
 	var fetchCtx context.Context
 	fetchCtx, t.fetch = context.WithCancel(context.WithoutCancel(ctx))
@@ -107,7 +109,7 @@ func (t *Service) Start(ctx context.Context) error {
 		wakes := wake.Fetcher{
 			Free: func() int { return t.free(class) }, Freed: t.freed[class], Lost: func() { t.cfg.Lost(false) }, Log: t.log,
 			Pull: func(ctx context.Context, n int, wait time.Duration) (bool, error) {
-				return queue.Fetch(ctx, min(n, fetchWakes), wait, func(w *bus.Wake) { t.look(class, w) })
+				return queue.Fetch(ctx, min(n, fetchWakes), wait, func(w *bus.Wake) { t.handleAsync(class, w) })
 			},
 		}
 		t.fetching.Go(func() { wakes.Run(fetchCtx) })
@@ -115,10 +117,8 @@ func (t *Service) Start(ctx context.Context) error {
 	return nil
 }
 
-// Stop takes no more tasks. What another worker can go on with is stopped and
-// handed back at once; so are monitors, with their processes. What no other can
-// go on with may end by itself until ctx ends; then it is cancelled, and
-// recorded as abandoned.
+// Stop takes no more tasks. It cancels monitors and the tasks that another worker can continue, and returns their
+// wakes at once. Other tasks may complete until ctx ends; then they are cancelled and recorded as abandoned.
 func (t *Service) Stop(ctx context.Context) {
 	if t.fetch == nil {
 		return
@@ -140,49 +140,49 @@ func (t *Service) Stop(ctx context.Context) {
 	}
 }
 
-// fetchWakes is how many wakes one pull asks for at most. Each is looked at at once.
+// fetchWakes limits the wakes of one pull. Each is handled at once.
 const fetchWakes = 32
 
-// free is how many wakes of a class more may be fetched: each may become a task that runs here.
+// free is the number of further wakes of a class that may be fetched: each may become a task that runs here.
 func (t *Service) free(class bus.Class) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return max(t.freeLocked(class)-t.looking[class], 0)
+	return max(t.freeLocked(class)-t.handling[class], 0)
 }
 
-// look handles a wake, which until then may yet become a task.
-func (t *Service) look(class bus.Class, w *bus.Wake) {
+// handleAsync handles a wake in a goroutine. Until it has, the wake counts as a possible task.
+func (t *Service) handleAsync(class bus.Class, w *bus.Wake) {
 	t.mu.Lock()
-	t.looking[class]++
+	t.handling[class]++
 	t.mu.Unlock()
 	t.jobs.Go(func() {
-		defer t.looked(class)
+		defer t.handled(class)
 		t.handle(t.life, w)
 	})
 }
 
-func (t *Service) looked(class bus.Class) {
+func (t *Service) handled(class bus.Class) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.looking[class]--
+	t.handling[class]--
 	t.freeOneLocked(class)
 }
 
-// freeOneLocked wakes the loop that waits for room.
+// freeOneLocked signals that capacity may have grown.
 func (t *Service) freeOneLocked(class bus.Class) {
 	select {
 	case t.freed[class] <- struct{}{}:
-	default: // the loop has not looked since the last one
+	default: // the signal is already set
 	}
 }
 
 func (t *Service) freeLocked(class bus.Class) int {
-	if class == classHidden {
+	if class == classHidden { // the session limits them
 		return 1 // their own limit is the session's
 	}
-	free := t.cfg.Held
+	free := t.cfg.TaskConcurrency
 	if class == bus.ClassTool {
-		free = t.cfg.HeldTools
+		free = t.cfg.ToolConcurrency
 	}
 	for _, r := range t.runs {
 		if r.class == class {
@@ -192,8 +192,8 @@ func (t *Service) freeLocked(class bus.Class) int {
 	return max(free, 0)
 }
 
-// holds answers another worker whether a task runs here, and takes its wake.
-func (t *Service) holds(q *wake.Question) bool {
+// respond responds to another worker whether a task runs here, and if so accepts its wake.
+func (t *Service) respond(q *wake.Question) bool {
 	if q.Task == "" {
 		return false
 	}
@@ -209,7 +209,7 @@ func (t *Service) holds(q *wake.Question) bool {
 	return true
 }
 
-// findLocked is the run of a task, and whether one is about to start.
+// findLocked is the run of a task, and whether a run is about to start.
 func (t *Service) findLocked(q *wake.Question) (r *taskRun, starting bool) {
 	key := taskKey{q.Session, q.Task}
 	if r := t.runs[key]; r != nil {
@@ -223,7 +223,7 @@ func (t *Service) findLocked(q *wake.Question) (r *taskRun, starting bool) {
 	return nil, t.spawning[key] > 0
 }
 
-// Running is how many tasks run here.
+// Running counts the tasks that run here.
 func (t *Service) Running() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

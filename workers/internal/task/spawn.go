@@ -13,47 +13,48 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// ErrNotStarted is a spawn before Start, or after Stop was called.
+// ErrNotStarted reports a spawn before Start, or after Stop was called.
 var ErrNotStarted = errors.New("tasks service does not run")
 
-// Running is what a task's function knows of itself.
+// Running is the handle of a task's function.
 type Running struct{ r *taskRun }
 
-// Session is the session that the task belongs to now; a transfer changes it.
+// Session is the current session of the task; a transfer changes it.
 func (t *Running) Session() events.SessionID {
-	id, _ := t.held()
+	id, _ := t.current()
 	return id
 }
 
-// held is the run's claim, and where it is.
-func (t *Running) held() (events.SessionID, task.Claim) {
+// current is the run's claim and its session.
+func (t *Running) current() (events.SessionID, task.Claim) {
 	t.r.t.mu.Lock()
 	defer t.r.t.mu.Unlock()
 	return t.r.session, t.r.claim
 }
 
-// ID is the task's id.
+// ID is the id of the task.
 func (t *Running) ID() events.TaskID { return t.r.claim.Task }
 
-// Args is the JSON that the task was registered with. It must not be changed.
+// Args is the JSON that the task was registered with. The caller must not change it.
 func (t *Running) Args() []byte { return t.r.args }
 
-// Attempt is how many workers have run the task, this one included. 0 for closures.
+// Attempt counts the workers that have run the task, with this one. 0 for closures.
 func (t *Running) Attempt() int64 { return t.r.claim.Attempt }
 
-// Progress records a message; nothing where the task has ended, or another worker has it, or its session is closed.
+// Progress records a message. It does nothing if the task has ended, another worker has it, or its session is closed.
 func (t *Running) Progress(ctx context.Context, message string) error {
-	id, claim := t.held()
+	id, claim := t.current()
 	return unlessTaken(t.r.t.h.ProgressTaskAs(ctx, id, claim, message))
 }
 
-// Transition says that the task waits, or runs again; nothing where the task has ended, or another worker has it, or its session is closed.
+// Transition records that the task waits, or runs again. It does nothing if the task has ended, another worker has
+// it, or its session is closed.
 func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
-	id, claim := t.held()
+	id, claim := t.current()
 	return unlessTaken(t.r.t.h.TransitionTaskAs(ctx, id, claim, to))
 }
 
-// unlessTaken drops the error of a run that has lost its task: its context says so.
+// unlessTaken drops the error of a run that has lost its task: its context is cancelled too.
 func unlessTaken(err error) error {
 	if errors.Is(err, task.ErrTaken) {
 		return nil
@@ -61,9 +62,8 @@ func unlessTaken(err error) error {
 	return err
 }
 
-// SpawnManaged registers a task and runs a function of this process for it, at
-// once. It ends as failed when this process dies. The id of a live task is
-// [task.ErrRunning]; req has neither a runner nor a worker of its own.
+// SpawnManaged registers a task and at once runs a function of this process for it. The task fails when this process
+// dies. [task.ErrRunning]: a live task has the id. req must not set Runner, Worker, OnCancel or Restart.
 func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api.TaskRequest, work Func) (projector.Task, error) {
 	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
 		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")

@@ -17,36 +17,36 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// taskRun is one task that runs here. Its supervisor owns what has no lock.
+// taskRun is a task that runs here. Only its supervisor uses the fields without a lock.
 type taskRun struct {
 	t     *Service
 	local bool // a closure of this process
 	args  []byte
 	made  events.Millis
-	// again says that another worker may run it after this one.
+	// again: another worker may run it after this one.
 	again bool
 	class bus.Class
-	// monitors says that it runs a monitor's process.
+	// monitors: it runs the process of a monitor.
 	monitors bool
 	work     func(context.Context) taskEnd
-	ctx      context.Context //nolint:containedctx // of the work; cancel ends it with a cause
+	ctx      context.Context //nolint:containedctx // context of the work; cancel ends it with a cause
 	cancel   context.CancelCauseFunc
 
 	touch    touch
-	wakes    chan *bus.Wake // that came while it runs
+	wakes    chan *bus.Wake // wakes that arrived while it runs
 	notified chan struct{}
 
-	// Both are changed by the supervisor under the service's lock.
+	// The supervisor changes both under the service's lock.
 	session events.SessionID
 	claim   task.Claim
 
-	wake     *bus.Wake // that it holds; nil until one came
-	over     bool      // the history owes it nothing any more
-	asked    bool      // to stop by itself
-	unlisten func()
+	wake      *bus.Wake // the run's wake; nil before the first
+	over      bool      // the history owes the task nothing any more
+	cancelled bool      // the task was cancelled
+	unlisten  func()
 }
 
-// taskEnd is the outcome of the work.
+// taskEnd is the result of the work.
 type taskEnd struct {
 	recorded bool // the work has recorded its end itself
 	summary  string
@@ -81,7 +81,7 @@ func (t *Service) launch(r *taskRun) {
 	})
 }
 
-// plain contains the panic of a task's function.
+// plain recovers a panic of a task's function.
 func (r *taskRun) plain(work Func) func(context.Context) taskEnd {
 	return func(ctx context.Context) (end taskEnd) {
 		defer func() {
@@ -94,7 +94,7 @@ func (r *taskRun) plain(work Func) func(context.Context) taskEnd {
 	}
 }
 
-// supervise holds the wake, watches the history and records the end.
+// supervise keeps the wake alive, follows the history and records the end.
 func (r *taskRun) supervise() {
 	defer r.cancel(nil)
 	ended := make(chan taskEnd, 1)
@@ -106,7 +106,7 @@ func (r *taskRun) supervise() {
 	}
 	r.listen()
 	defer func() { r.unlisten() }()
-	ctx := context.WithoutCancel(r.ctx) // the history is watched until the work has returned
+	ctx := context.WithoutCancel(r.ctx) // the history is followed until the work has returned
 	progress := time.NewTicker(bus.AckWait / 3)
 	defer progress.Stop()
 	for ticks := 1; ; {
@@ -115,16 +115,16 @@ func (r *taskRun) supervise() {
 			r.finish(ctx, end)
 			return
 		case w := <-r.wakes:
-			r.hold(w)
+			r.storeWake(w)
 		case <-r.notified:
-			r.look(ctx)
+			r.compare(ctx)
 		case <-progress.C:
 			r.renew(ctx)
 			if ticks++; ticks%3 == 0 {
-				r.look(ctx) // a live message may have been lost
+				r.compare(ctx) // a notification may have been lost
 			}
 		case <-r.t.life.Done():
-			select { // a task that ignores its context is given up by Stop; so is its supervisor
+			select { // Stop abandons a task that ignores its context, and its supervisor
 			case end := <-ended:
 				r.finish(ctx, end)
 			case <-time.After(wake.StopWait):
@@ -134,29 +134,29 @@ func (r *taskRun) supervise() {
 	}
 }
 
-// listen makes the run look when the session's tasks change, from now on.
+// listen notifies the run, from now on, when the session's tasks change.
 func (r *taskRun) listen() {
 	stop, err := r.t.cfg.Bus.OnCommit(r.session, func(m bus.LiveMessage) {
 		if m.AboutTasks {
 			r.notify()
 		}
 	})
-	if err != nil { // the ticks look too
+	if err != nil { // the ticks read the history too
 		r.t.log.Warn("listen for tasks", zap.Error(err))
 		stop = func() {}
 	}
 	r.unlisten = stop
-	r.notify() // what came before
+	r.notify() // for changes before the subscription
 }
 
 func (r *taskRun) notify() {
 	select {
 	case r.notified <- struct{}{}:
-	default: // a look is due already
+	default: // already notified
 	}
 }
 
-// offer gives the run a wake. Where it has not taken earlier ones yet, these do as well.
+// offer passes a wake to the run. If earlier ones are still unread, those suffice.
 func (r *taskRun) offer(w *bus.Wake) {
 	select {
 	case r.wakes <- w:
@@ -164,19 +164,18 @@ func (r *taskRun) offer(w *bus.Wake) {
 	}
 }
 
-// hold takes a wake. One that came too late for this run is for the worker that
-// looks at it anew: it may be of another task of that id, which is not to begin
-// before the work of this one has returned.
-func (r *taskRun) hold(w *bus.Wake) {
+// storeWake stores a wake. A wake that arrives after the run's end returns to the queue for a new look: it may be of
+// another task with the same id, which must not begin before the work of this one has returned.
+func (r *taskRun) storeWake(w *bus.Wake) {
 	if r.over {
-		_ = w.Nak(lookAgain)
+		_ = w.Nak(againWait)
 		return
 	}
 	r.wake = w
 }
 
-// settle acks the wake: nothing is owed any more.
-func (r *taskRun) settle() {
+// ackWake acks the wake: the task owes nothing.
+func (r *taskRun) ackWake() {
 	r.over = true
 	if r.wake != nil {
 		_ = r.wake.Ack()
@@ -184,7 +183,7 @@ func (r *taskRun) settle() {
 	}
 }
 
-// yield leaves the wake to the worker that looks at it anew: the id stands for another registration.
+// yield returns the wake to the queue: the id now has another registration.
 func (r *taskRun) yield() {
 	r.over = true
 	if r.wake != nil {
@@ -193,8 +192,8 @@ func (r *taskRun) yield() {
 	}
 }
 
-// look compares the run with the history.
-func (r *taskRun) look(ctx context.Context) {
+// compare compares the run with the history.
+func (r *taskRun) compare(ctx context.Context) {
 	if r.over {
 		return
 	}
@@ -207,9 +206,9 @@ func (r *taskRun) look(ctx context.Context) {
 	}
 	switch {
 	case errors.Is(err, task.ErrUnknown):
-		r.settle() // unregistered: it goes on, unheard
+		r.ackWake() // unregistered: the work continues, its result is dropped
 	case errors.Is(err, events.ErrNoSession):
-		r.settle() // erased
+		r.ackWake() // erased
 		r.cancel(ErrTaskCancelled)
 	case err != nil:
 		r.t.log.Debug("look at task", zap.Error(err))
@@ -217,25 +216,25 @@ func (r *taskRun) look(ctx context.Context) {
 		r.move(once, rec.To)
 	case rec.Seq != r.claim.Seq:
 		r.yield()
-	case rec.LeavePending(): // this worker has its wake, and moves it
+	case rec.LeavePending(): // this worker has the wake of the moving task
 		if err := r.t.h.Leave(once, r.session, rec); err != nil {
-			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next look tries again
+			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next tick retries
 			return
 		}
 		r.notify()
 	case !rec.Live():
-		r.settle()
+		r.ackWake()
 		r.cancel(ErrTaskCancelled)
 	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
-		r.lose()
+		r.leaveToOwner()
 	case rec.State == events.TaskCancelling:
-		r.asked = true
+		r.cancelled = true
 		r.cancel(ErrTaskCancelled)
 	}
 }
 
-// lose leaves the task to the worker that has it now, and that holds its wake.
-func (r *taskRun) lose() {
+// leaveToOwner leaves the task to the worker that has claimed it and owns its wake.
+func (r *taskRun) leaveToOwner() {
 	r.over, r.wake = true, nil
 	r.t.mu.Lock()
 	r.unlistLocked()
@@ -243,27 +242,27 @@ func (r *taskRun) lose() {
 	r.cancel(wake.ErrSuperseded)
 }
 
-// unlistLocked takes the run out of those that the worker answers for, and that get wakes.
+// unlistLocked removes the run from those that receive wakes, and for which the worker responds.
 func (r *taskRun) unlistLocked() {
 	if key := (taskKey{r.session, r.claim.Task}); r.t.runs[key] == r {
 		delete(r.t.runs, key)
 	}
 }
 
-// move follows the task to another session. Its wake there comes by itself, and
-// may have come: a worker that was given it asked whether the task runs here.
+// move follows the task to another session. The wake of that session's task arrives separately, possibly before: the
+// worker that received it asks whether the task runs here.
 func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 	rec, err := r.t.h.Task(ctx, to, r.claim.Task)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		r.settle() // erased
+		r.ackWake() // erased
 		r.cancel(ErrTaskCancelled)
 		return
 	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.made:
-		r.settle()
+		r.ackWake()
 		return
 	case err != nil:
-		r.t.log.Debug("follow task", zap.Error(err)) // the next look does
+		r.t.log.Debug("follow task", zap.Error(err)) // the next tick retries
 		return
 	}
 	r.unlisten()
@@ -279,12 +278,12 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 	r.listen()
 }
 
-// recordWait bounds the recording of an end while the worker stops.
+// recordWait limits the time to record an end while the worker stops.
 const recordWait = 2 * time.Second
 
-// finish records the outcome of the work.
+// finish records the result of the work.
 func (r *taskRun) finish(ctx context.Context, end taskEnd) {
-	gone := "" // what became of the worker, where the task did not end by itself
+	gone := "" // why the worker ended the work; empty if the work ended by itself
 	switch cause := context.Cause(r.ctx); {
 	case errors.Is(cause, wake.ErrStopped):
 		gone = "stopped"
@@ -304,13 +303,13 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 			end.recorded = true
 		case errors.Is(err, task.ErrTaken):
 			seq, where := r.claim.Seq, r.session
-			r.look(ctx)
+			r.compare(ctx)
 			if !r.over && r.claim.Seq == seq && r.session == where {
-				r.giveBack() // the look failed
+				r.giveBack() // reading the history failed
 				return
 			}
 		case errors.Is(err, events.ErrNoSession):
-			r.settle()
+			r.ackWake()
 		default:
 			r.t.log.Warn("record the end of a task", zap.Error(err))
 			if !bus.Sleep(r.t.life, 200*time.Millisecond) {
@@ -320,7 +319,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 		}
 	}
 	if !r.over {
-		r.settle()
+		r.ackWake()
 	}
 }
 
@@ -330,13 +329,13 @@ func (r *taskRun) giveBack() {
 	}
 }
 
-// release leaves the task to the next worker. That this attempt was stopped in
-// order is in the history, so that it does not count as a failed one.
+// release leaves the task to the next worker. The history says that this attempt stopped in order, so it does not
+// count as a failed one.
 func (r *taskRun) release(ctx context.Context) {
 	once, cancel := context.WithTimeout(ctx, recordWait)
 	defer cancel()
 	if err := r.t.h.TransitionTaskAs(once, r.session, r.claim, events.TaskWaiting); err != nil {
-		r.t.log.Debug("release task", zap.Error(err)) // the next attempt counts this one
+		r.t.log.Debug("release task", zap.Error(err)) // this attempt then counts as a failed one
 	}
 	r.giveBack()
 }
@@ -354,7 +353,7 @@ func (r *taskRun) record(ctx context.Context, end taskEnd, gone string) error {
 	switch {
 	case gone != "":
 		return h.AbandonTask(ctx, r.session, r.claim, fmt.Sprintf("abandoned: worker %s %s", r.claim.Worker, gone))
-	case r.asked:
+	case r.cancelled:
 		return h.FinishTask(ctx, r.session, r.claim, events.TaskCancelled, end.err.Error())
 	}
 	return h.FinishTask(ctx, r.session, r.claim, events.TaskFailed, end.err.Error())

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// tracer makes the trace records of one commit.
+// tracer writes the trace records of one commit.
 type tracer struct {
 	host    *session.Host
 	at      events.Millis
@@ -25,7 +25,7 @@ type tracer struct {
 	asked   map[events.TurnID]events.TraceParent // of turns that the commit requests
 }
 
-// span is how long a turn runs, and under how many claims.
+// span is the time and the attempts of a turn.
 type span struct {
 	since    events.Millis
 	attempts int64
@@ -40,8 +40,7 @@ type tracedCall struct {
 	done bool
 }
 
-// Commit traces a commit that is in the log. before is the state that the commit
-// was appended to.
+// Commit traces a commit that is in the log. before is the state to which it was appended.
 func Commit(to *session.Host, before *projector.State, c *events.Commit) {
 	if !to.Traces() {
 		return
@@ -66,7 +65,7 @@ func Commit(to *session.Host, before *projector.State, c *events.Commit) {
 	}
 }
 
-// client is the span that a turn was asked for under.
+// client is the trace context with which a client requested the turn.
 func (t *tracer) client(id events.TurnID) events.TraceParent {
 	if now := t.before.Turn(); now != nil && now.ID == id {
 		return now.Trace
@@ -117,7 +116,7 @@ func (t *tracer) emit(where api.TraceContext, what api.TraceEvent) { t.host.Trac
 func (t *tracer) turnStarted(p *events.TurnStarted) {
 	t.turn.attempts = p.Attempt
 	if p.Attempt > 1 {
-		return // a claim that takes the turn over
+		return // a takeover
 	}
 	t.turn.since = t.at
 	t.turns++
@@ -129,7 +128,7 @@ func (t *tracer) turnStarted(p *events.TurnStarted) {
 }
 
 func (t *tracer) turnCompleted(p *events.TurnCompleted) {
-	for i := range t.calls { // a pipeline that failed leaves calls without results
+	for i := range t.calls { // a turn that failed leaves calls without results
 		if c := &t.calls[i]; !c.done {
 			t.emit(t.where, t.resultEvent(c.tool, c.id, &events.ToolResult{Outcome: events.OutcomeCancelled}))
 		}

@@ -1,11 +1,10 @@
-// Package trace tells collectors what sessions do: [Commit] makes trace records
-// of a commit, [File] writes trace records to a file.
+// Package trace exports what sessions do: [Commit] makes trace records of a commit, [File] writes trace records to a
+// file.
 //
-// Turns and tool calls are traced from commits that are in the log. So each is
-// traced once, however often nodes crash or effects run again. A commit whose
-// node crashes between the append and the trace is in the history only.
+// Turns and tool calls are traced from commits in the log, so each is traced once, even if nodes crash or effects run
+// again. A commit whose node crashes between the append and the trace is in the history only.
 //
-// Neither blocks a turn: a [File] counts and drops what it cannot write in time.
+// Neither blocks a turn: a [File] counts and drops the lines that it cannot write in time.
 //
 // The package imports events, projector and session. It does not import workers.
 package trace

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Bounds of a [File].
+// Limits of a [File].
 const (
 	maxLine    = 256 << 10 // bytes of one line; longer ones are dropped
 	maxLines   = 4096      // lines in the queue; more are dropped
@@ -26,13 +26,11 @@ const (
 	warnEvery  = 10 * time.Second
 )
 
-// File writes a trace as lines of JSON, one [api.TraceRecord] each. Every write
-// has whole lines, and every line is written at once, so that several processes
-// may append to one file and a reader may follow it.
+// File writes a trace as lines of JSON, one [api.TraceRecord] each. Each write has whole lines, so that several
+// processes may append to one file and a reader may follow it.
 //
-// It does not block its callers: a line that cannot be written, or that comes
-// faster than lines are written, is dropped and counted, and a warning is logged.
-// Its methods may overlap.
+// It does not block its callers. It drops and counts a line that cannot be written, or that arrives while the queue
+// is full, and logs a warning. Its methods may be called concurrently.
 type File struct {
 	to   io.Writer
 	log  *zap.Logger
@@ -43,11 +41,11 @@ type File struct {
 	lines   chan []byte  // under mu to send; closed with it
 	waiting atomic.Int64 // bytes in lines
 	lost    atomic.Int64
-	warned  atomic.Int64 // when, unix nanoseconds
+	warned  atomic.Int64 // time of the last warning, unix nanoseconds
 	done    chan struct{}
 }
 
-// OpenFile appends to a file. It creates the file where there is none.
+// OpenFile appends to a file, and creates it if it does not exist.
 func OpenFile(path string, log *zap.Logger) (*File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600) //nolint:gosec // the operator names it
 	if err != nil {
@@ -59,15 +57,14 @@ func OpenFile(path string, log *zap.Logger) (*File, error) {
 		_, err = f.ReadAt(last, info.Size()-1)
 		t.torn = err == nil && last[0] != '\n' // a process was killed during a write
 	}
-	go t.run()
+	go t.writeLines()
 	return t, nil
 }
 
-// NewFile writes to any writer. A writer that is an [io.Closer] too is closed by
-// [File.Close]. A nil logger is silent.
+// NewFile writes to any writer. [File.Close] closes a writer that is an [io.Closer]. A nil logger logs nothing.
 func NewFile(to io.Writer, log *zap.Logger) *File {
 	t := newFile(to, log)
-	go t.run()
+	go t.writeLines()
 	return t
 }
 
@@ -95,7 +92,7 @@ func (t *File) Trace(r api.TraceRecord) {
 	}
 }
 
-// send puts a line into the queue, where there is room.
+// send puts a line into the queue, if it fits.
 func (t *File) send(line []byte) error {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -129,15 +126,15 @@ func (t *File) lose(n int64, err error) {
 	}
 }
 
-// run writes until the file is closed and the queue is empty.
-func (t *File) run() {
+// writeLines writes until the file is closed and the queue is empty.
+func (t *File) writeLines() {
 	defer close(t.done)
 	for line := range t.lines {
 		t.write(line)
 	}
 }
 
-// write writes a line, with those that are in the queue already.
+// write writes a line, with those that are already in the queue.
 func (t *File) write(first []byte) {
 	var all []byte
 	if t.torn {
@@ -148,7 +145,7 @@ func (t *File) write(first []byte) {
 	t.waiting.Add(-int64(len(first)))
 	for more := true; more && len(all) < writeBytes; {
 		select {
-		case line := <-t.lines: // nil where it is closed
+		case line := <-t.lines: // nil if it is closed
 			t.waiting.Add(-int64(len(line)))
 			all = append(all, line...)
 			more = line != nil
@@ -168,8 +165,7 @@ func (t *File) write(first []byte) {
 	}
 }
 
-// Close writes what is in the queue and ends the trace. When ctx ends first, what
-// was not written is dropped, and the error is the cause of that.
+// Close writes the lines in the queue and ends the trace. If ctx ends first, it drops the rest and returns the cause.
 func (t *File) Close(ctx context.Context) error {
 	t.mu.Lock()
 	if !t.closed {
@@ -185,7 +181,7 @@ func (t *File) Close(ctx context.Context) error {
 		t.lose(int64(len(t.lines)), err)
 	}
 	if c, ok := t.to.(io.Closer); ok {
-		err = errors.Join(err, c.Close()) // which ends a write that hangs, where the system can
+		err = errors.Join(err, c.Close()) // ends a write that hangs, if the system can
 	}
 	if lost := t.Lost(); lost > 0 {
 		t.log.Warn("trace has ended", zap.Int64("lost", lost))

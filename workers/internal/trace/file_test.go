@@ -28,7 +28,7 @@ type sink struct {
 
 func (s sink) Write(p []byte) (int, error) { return s.write(p) }
 
-// namesOf are the names of a trace's lines, which must all be whole.
+// namesOf are the names in a trace's lines, all of which must be whole.
 func namesOf(t *testing.T, data string) []string {
 	t.Helper()
 	var list []string
@@ -42,7 +42,7 @@ func namesOf(t *testing.T, data string) []string {
 	return list
 }
 
-// TestFile appends from several files to one path, as processes do, after a line that was cut off.
+// TestFile appends from several files to one path, like several processes, after a line that was cut off.
 func TestFile(t *testing.T) {
 	t.Parallel()
 	const each = 500
@@ -96,7 +96,7 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileFull has a sink that hangs: what does not fit is dropped and Trace does not block.
+// TestFileFull has a writer that hangs: Trace does not block, and drops the lines that do not fit.
 func TestFileFull(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.WarnLevel)
@@ -130,7 +130,7 @@ func TestFileFull(t *testing.T) {
 	}
 }
 
-// TestFileBytes drops lines that are too long, and those that are too much together.
+// TestFileBytes drops lines that are too long, and lines that are too many bytes together.
 func TestFileBytes(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -159,7 +159,7 @@ func TestFileBytes(t *testing.T) {
 	}
 }
 
-// TestFileFails has a sink that fails, within a line, and recovers.
+// TestFileFails has a writer that fails within a line, and recovers.
 func TestFileFails(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zap.WarnLevel)

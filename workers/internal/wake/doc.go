@@ -1,12 +1,9 @@
-// Package wake is how workers find out which sessions owe work, and tell each
-// other: the peers of a worker ([Peers]), the sweep that repairs lost hints
-// ([Sweeper]), and the attempts that the history cannot count ([Trials]). It
-// imports events, bus, projector, session and session/turn.
+// Package wake finds the sessions that owe work, and lets workers send each other requests. It has the peers of a
+// worker ([Peers]), the sweep that repairs lost hints ([Sweeper]), and the attempts that the history cannot count
+// ([Trials]). It imports events, bus, projector, session and session/turn.
 //
-// Everything here is a hint. What a session owes follows from its history
-// ([turn.NeedsWorker]); who runs a turn is the event turn.started, and the guarded
-// append is the only fence.
+// Everything here is a hint. The history decides what a session owes ([turn.NeedsWorker]). The event turn.started decides
+// which worker runs a turn, and the guarded append is the only fence.
 //
-// The life of a wake and of a takeover are drawn in the package comment of
-// workers.
+// The package comment of workers has the diagrams of a wake and of a takeover.
 package wake

@@ -9,20 +9,20 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// fetchWait bounds how long one pull waits.
+// fetchWait limits the wait of one pull.
 const fetchWait = 10 * time.Second
 
-// Fetcher pulls what comes for a worker: wakes of a class, or timers.
+// Fetcher pulls messages for a worker: wakes of a class, or timers.
 type Fetcher struct {
-	Free  func() int      // for how many more there is room
-	Freed <-chan struct{} // there may be room
-	// Pull takes up to n, as many as come within wait; remade: what was stored is lost, see [bus.Queue.Fetch].
+	Free  func() int      // capacity for further messages
+	Freed <-chan struct{} // receives when capacity may have grown
+	// Pull fetches up to n messages within wait. remade: the stored messages were lost, see [bus.Queue.Fetch].
 	Pull func(ctx context.Context, n int, wait time.Duration) (remade bool, err error)
-	Lost func() // is told of that
+	Lost func() // called after such a loss
 	Log  *zap.Logger
 }
 
-// Run pulls until ctx ends. Errors are logged, and tried again.
+// Run pulls until ctx ends. It logs errors and retries.
 func (f Fetcher) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		free := f.Free()

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// list makes candidates of all sessions that may have been missed.
+// list adds all sessions to the candidates whose hints may be lost.
 func (s *Sweeper) list(ctx context.Context) error {
 	s.mu.Lock()
 	soon, full, cold := s.soon, s.full, s.cold
@@ -30,10 +30,9 @@ func (s *Sweeper) list(ctx context.Context) error {
 	return err
 }
 
-// listHot repairs the sessions whose directory row says that they owe work
-// before it lists the streams: servers of a cluster take 4 s for each 256 of
-// them where one does not answer, such as one that is deleted meanwhile. Nodes
-// that are killed one after the other may not live for as long.
+// listHot first repairs the sessions that owe work by their directory row, and then lists the streams. In a cluster
+// the list takes 4 s for each 256 streams if one of them does not respond, for example because it is deleted
+// meanwhile. A node that is killed soon after its start would not reach the end of the list.
 func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	rows := make(map[events.SessionID]follow.Directory)
 	for value, err := range s.bus.Directory().All(ctx) {
@@ -50,7 +49,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 			s.missing(id, candidate{moved: row.UpdatedAt.Time(), soon: soon, folds: true})
 		}
 	}
-	_ = s.repair(ctx) // what fails is looked at again after the list
+	_ = s.repair(ctx) // a session that fails here is a candidate of the list
 	return s.listStreams(ctx, rows, soon)
 }
 
@@ -68,8 +67,8 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 	return nil
 }
 
-// missing adds a candidate. Of one that there is already, and that was not seen
-// to move, it has the better time: a row's is of the clock of a node.
+// missing adds a candidate. If the candidate exists and no commit of it was seen, it gets the time of found: the list
+// of streams has a better time than a directory row, whose time is from the clock of a node.
 func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +80,7 @@ func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	}
 }
 
-// listCold sets the timers of cold sessions again, as their rows say.
+// listCold stores the timers of cold sessions again, from their directory rows.
 func (s *Sweeper) listCold(ctx context.Context) error {
 	for value, err := range s.bus.Directory().All(ctx) {
 		if err != nil {

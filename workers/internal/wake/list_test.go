@@ -9,14 +9,15 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// TestSweepRepairsRowsFirst wakes a session whose row says that it owes work before it asks for the list of streams.
+// TestSweepRepairsRowsFirst expects the wake of a session that owes work by its row before the request for the list
+// of streams.
 func TestSweepRepairsRowsFirst(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
 	b.submit("s", "t1")
 	b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +46,8 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	}
 }
 
-// TestSweepOfClockAhead has the list of streams correct a time that a node whose clock is ahead wrote into a row,
-// and no time at which a commit was seen.
+// TestSweepOfClockAhead writes a row with a clock that is ahead: the list of streams corrects its time, but not the
+// time of a commit that was seen.
 func TestSweepOfClockAhead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	bustest.VerifyTestMain(m)
 }
 
-// bundle is a server, a host and a sweeper, and no worker.
+// bundle is a server, a host and a sweeper, without a worker.
 type bundle struct {
 	t      *testing.T
 	server *busembed.Server
@@ -58,7 +58,7 @@ func (b *bundle) submit(id events.SessionID, name events.TurnID) {
 	}
 }
 
-// append has a worker append what happened.
+// append appends events as a worker.
 func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.Payload) events.Seq {
 	b.t.Helper()
 	last, err := b.bus.Log().Last(b.t.Context(), id)
@@ -79,8 +79,8 @@ func (b *bundle) append(id events.SessionID, turn events.TurnID, list ...events.
 	return seq
 }
 
-// take takes a wake out of the queue, acked or not, and waits for it.
-func (b *bundle) take(class bus.Class, ack bool) *bus.Wake {
+// fetchWake fetches a wake, with or without an ack.
+func (b *bundle) fetchWake(class bus.Class, ack bool) *bus.Wake {
 	b.t.Helper()
 	q, err := b.bus.Queue(b.t.Context(), class)
 	if err != nil {
@@ -98,7 +98,7 @@ func (b *bundle) take(class bus.Class, ack bool) *bus.Wake {
 	return w
 }
 
-// wakes lists the wakes, when the queue has all that this bus published.
+// wakes lists the wakes after the queue has received all that this bus published.
 func (b *bundle) wakes() map[bus.WakeKey]bool {
 	b.t.Helper()
 	const last = "lash.work.task.last.last"
@@ -130,7 +130,7 @@ func (b *bundle) swept() {
 	}
 }
 
-// candidate reports whether the next sweep may look at a session.
+// candidate reports whether a session is a candidate of the next sweep.
 func (b *bundle) candidate(id events.SessionID) bool {
 	b.sweep.mu.Lock()
 	defer b.sweep.mu.Unlock()

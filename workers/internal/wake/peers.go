@@ -11,74 +11,73 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// How workers watch each other. A client that lost its server is back within
-// 150 ms: the bus waits 50 ms, its jitter is 100 ms at most.
+// How workers watch each other. A client that lost its server reconnects within 150 ms: the bus waits 50 ms, with up
+// to 100 ms of jitter.
 const (
 	WatchEvery    = 100 * time.Millisecond
-	GoneTimes     = 4 // misses in a row after which a worker is believed gone
+	GoneTimes     = 4 // failed checks in a row after which a worker counts as gone
 	announceEvery = 2 * time.Second
 )
 
-// askWait is how long a worker may take to say whether it runs a turn.
-const askWait = 250 * time.Millisecond
+// requestWait limits the wait for the response of a worker.
+const requestWait = 250 * time.Millisecond
 
-// Question is what a worker asks another one about a turn or a task.
+// Question is a request of one worker to another about a turn or a task.
 type Question struct {
-	Session events.SessionID `msgpack:"s"`
-	Turn    events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of it?
-	Attempt int64            `msgpack:"a,omitempty"`
-	Offer   bool             `msgpack:"o,omitempty"` // will you take the wake? You may have the session's state
-	Runs    int64            `msgpack:"n,omitempty"` // of an offer: how many turns the asking worker runs
-	Task    events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
-	Created events.Millis    `msgpack:"c,omitempty"`
-	Moved   bool             `msgpack:"m,omitempty"` // it was transferred: its run may not know yet, so any session will do
-	Handle  string           `msgpack:"h,omitempty"` // of the wake, which the other holds from now on where the answer is yes
-	Class   bus.Class        `msgpack:"l,omitempty"` // of the wake
-	Due     events.Millis    `msgpack:"d,omitempty"` // likewise, see [bus.WakeHint]
-	Repair  bool             `msgpack:"r,omitempty"` // likewise
-	Telling bool             `msgpack:"g,omitempty"` // do you tell plugins of the turn's end?
+	Session  events.SessionID `msgpack:"s"`
+	Turn     events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
+	Attempt  int64            `msgpack:"a,omitempty"`
+	Offer    bool             `msgpack:"o,omitempty"` // do you accept the wake? Sent to the worker that may have cached the state
+	Runs     int64            `msgpack:"n,omitempty"` // of an offer: how many turns the sender runs
+	Task     events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
+	Created  events.Millis    `msgpack:"c,omitempty"`
+	Moved    bool             `msgpack:"m,omitempty"` // the session was transferred and its run may not know: the session of the task is not compared
+	Handle   string           `msgpack:"h,omitempty"` // of the wake, which the receiver owns after the response yes
+	Class    bus.Class        `msgpack:"l,omitempty"` // class of the wake
+	Due      events.Millis    `msgpack:"d,omitempty"` // of the wake, see [bus.WakeHint]
+	Repair   bool             `msgpack:"r,omitempty"` // of the wake, see [bus.WakeHint]
+	Notifies bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
 }
 
-// Holder answers a question. It takes the wake where the answer is yes.
-type Holder func(q *Question) (yes bool)
+// Responder responds to a question. With the response yes it takes over the wake.
+type Responder func(q *Question) (yes bool)
 
-// Peers is what a worker knows of the others. Workers announce themselves now
-// and then, and each watches the one before it in the order of their ids:
+// Peers are the other workers that a worker knows. Workers announce themselves periodically. Each watches the one
+// before it in the order of their ids:
 //
-//	… ──► w3 ──► w2 ──► w1 ──► (the last)      ──► asks every WatchEvery
+//	… ──► w3 ──► w2 ──► w1 ──► (the last)      ──► checks every WatchEvery
 //
-// The servers know at once that no one listens to a worker's subject any more.
-// That may be a connection that is being made again, so it must be so
-// [GoneTimes] times in a row. The neighbour of a worker that is gone wakes
-// every session that has a wake: a wake that is needless is handed over.
+// The servers know at once that a worker's subject has no subscriber any more. The cause may be a connection that is
+// being restored, so the check must fail [GoneTimes] times in a row. Then the worker that watches wakes every session
+// that has a wake. A wake that was not needed is transferred to the worker that runs the turn.
 type Peers struct {
 	bus  *bus.Bus
 	id   events.WorkerID
-	name string // of the node, for its own earlier runs; may be empty
+	name string // of the node; empty if it has none
 	log  *zap.Logger
 
-	mu      sync.Mutex
-	peers   map[events.WorkerID]bool
-	holders []Holder
+	mu         sync.Mutex
+	peers      map[events.WorkerID]bool
+	responders []Responder
 }
 
-// NewPeers makes the peers of a worker. name is its node's, the same in every run of it.
+// NewPeers creates the peers of a worker. name is that of its node.
 func NewPeers(b *bus.Bus, id events.WorkerID, name string, log *zap.Logger) *Peers {
 	return &Peers{bus: b, id: id, name: name, log: log.Named("peers"), peers: make(map[events.WorkerID]bool)}
 }
 
-// Add lets a holder answer questions: the first yes counts.
-func (p *Peers) Add(h Holder) {
+// Add registers a responder. The first response yes counts.
+func (p *Peers) Add(h Responder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.holders = append(p.holders, h)
+	p.responders = append(p.responders, h)
 }
 
-// Answer answers other workers until stop.
-func (p *Peers) Answer() (stop func(), err error) {
+// Listen responds to other workers until stop is called.
+func (p *Peers) Listen() (stop func(), err error) {
 	return p.bus.ServeWorker(p.id, func(question []byte) []byte {
 		var q Question
-		if events.DecodePayload(question, &q) == nil && p.holds(&q) {
+		if events.DecodePayload(question, &q) == nil && p.respond(&q) {
 			return []byte(yes)
 		}
 		return []byte("no")
@@ -87,11 +86,11 @@ func (p *Peers) Answer() (stop func(), err error) {
 
 const yes = "yes"
 
-func (p *Peers) holds(q *Question) bool {
+func (p *Peers) respond(q *Question) bool {
 	p.mu.Lock()
-	holders := p.holders
+	responders := p.responders
 	p.mu.Unlock()
-	for _, h := range holders {
+	for _, h := range responders {
 		if h(q) {
 			return true
 		}
@@ -99,29 +98,28 @@ func (p *Peers) holds(q *Question) bool {
 	return false
 }
 
-// Ask puts a question to a worker. A worker that is gone, or does not answer in
-// time, is a no: the guarded append decides in the end.
+// Ask sends a question to a worker. No response in time counts as no: the guarded append decides in the end.
 func (p *Peers) Ask(ctx context.Context, worker events.WorkerID, q Question) bool {
 	answer, known := p.Reply(ctx, worker, q)
 	return known && answer
 }
 
-// Reply is [Peers.Ask] that tells a no from no answer.
+// Reply is [Peers.Ask] for a caller to which no response is not the same as no.
 func (p *Peers) Reply(ctx context.Context, worker events.WorkerID, q Question) (answer, known bool) {
 	if worker == p.id {
-		return p.holds(&q), true
+		return p.respond(&q), true
 	}
 	body, err := events.EncodePayload(&q)
 	if err != nil {
 		return false, false
 	}
-	once, cancel := context.WithTimeout(ctx, askWait)
+	once, cancel := context.WithTimeout(ctx, requestWait)
 	defer cancel()
 	text, err := p.bus.RequestWorker(once, worker, body)
 	return string(text) == yes, err == nil
 }
 
-// Lowest reports whether no other worker that is known has a smaller id.
+// Lowest reports whether this worker has the smallest id of all known ones.
 func (p *Peers) Lowest() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,9 +131,9 @@ func (p *Peers) Lowest() bool {
 	return true
 }
 
-// Run watches until ctx ends.
+// Run announces this worker and watches its neighbour until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
-	stop, err := p.bus.Announced(func(worker events.WorkerID) { p.heard(ctx, worker) })
+	stop, err := p.bus.Announced(func(worker events.WorkerID) { p.announced(ctx, worker) })
 	if err != nil {
 		p.log.Warn("announcements", zap.Error(err))
 		return
@@ -143,11 +141,11 @@ func (p *Peers) Run(ctx context.Context) {
 	defer stop()
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	wait.Go(func() { p.atStart(ctx) })
+	wait.Go(func() { p.wakeAtStart(ctx) })
 	watch, announce := time.NewTicker(WatchEvery), time.NewTicker(announceEvery)
 	defer watch.Stop()
 	defer announce.Stop()
-	_ = p.bus.Announce(p.id) // a hint, as every later one
+	_ = p.bus.Announce(p.id) // a hint, like every later one
 	for {
 		select {
 		case <-ctx.Done():
@@ -163,9 +161,9 @@ func (p *Peers) Run(ctx context.Context) {
 	}
 }
 
-// heard keeps who is there: a name alone is not, whoever said it. A new worker
-// gets an announcement at once.
-func (p *Peers) heard(ctx context.Context, worker events.WorkerID) {
+// announced adds a worker if its subject has a subscriber: the announcement alone proves nothing.
+// The new worker receives an announcement of this one at once.
+func (p *Peers) announced(ctx context.Context, worker events.WorkerID) {
 	if p.knows(worker) || p.bus.WorkerGone(ctx, worker) {
 		return
 	}
@@ -187,7 +185,7 @@ func (p *Peers) forget(worker events.WorkerID) {
 	delete(p.peers, worker)
 }
 
-// before is the worker to watch: the next smaller id, and the largest for the smallest.
+// before is the worker to watch: the next smaller id, or the largest id for the smallest worker.
 func (p *Peers) before() events.WorkerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -203,7 +201,7 @@ func (p *Peers) before() events.WorkerID {
 	return before
 }
 
-// gone reports whether a worker does not listen, several times in a row.
+// gone reports whether a worker has no subscriber in several checks in a row.
 func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 	for n := range GoneTimes {
 		if n > 0 && !bus.Sleep(ctx, WatchEvery) || !p.bus.WorkerGone(ctx, worker) {
@@ -213,15 +211,15 @@ func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 	return true
 }
 
-// atStart wakes what an earlier run may have left: a node that has a name may
-// come back after a kill, and one that is alone has no neighbour that watched.
-func (p *Peers) atStart(ctx context.Context) {
+// wakeAtStart wakes the sessions that an earlier run may have left. A node with a name may have been killed and
+// restarted. A worker that is alone has no neighbour that would have noticed its end.
+func (p *Peers) wakeAtStart(ctx context.Context) {
 	if p.name != "" || bus.Sleep(ctx, WatchEvery) && p.before() == "" {
 		p.wakeAll(ctx, "")
 	}
 }
 
-// wakeAll wakes every session that has a wake, as some may have been held by a worker that is gone.
+// wakeAll wakes every session that has a wake: a worker that is gone may have had it.
 func (p *Peers) wakeAll(ctx context.Context, gone events.WorkerID) {
 	wakes, err := p.bus.Wakes(ctx)
 	n := 0
@@ -234,7 +232,7 @@ func (p *Peers) wakeAll(ctx context.Context, gone events.WorkerID) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		p.log.Warn("what a worker held is left to the queue", zap.String("gone", string(gone)), zap.Error(err))
+		p.log.Warn("wakes of a worker that is gone are left to the queue", zap.String("gone", string(gone)), zap.Error(err))
 	case gone != "":
 		p.log.Info("worker is gone", zap.String("gone", string(gone)), zap.Int("wakes", n))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestRing has each worker watch the one before it, and the first the last.
+// TestRing expects each worker to watch the one before it, and the first to watch the last.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -27,8 +27,8 @@ func TestRing(t *testing.T) {
 		if p.before() != "" || !p.Lowest() {
 			t.Errorf("%s alone: got %q, lowest %v", id, p.before(), p.Lowest())
 		}
-		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // of "0" and "zz" there is but the name
-			p.heard(t.Context(), other)
+		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // "0" and "zz" have no subscriber
+			p.announced(t.Context(), other)
 		}
 		if got := p.before(); got != want.before || p.Lowest() != want.lowest {
 			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)
@@ -36,12 +36,12 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// peer is a worker that listens, on a connection of its own.
+// peer is a worker that responds, on its own connection.
 func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	b.t.Helper()
 	on := bustest.Open(b.t, b.server)
 	p := NewPeers(on, id, name, zaptest.NewLogger(b.t))
-	stop, err := p.Answer()
+	stop, err := p.Listen()
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	return p, on
 }
 
-// TestAsk tells a yes, a no, and no answer.
+// TestAsk distinguishes yes, no, and no response.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -96,8 +96,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// run starts the peers, which end with the test.
-func (b *bundle) run(p *Peers) {
+// runPeers starts the peers until the end of the test.
+func (b *bundle) runPeers(p *Peers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { p.Run(ctx); close(done) }()
@@ -117,15 +117,15 @@ func meet(t *testing.T, p *Peers, other events.WorkerID) {
 	}
 }
 
-// TestNeighbourWakes has a worker lose its connection while it holds wakes: its
-// neighbour wakes these sessions, long before the queue would.
+// TestNeighbourWakes closes the connection of a worker that has wakes: its neighbour wakes these sessions, long
+// before the queue does.
 func TestNeighbourWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, dying := b.peer("w1", "")
 	second, alive := b.peer("w2", "")
-	b.run(first)
-	b.run(second)
+	b.runPeers(first)
+	b.runPeers(second)
 	meet(t, second, "w1")
 	meet(t, first, "w2")
 	if first.Lowest() == second.Lowest() {
@@ -141,7 +141,7 @@ func TestNeighbourWakes(t *testing.T) {
 	if _, err := held.Fetch(t.Context(), 1, 20*time.Second, func(got *bus.Wake) { w = got }); err != nil || w == nil {
 		t.Fatalf("fetch: got %v, %v", w, err)
 	}
-	if err := w.Extend(t.Context()); err != nil { // the queue waits from now on
+	if err := w.Extend(t.Context()); err != nil { // AckWait begins here
 		t.Fatal(err)
 	}
 	dying.Close()
@@ -156,12 +156,12 @@ func TestNeighbourWakes(t *testing.T) {
 	if again.Session != "s" || !again.Repair || again.Deliveries != 1 {
 		t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
 	}
-	for !second.Lowest() && t.Context().Err() == nil { // the dead one leads no more
+	for !second.Lowest() && t.Context().Err() == nil { // until the dead one no longer leads
 	}
 }
 
-// TestStartWakes what an earlier run may have left: that of a node with a name
-// at once, that of one that is alone after a moment.
+// TestStartWakes wakes the sessions of an earlier run: a node with a name at once, a worker that is alone after
+// [WatchEvery].
 func TestStartWakes(t *testing.T) {
 	t.Parallel()
 	for name, node := range map[string]string{"named": "node", "alone": ""} {
@@ -170,13 +170,13 @@ func TestStartWakes(t *testing.T) {
 			b := setup(t)
 			b.create("s")
 			b.submit("s", "t1")
-			w := b.take(bus.ClassTurn, false)
+			w := b.fetchWake(bus.ClassTurn, false)
 			if err := w.Extend(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			p, _ := b.peer("w1", node)
-			b.run(p)
-			if again := b.take(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {
+			b.runPeers(p)
+			if again := b.fetchWake(bus.ClassTurn, true); again.Deliveries != 1 || !again.Repair {
 				t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
 			}
 		})

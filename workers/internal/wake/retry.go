@@ -9,16 +9,15 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Retry says how often, and when, work is tried again whose attempts fail one
-// after the other. What a turn records begins the count anew, and so does a
-// worker that stops in order; a worker that is killed counts.
+// Retry sets the attempts and waits of work that fails repeatedly. The count starts again when a turn records
+// something, and when a worker stops in order. A worker that is killed counts as a failed attempt.
 type Retry struct {
-	Attempts int           // in a row without progress, before the work is given up. Defaults to 8
-	Base     time.Duration // of the first wait; each further one is twice the one before. Defaults to 1 s
-	Max      time.Duration // of one wait. Defaults to 1 min
+	Attempts int           // in a row without progress, before the work fails. Defaults to 8
+	Base     time.Duration // first wait; each further one is twice as long. Defaults to 1 s
+	Max      time.Duration // limit of one wait. Defaults to 1 min
 }
 
-// Defaults fills what is zero, and refuses what is negative.
+// Defaults sets zero fields to their defaults, and rejects negative ones.
 func (r *Retry) Defaults() error {
 	if r.Attempts < 0 {
 		return fmt.Errorf("job retry: attempts: %d, want at least 1", r.Attempts)
@@ -29,13 +28,12 @@ func (r *Retry) Defaults() error {
 	return nil
 }
 
-// freeAttempts is how many attempts in a row follow each other without a wait: a
-// worker that dies is replaced at once.
+// freeAttempts is the number of attempts in a row without a wait: work of a worker that dies continues at once.
 const freeAttempts = 3
 
-// Pause is what is left of the wait after so many attempts, the last of which
-// began at a time. It is spread by half to either side, so that work which a
-// worker took down with it does not meet the work that killed it again and again.
+// Pause is the remaining wait after a number of attempts, the last of which began at a time. The wait varies by half
+// in both directions. Without that, a task that kills its worker and the tasks that died with it would start together
+// again and again.
 func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.Duration {
 	n := attempts - freeAttempts
 	if n < 0 {
@@ -49,7 +47,7 @@ func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.D
 	_, _ = fmt.Fprintf(h, "%s/%d", spread, n)
 	pause = pause/2 + pause*time.Duration(h.Sum32()%1024)/1024
 	since := time.Since(began.Time())
-	if since < 0 { // that node's clock is ahead: nobody knows how much is left
+	if since < 0 { // the clock of that node is ahead, so the remaining wait is unknown
 		return 0
 	}
 	return pause - since

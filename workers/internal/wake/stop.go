@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// StopWait is how long a cancelled effect may take to return.
+// StopWait limits the time that a cancelled effect has to return.
 const StopWait = 5 * time.Second
 
 // Ended waits for a group until ctx ends, and reports whether the group has ended.
 func Ended(ctx context.Context, group *sync.WaitGroup) bool {
 	done := make(chan struct{})
-	go func() { group.Wait(); close(done) }() // ends with the group, which its owner cancels
+	go func() { group.Wait(); close(done) }() // ends with the group, which the owner of the group cancels
 	select {
 	case <-done:
 		return true
@@ -21,9 +21,9 @@ func Ended(ctx context.Context, group *sync.WaitGroup) bool {
 	}
 }
 
-// EndedSoon is Ended for a group that was cancelled: it waits for 5 s.
+// EndedSoon is Ended for a group that was cancelled: it waits for [StopWait].
 func EndedSoon(group *sync.WaitGroup) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), StopWait) // the caller's has ended
+	ctx, cancel := context.WithTimeout(context.Background(), StopWait) // the context of the caller has ended
 	defer cancel()
 	return Ended(ctx, group)
 }

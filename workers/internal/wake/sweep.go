@@ -21,48 +21,46 @@ import (
 
 const (
 	sweepEvery   = 3 * time.Second
-	sweepQuiet   = 2 * bus.AckWait // how long a session must not have moved
-	sweepOpening = 5 * time.Minute // how long a creator may take between two commits
+	sweepQuiet   = 2 * bus.AckWait // a session without a commit for so long is quiet
+	sweepOpening = 5 * time.Minute // limit of the time between two commits of a creator
 )
 
-// Sweeper is the one repair of lost hints: it finds sessions and tasks that owe
-// work and have no wake, and timers that were lost, and publishes them again.
-// Any number may run at once: a needless wake is handed to the worker that has
-// the turn. One node of a fleet sweeps, the one with the lowest id.
+// Sweeper repairs lost hints. It finds sessions and tasks that owe work and have no wake, and timers that were lost,
+// and publishes them again. Several sweepers may run at once: a wake that is not needed is transferred to the worker
+// that runs the turn. In a fleet the node with the lowest id sweeps.
 //
-// A session is a candidate from when it moves until it is found at rest; one that
-// waits for a time stays one, and is looked at ever less often. A
-// sweep asks for the subjects of the queue, and folds the candidates that have
-// no wake and are quiet. At the start, and after messages or assets were lost,
-// every hot session is a candidate, unless its directory row says that it rests
-// at its last sequence. Those whose row says that they owe work come first.
+// A session is a candidate from its last commit until a sweep finds it at rest. A session that waits for a time stays
+// a candidate, and is checked less and less often. A sweep lists the subjects of the queue, and folds the candidates
+// that are quiet and have no wake. At the start, and after a loss of messages or assets, every hot session is a
+// candidate, unless its directory row says that it rests at its last sequence. Sessions that owe work by their row
+// are repaired first.
 type Sweeper struct {
 	bus   *bus.Bus
 	host  *session.Host
-	leads func() bool // whether this node sweeps
+	leads func() bool // reports whether this node sweeps
 	log   *zap.Logger
 
 	every, quiet, opening time.Duration
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	lost       chan struct{} // full once wakes were lost, so that a sweep does not wait
+	lost       chan struct{} // has a value after a loss of wakes: the next sweep does not wait
 	soon       bool          // wakes were lost: sessions need not be quiet
-	full       bool          // every hot session is to be looked at
-	cold       bool          // timers were lost: cold sessions that have one too
+	full       bool          // every hot session becomes a candidate
+	cold       bool          // timers were lost: cold sessions that have one become candidates too
 }
 
 // candidate is a session that may owe work.
 type candidate struct {
-	moved time.Time     // when a commit of it was seen last
-	seq   events.Seq    // of that commit; 0: none was seen, and moved is of the directory or of the list of streams
-	soon  bool          // at once, also where it is not quiet: its wake may be what was lost
-	folds bool          // it is to be folded, also where it has a wake: tasks of it moved
-	tasks []bus.WakeKey // live ones, as they were folded last
-	timed time.Time     // when it was found at rest but for a time, and its timer was stored; zero: it was not
+	moved time.Time     // time of the last commit that was seen
+	seq   events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
+	soon  bool          // checked at once, even if it is not quiet: its wake may be lost
+	folds bool          // folded even if it has a wake: its tasks changed
+	tasks []bus.WakeKey // live tasks of the last fold
+	timed time.Time     // when it was found at rest until a time, and its timer was stored; else zero
 }
 
-// NewSweeper makes a sweeper, which sweeps while lead says so.
+// NewSweeper creates a sweeper, which sweeps while lead returns true.
 func NewSweeper(b *bus.Bus, host *session.Host, lead func() bool, log *zap.Logger) *Sweeper {
 	return &Sweeper{
 		bus: b, host: host, leads: lead, log: log.Named("sweeper"), every: sweepEvery, quiet: sweepQuiet, opening: sweepOpening,
@@ -103,7 +101,7 @@ func (s *Sweeper) lead(ctx context.Context) {
 	}
 }
 
-// Moved makes a session a candidate. background says that the commit is about its tasks.
+// Moved makes a session a candidate. background: the commit is about its tasks.
 func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,16 +113,15 @@ func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 	c.moved, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
 }
 
-// missed makes every hot session a candidate, as some may have moved unseen;
-// timers says that cold ones may lack theirs.
+// missed makes every hot session a candidate, because commits may have been missed. timers: cold sessions may lack
+// their timers.
 func (s *Sweeper) missed(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.cold = true, s.cold || timers
 }
 
-// Lost says that wakes were lost, and timers too: a sweep looks at once, and
-// sessions need not be quiet.
+// Lost reports that wakes were lost; timers: timers too. The next sweep runs at once, and sessions need not be quiet.
 func (s *Sweeper) Lost(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,18 +132,18 @@ func (s *Sweeper) Lost(timers bool) {
 	}
 }
 
-// Sweep looks once. What is wrong with one session keeps it from none of the others.
+// Sweep sweeps once. An error of one session does not stop the repair of the others.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	return errors.Join(s.list(ctx), s.repair(ctx))
 }
 
-// repair looks at the candidates that are due.
+// repair checks the candidates that are due.
 func (s *Sweeper) repair(ctx context.Context) error {
 	due := s.due()
 	if len(due) == 0 {
 		return nil
 	}
-	wakes, err := s.bus.Wakes(ctx) // after the candidates: what is worked on since has its wake
+	wakes, err := s.bus.Wakes(ctx) // listed after the candidates: work that began meanwhile has its wake
 	if err != nil {
 		return err
 	}
@@ -165,7 +162,7 @@ func (s *Sweeper) repair(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// sweepWait bounds what one session costs a sweep, so that it keeps the others' repair from none.
+// sweepWait limits the time that a sweep spends on one session.
 const sweepWait = 15 * time.Second
 
 func turnKey(id events.SessionID) bus.WakeKey {
@@ -181,7 +178,7 @@ func covered(wakes map[bus.WakeKey]bool, tasks []bus.WakeKey) bool {
 	return true
 }
 
-// due are copies of the candidates that are quiet.
+// due copies the candidates that are quiet or to be checked at once.
 func (s *Sweeper) due() map[events.SessionID]candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +196,7 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	return list
 }
 
-// sweep publishes the hints that a session lacks, and forgets it where it rests.
+// sweep publishes the hints that a session lacks, and drops a candidate that rests.
 func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
 	if s.rowRests(ctx, id, c.seq) {
 		s.rests(id, c)
@@ -210,12 +207,12 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	case errors.Is(err, events.ErrNoSession):
 		s.rests(id, c)
 		return nil
-	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown): // tried again by the next sweep
+	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown): // the next sweep retries
 		return err
 	case err != nil:
 		return s.unfoldable(ctx, id, c, wakes)
 	}
-	owing := turn.NeedsWorker(state, 0) // what is due is the servers' to tell
+	owing := turn.NeedsWorker(state, 0) // 0: only servers decide what is due
 	if owing && !wakes[turnKey(id)] {
 		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
 		if err := s.bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
@@ -247,13 +244,11 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 	return nil
 }
 
-// timerAgain is how often a session is looked at that waits for a time. A host
-// that was frozen may have replaced its timer by a later one, which it decided
-// on before another host's turn.
+// timerAgain limits the time between two checks of a session that waits for a time. A host that hung may replace its
+// timer with a later one, which it chose before another host's turn.
 const timerAgain = 10 * time.Minute
 
-// timed keeps a candidate that rests until a time: it is looked at, and its
-// timer stored, again and again, ever less often.
+// timed marks a candidate that rests until a time. It is checked, and its timer stored, less and less often.
 func (s *Sweeper) timed(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,8 +257,8 @@ func (s *Sweeper) timed(id events.SessionID, seen candidate) {
 	}
 }
 
-// rowRests reports whether the directory says that a session rests at the last
-// commit that was seen: it need not be folded, which would read its stream.
+// rowRests reports whether the directory says that a session rests at the last commit that was seen. Such a session
+// is not folded, which would read its stream.
 func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.Seq) bool {
 	if seq == 0 {
 		return false
@@ -273,7 +268,7 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Inactive() && row.Due == 0
 }
 
-// tasks wakes the live tasks that have no wake, and lists all.
+// tasks publishes a wake for each live task that has none, and lists all live tasks.
 func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
 	for i := range state.Tasks {
 		t := &state.Tasks[i]
@@ -290,8 +285,8 @@ func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[b
 	return list, err
 }
 
-// unfoldable wakes a session that this node cannot fold, for another that can,
-// unless it has a dead letter.
+// unfoldable publishes a wake for a session that this node cannot fold: another node may. A session with a dead
+// letter rests.
 func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
 	_, err := s.bus.DeadLetter(ctx, id)
 	switch {
@@ -306,7 +301,7 @@ func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candida
 	return s.bus.PublishWake(turnKey(id), bus.WakeHint{Repair: true})
 }
 
-// folded keeps a candidate that does not rest, with the tasks that it has.
+// folded updates a candidate that does not rest, with its live tasks.
 func (s *Sweeper) folded(id events.SessionID, seen candidate, tasks []bus.WakeKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -318,7 +313,7 @@ func (s *Sweeper) folded(id events.SessionID, seen candidate, tasks []bus.WakeKe
 	}
 }
 
-// rests forgets a candidate, unless it moved since it was looked at.
+// rests drops a candidate, unless a commit was seen since the check.
 func (s *Sweeper) rests(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

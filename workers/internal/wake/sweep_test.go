@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestSweepWakesWhatOwes finds sessions that owe work and have no wake, in every way to miss one.
+// TestSweepWakesWhatOwes loses the wakes of sessions that owe work in every possible way, and expects them again.
 func TestSweepWakesWhatOwes(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(b *bundle){
@@ -36,10 +36,10 @@ func TestSweepWakesWhatOwes(t *testing.T) {
 			b.create("idle")
 			b.submit("s", "t1")
 			b.append("s", "t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
-			b.take(bus.ClassTurn, true)
+			b.fetchWake(bus.ClassTurn, true)
 			find(b)
 			b.swept()
-			w := b.take(bus.ClassTurn, false)
+			w := b.fetchWake(bus.ClassTurn, false)
 			if w.Session != "s" || !w.Repair || w.Worker != "w1" {
 				t.Errorf("got %+v %+v, want a repair that names the worker", w.WakeKey, w.WakeHint)
 			}
@@ -73,12 +73,12 @@ func deleteStream(b *bundle, name string) {
 	}
 }
 
-// TestSweepFoldsNothingThatHasAWake leaves a candidate alone while it has its
-// wake, waiting or held, and while it moves.
+// TestSweepFoldsNothingThatHasAWake does not fold a candidate that has its wake, queued or delivered, or that has
+// recent commits.
 func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	const none events.SessionID = "none" // which a fold finds out about, and forgets
+	const none events.SessionID = "none" // the fold finds that it does not exist
 	if err := b.bus.PublishWake(turnKey(none), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	if !b.candidate(none) {
 		t.Error("with a wake: it was folded")
 	}
-	w := b.take(bus.ClassTurn, false)
+	w := b.fetchWake(bus.ClassTurn, false)
 	b.swept()
 	if !b.candidate(none) {
 		t.Error("with a wake that is held: it was folded")
@@ -108,8 +108,8 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	}
 }
 
-// TestSweepExcusesByRow asks nothing of a session's stream where the directory
-// says that it rests at the last commit, and folds it where that is older.
+// TestSweepExcusesByRow does not read the stream of a session that rests at its last commit by its row. It folds a
+// session whose row is older.
 func TestSweepExcusesByRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -142,7 +142,7 @@ func TestSweepExcusesByRow(t *testing.T) {
 	}
 }
 
-// TestSweepWakesTasks finds live tasks without a wake, also of a session whose turn has one.
+// TestSweepWakesTasks finds live tasks without a wake, also if the turn of their session has one.
 func TestSweepWakesTasks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,7 +153,7 @@ func TestSweepWakesTasks(t *testing.T) {
 		}
 	}
 	b.submit("s", "t1")
-	lost := b.take(bus.ClassTask, true)
+	lost := b.fetchWake(bus.ClassTask, true)
 	b.sweep.Moved("s", 0, true)
 	b.swept()
 	got := b.wakes()
@@ -162,9 +162,9 @@ func TestSweepWakesTasks(t *testing.T) {
 			t.Errorf("wakes: got %v, want %+v among them", got, key)
 		}
 	}
-	// From now on the sweep knows the tasks, and needs no fold to see that a wake is gone.
-	first := b.take(bus.ClassTask, true)
-	second := b.take(bus.ClassTask, true)
+	// The sweep now knows the tasks, and finds a lost wake without a fold.
+	first := b.fetchWake(bus.ClassTask, true)
+	second := b.fetchWake(bus.ClassTask, true)
 	if first.Session != "s" || second.Session != "s" || first.Task == second.Task || lost.Repair || !second.Repair {
 		t.Errorf("got %+v and %+v, want both tasks, the one that was lost as a repair", first, second)
 	}
@@ -174,9 +174,9 @@ func TestSweepWakesTasks(t *testing.T) {
 	}
 	for _, task := range []events.TaskID{"k1", "k2"} {
 		b.append("s", "", &events.TaskEnded{Task: task, State: events.TaskCompleted})
-		b.take(bus.ClassTask, true)
+		b.fetchWake(bus.ClassTask, true)
 	}
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.append("s", "t1", &events.TurnCompleted{End: events.EndFailed})
 	b.swept()
 	if b.candidate("s") || len(b.wakes()) != 0 {
@@ -184,7 +184,7 @@ func TestSweepWakesTasks(t *testing.T) {
 	}
 }
 
-// TestSweepSetsTimers again where their stream was deleted, and not those of what is due.
+// TestSweepSetsTimers stores the timers again after a loss of their stream, but not those of times that are due.
 func TestSweepSetsTimers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -195,9 +195,9 @@ func TestSweepSetsTimers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	b.take(bus.ClassTurn, true) // of what is due
+	b.fetchWake(bus.ClassTurn, true) // of the due turn
 	deleteStream(b, "lash-timers")
-	again, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{b.server.InProcess()}}) // makes the stream
+	again, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{b.server.InProcess()}}) // creates the stream
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,14 +207,14 @@ func TestSweepSetsTimers(t *testing.T) {
 	if wakes := b.wakes(); len(wakes) != 1 || !wakes[turnKey("past")] {
 		t.Errorf("wakes: got %v, want what is due", wakes)
 	}
-	for list := []events.SessionID(nil); !slices.Equal(list, []events.SessionID{"later"}); { // that of what is not due
+	for list := []events.SessionID(nil); !slices.Equal(list, []events.SessionID{"later"}); { // the only timer that is not due
 		if list, err = b.bus.Timers(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestSweepStoresTimersAgain, where a host that was frozen has put a later one in its place.
+// TestSweepStoresTimersAgain stores a timer that a host which hung has replaced with a later one.
 func TestSweepStoresTimersAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -241,12 +241,12 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.host.Submit(t.Context(), "s", api.Ask("now")); err != nil { // moves
+	if _, err := b.host.Submit(t.Context(), "s", api.Ask("now")); err != nil { // a commit
 		t.Fatal(err)
 	}
 }
 
-// TestSweepClosesWhatNoCreatorFinishes, once it is old enough.
+// TestSweepClosesWhatNoCreatorFinishes closes an opening session after the limit.
 func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -268,7 +268,7 @@ func TestSweepClosesWhatNoCreatorFinishes(t *testing.T) {
 	}
 }
 
-// spoil ends a session's history with what nobody can read.
+// spoil appends an entry that cannot be decoded.
 func (b *bundle) spoil(id events.SessionID) {
 	b.t.Helper()
 	js, err := jetstream.New(b.bus.Conn())
@@ -280,22 +280,22 @@ func (b *bundle) spoil(id events.SessionID) {
 	}
 }
 
-// TestSweepOfUnfoldable wakes the session for another node, until it has a dead letter.
+// TestSweepOfUnfoldable wakes the session for other nodes until it has a dead letter.
 func TestSweepOfUnfoldable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("bad")
 	b.create("good")
 	b.submit("good", "t1")
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.spoil("bad")
 	b.sweep.Lost(false)
 	b.swept()
 	if wakes := b.wakes(); !wakes[turnKey("bad")] || !wakes[turnKey("good")] {
 		t.Errorf("wakes: got %v, want both", wakes)
 	}
-	b.take(bus.ClassTurn, true)
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	if err := b.bus.PutDead(t.Context(), &bus.DeadLetter{Session: "bad", Attempts: 8}); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	}
 }
 
-// TestSweeperRunsWhereItLeads, and finds what moved while it did not.
+// TestSweeperRunsWhereItLeads sweeps only on the leading node, which finds the commits from before it led.
 func TestSweeperRunsWhereItLeads(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -321,7 +321,7 @@ func TestSweeperRunsWhereItLeads(t *testing.T) {
 	}
 	b.create("s")
 	b.submit("s", "t1")
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { b.sweep.Run(ctx); close(done) }()
@@ -332,11 +332,11 @@ func TestSweeperRunsWhereItLeads(t *testing.T) {
 		t.Errorf("while it does not lead: got %v", wakes)
 	}
 	leads.Store(true)
-	b.take(bus.ClassTurn, true)
+	b.fetchWake(bus.ClassTurn, true)
 	b.create("s2")
-	b.submit("s2", "t1") // is seen as it moves
+	b.submit("s2", "t1") // its commit is seen
 	for taken := map[events.SessionID]int{}; taken["s2"] < 2; {
-		taken[b.take(bus.ClassTurn, true).Session]++ // the host's wake, and the sweep's
+		taken[b.fetchWake(bus.ClassTurn, true).Session]++ // the host's wake, and the sweep's
 	}
 	cancel()
 	<-done

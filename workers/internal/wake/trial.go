@@ -12,10 +12,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Trials count the attempts at a session that append nothing, which the
-// history cannot count: its fold kills the worker, or what runs before
-// turn.started does, or fails. The first delivery of a new wake writes no trial. A
-// wake that was delivered before, or follows a death, writes one before the fold.
+// Trials count the attempts at a session that append nothing. The history cannot count these: folding the session
+// fails or kills the worker, or the work before turn.started does. The first delivery of a new wake stores no trial.
+// A wake that was delivered before, or that follows the death of a worker, stores one before the fold.
 type Trials struct {
 	Bus    *bus.Bus
 	Retry  Retry
@@ -28,22 +27,22 @@ type Trial struct {
 	bus.Trial
 	of      *Trials
 	session events.SessionID
-	begun   bool // the attempt is written down
-	before  bus.Trial
+	stored  bool      // the attempt is stored
+	before  bus.Trial // the stored trial before this attempt
 }
 
-// SoonError gives a wake back that waits for its next attempt.
+// SoonError returns a wake to the queue until the time of the next attempt.
 type SoonError time.Duration
 
 func (e SoonError) Error() string {
 	return "waits " + time.Duration(e).String() + " for the next attempt"
 }
 
-// ErrUnfoldable is a session whose fold has failed, or killed its worker, as often as may be.
+// ErrUnfoldable reports a session for which all attempts to fold it failed or killed their worker.
 var ErrUnfoldable = errors.New("no worker can fold the session")
 
-// Begin counts an attempt before it is made, where the wake is suspicious: it
-// was delivered before, or follows a death. Errors: [SoonError], [ErrUnfoldable].
+// Begin stores an attempt before it starts, if the wake is suspicious: it was delivered before, or follows the death
+// of a worker. Errors: [SoonError], [ErrUnfoldable], and those of the bus.
 func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	trial := &Trial{of: t, session: w.Session}
 	if w.Deliveries <= 1 && !w.Repair {
@@ -56,7 +55,7 @@ func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	seq, err := t.Bus.Log().Last(ctx, w.Session)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return trial, nil // the fold finds out
+		return trial, nil // the fold will report it
 	case err != nil:
 		return nil, err
 	case trial.Seq != seq:
@@ -66,41 +65,40 @@ func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	case trial.Count >= int64(t.Retry.Attempts) && !trial.Folded:
 		return trial, ErrUnfoldable
 	case trial.Count >= int64(t.Retry.Attempts):
-		return trial, nil // the caller gives up in the history
+		return trial, nil // the caller fails the turn in the history
 	case wait > 0:
 		return nil, SoonError(wait)
 	}
 	trial.before = trial.Trial
 	trial.Count, trial.At, trial.Folded = trial.Count+1, events.MillisOf(time.Now()), false
-	trial.begun = true
+	trial.stored = true
 	return trial, t.Bus.PutTrial(ctx, w.Session, trial.Trial)
 }
 
-// Exhausted reports whether as many attempts as may be have ended before the
-// turn recorded anything.
+// Exhausted reports whether the limit of attempts is reached without any record of the turn.
 func (t *Trial) Exhausted() bool {
-	return t != nil && !t.begun && t.Count >= int64(t.of.Retry.Attempts)
+	return t != nil && !t.stored && t.Count >= int64(t.of.Retry.Attempts)
 }
 
-// Fold says that the session could be folded: from now on it is not the fold that kills.
+// Fold stores that the fold succeeded: a later death of the worker has another cause.
 func (t *Trial) Fold(ctx context.Context) error {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return nil
 	}
 	t.Folded = true
 	return t.of.Bus.PutTrial(ctx, t.session, t.Trial)
 }
 
-// Fail counts an attempt that ended in an error, with the session at seq, and
-// gives the wait before the next. One that made progress is the first of a new count.
+// Fail counts an attempt that ended in an error, with the session at seq, and returns the wait before the next
+// attempt. An attempt with progress is the first of a new count.
 func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bool) time.Duration {
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
 	defer cancel()
 	t.Folded = t.Folded || seq > 0
-	if seq == 0 { // the fold failed: the log knows
+	if seq == 0 { // the fold failed: read the sequence from the log
 		seq, _ = t.of.Bus.Log().Last(once, t.session)
 	}
-	if !t.begun { // the attempt was not written down, but an earlier one may be
+	if !t.stored { // this attempt is not stored, an earlier one may be
 		if before, err := t.of.Bus.Trial(once, t.session); err == nil && before.Seq == seq {
 			t.Count = max(t.Count, before.Count)
 		}
@@ -116,9 +114,9 @@ func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bo
 	return max(t.of.Retry.Pause(t.Count, t.At, string(t.session)), t.of.Retry.Base)
 }
 
-// Clear forgets an attempt that ended in order.
+// Clear deletes an attempt that ended in order.
 func (t *Trial) Clear(ctx context.Context) {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return
 	}
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
@@ -128,9 +126,9 @@ func (t *Trial) Clear(ctx context.Context) {
 	}
 }
 
-// Withdraw takes an attempt back that was not made, as its time has not come.
+// Withdraw restores the trial before an attempt that was not made, because its time has not come.
 func (t *Trial) Withdraw(ctx context.Context) {
-	if t == nil || !t.begun {
+	if t == nil || !t.stored {
 		return
 	}
 	once, cancel := context.WithTimeout(context.WithoutCancel(ctx), trialWait)
@@ -140,10 +138,10 @@ func (t *Trial) Withdraw(ctx context.Context) {
 	}
 }
 
-// trialWait bounds what the record of an attempt costs a worker that stops.
+// trialWait limits the time that a worker which stops spends on the record of an attempt.
 const trialWait = time.Second
 
-// Issue is why a turn is given up after so many attempts.
+// Issue is the reason of a turn that failed after so many attempts.
 func (t *Trial) Issue(attempts int64) events.Issue {
 	text := fmt.Sprintf("given up after %d attempts whose workers died", attempts)
 	if t != nil && t.Error != "" {
@@ -152,10 +150,10 @@ func (t *Trial) Issue(attempts int64) events.Issue {
 	return events.Issue{Kind: "runtime", Code: CodePoisoned, Message: text}
 }
 
-// CodePoisoned is the code of a turn's issue whose attempts all failed.
+// CodePoisoned is the code of the issue of a turn whose attempts all failed.
 const CodePoisoned = "poisoned"
 
-// DeadLetter keeps a dead letter of a session that no worker can fold.
+// DeadLetter stores a dead letter for a session that no worker can fold.
 func (t *Trials) DeadLetter(ctx context.Context, session events.SessionID, trial *Trial, why error) error {
 	letter := &bus.DeadLetter{Session: session, Attempts: 1, At: events.MillisOf(time.Now()), Worker: t.Worker}
 	if trial != nil {
@@ -171,8 +169,8 @@ func (t *Trials) DeadLetter(ctx context.Context, session events.SessionID, trial
 	return err
 }
 
-// clip is an error's text as a dead letter keeps it.
+// clip cuts the text of an error to the limit of a dead letter.
 func clip(err error) string { return events.Clip(err.Error(), bus.MaxDeadError, " [cut]") }
 
-// First is the trial of a session that was never tried under a suspicious wake.
+// First is the trial of a session without a stored attempt.
 func (t *Trials) First(session events.SessionID) *Trial { return &Trial{of: t, session: session} }

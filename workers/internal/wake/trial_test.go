@@ -28,7 +28,7 @@ func TestRetryDefaults(t *testing.T) {
 	}
 }
 
-// TestPause lets the first attempts follow at once, and then waits twice as long each time, spread by half.
+// TestPause expects no wait after the first attempts, and then waits that double, each varied by half.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	r := Retry{Attempts: 100, Base: time.Minute, Max: time.Hour}
@@ -74,7 +74,7 @@ func (b *bundle) trial(id events.SessionID) bus.Trial {
 
 func suspicious() *bus.Wake { return &bus.Wake{WakeKey: turnKey("s"), Deliveries: 2} }
 
-// TestFirstAttemptIsNotWritten, and one under a suspicious wake is, before it is made.
+// TestFirstAttemptIsNotWritten stores an attempt only with a suspicious wake, and before it starts.
 func TestFirstAttemptIsNotWritten(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -96,14 +96,14 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 			t.Errorf("%s, over: got %+v, want it forgotten", name, got)
 		}
 	}
-	var none *Trial // of a wake that is not suspicious
+	var none *Trial // with a wake that is not suspicious
 	none.Clear(t.Context())
 	if none.Exhausted() || none.Fold(t.Context()) != nil {
 		t.Error("no trial: it does something")
 	}
 }
 
-// TestWithdraw counts no attempt that was not made, and forgets none before it.
+// TestWithdraw restores the count from before an attempt that was not made.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -112,7 +112,7 @@ func TestWithdraw(t *testing.T) {
 	for n := range 3 {
 		before := b.trial("s")
 		if n == 0 {
-			before.Seq = 1 // what the record is about
+			before.Seq = 1 // the sequence of the record
 		}
 		trial, err := trials.Begin(t.Context(), suspicious())
 		if err == nil {
@@ -133,7 +133,7 @@ func TestWithdraw(t *testing.T) {
 	none.Withdraw(t.Context())
 }
 
-// TestFoldThatKills ends as a dead letter: each attempt writes itself down, and none ends.
+// TestFoldThatKills expects a dead letter after the limit of attempts that are stored and do not end.
 func TestFoldThatKills(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -154,14 +154,14 @@ func TestFoldThatKills(t *testing.T) {
 	if letter, err := b.bus.DeadLetter(t.Context(), "s"); err != nil || letter.Attempts != 3 || letter.Error != "" || letter.Worker != "w1" || letter.At == 0 {
 		t.Errorf("got %+v, %v", letter, err)
 	}
-	// What the session recorded since begins a new count.
+	// A new record of the session begins a new count.
 	b.submit("s", "t1")
 	if _, err := trials.Begin(t.Context(), suspicious()); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 2 {
 		t.Errorf("after progress: got %v, written %+v", err, b.trial("s"))
 	}
 }
 
-// TestFoldThatFails keeps what went wrong, cut to what a letter holds.
+// TestFoldThatFails stores the error, cut to the limit of a dead letter.
 func TestFoldThatFails(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -191,7 +191,8 @@ func TestFoldThatFails(t *testing.T) {
 	}
 }
 
-// TestFailuresOfFirstDeliveries are counted too: hosts that wake a session again and again do not hide them.
+// TestFailuresOfFirstDeliveries counts failures with new wakes too: hosts that wake a session repeatedly do not hide
+// them.
 func TestFailuresOfFirstDeliveries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -209,7 +210,7 @@ func TestFailuresOfFirstDeliveries(t *testing.T) {
 	}
 }
 
-// TestAttemptsAfterTheFold are given up in the history, not as a dead letter.
+// TestAttemptsAfterTheFold expects the end of the turn in the history, not a dead letter.
 func TestAttemptsAfterTheFold(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -237,7 +238,7 @@ func TestAttemptsAfterTheFold(t *testing.T) {
 	}
 }
 
-// TestProgressIsCountedAnew makes an attempt that recorded something the first of a new count.
+// TestProgressIsCountedAnew makes an attempt with a record the first of a new count.
 func TestProgressIsCountedAnew(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -256,7 +257,7 @@ func TestProgressIsCountedAnew(t *testing.T) {
 	}
 }
 
-// TestAttemptsWait between each other, once a few have failed.
+// TestAttemptsWait expects a wait between attempts after the first failures.
 func TestAttemptsWait(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,7 +18,7 @@ import (
 
 const key = "sk-ant-test-secret"
 
-// bundle is a provider and what its endpoint was sent.
+// bundle is a provider and the requests to its endpoint.
 type bundle struct {
 	*anthropic.Provider
 	url    string
@@ -26,7 +26,7 @@ type bundle struct {
 	header http.Header
 }
 
-// setup starts an endpoint that answers everything with status and body.
+// setup starts an endpoint that responds to everything with status and body.
 func setup(t *testing.T, status int, body string) *bundle {
 	t.Helper()
 	b := &bundle{}
@@ -190,7 +190,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestThinking sends a reply back and wants the blocks exactly as they came.
+// TestThinking sends a reply back and expects its blocks unchanged.
 func TestThinking(t *testing.T) {
 	t.Parallel()
 	b := setup(t, http.StatusOK, sse(begin,
@@ -226,7 +226,7 @@ func TestThinking(t *testing.T) {
 	}
 }
 
-// TestThinkingComesNeverLast replays replies that were cut after thinking.
+// TestThinkingComesNeverLast sends replies back that were cut after thinking.
 func TestThinkingComesNeverLast(t *testing.T) {
 	t.Parallel()
 	b := setup(t, http.StatusOK, sse(begin, finish("end_turn"), stop))
@@ -284,7 +284,7 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestSamplingRefused asks for what the API does not have: nothing is left out silently.
+// TestSamplingRefused expects an error for settings that the API does not have.
 func TestSamplingRefused(t *testing.T) {
 	t.Parallel()
 	p := open(t, anthropic.Config{APIKey: key, BaseURL: "http://127.0.0.1:1"})

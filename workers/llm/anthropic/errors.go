@@ -22,7 +22,7 @@ func parseFailure(body []byte) (failure, bool) {
 	return envelope.Error, err == nil && envelope.Error != failure{}
 }
 
-// explain is the one place where HTTP failures become errors of ours.
+// explain converts an HTTP failure to an error.
 func (p *Provider) explain(status int, body []byte) *llm.Error {
 	f, ok := parseFailure(body)
 	if !ok && status < http.StatusMultipleChoices {
@@ -34,7 +34,7 @@ func (p *Provider) explain(status int, body []byte) *llm.Error {
 	return p.failed(status, f, body)
 }
 
-// failed maps f; status is 0 inside a stream.
+// failed converts f; status is 0 inside a stream.
 func (p *Provider) failed(status int, f failure, raw []byte) *llm.Error {
 	return &llm.Error{
 		Kind:    f.kind(status),
@@ -44,8 +44,7 @@ func (p *Provider) failed(status int, f failure, raw []byte) *llm.Error {
 	}
 }
 
-// kind goes by the type, see https://docs.anthropic.com/en/api/errors, and by
-// the status where the type is none of those.
+// kind uses the type, see https://docs.anthropic.com/en/api/errors, or else the status.
 func (f failure) kind(status int) llm.ErrorKind {
 	switch f.Type {
 	case "invalid_request_error":
@@ -70,7 +69,7 @@ func (f failure) kind(status int) llm.ErrorKind {
 	return llm.KindServer
 }
 
-// overflows reads the text: the API has no type for this.
+// overflows searches the text: the API has no type for this error.
 func (f failure) overflows() bool {
 	return strings.Contains(f.Message, "prompt is too long") || strings.Contains(f.Message, "exceed context limit")
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestOutputAndChoice sends every form of reply that can be asked for, and every choice of tools.
+// TestOutputAndChoice requests every output and every choice of tools.
 func TestOutputAndChoice(t *testing.T) {
 	t.Parallel()
 	schema := json.RawMessage(`{"properties":{"n":{"const":9007199254740993}},"type":"object"}`)

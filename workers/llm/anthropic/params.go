@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// defaultMaxTokens is sent when a request leaves the limit open, because
-	// the API insists on one. Every model allows this much.
+	// defaultMaxTokens is sent for a request without a limit, because the API requires one. Every model allows this
+	// many.
 	defaultMaxTokens = 4096
-	maxCallID        = 64 // characters kept of a tool_use id
+	maxCallID        = 64 // characters of a tool_use id
 )
 
 func params(req llm.Request) (anthropic.MessageNewParams, error) {
@@ -33,7 +33,7 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 	}
 	if req.Effort != "" {
 		out.OutputConfig.Effort = anthropic.OutputConfigEffort(req.Effort)
-		if len(req.Tools) == 0 || !req.ToolChoice.Forced() { // the API refuses to think before a call that it is told to make
+		if len(req.Tools) == 0 || !req.ToolChoice.Forced() { // the API rejects thinking with a forced call
 			out.Thinking.OfAdaptive = &anthropic.ThinkingConfigAdaptiveParam{}
 		}
 	}
@@ -51,7 +51,7 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 		}
 		out.Tools = append(out.Tools, tool)
 	}
-	if len(req.Tools) > 0 { // the API takes a choice only beside tools
+	if len(req.Tools) > 0 { // the API rejects a choice without tools
 		out.ToolChoice = toolChoice(req.ToolChoice)
 	}
 	system, rest := leading(req.Messages)
@@ -64,7 +64,7 @@ func params(req llm.Request) (anthropic.MessageNewParams, error) {
 	return out, nil
 }
 
-// sample sends what is set. The API has no seed, and its temperatures end at 1.
+// sample sends the fields that are set. The API has no seed, and its temperatures end at 1.
 func sample(out *anthropic.MessageNewParams, s events.Sampling) error {
 	if s.Seed != "" {
 		return &llm.Error{Kind: llm.KindRequest, Message: "the provider knows no seed"}
@@ -82,7 +82,7 @@ func sample(out *anthropic.MessageNewParams, s events.Sampling) error {
 	return nil
 }
 
-// toolChoice is empty where the model chooses: that is the API's default too.
+// toolChoice is empty if the model chooses, which is the API's default.
 func toolChoice(c llm.ToolChoice) anthropic.ToolChoiceUnionParam {
 	switch {
 	case c.Tool != "":
@@ -96,8 +96,8 @@ func toolChoice(c llm.ToolChoice) anthropic.ToolChoiceUnionParam {
 	return anthropic.ToolChoiceUnionParam{}
 }
 
-// format is empty for text. The API knows schemas, which always bind it and
-// have no name, and no JSON without a schema.
+// format is empty for text. The API has schemas, which are always enforced and have no name, and no JSON without a
+// schema.
 func format(o llm.Output) (out anthropic.JSONOutputFormatParam, err error) {
 	if len(o.Schema) == 0 {
 		if o.JSON {
@@ -116,7 +116,7 @@ func format(o llm.Output) (out anthropic.JSONOutputFormatParam, err error) {
 	return out, nil
 }
 
-// callID makes an id that matches ^[a-zA-Z0-9_-]+$, or an empty one.
+// callID converts an id to ^[a-zA-Z0-9_-]+$. The result may be empty.
 func callID(raw events.CallID) string { return llm.Token(string(raw), maxCallID) }
 
 func tool(t llm.Tool) (anthropic.ToolUnionParam, error) {
@@ -150,11 +150,11 @@ func leading(messages []events.Message) (system []anthropic.TextBlockParam, rest
 	return system, nil
 }
 
-// blank reports whether the API would refuse text as a block.
+// blank reports whether the API rejects text as a block.
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 
-// turns maps messages and merges neighbours of one role. Results come first in
-// their message because llm.Dialog puts them right behind the calls.
+// turns converts messages and merges neighbours with one role. Results are first in their message, because llm.Dialog
+// puts them directly after the calls.
 func turns(messages []events.Message, names func(string) string) []anthropic.MessageParam {
 	var out []anthropic.MessageParam
 	for _, m := range messages {
@@ -165,7 +165,7 @@ func turns(messages []events.Message, names func(string) string) []anthropic.Mes
 		if len(blocks) == 0 {
 			continue
 		}
-		if len(out) == 0 && role == anthropic.MessageParamRoleAssistant { // the API wants the user first
+		if len(out) == 0 && role == anthropic.MessageParamRoleAssistant { // the API requires the user first
 			out = append(out, anthropic.NewUserMessage(anthropic.NewTextBlock("[the conversation continues here]")))
 		}
 		if n := len(out) - 1; n >= 0 && out[n].Role == role {
@@ -177,8 +177,7 @@ func turns(messages []events.Message, names func(string) string) []anthropic.Mes
 	return out
 }
 
-// userBlocks maps a user's message, and a system message that came too late to
-// be part of the system prompt.
+// userBlocks converts a user message, or a system message that is too late for the system prompt.
 func userBlocks(m events.Message) []anthropic.ContentBlockParamUnion {
 	var out []anthropic.ContentBlockParamUnion
 	for _, part := range m.Parts {
@@ -195,7 +194,7 @@ func userBlocks(m events.Message) []anthropic.ContentBlockParamUnion {
 			out = append(out, result(part))
 		case events.PartAttachment:
 			out = append(out, attachment(part))
-		case events.PartReasoning, events.PartToolCall: // not a user's
+		case events.PartReasoning, events.PartToolCall: // not in a user message
 		}
 	}
 	return out
@@ -230,8 +229,8 @@ func attachment(part events.Part) anthropic.ContentBlockParamUnion {
 	return anthropic.NewTextBlock(fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", media))
 }
 
-// assistantBlocks replays a reply. Thinking goes back exactly as it came, if it
-// came from this API, and never last: that the API refuses.
+// assistantBlocks converts a reply. Thinking is unchanged if it is from this API, and never last: the API rejects
+// that.
 func assistantBlocks(m events.Message, names func(string) string) []anthropic.ContentBlockParamUnion {
 	var out []anthropic.ContentBlockParamUnion
 	for _, part := range m.Parts {
@@ -244,7 +243,7 @@ func assistantBlocks(m events.Message, names func(string) string) []anthropic.Co
 			out = append(out, thinking(part)...)
 		case events.PartToolCall:
 			out = append(out, anthropic.NewToolUseBlock(string(part.Call), input(part.Args), names(part.Tool)))
-		case events.PartToolResult, events.PartAttachment: // not an assistant's
+		case events.PartToolResult, events.PartAttachment: // not in an assistant message
 		}
 	}
 	for len(out) > 0 && (out[len(out)-1].OfThinking != nil || out[len(out)-1].OfRedactedThinking != nil) {
@@ -267,7 +266,7 @@ func thinking(part events.Part) []anthropic.ContentBlockParamUnion {
 	return nil
 }
 
-// input is args where that is an object, which the API insists on.
+// input is args if it is an object, as the API requires.
 func input(args []byte) json.RawMessage {
 	if json.Valid(args) && bytes.HasPrefix(bytes.TrimLeft(args, " \t\r\n"), []byte("{")) {
 		return args

@@ -17,10 +17,10 @@ const (
 	defaultURL = "https://api.anthropic.com"
 )
 
-// Config is what a provider needs.
+// Config configures a provider.
 type Config struct {
-	APIKey     string       // sent as x-api-key; empty sends none, which only other endpoints than Anthropic's accept
-	BaseURL    string       // what "v1/messages" is appended to. Defaults to "https://api.anthropic.com".
+	APIKey     string       // sent as x-api-key; empty sends none: for endpoints other than Anthropic's
+	BaseURL    string       // "v1/messages" is appended. Defaults to "https://api.anthropic.com".
 	HTTPClient *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
 }
 
@@ -34,7 +34,7 @@ type Provider struct {
 	client *http.Client
 }
 
-// New checks cfg and returns a provider. Nothing is sent before the first call.
+// New checks cfg and returns a provider. It sends nothing.
 func New(cfg Config) (*Provider, error) {
 	if err := errors.Join(llm.CheckBaseURL(cfg.BaseURL), llm.CheckKey(cfg.APIKey)); err != nil {
 		return nil, err
@@ -87,8 +87,8 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 	if err != nil {
 		return llm.Response{}, err
 	}
-	// The SDK's stream drops events without a name and hides the body of error
-	// events, so we take the response and decode its events ourselves.
+	// The SDK's stream drops events without a name and hides the body of error events, so this code decodes the
+	// events of the response.
 	var res *http.Response
 	if err := p.messages.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
 		return llm.Response{}, err

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// reply is a streamed reply in the making.
+// reply is a streamed reply that is being received.
 type reply struct {
 	p      *Provider
 	parts  *llm.Assembly
@@ -23,21 +23,21 @@ type reply struct {
 	usage  events.Usage
 	model  string
 	id     string
-	done   bool // message_stop came
+	done   bool // message_stop was received
 }
 
-// block is a content block in the making.
+// block is a content block that is being received.
 type block struct {
-	slot  *llm.Slot // nil for blocks that are not ours to keep: server tools
+	slot  *llm.Slot // nil for blocks that are dropped: those of server tools
 	meta  meta
-	input string // what a tool_use block began with, for endpoints that do not stream it
+	input string // first value of a tool_use block, for endpoints that do not stream it
 	wrote bool
 }
 
-// meta is what a reasoning part keeps for its replay. Foreign meta has none of it.
+// meta is the data of a reasoning part for its replay. Meta of other providers has none of it.
 type meta struct {
 	Signature string `json:"anthropic_signature,omitempty"`
-	Redacted  string `json:"anthropic_redacted,omitempty"` // instead of a text that the API withholds
+	Redacted  string `json:"anthropic_redacted,omitempty"` // in place of a text that the API withholds
 }
 
 func newReply(p *Provider, sink func(llm.Delta)) *reply {
@@ -140,7 +140,7 @@ func (b *block) write(text string) error {
 	return b.slot.Write(text)
 }
 
-// end makes the response. A reply is whole once its stop reason came.
+// end returns the response. A reply is complete after its stop reason.
 func (r *reply) end(err error) (llm.Response, error) {
 	if r.stop == "" {
 		if err == nil {
@@ -189,7 +189,7 @@ func (r *reply) reason() events.StopReason {
 		return events.StopContentFilter
 	case anthropic.StopReasonModelContextWindowExceeded:
 		return events.StopContextOverflow
-	case anthropic.StopReasonPauseTurn: // only server tools pause, and we declare none
+	case anthropic.StopReasonPauseTurn: // only server tools pause, and none are declared
 	}
 	return events.StopUnknown
 }
@@ -204,7 +204,7 @@ func startUsage(u anthropic.Usage) events.Usage {
 	}
 }
 
-// addUsage takes the counts of message_delta, which are totals, where it has any.
+// addUsage stores the counts of message_delta, which are totals, if it has any.
 func addUsage(total *events.Usage, u anthropic.MessageDeltaUsage) {
 	if u.JSON.InputTokens.Valid() {
 		total.Input = u.InputTokens

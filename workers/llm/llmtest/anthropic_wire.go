@@ -12,12 +12,10 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Anthropic is the dialect of Messages.
-// Source: https://docs.anthropic.com/en/api/messages-streaming.
+// Anthropic is the dialect of Messages. Source: https://docs.anthropic.com/en/api/messages-streaming.
 type Anthropic struct{}
 
-// Stream implements [Wire]. Blocks stay open until the end, so that the
-// fragments of parallel calls may alternate.
+// Stream implements [Wire]. Blocks stay open until the end, so that the fragments of parallel calls may alternate.
 func (Anthropic) Stream(r Reply) (body, end string) {
 	var b strings.Builder
 	u := r.Usage
@@ -187,7 +185,7 @@ func readAnthropicMessage(role string, content []anthropicContent, ids *callLedg
 		case events.PartToolCall:
 			err = ids.call(c.ID)
 		case events.PartToolResult:
-			err = ids.answer(c.ToolUseID)
+			err = ids.resolve(c.ToolUseID)
 		case events.PartReasoning:
 			continue
 		case events.PartText, events.PartAttachment:

@@ -63,8 +63,8 @@ func sameJSON(a, b []byte) bool {
 	return decode(a) != nil && reflect.DeepEqual(decode(a), decode(b))
 }
 
-// conversation has everything that makes histories hard: ids that repeat or are
-// missing, arguments that are no JSON, a note between calls and results.
+// conversation has everything that makes histories hard: ids that repeat or are missing, arguments that are no JSON,
+// a note between calls and results.
 func conversation() []events.Message {
 	text := func(s string) events.Part { return events.Part{Kind: events.PartText, Text: s} }
 	call := func(id events.CallID, tool, args string) events.Part {
@@ -149,8 +149,7 @@ func flatten(messages []events.Message) []string {
 	return out
 }
 
-// testAnyConversation sends whatever histories may hold. The endpoint refuses
-// what the real one would.
+// testAnyConversation sends any conversation that a history may have. The endpoint rejects what the real API rejects.
 func (w *wireTest) testAnyConversation(t *testing.T) {
 	t.Parallel()
 	p, e := w.start(t, Text("ok"))
@@ -265,7 +264,7 @@ func (g *history) calls() {
 	}
 }
 
-// check looks for everything wanted, in order, and each thing once.
+// check expects each wanted text once, in order.
 func (g *history) check(got []string) {
 	all := strings.Join(got, "\n")
 	for _, tag := range g.want {

@@ -1,16 +1,13 @@
 // Package llmtest is the conformance suite of model providers.
 //
-// It owns one description of behaviour, [Reply], in no provider's words.
-// [TestProvider] runs on anything that can be made to behave like that, a
-// scripted provider as well as an adapter. [TestWire] runs the same on an
-// adapter whose endpoint is a local HTTP server that speaks a [Wire], and adds
-// what only an endpoint can do: split characters, hold back, lie, redirect, and
-// refuse the requests that the real API refuses.
+// [Reply] describes the behaviour of a model, independent of providers. [TestProvider] tests any provider that can be
+// made to behave so, a scripted one as well as an adapter. [TestWire] tests an adapter against a local HTTP server
+// that speaks a [Wire], with what only a server can do: split characters, delay, lie, redirect, and reject the
+// requests that the real API rejects.
 //
-// An adapter's test is one call of TestWire; the wires of OpenAI's Chat
-// Completions and of Anthropic's Messages are here. Another kind of provider
-// calls TestProvider.
+// The test of an adapter is one call of TestWire. The package has the wires of OpenAI's Chat Completions and
+// Responses and of Anthropic's Messages. Any other provider calls TestProvider.
 //
-// It imports events and workers/llm, no provider and no SDK: what it expects
-// comes from the script and from the wire formats' documentation.
+// The package imports events and workers/llm, no provider and no SDK: its expectations come from the script and from
+// the documentation of the wire formats.
 package llmtest

@@ -10,9 +10,9 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Endpoint is a model for programs: a server that speaks as OpenAI's do, lists the models "m" and "gpt-4o-mini", and answers each request
-// as answer says, which may be called from many goroutines. The context is the request's: it ends where its connection
-// does. It gives the URL that OPENAI_BASE_URL takes.
+// Endpoint is an HTTP server with OpenAI's API and the models "m" and "gpt-4o-mini". It responds to each request with
+// answer, which may be called from many goroutines. The context of the request ends with its connection. url is for
+// OPENAI_BASE_URL.
 func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url string) {
 	tb.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url
 	return server.URL
 }
 
-// Calls scripts a reply of calls of tools.
+// Calls scripts a reply with tool calls.
 func Calls(calls ...events.Part) Reply {
 	r := Reply{Stop: events.StopToolUse}
 	for i, c := range calls {
@@ -47,7 +47,7 @@ func Calls(calls ...events.Part) Reply {
 	return r
 }
 
-// Results are the results of calls that the model is told of, in the order of the conversation.
+// Results are the results of calls in a request, in the order of the conversation.
 func Results(req llm.Request) (list []events.Part) {
 	for _, m := range req.Messages {
 		for _, p := range m.Parts {

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// retryable is the rule of llm.Error, written out once more.
+// retryable repeats the rule of llm.Error independently.
 func retryable(kind llm.ErrorKind) bool {
 	return kind == llm.KindTransport || kind == llm.KindRateLimit || kind == llm.KindServer || kind == llm.KindMalformed
 }
@@ -20,7 +20,7 @@ func testRefusals(t *testing.T, open OpenFunc) {
 	for _, kind := range []llm.ErrorKind{llm.KindRateLimit, llm.KindServer, llm.KindAuth, llm.KindRequest, llm.KindOverflow} {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			h := &heard{}
+			h := &received{}
 			res, err := open(t, Refuse(kind)).Complete(t.Context(), request(), h.sink)
 			checkError(t, err, kind)
 			checkNothing(t, res)
@@ -58,7 +58,7 @@ func testFaults(t *testing.T, open OpenFunc) {
 			t.Run(string(fault)+"_after_"+after, func(t *testing.T) {
 				t.Parallel()
 				reply.Fault = fault
-				h := &heard{}
+				h := &received{}
 				res, err := open(t, reply).Complete(t.Context(), request(), h.sink)
 				checkError(t, err, kind)
 				checkNothing(t, res)
@@ -70,7 +70,7 @@ func testFaults(t *testing.T, open OpenFunc) {
 	}
 }
 
-// checkError wants an *llm.Error of that kind and returns a copy of it.
+// checkError expects an *llm.Error of that kind and returns a copy of it.
 func checkError(t *testing.T, err error, kind llm.ErrorKind) llm.Error {
 	t.Helper()
 	e, ok := errors.AsType[*llm.Error](err)

@@ -14,8 +14,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// testKey checks that the endpoint gets the key and that nobody else does, even
-// when the endpoint repeats it.
+// testKey expects the key at the endpoint and nowhere else, even if the endpoint repeats it.
 func (w *wireTest) testKey(t *testing.T) {
 	t.Parallel()
 	refusal := Refuse(llm.KindAuth)
@@ -37,7 +36,7 @@ func (w *wireTest) testKey(t *testing.T) {
 	checkSecret(t, err)
 }
 
-// checkSecret looks for the key in everything that could be logged of err.
+// checkSecret searches for the key in everything that could be logged of err.
 func checkSecret(t *testing.T, err error) {
 	t.Helper()
 	for err := err; err != nil; err = errors.Unwrap(err) {
@@ -51,7 +50,7 @@ func checkSecret(t *testing.T, err error) {
 	}
 }
 
-// testStatus sends statuses with bodies that say nothing.
+// testStatus sends statuses with bodies without a reason.
 func (w *wireTest) testStatus(t *testing.T) {
 	t.Parallel()
 	for status, kind := range map[int]llm.ErrorKind{
@@ -82,7 +81,7 @@ func (w *wireTest) testStatus(t *testing.T) {
 	}
 }
 
-// testNotAStream answers 200 and then something else.
+// testNotAStream responds 200 without a stream.
 func (w *wireTest) testNotAStream(t *testing.T) {
 	t.Parallel()
 	_, failure := w.wire.Failure(&llm.Error{Kind: llm.KindRateLimit, Message: "slow down"})
@@ -110,7 +109,7 @@ func (w *wireTest) testNotAStream(t *testing.T) {
 	}
 }
 
-// testUnreachable calls a port where nobody listens.
+// testUnreachable calls a port without a listener.
 func (w *wireTest) testUnreachable(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed at once
@@ -127,7 +126,7 @@ func (w *wireTest) testUnreachable(t *testing.T) {
 	checkNothing(t, res)
 }
 
-// testRedirect sends the client elsewhere; it must not go there with its key.
+// testRedirect redirects the client, which must not follow with its key.
 func (w *wireTest) testRedirect(t *testing.T) {
 	t.Parallel()
 	_, thief := w.start(t, Text("thanks"))
@@ -141,10 +140,10 @@ func (w *wireTest) testRedirect(t *testing.T) {
 	}
 }
 
-// testLongExplanation sends an error body that is not worth reading to its end.
+// testLongExplanation sends an error body that is too long to be read to its end.
 func (w *wireTest) testLongExplanation(t *testing.T) {
 	t.Parallel()
-	const kibibytes = 64 << 10 // far above what sockets buffer
+	const kibibytes = 64 << 10 // far above the buffers of sockets
 	var sent atomic.Int64
 	p := w.serve(t, func(rw http.ResponseWriter, _ *http.Request) {
 		rw.WriteHeader(http.StatusBadGateway)
@@ -167,7 +166,7 @@ func (w *wireTest) testLongExplanation(t *testing.T) {
 	checkError(t, err, llm.KindRequest)
 }
 
-// testBlob asks for a body that is elsewhere: an adapter cannot fetch it and must not drop it.
+// testBlob sends a body in a blob: an adapter cannot fetch it and must not drop it.
 func (w *wireTest) testBlob(t *testing.T) {
 	t.Parallel()
 	p, e := w.start(t, Text("ok"))

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// callLedger is the rule all dialects share: ids are unique, and all calls of a
-// message are answered, each once, before anything else is said.
+// callLedger checks the rule of all dialects: ids are unique, and each call of a message has one result before any
+// other message.
 type callLedger struct {
 	limit int // bytes of an id
 	seen  []string
@@ -23,9 +23,8 @@ func (l *callLedger) call(id string) error {
 	return nil
 }
 
-// answer wants results in call order, which is stricter than the APIs are and
-// what adapters owe.
-func (l *callLedger) answer(id string) error {
+// resolve expects results in call order, which is stricter than the APIs.
+func (l *callLedger) resolve(id string) error {
 	if len(l.open) == 0 || l.open[0] != id {
 		return fmt.Errorf("result for %q, want one for the first of %q", id, l.open)
 	}

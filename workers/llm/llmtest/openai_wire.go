@@ -12,8 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// OpenAI is the dialect of Chat Completions.
-// Source: https://platform.openai.com/docs/api-reference/chat.
+// OpenAI is the dialect of Chat Completions. Source: https://platform.openai.com/docs/api-reference/chat.
 type OpenAI struct{}
 
 // Stream implements [Wire].
@@ -163,7 +162,7 @@ func readOpenAI(m openaiMessage, ids *callLedger) (events.Message, error) {
 		var text string
 		err := json.Unmarshal(m.Content, &text)
 		out.Parts = []events.Part{{Kind: events.PartToolResult, Call: events.CallID(m.ToolCallID), Text: text}}
-		return out, errors.Join(err, ids.answer(m.ToolCallID))
+		return out, errors.Join(err, ids.resolve(m.ToolCallID))
 	}
 	if err := ids.settled(); err != nil {
 		return out, err

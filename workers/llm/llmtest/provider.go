@@ -15,14 +15,14 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// patience bounds what a test waits for something that must happen at once.
+// patience limits the wait for something that must happen at once.
 const patience = 20 * time.Second
 
-// OpenFunc returns a provider that answers its n-th call with replies[n] and
-// every call after the last reply with the last reply.
+// OpenFunc returns a provider that responds to its n-th call with replies[n], and after the last reply with the last
+// one again.
 type OpenFunc func(t *testing.T, replies ...Reply) llm.Provider
 
-// TestProvider checks what every provider owes its callers.
+// TestProvider tests the contract of [llm.Provider].
 func TestProvider(t *testing.T, open OpenFunc) {
 	t.Helper()
 	t.Run("reply", func(t *testing.T) { t.Parallel(); testReplies(t, open) })
@@ -35,7 +35,7 @@ func TestProvider(t *testing.T, open OpenFunc) {
 	t.Run("order", func(t *testing.T) { t.Parallel(); testOrder(t, open) })
 }
 
-// request is a call that any reply may answer.
+// request is a call that any reply fits.
 func request() llm.Request {
 	return llm.Request{
 		Session: "s1", Turn: "t1", Iteration: 1, Effect: "t1/1/model", Model: "model-1",
@@ -47,12 +47,12 @@ func request() llm.Request {
 	}
 }
 
-// heard is what a sink was told.
-type heard struct{ deltas []llm.Delta }
+// received is what a sink received.
+type received struct{ deltas []llm.Delta }
 
-func (h *heard) sink(d llm.Delta) { h.deltas = append(h.deltas, d) }
+func (h *received) sink(d llm.Delta) { h.deltas = append(h.deltas, d) }
 
-func (h *heard) text(kind events.PartKind) string {
+func (h *received) text(kind events.PartKind) string {
 	var b strings.Builder
 	for _, d := range h.deltas {
 		if d.Kind == kind {
@@ -62,7 +62,7 @@ func (h *heard) text(kind events.PartKind) string {
 	return b.String()
 }
 
-// replies are the good replies; every provider must reproduce them part by part.
+// replies are the valid replies, which every provider must return part by part.
 func replies() map[string]Reply {
 	readme := Chunk{Kind: events.PartToolCall, Index: 0, Call: "call_a", Tool: "read"}
 	list := Chunk{Kind: events.PartToolCall, Index: 1, Call: "call_b", Tool: "list"}
@@ -92,7 +92,7 @@ func testReplies(t *testing.T, open OpenFunc) {
 	for name, reply := range replies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := &heard{}
+			h := &received{}
 			res, err := open(t, reply).Complete(t.Context(), request(), h.sink)
 			if err != nil {
 				t.Fatalf("Complete: %v", err)
@@ -145,7 +145,7 @@ func checkParts(t *testing.T, got, want []events.Part) {
 	}
 }
 
-func checkDeltas(t *testing.T, h *heard, want Reply) {
+func checkDeltas(t *testing.T, h *received, want Reply) {
 	t.Helper()
 	for _, kind := range []events.PartKind{events.PartText, events.PartReasoning} {
 		if got, want := h.text(kind), want.text(kind); got != want {
@@ -218,7 +218,7 @@ func testConcurrent(t *testing.T, open OpenFunc) {
 	var wg sync.WaitGroup
 	for i := range calls {
 		wg.Go(func() {
-			h := &heard{}
+			h := &received{}
 			res, err := p.Complete(t.Context(), request(), h.sink)
 			if err != nil {
 				t.Errorf("call %d: %v", i, err)
@@ -271,7 +271,7 @@ func testDeadline(t *testing.T, open OpenFunc) {
 	checkNothing(t, res)
 }
 
-// within runs call and fails the test when it does not return in time.
+// within runs call and fails the test if it does not return in time.
 func within(t *testing.T, call func() (llm.Response, error)) (llm.Response, error) {
 	t.Helper()
 	type outcome struct {
@@ -279,7 +279,7 @@ func within(t *testing.T, call func() (llm.Response, error)) (llm.Response, erro
 		err error
 	}
 	done := make(chan outcome, 1)
-	go func() { // ends when call does; a call that never does fails the test here
+	go func() { // ends with call; if that never returns, the test fails here
 		res, err := call()
 		done <- outcome{res, err}
 	}()
@@ -294,7 +294,7 @@ func within(t *testing.T, call func() (llm.Response, error)) (llm.Response, erro
 	}
 }
 
-// checkNothing is for failed calls: half a reply is none. What it cost may be known.
+// checkNothing expects no parts from a failed call. It may have a usage.
 func checkNothing(t *testing.T, res llm.Response) {
 	t.Helper()
 	if len(res.Parts) != 0 || res.Stop != "" || res.Detail != "" {

@@ -7,13 +7,13 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Reply scripts one answer of a model.
+// Reply scripts one reply of a model.
 type Reply struct {
-	Chunks  []Chunk           // what streams, in order
+	Chunks  []Chunk           // the stream, in order
 	Stop    events.StopReason // why the model stopped
 	Usage   events.Usage
-	Fault   Fault      // what happens after Chunks; Stop and Usage are not sent then
-	Refusal *llm.Error // instead of all of the above; Kind, Message and RetryAfter count
+	Fault   Fault      // happens after Chunks; Stop and Usage are not sent then
+	Refusal *llm.Error // in place of all of the above; Kind, Message and RetryAfter are sent
 }
 
 // Chunk is one streamed piece.
@@ -28,14 +28,14 @@ type Chunk struct {
 // Fault is what goes wrong in the middle of a reply.
 type Fault string
 
-// The faults and the errors that Complete makes of them.
+// The faults, and the kinds of error that Complete returns.
 const (
 	FaultNone    Fault = ""
 	FaultCut     Fault = "cut"     // the connection is lost: transport
 	FaultShort   Fault = "short"   // the stream ends in good order before the reply does: transport
 	FaultGarbage Fault = "garbage" // a chunk that cannot be read: malformed
 	FaultError   Fault = "error"   // the provider reports an internal error: server
-	FaultHang    Fault = "hang"    // nothing more comes: whatever ends the caller's context
+	FaultHang    Fault = "hang"    // nothing follows: the error of the caller's context
 )
 
 // Text scripts a text reply in the given chunks.
@@ -52,8 +52,8 @@ func Refuse(kind llm.ErrorKind) Reply {
 	return Reply{Refusal: &llm.Error{Kind: kind, Message: "scripted " + string(kind)}}
 }
 
-// Parts is what a provider must make of the reply, except for Meta: one part of
-// text, one of reasoning and one of each call, in the order they began.
+// Parts are the parts that a provider must return, without Meta: one text, one reasoning and each call, in the order
+// in which they began.
 func (r Reply) Parts() []events.Part {
 	type key struct {
 		kind  events.PartKind
@@ -84,7 +84,7 @@ func (r Reply) Parts() []events.Part {
 	return parts
 }
 
-// text is what the chunks of that kind say together.
+// text is the joined text of the chunks of that kind.
 func (r Reply) text(kind events.PartKind) string {
 	var b strings.Builder
 	for _, c := range r.Chunks {

@@ -12,12 +12,11 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// OpenAIResponses is the dialect of the Responses API.
-// Source: https://platform.openai.com/docs/api-reference/responses.
+// OpenAIResponses is the dialect of the Responses API. Source:
+// https://platform.openai.com/docs/api-reference/responses.
 type OpenAIResponses struct{}
 
-// Stream implements [Wire]. Items stay open until the end, so that the
-// fragments of parallel calls may alternate.
+// Stream implements [Wire]. Items stay open until the end, so that the fragments of parallel calls may alternate.
 func (OpenAIResponses) Stream(r Reply) (body, end string) {
 	var s responseStream
 	s.event("response.created", `"response":`+responseBody("in_progress", "", "null", "null"))
@@ -32,7 +31,7 @@ func (OpenAIResponses) Stream(r Reply) (body, end string) {
 			s.begin(i)
 		}
 		i.text += c.Text
-		s.event(i.deltaName(), i.place()+`,"delta":`+quote(c.Text))
+		s.event(i.deltaName(), i.location()+`,"delta":`+quote(c.Text))
 	}
 	body = s.String()
 	s.Reset()
@@ -71,9 +70,9 @@ func (s *responseStream) event(name, members string) {
 func (s *responseStream) begin(i *responseItem) {
 	switch i.kind {
 	case events.PartText:
-		s.event("response.content_part.added", i.place()+`,"part":{"type":"output_text","text":"","annotations":[]}`)
+		s.event("response.content_part.added", i.location()+`,"part":{"type":"output_text","text":"","annotations":[]}`)
 	case events.PartReasoning:
-		s.event("response.reasoning_summary_part.added", i.place()+`,"part":{"type":"summary_text","text":""}`)
+		s.event("response.reasoning_summary_part.added", i.location()+`,"part":{"type":"summary_text","text":""}`)
 	case events.PartToolCall, events.PartToolResult, events.PartAttachment:
 	}
 }
@@ -112,7 +111,7 @@ func (i *responseItem) deltaName() string {
 	return "response.output_text.delta"
 }
 
-func (i *responseItem) place() string {
+func (i *responseItem) location() string {
 	at := map[events.PartKind]string{events.PartText: `,"content_index":0`, events.PartReasoning: `,"summary_index":0`}[i.kind]
 	return fmt.Sprintf(`"item_id":"item_%d","output_index":%d%s`, i.index, i.index, at)
 }
@@ -209,7 +208,7 @@ func (OpenAIResponses) Read(body []byte) (llm.Request, error) {
 	return out, ids.settled()
 }
 
-// strictly decodes JSON that has no other fields than v.
+// strictly decodes JSON and rejects fields that v does not have.
 func strictly(data []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
@@ -246,7 +245,7 @@ func readItem(raw json.RawMessage, ids *callLedger) (events.Message, error) {
 			return events.Message{}, errors.Join(err, errors.New("no output"))
 		}
 		part := events.Part{Kind: events.PartToolResult, Call: events.CallID(c.CallID), Text: *c.Output}
-		return events.Message{Role: events.RoleUser, Parts: []events.Part{part}}, ids.answer(c.CallID)
+		return events.Message{Role: events.RoleUser, Parts: []events.Part{part}}, ids.resolve(c.CallID)
 	case "reasoning":
 		part, err := readReasoning(raw)
 		return events.Message{Role: events.RoleAssistant, Parts: []events.Part{part}}, err

@@ -14,8 +14,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// scripted is a provider without a wire. The suite must pass it, and must fail
-// what its flaw makes of it.
+// scripted is a provider without a wire. The suite must pass it without a flaw, and fail it with one.
 type scripted struct {
 	replies []llmtest.Reply
 	calls   atomic.Int64
@@ -124,7 +123,7 @@ func TestProvider(t *testing.T) {
 
 const flawVariable = "LLMTEST_FLAW"
 
-// TestFlawed is what TestSuiteFinds runs in another process.
+// TestFlawed runs in another process, for TestSuiteFinds.
 func TestFlawed(t *testing.T) {
 	flaw := os.Getenv(flawVariable)
 	if flaw == "" {
@@ -133,7 +132,7 @@ func TestFlawed(t *testing.T) {
 	llmtest.TestProvider(t, open(flaw))
 }
 
-// TestSuiteFinds checks that the suite can fail.
+// TestSuiteFinds expects the suite to fail flawed providers.
 func TestSuiteFinds(t *testing.T) {
 	t.Parallel()
 	for _, flaw := range []string{

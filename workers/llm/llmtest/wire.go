@@ -18,24 +18,21 @@ import (
 // Key is the API key that the suite's endpoints expect.
 const Key = "sk-test-51H8nopqRSTuvw-leak-me-not"
 
-// Wire is a dialect of HTTP: how an endpoint renders replies and what it
-// accepts. A Wire has no state.
+// Wire is a dialect of HTTP: how an endpoint encodes replies and which requests it accepts. A Wire has no state.
 type Wire interface {
-	// Stream renders a reply as server-sent events: what comes before and with
-	// the chunks, and what ends it. Text goes out byte by byte as it stands,
-	// even where it is half a character.
+	// Stream encodes a reply as server-sent events: the body with the chunks, and the end. Text is sent byte by byte,
+	// even half characters.
 	Stream(r Reply) (body, end string)
 	// Garbage is an event that cannot be read.
 	Garbage() string
-	// Failure renders a refusal as a response.
+	// Failure encodes a refusal as a response.
 	Failure(e *llm.Error) (status int, body string)
-	// FailureEvent renders an internal error in the middle of a stream.
+	// FailureEvent encodes an internal error in the middle of a stream.
 	FailureEvent(e *llm.Error) string
 	// Key is the credential that a request carries.
 	Key(r *http.Request) string
-	// Read turns a request's body back into a neutral request. It refuses what
-	// the real API refuses. A system message that the dialect cannot express
-	// comes back as a user's.
+	// Read decodes the body of a request. It rejects what the real API rejects. A system message that the dialect
+	// cannot express becomes a user message.
 	Read(body []byte) (llm.Request, error)
 }
 
@@ -54,7 +51,7 @@ type endpoint struct {
 	keys    []string
 }
 
-// listen starts an endpoint that answers with replies until the test ends.
+// listen starts an endpoint that responds with replies until the test ends.
 func listen(t *testing.T, wire Wire, replies ...Reply) *endpoint {
 	t.Helper()
 	e := &endpoint{wire: wire, replies: replies, stop: make(chan struct{})}
@@ -70,11 +67,11 @@ func listen(t *testing.T, wire Wire, replies ...Reply) *endpoint {
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // the client left
+		return // the client closed the connection
 	}
-	reply, err := e.take(r, body)
+	reply, err := e.respond(r, body)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusTeapot) // no provider maps this to anything retryable
+		http.Error(w, err.Error(), http.StatusTeapot) // providers treat this status as not retryable
 		return
 	}
 	if reply.Refusal != nil {
@@ -84,8 +81,8 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.stream(w, r, reply)
 }
 
-// take records a request and returns its reply.
-func (e *endpoint) take(r *http.Request, body []byte) (Reply, error) {
+// respond records a request and returns its reply.
+func (e *endpoint) respond(r *http.Request, body []byte) (Reply, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	reply := e.replies[min(e.calls, len(e.replies)-1)]
@@ -148,7 +145,7 @@ func (e *endpoint) write(w http.ResponseWriter, text string) {
 	}
 }
 
-// requests are the requests so far; it fails the test for each that the real API would refuse.
+// requests are the requests so far. Each one that the real API would reject fails the test.
 func (e *endpoint) requests(t *testing.T) []llm.Request {
 	t.Helper()
 	e.mu.Lock()
@@ -165,12 +162,11 @@ func (e *endpoint) count() int {
 	return e.calls
 }
 
-// WireFunc returns a provider for an endpoint. It must use client, which the
-// suite shuts down.
+// WireFunc returns a provider for an endpoint. It must use client, which the suite closes.
 type WireFunc func(t *testing.T, baseURL, key string, client *http.Client) llm.Provider
 
-// TestWire runs [TestProvider] on an adapter, against an endpoint that speaks
-// wire, and checks what an adapter owes its endpoint.
+// TestWire runs [TestProvider] on an adapter with an endpoint that speaks wire, and tests the requests of the
+// adapter.
 func TestWire(t *testing.T, wire Wire, open WireFunc) {
 	t.Helper()
 	w := &wireTest{wire: wire, open: open}
@@ -208,7 +204,7 @@ func (w *wireTest) start(t *testing.T, replies ...Reply) (llm.Provider, *endpoin
 	return w.open(t, e.URL, Key, e.Client()), e
 }
 
-// serve is for endpoints that do not even speak the dialect.
+// serve is for endpoints that do not speak the dialect.
 func (w *wireTest) serve(t *testing.T, handler http.HandlerFunc) llm.Provider {
 	t.Helper()
 	s := httptest.NewServer(handler)
@@ -216,7 +212,7 @@ func (w *wireTest) serve(t *testing.T, handler http.HandlerFunc) llm.Provider {
 	return w.open(t, s.URL, Key, s.Client())
 }
 
-// testCharacters sends replies in the smallest pieces there are.
+// testCharacters sends replies byte by byte.
 func (w *wireTest) testCharacters(t *testing.T) {
 	t.Parallel()
 	owl, text := "🦉", "wörld 🦉 — ünï"
@@ -237,7 +233,7 @@ func (w *wireTest) testCharacters(t *testing.T) {
 			t.Parallel()
 			p, e := w.start(t, Text(c.chunks...))
 			e.shred = c.shred
-			h := &heard{}
+			h := &received{}
 			res, err := p.Complete(t.Context(), request(), h.sink)
 			if err != nil {
 				t.Fatalf("Complete: %v", err)
@@ -249,7 +245,7 @@ func (w *wireTest) testCharacters(t *testing.T) {
 	}
 }
 
-// testEmptyArguments is for the calls of tools without parameters.
+// testEmptyArguments tests calls of tools without parameters.
 func (w *wireTest) testEmptyArguments(t *testing.T) {
 	t.Parallel()
 	p, _ := w.start(t, Reply{Stop: events.StopToolUse, Chunks: []Chunk{{Kind: events.PartToolCall, Call: "c1", Tool: "list"}}})
@@ -260,7 +256,7 @@ func (w *wireTest) testEmptyArguments(t *testing.T) {
 	checkParts(t, res.Parts, []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "list", Args: []byte("{}")}})
 }
 
-// testRetryAfter sends the forms a wait may take.
+// testRetryAfter sends every form of a wait.
 func (w *wireTest) testRetryAfter(t *testing.T) {
 	t.Parallel()
 	date := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

@@ -21,7 +21,7 @@ import (
 
 const key = "sk-test-secret"
 
-// bundle is a provider and what its endpoint was sent.
+// bundle is a provider and the requests to its endpoint.
 type bundle struct {
 	*openai.Provider
 	url    string
@@ -29,7 +29,7 @@ type bundle struct {
 	header http.Header
 }
 
-// setup starts an endpoint that answers everything with status 200 and stream.
+// setup starts an endpoint that responds to everything with status 200 and stream.
 func setup(t *testing.T, stream string) *bundle {
 	t.Helper()
 	return setupStatus(t, http.StatusOK, "text/event-stream", stream)
@@ -84,7 +84,7 @@ func request(messages ...events.Message) llm.Request {
 	return llm.Request{Model: "m", Messages: append([]events.Message{user("hi")}, messages...)}
 }
 
-// TestDialects reads what compatible endpoints make of the format.
+// TestDialects reads the variants of compatible endpoints.
 func TestDialects(t *testing.T) {
 	t.Parallel()
 	say := delta(`{"content":"ok"}`, "null")
@@ -196,7 +196,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestVendorFields checks that an endpoint gets its own fields back, and no other endpoint does.
+// TestVendorFields expects an endpoint to receive its own fields again, and other endpoints not.
 func TestVendorFields(t *testing.T) {
 	t.Parallel()
 	stream := sse(delta(`{"reasoning_content":"hm"}`, "null"),
@@ -338,7 +338,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestCutAfterFinish loses the connection when the reply is already whole.
+// TestCutAfterFinish closes the connection after the reply is complete.
 func TestCutAfterFinish(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -13,23 +13,23 @@ import (
 
 const defaultURL = "https://api.openai.com/v1"
 
-// Config is what a provider needs.
+// Config configures a provider.
 type Config struct {
-	APIKey     string       // sent as a bearer token; empty sends none, which only other endpoints than OpenAI's accept
-	BaseURL    string       // what "chat/completions" or "responses" is appended to. Defaults to "https://api.openai.com/v1".
+	APIKey     string       // sent as a bearer token; empty sends none: for endpoints other than OpenAI's
+	BaseURL    string       // "chat/completions" or "responses" is appended. Defaults to "https://api.openai.com/v1".
 	HTTPClient *http.Client // its redirect policy is not used. Defaults to http.DefaultClient.
 }
 
-// endpoint is what both dialects know of the place that they send to.
+// endpoint is the part of a provider that both dialects share.
 type endpoint struct {
 	key  string
-	host string // replays of vendor fields are bound to it
+	host string // vendor fields are replayed only to it
 
 	base   string
 	client *http.Client
 }
 
-// newEndpoint checks cfg and returns the options of an SDK's service beside it.
+// newEndpoint checks cfg, and returns the options of an SDK service too.
 func newEndpoint(cfg Config) (*endpoint, []option.RequestOption, error) {
 	if err := errors.Join(llm.CheckBaseURL(cfg.BaseURL), llm.CheckKey(cfg.APIKey)); err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (p *endpoint) Models(ctx context.Context) ([]string, error) {
 
 func (p *endpoint) official() bool { return p.host == "api.openai.com" }
 
-// checkKey refuses a call that the official endpoint would.
+// checkKey rejects a call without a key to the official endpoint.
 func (p *endpoint) checkKey() error {
 	if p.official() && p.key == "" {
 		return &llm.Error{Kind: llm.KindAuth, Message: "no API key"}
@@ -66,7 +66,7 @@ func (p *endpoint) checkKey() error {
 	return nil
 }
 
-// result is what Complete returns of a call: with an error no more than what the call cost.
+// result is the result of Complete: with an error only the usage and the model.
 func (p *endpoint) result(ctx context.Context, res llm.Response, err error) (llm.Response, error) {
 	if err != nil {
 		return llm.Response{Usage: res.Usage, Model: res.Model}, llm.CallError(ctx, err, p.key)

@@ -9,14 +9,14 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// failure is what endpoints say about an error, under whichever names.
+// failure is the error of an endpoint, under any of its names.
 type failure struct {
 	message string
 	typ     string
 	code    string // text, or a status as digits
 }
 
-// explain is the one place where the codes of this dialect become ours.
+// explain converts an HTTP failure to an error.
 func (p *endpoint) explain(status int, body []byte) *llm.Error {
 	f, ok := parseFailure(body)
 	if !ok && status < http.StatusMultipleChoices {
@@ -28,7 +28,7 @@ func (p *endpoint) explain(status int, body []byte) *llm.Error {
 	return p.failed(status, f, body)
 }
 
-// failed maps f; status is 0 inside a stream.
+// failed converts f; status is 0 inside a stream.
 func (p *endpoint) failed(status int, f failure, raw []byte) *llm.Error {
 	return &llm.Error{
 		Kind:    f.kind(status),
@@ -77,13 +77,12 @@ func (f failure) kind(status int) llm.ErrorKind {
 	return llm.KindServer
 }
 
-// forbidden reports whether the code names a policy that a request breaks, or an image that cannot be taken.
+// forbidden reports whether the code is that of a policy, or of an image that is not accepted.
 func (f failure) forbidden() bool {
 	return strings.Contains(f.code, "image") || strings.HasSuffix(f.code, "_policy") || strings.HasSuffix(f.code, "_policy_violation")
 }
 
-// overflows reads the text, because most endpoints other than OpenAI's have no
-// code for this.
+// overflows searches the text, because most endpoints other than OpenAI's have no code for this error.
 func (f failure) overflows() bool {
 	text := strings.ToLower(f.message)
 	for _, s := range []string{"context length", "context size", "context window", "exceeds the maximum number of tokens"} {
@@ -94,8 +93,8 @@ func (f failure) overflows() bool {
 	return false
 }
 
-// parseFailure reads {"error": {...}}, {"error": "text"}, the same without the
-// envelope or in an array, and {"detail": ...}. It reports whether it found any.
+// parseFailure reads {"error": {...}}, {"error": "text"}, the same without the envelope or in an array, and
+// {"detail": ...}. It reports whether it found any.
 func parseFailure(body []byte) (failure, bool) {
 	var list []json.RawMessage
 	if json.Unmarshal(body, &list) == nil && len(list) > 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/openai"
 )
 
-// TestOutputAndChoice sends every form of reply that can be asked for, and every choice of tools.
+// TestOutputAndChoice requests every output and every choice of tools.
 func TestOutputAndChoice(t *testing.T) {
 	t.Parallel()
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"const":9007199254740993}}}`)

@@ -26,9 +26,9 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 	switch {
 	case req.MaxOutputTokens <= 0:
 	case p.official():
-		params.MaxCompletionTokens = param.NewOpt(req.MaxOutputTokens) // reasoning models refuse the old name
+		params.MaxCompletionTokens = param.NewOpt(req.MaxOutputTokens) // reasoning models reject the old name
 	default:
-		params.MaxTokens = param.NewOpt(req.MaxOutputTokens) // the only name some endpoints know
+		params.MaxTokens = param.NewOpt(req.MaxOutputTokens) // some endpoints know only this name
 	}
 	sample(&params, req.Sampling)
 	for _, t := range req.Tools {
@@ -38,7 +38,7 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 		}
 		params.Tools = append(params.Tools, tool)
 	}
-	if len(req.Tools) > 0 { // the API takes a choice only beside tools
+	if len(req.Tools) > 0 { // the API rejects a choice without tools
 		params.ToolChoice = toolChoice(req.ToolChoice)
 	}
 	var err error
@@ -56,7 +56,7 @@ func (p *Provider) params(req llm.Request) (openai.ChatCompletionNewParams, erro
 	return params, nil
 }
 
-// sample sends what is set, as it was written.
+// sample sends the fields that are set.
 func sample(params *openai.ChatCompletionNewParams, s events.Sampling) {
 	if v, err := strconv.ParseFloat(string(s.Temperature), 64); err == nil {
 		params.Temperature = param.NewOpt(v)
@@ -70,7 +70,7 @@ func sample(params *openai.ChatCompletionNewParams, s events.Sampling) {
 	params.Stop.OfStringArray = s.Stop
 }
 
-// toolChoice is empty where the model chooses: that is the API's default too.
+// toolChoice is empty if the model chooses, which is the API's default.
 func toolChoice(c llm.ToolChoice) openai.ChatCompletionToolChoiceOptionUnionParam {
 	mode := openai.ChatCompletionToolChoiceOptionAutoRequired
 	switch {
@@ -84,7 +84,7 @@ func toolChoice(c llm.ToolChoice) openai.ChatCompletionToolChoiceOptionUnionPara
 	return openai.ChatCompletionToolChoiceOptionUnionParam{OfAuto: param.NewOpt(string(mode))}
 }
 
-// format is empty for text: that is the API's default too.
+// format is empty for text, which is the API's default.
 func format(o llm.Output) (out openai.ChatCompletionNewParamsResponseFormatUnion, err error) {
 	switch {
 	case len(o.Schema) > 0:
@@ -100,7 +100,7 @@ func format(o llm.Output) (out openai.ChatCompletionNewParamsResponseFormatUnion
 	return out, nil
 }
 
-// callID leaves ids alone as far as possible: some models are trained on a form of theirs.
+// callID keeps ids if possible: some models are trained on their form.
 func callID(raw events.CallID) string { return clipID(raw, maxCallID) }
 
 func clipID(raw events.CallID, limit int) string {
@@ -151,7 +151,7 @@ func paragraphs(parts []events.Part) string {
 	return strings.Join(texts, "\n\n")
 }
 
-// user makes tool messages of the results and one user message of the rest.
+// user converts results to tool messages and the rest to one user message.
 func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
 	var out []openai.ChatCompletionMessageParamUnion
 	var content []openai.ChatCompletionContentPartUnionParam
@@ -167,13 +167,13 @@ func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
 		case events.PartAttachment:
 			plain = false
 			content = append(content, attachment(part))
-		case events.PartReasoning, events.PartToolCall: // not a user's
+		case events.PartReasoning, events.PartToolCall: // not in a user message
 		}
 	}
 	switch {
 	case len(content) == 0:
 		return out
-	case plain: // many endpoints know no content parts
+	case plain: // many endpoints have no content parts
 		return append(out, openai.UserMessage(paragraphs(m.Parts)))
 	}
 	return append(out, openai.UserMessage(content))
@@ -186,7 +186,7 @@ func attachment(part events.Part) openai.ChatCompletionContentPartUnionParam {
 	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: source(part)})
 }
 
-// unshown stands for an attachment that a model cannot be shown.
+// unshown is the text in place of an attachment that cannot be sent.
 func unshown(part events.Part) string {
 	return fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", part.MediaType)
 }
@@ -203,8 +203,8 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://") || strings.HasPrefix(s, "data:")
 }
 
-// assistant replays a reply. Reasoning has no place in this dialect; endpoints
-// that ask for it back do so within a chain of tool calls and get it there.
+// assistant converts a reply. This dialect has no reasoning. Endpoints that require it back do so within a chain of
+// tool calls, and receive it there.
 func (p *Provider) assistant(m events.Message, names func(string) string) []openai.ChatCompletionMessageParamUnion {
 	var out openai.ChatCompletionAssistantMessageParam
 	extra := map[string]any{}

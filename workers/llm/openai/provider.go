@@ -19,7 +19,7 @@ type Provider struct {
 	chat openai.ChatCompletionService
 }
 
-// New checks cfg and returns a provider. Nothing is sent before the first call.
+// New checks cfg and returns a provider. It sends nothing.
 func New(cfg Config) (*Provider, error) {
 	e, options, err := newEndpoint(cfg)
 	if err != nil {
@@ -46,8 +46,8 @@ func (p *Provider) complete(ctx context.Context, req llm.Request, sink func(llm.
 	if err != nil {
 		return llm.Response{}, err
 	}
-	// The SDK's stream hides whether [DONE] came and takes a null error for an
-	// error, so we take the response and decode its events ourselves.
+	// The SDK's stream hides [DONE] and treats a null error as an error, so this code decodes the events of the
+	// response.
 	var res *http.Response
 	if err := p.chat.NewStreaming(ctx, params, option.WithResponseBodyInto(&res)).Err(); err != nil {
 		return llm.Response{}, err

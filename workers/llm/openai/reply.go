@@ -14,31 +14,30 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// reply is a streamed reply in the making.
+// reply is a streamed reply that is being received.
 type reply struct {
 	p     *Provider
 	parts *llm.Assembly
 	text  *llm.Slot
 	think *llm.Slot
 	calls []*call
-	stop  string // finish_reason, empty until it comes
+	stop  string // finish_reason, empty until received
 	usage events.Usage
 	model string
 	id    string
-	done  bool // [DONE] came
+	done  bool // [DONE] was received
 }
 
-// call is a tool call in the making.
+// call is a tool call that is being received.
 type call struct {
 	index int64
 	slot  *llm.Slot
 }
 
-// meta is what a part of this provider keeps for its replay: vendor fields
-// that the same endpoint wants back.
+// meta is the data of a part for its replay: vendor fields that the same endpoint requires back.
 type meta struct {
 	Host  string          `json:"openai_host"`
-	Field string          `json:"field"`           // reasoning: the field the text came in; calls: the field below
+	Field string          `json:"field"`           // reasoning: the field of the text; calls: the field of Value
 	Value json.RawMessage `json:"value,omitempty"` // calls only
 }
 
@@ -80,7 +79,7 @@ func (r *reply) chunk(c openai.ChatCompletionChunk) error {
 	}
 	for _, choice := range c.Choices {
 		if choice.Index != 0 {
-			continue // we never ask for more than one
+			continue // one choice is requested
 		}
 		if err := r.delta(choice.Delta); err != nil {
 			return err
@@ -118,7 +117,7 @@ func (r *reply) delta(d openai.ChatCompletionChunkChoiceDelta) error {
 	return nil
 }
 
-// reasoning takes the text that compatible endpoints send beside the content.
+// reasoning receives the text that compatible endpoints send in fields of their own.
 func (r *reply) reasoning(d openai.ChatCompletionChunkChoiceDelta) error {
 	for _, field := range []string{"reasoning_content", "reasoning"} {
 		said := rawText(d.JSON.ExtraFields[field])
@@ -129,14 +128,13 @@ func (r *reply) reasoning(d openai.ChatCompletionChunkChoiceDelta) error {
 			r.think = r.parts.Open(events.PartReasoning)
 			r.think.Part.Meta = r.p.meta(field, nil)
 		}
-		return r.think.Write(said) // never both: OpenRouter sends the same text twice
+		return r.think.Write(said) // one of them: OpenRouter sends the same text twice
 	}
 	return nil
 }
 
-// rawText decodes a field the SDK does not know. It goes through a field that
-// the SDK does know because, unlike encoding/json, the SDK keeps the halves of
-// a character that was split between chunks.
+// rawText decodes a field that the SDK does not know, by means of one that it knows: unlike encoding/json, the SDK
+// keeps both halves of a character that was split between chunks.
 func rawText(f respjson.Field) string {
 	raw := f.Raw()
 	if len(raw) == 0 || raw[0] != '"' {
@@ -153,7 +151,7 @@ func (r *reply) call(tc openai.ChatCompletionChunkChoiceDeltaToolCall) error {
 	slot := r.find(tc)
 	part := &slot.Part
 	part.Call = cmp.Or(part.Call, events.CallID(tc.ID))
-	if part.Tool != tc.Function.Name { // some repeat the name in every chunk, some split it
+	if part.Tool != tc.Function.Name { // some endpoints repeat the name in every chunk, some split it
 		part.Tool += tc.Function.Name
 	}
 	if extra := tc.JSON.ExtraFields["extra_content"].Raw(); extra != "" && extra != "null" {
@@ -162,8 +160,8 @@ func (r *reply) call(tc openai.ChatCompletionChunkChoiceDeltaToolCall) error {
 	return slot.Write(tc.Function.Arguments)
 }
 
-// find returns the slot of the call that tc continues, or opens one. A new id
-// under a known index is a new call: some endpoints number every call 0.
+// find returns the slot of the call that tc continues, or opens one. A new id with a known index is a new call: some
+// endpoints number every call 0.
 func (r *reply) find(tc openai.ChatCompletionChunkChoiceDeltaToolCall) *llm.Slot {
 	if i := r.at(tc.Index); i >= 0 {
 		known := r.calls[i].slot
@@ -176,7 +174,7 @@ func (r *reply) find(tc openai.ChatCompletionChunkChoiceDeltaToolCall) *llm.Slot
 	return c.slot
 }
 
-// at is where the latest call of that index stands, -1 when there is none.
+// at is the position of the latest call with that index, or -1.
 func (r *reply) at(index int64) int {
 	for i := len(r.calls) - 1; i >= 0; i-- {
 		if r.calls[i].index == index {
@@ -186,8 +184,8 @@ func (r *reply) at(index int64) int {
 	return -1
 }
 
-// end makes the response. A reply is whole once its finish reason or [DONE]
-// came: losing the connection later loses no more than the usage.
+// end returns the response. A reply is complete after its finish reason or [DONE]: a later loss of the connection
+// loses only the usage.
 func (r *reply) end(err error) (llm.Response, error) {
 	if r.stop == "" && !r.done {
 		if err == nil {
@@ -221,8 +219,7 @@ func (r *reply) reason() events.StopReason {
 	return events.StopUnknown
 }
 
-// usage keeps Input, CacheRead and CacheWrite apart: the dialect counts the
-// latter two inside prompt_tokens.
+// usage separates Input, CacheRead and CacheWrite: the dialect counts the latter two in prompt_tokens.
 func usage(u openai.CompletionUsage) events.Usage {
 	in := u.PromptTokensDetails
 	cached := in.CachedTokens
@@ -238,7 +235,7 @@ func usage(u openai.CompletionUsage) events.Usage {
 func (p *Provider) meta(field string, value json.RawMessage) []byte {
 	data, err := json.Marshal(meta{Host: p.host, Field: field, Value: value})
 	if err != nil {
-		return nil // value is not JSON: there is nothing to hand back
+		return nil // value is not JSON: no meta
 	}
 	return data
 }

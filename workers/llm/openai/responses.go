@@ -11,15 +11,14 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Responses is an [llm.Provider] that speaks the Responses API. The endpoint
-// stores nothing: every request has the whole conversation, with the reasoning
-// that the endpoint encrypted for itself. It may be used from many goroutines.
+// Responses is an [llm.Provider] for the Responses API. The endpoint stores nothing: every request has the whole
+// conversation, with the reasoning in the endpoint's encryption. It may be used from many goroutines.
 type Responses struct {
 	*endpoint
 	service responses.ResponseService
 }
 
-// NewResponses checks cfg and returns a provider. Nothing is sent before the first call.
+// NewResponses checks cfg and returns a provider. It sends nothing.
 func NewResponses(cfg Config) (*Responses, error) {
 	e, options, err := newEndpoint(cfg)
 	if err != nil {

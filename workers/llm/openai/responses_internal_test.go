@@ -6,7 +6,7 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// TestWholeItem has an item come whole in very many pieces: putting them together takes time in proportion.
+// TestWholeItem receives an item in very many pieces: joining them takes linear time.
 func TestWholeItem(t *testing.T) {
 	const many = 10_000
 	for _, kind := range []string{"message", "reasoning"} {

@@ -22,7 +22,7 @@ func (p *Responses) params(req llm.Request) (responses.ResponseNewParams, error)
 		Store:     param.NewOpt(false),
 		Reasoning: shared.ReasoningParam{Effort: shared.ReasoningEffort(req.Effort)},
 	}
-	if req.Effort != "" { // models that do not reason refuse to include it; where it is not asked for, it may come all the same
+	if req.Effort != "" { // other models reject include; reasoning may be sent without it
 		params.Include = []responses.ResponseIncludable{responses.ResponseIncludableReasoningEncryptedContent}
 	}
 	if req.MaxOutputTokens > 0 {
@@ -56,7 +56,7 @@ func (p *Responses) params(req llm.Request) (responses.ResponseNewParams, error)
 	return params, nil
 }
 
-// sampleResponse sends what is set. The API has neither a seed nor stop sequences.
+// sampleResponse sends the fields that are set. The API has no seed and no stop sequences.
 func sampleResponse(params *responses.ResponseNewParams, s events.Sampling) error {
 	if s.Seed != "" || len(s.Stop) > 0 {
 		return &llm.Error{Kind: llm.KindRequest, Message: "the provider knows neither a seed nor stop sequences"}
@@ -70,7 +70,7 @@ func sampleResponse(params *responses.ResponseNewParams, s events.Sampling) erro
 	return nil
 }
 
-// function declares a tool. Not strict is said in words: the API's default is strict, which most schemas do not fit.
+// function declares a tool. Strict is false explicitly: the API's default is strict, which most schemas do not fit.
 func function(t llm.Tool) (responses.ToolUnionParam, error) {
 	schema, err := llm.Schema(t)
 	if err != nil {
@@ -86,7 +86,7 @@ func function(t llm.Tool) (responses.ToolUnionParam, error) {
 	return responses.ToolUnionParam{OfFunction: &f}, nil
 }
 
-// functionChoice is empty where the model chooses: that is the API's default too.
+// functionChoice is empty if the model chooses, which is the API's default.
 func functionChoice(c llm.ToolChoice) (out responses.ResponseNewParamsToolChoiceUnion) {
 	switch {
 	case c.Tool != "":
@@ -99,7 +99,7 @@ func functionChoice(c llm.ToolChoice) (out responses.ResponseNewParamsToolChoice
 	return out
 }
 
-// textFormat is empty for text: that is the API's default too.
+// textFormat is empty for text, which is the API's default.
 func textFormat(o llm.Output) (out responses.ResponseFormatTextConfigUnionParam, err error) {
 	switch {
 	case len(o.Schema) > 0:
@@ -120,7 +120,7 @@ func textFormat(o llm.Output) (out responses.ResponseFormatTextConfigUnionParam,
 
 func itemCallID(raw events.CallID) string { return clipID(raw, maxItemCallID) }
 
-// items are what a message of the dialog is in this dialect: an item a part.
+// items converts a message of the dialog: one item for each part.
 func (p *Responses) items(m events.Message, names func(string) string) responses.ResponseInputParam {
 	switch m.Role {
 	case events.RoleSystem:
@@ -141,7 +141,7 @@ func say(role responses.EasyInputMessageRole, text, phase string) responses.Resp
 	return item
 }
 
-// inputs are the results, each an item, and one message of the rest.
+// inputs converts results, each to an item, and the rest to one message.
 func inputs(m events.Message) (out responses.ResponseInputParam) {
 	var content responses.ResponseInputMessageContentListParam
 	for _, part := range m.Parts {
@@ -156,7 +156,7 @@ func inputs(m events.Message) (out responses.ResponseInputParam) {
 			}
 		case events.PartAttachment:
 			content = append(content, inputAttachment(part))
-		case events.PartReasoning, events.PartToolCall: // not a user's
+		case events.PartReasoning, events.PartToolCall: // not in a user message
 		}
 	}
 	if len(content) > 0 {
@@ -182,8 +182,8 @@ func inputAttachment(part events.Part) responses.ResponseInputContentUnionParam 
 	return responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{FileURL: param.NewOpt(src)}}
 }
 
-// replies are a reply's parts. Reasoning comes never last: the API refuses it
-// without the item that it led to.
+// replies converts the parts of a reply. Reasoning is never last: the API rejects it without the item that followed
+// it.
 func (p *Responses) replies(m events.Message, names func(string) string) responses.ResponseInputParam {
 	var out responses.ResponseInputParam
 	last := 0
@@ -212,7 +212,7 @@ func (p *Responses) replies(m events.Message, names func(string) string) respons
 	return out[:last]
 }
 
-// itemMeta is what a part keeps for its replay to the endpoint that it came from.
+// itemMeta is the data of a part for its replay to its endpoint.
 type itemMeta struct {
 	Host      string `json:"openai_responses_host"`
 	ID        string `json:"id,omitempty"`        // of a reasoning item
@@ -221,7 +221,7 @@ type itemMeta struct {
 	Phase     string `json:"phase,omitempty"`     // of a message
 }
 
-// reasoning is the item that the endpoint gave, with the text of its part.
+// reasoning is the endpoint's item with the text of its part.
 func (m itemMeta) reasoning(text string) responses.ResponseInputItemUnionParam {
 	item := responses.ResponseInputItemParamOfReasoning(m.ID, []responses.ResponseReasoningItemSummaryParam{})
 	switch {
@@ -236,7 +236,7 @@ func (m itemMeta) reasoning(text string) responses.ResponseInputItemUnionParam {
 	return item
 }
 
-// ownItem reads what this provider stored for this endpoint; it is empty elsewhere.
+// ownItem reads the data that this provider stored for this endpoint; for others it is empty.
 func (p *Responses) ownItem(data []byte) itemMeta {
 	var m itemMeta
 	if len(data) == 0 || json.Unmarshal(data, &m) != nil || m.Host != p.host {

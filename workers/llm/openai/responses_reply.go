@@ -15,29 +15,29 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// output is a streamed reply in the making.
+// output is a streamed reply that is being received.
 type output struct {
 	p       *Responses
 	parts   *llm.Assembly
 	items   map[int64]*item // by output_index
 	calls   int
 	refused bool
-	reason  string // why the reply is incomplete, in the endpoint's word
+	reason  string // why the reply is incomplete, as reported by the endpoint
 	usage   events.Usage
 	model   string
 	done    bool // no event follows
 }
 
-// item is an item of the reply in the making. An item of a kind that we do not know has no slot.
+// item is an item of a reply that is being received. An item of an unknown kind has no slot.
 type item struct {
 	slot    *llm.Slot
-	summary int64 // index of the part of the summary that is being written
+	summary int64 // index of the current part of the summary
 	wrote   bool
 	open    bool // the text is the reasoning itself
 }
 
-// envelope is what tells the events apart. What is in them the SDK reads: it keeps
-// the halves of a character that was split between events.
+// envelope distinguishes the events. The SDK decodes them: it keeps both halves of a character that was split between
+// events.
 type envelope struct {
 	Type         string          `json:"type"`
 	OutputIndex  int64           `json:"output_index"`
@@ -88,7 +88,7 @@ func (r *output) event(e ssestream.Event) error {
 		}
 		return r.last(ev.Type, res)
 	}
-	return nil // beginnings and ends of parts, and what the API may add
+	return nil // starts and ends of parts, and future events
 }
 
 func (r *output) open(index int64, it responses.ResponseOutputItemUnion) *item {
@@ -136,7 +136,7 @@ func (i *item) write(text string) error {
 	return i.slot.Write(text)
 }
 
-// close takes from the whole item what has not streamed, and what its replay needs.
+// close reads from the complete item the text that was not streamed, and the data for its replay.
 func (r *output) close(index int64, it responses.ResponseOutputItemUnion) error {
 	i, ok := r.items[index]
 	if !ok {
@@ -165,7 +165,7 @@ func (r *output) close(index int64, it responses.ResponseOutputItemUnion) error 
 	return err
 }
 
-// whole writes an item that did not stream.
+// whole writes an item that was not streamed.
 func (i *item) whole(it responses.ResponseOutputItemUnion) error {
 	var text strings.Builder // of very many pieces too
 	switch it.Type {
@@ -187,7 +187,7 @@ func (i *item) whole(it responses.ResponseOutputItemUnion) error {
 	return i.write(text.String())
 }
 
-// last takes the event after which there is none.
+// last handles the last event.
 func (r *output) last(kind string, res responses.Response) error {
 	r.done = true
 	r.model = cmp.Or(res.Model, r.model)
@@ -204,7 +204,7 @@ func (r *output) last(kind string, res responses.Response) error {
 	return nil
 }
 
-// end makes the response. A reply is whole once its last event came.
+// end returns the response. A reply is complete after its last event.
 func (r *output) end(err error) (llm.Response, error) {
 	if !r.done {
 		if err == nil {
@@ -230,8 +230,7 @@ func (r *output) end(err error) (llm.Response, error) {
 	return res, nil
 }
 
-// responseUsage keeps Input, CacheRead and CacheWrite apart: the dialect counts
-// the latter two inside input_tokens.
+// responseUsage separates Input, CacheRead and CacheWrite: the dialect counts the latter two in input_tokens.
 func responseUsage(u responses.ResponseUsage) events.Usage {
 	in := u.InputTokensDetails
 	return events.Usage{

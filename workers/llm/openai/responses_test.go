@@ -29,14 +29,14 @@ func TestResponsesWire(t *testing.T) {
 	})
 }
 
-// responsesBundle is a provider and what its endpoint was sent.
+// responsesBundle is a provider and the requests to its endpoint.
 type responsesBundle struct {
 	*openai.Responses
 	path string
 	body string
 }
 
-// setupResponses starts an endpoint that answers everything with status and stream.
+// setupResponses starts an endpoint that responds to everything with status and stream.
 func setupResponses(t *testing.T, status int, stream string) *responsesBundle {
 	t.Helper()
 	b := &responsesBundle{}
@@ -82,7 +82,7 @@ const (
 	fCall   = `{"type":"function_call","id":"fc_1","call_id":"a","name":"f","arguments":""}`
 )
 
-// TestResponsesDialects reads forms that streams may take beside the one of the suite.
+// TestResponsesDialects reads variants of streams that the suite does not have.
 func TestResponsesDialects(t *testing.T) {
 	t.Parallel()
 	text := []events.Part{{Kind: events.PartText, Text: "ok"}}
@@ -184,8 +184,8 @@ func TestResponsesErrors(t *testing.T) {
 	}
 }
 
-// TestResponsesReplay sends a reply back: the endpoint that gave it gets its
-// reasoning and phases again, and no other does.
+// TestResponsesReplay sends a reply back: its endpoint receives its reasoning and phases again, other endpoints do
+// not.
 func TestResponsesReplay(t *testing.T) {
 	t.Parallel()
 	stream := sse(
@@ -244,7 +244,7 @@ func values(t *testing.T, list []json.RawMessage) []any {
 	return out
 }
 
-// TestResponsesParams sends everything that can be asked for, and checks what nobody asked for.
+// TestResponsesParams sends every setting, and expects no other fields.
 func TestResponsesParams(t *testing.T) {
 	t.Parallel()
 	schema := json.RawMessage(`{"type":"object","properties":{"n":{"const":9007199254740993}}}`)

@@ -9,19 +9,18 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Replies is a provider that answers with these replies, one after the other.
-// After the last one every request is refused.
+// Replies is a provider that responds with these replies in order. After the last one every request is an error.
 func Replies(list ...[]events.Part) *Provider {
 	var mu sync.Mutex
-	given := make(map[events.EffectID]int) // so that whoever asks again is answered the same
+	indexes := make(map[events.EffectID]int) // of the replies: a repeated request gets the same one
 	return New(func(_ context.Context, req llm.Request) (Answer, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		id := events.EffectID(req.Session) + "/" + req.Effect
-		n, again := given[id]
+		n, again := indexes[id]
 		if !again {
-			n = len(given)
-			given[id] = n
+			n = len(indexes)
+			indexes[id] = n
 		}
 		if n >= len(list) {
 			return Answer{}, &llm.Error{Kind: llm.KindRequest, Message: fmt.Sprintf("the script has %d replies, and this is request %d", len(list), n+1)}

@@ -1,5 +1,4 @@
-// Package scripted is a provider that plays back what was recorded, the
-// default where there is no key. It imports llm and events only.
+// Package scripted is a provider that responds from a script, without a model. It imports llm and events only.
 package scripted
 
 import (
@@ -9,25 +8,25 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Script finds the answer to a request. It may be called again for the same
-// effect, after a crash, and must then answer the same.
+// Script responds to a request. After a crash it may be called again for the same effect, and must then return the
+// same answer.
 type Script func(ctx context.Context, req llm.Request) (Answer, error)
 
-// Answer is one recorded reply.
+// Answer is the response to one request.
 type Answer struct {
 	Response llm.Response
-	// Hang makes the call wait, after its deltas, until it is cancelled; the
-	// response is then handed over as far as it was recorded. Without Keep there is its usage alone.
+	// Hang makes the call wait, after its deltas, until it is cancelled. With Keep it then returns the response, else
+	// only the usage.
 	Hang bool
 	Keep bool
-	// Err, where it is set, is how the call ends after its deltas, without a response but its usage.
+	// Err, if set, is the error of the call after its deltas. The response then has only the usage and the model.
 	Err error
 }
 
 // Provider plays a script.
 type Provider struct{ script Script }
 
-// New makes a provider of a script.
+// New creates a provider that responds with a script.
 func New(script Script) *Provider { return &Provider{script} }
 
 // ID implements [llm.Provider].

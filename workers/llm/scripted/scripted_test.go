@@ -16,13 +16,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// faults are the errors of replies that break off.
+// faults are the errors of replies that are cut off.
 var faults = map[llmtest.Fault]llm.ErrorKind{
 	llmtest.FaultCut: llm.KindTransport, llmtest.FaultShort: llm.KindTransport,
 	llmtest.FaultGarbage: llm.KindMalformed, llmtest.FaultError: llm.KindServer,
 }
 
-// script plays the suite's replies.
+// script responds with the replies of the suite.
 func script(replies []llmtest.Reply) scripted.Script {
 	var calls atomic.Int64
 	return func(context.Context, llm.Request) (scripted.Answer, error) {
@@ -46,7 +46,7 @@ func TestProvider(t *testing.T) {
 	llmtest.TestProvider(t, func(_ *testing.T, replies ...llmtest.Reply) llm.Provider { return scripted.New(script(replies)) })
 }
 
-// TestKeep hands over what an aborted reply had when it was cancelled.
+// TestKeep returns the received part of a reply that was cancelled.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	half := llm.Response{Stop: events.StopCancelled, Parts: []events.Part{{Kind: events.PartText, Text: "half a"}}}
@@ -61,7 +61,7 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// TestScriptFails passes a script's own error on.
+// TestScriptFails returns the error of a script.
 func TestScriptFails(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("no such line")
@@ -71,7 +71,7 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-// TestReplies answers whoever asks again the same, and nobody after the end.
+// TestReplies responds the same to a repeated request, and fails after the last reply.
 func TestReplies(t *testing.T) {
 	t.Parallel()
 	p := scripted.Replies(scripted.Text("one"), scripted.Call("add", `{"a":1}`))

@@ -8,9 +8,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"go.starlark.net/starlark"
 )
@@ -49,7 +50,7 @@ func TestOneStepIsCharged(t *testing.T) {
 	}
 }
 
-// TestKeysOfOneTableAreFree has no charge for keys that nobody chose to collide.
+// TestKeysOfOneTableAreFree expects no charge for keys that do not collide by design.
 func TestKeysOfOneTableAreFree(t *testing.T) {
 	t.Parallel()
 	for _, code := range []string{
@@ -62,7 +63,7 @@ func TestKeysOfOneTableAreFree(t *testing.T) {
 	}
 }
 
-// programs are every function, method and operator of the language over the largest and worst values.
+// programs are every function, method and operator of the language with the largest and worst values.
 func programs() (list []string) {
 	values := map[string]string{
 		"text":   "v = 'x' * 1000000 + 'a'\nw = 'x' * 1000000 + 'b'\n",
@@ -113,8 +114,9 @@ const boundEnv = "LASH_SANDBOX_BOUND"
 
 var everyProgram = flag.Bool("programs", false, "run every program of the worst ones, and not one of eight")
 
-// TestNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline: a
-// step cannot be stopped in this one. What takes long there is told by name.
+// TestNoStepOutlivesTheLimit runs programs in a process that is killed at a deadline, because a step cannot be
+// stopped. It names the
+// programs that take too long.
 func TestNoStepOutlivesTheLimit(t *testing.T) {
 	if part := os.Getenv(boundEnv); part != "" {
 		boundChild(part)
@@ -143,7 +145,7 @@ func TestNoStepOutlivesTheLimit(t *testing.T) {
 	}
 }
 
-// boundChild ends the process, and says whether each program ended in time.
+// boundChild ends the process and reports whether each program ended in time.
 func boundChild(part string) {
 	limits := Limits{Timeout: 2 * time.Second}
 	list := programs()
@@ -158,30 +160,25 @@ func boundChild(part string) {
 		limits = Limits{Timeout: time.Second, Steps: 1 << 60, MemoryBytes: 1 << 60}
 		list = []string{"f = [i / 1000000.0 for i in range(1000000)]\nset(f)"}
 	}
-	const margin = 20 * time.Second // of a machine that does much else
-	var workers sync.WaitGroup
-	next := make(chan string)
-	for range 2 {
-		workers.Go(func() {
-			for code := range next {
-				began := time.Now()
-				resp, err := Run(context.Background(), limits, Request{Code: code}, newDesk())
-				took := time.Since(began)
-				if took > limits.Timeout+Slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
-					fmt.Printf("%s\ntook %v: %v, %s\n", cutText(code, 300), took, err, cutText(resp.Error, 300))
-					os.Exit(1)
-				}
-				if took > limits.Timeout {
-					fmt.Printf("note: %s took %v\n", cutText(code, 300), took)
-				}
+	const margin = 20 * time.Second // for a machine with other load
+	var workers errgroup.Group
+	workers.SetLimit(2)
+	for _, code := range list {
+		workers.Go(func() error {
+			began := time.Now()
+			resp, err := Run(context.Background(), limits, Request{Code: code}, newDesk())
+			took := time.Since(began)
+			if took > limits.Timeout+Slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
+				fmt.Printf("%s\ntook %v: %v, %s\n", cutText(code, 300), took, err, cutText(resp.Error, 300))
+				os.Exit(1)
 			}
+			if took > limits.Timeout {
+				fmt.Printf("note: %s took %v\n", cutText(code, 300), took)
+			}
+			return nil
 		})
 	}
-	for _, code := range list {
-		next <- code
-	}
-	close(next)
-	workers.Wait()
+	_ = workers.Wait() // a failure ends the process
 	fmt.Println(len(list), "all ended")
 	os.Exit(9) // a test may not exit with 0
 }

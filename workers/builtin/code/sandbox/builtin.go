@@ -12,11 +12,11 @@ import (
 	"go.starlark.net/starlarkstruct"
 )
 
-// check guards one call of a function of the interpreter's library: it charges
-// what the call will cost, and refuses what could not be interrupted.
+// check guards one call of a library function: it charges the cost of the call, and rejects a call that could not be
+// interrupted.
 type check func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error
 
-// library is the interpreter's own functions, guarded, and its json and math.
+// library is the interpreter's own functions, json and math, with guards.
 func (m *meter) library() starlark.StringDict {
 	env := make(starlark.StringDict)
 	for name, v := range starlark.Universe {
@@ -52,8 +52,8 @@ func (m *meter) guarded(b *starlark.Builtin, guard check) *starlark.Builtin {
 	return wrapped
 }
 
-// guardedKeys bounds the comparisons of what a key function gives: max, min and
-// sorted compare it without asking anyone.
+// guardedKeys limits the comparisons of the results of a key function: max, min and sorted compare them without a
+// guard.
 func (m *meter) guardedKeys(kwargs []starlark.Tuple) []starlark.Tuple {
 	i := slices.IndexFunc(kwargs, func(kw starlark.Tuple) bool { return kw[0] == starlark.String("key") })
 	if i < 0 {
@@ -81,7 +81,7 @@ func (m *meter) guardedKeys(kwargs []starlark.Tuple) []starlark.Tuple {
 	return kwargs
 }
 
-// attr is x.name. Methods come guarded.
+// attr is x.name. Methods have guards.
 func (m *meter) attr(x starlark.Value, name string) (starlark.Value, error) {
 	has, ok := x.(starlark.HasAttrs)
 	if !ok {
@@ -135,7 +135,7 @@ func each(size int64) check {
 
 func (m *meter) spreadOf(v starlark.Value, size int64) error {
 	if _, ok := v.(starlark.Iterable); !ok {
-		return nil // the function itself complains
+		return nil // the function itself reports the error
 	}
 	return m.spread(v, size)
 }
@@ -320,7 +320,7 @@ func firstKey(m *meter, _ starlark.Value, args starlark.Tuple, _ []starlark.Tupl
 	return m.key(args[0])
 }
 
-// text is the i-th argument as a text, "" if it is none.
+// text is the i-th argument if it is a text, else "".
 func text(args starlark.Tuple, i int) string {
 	if i >= len(args) {
 		return ""

@@ -12,12 +12,12 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// decoder restores a state. Containers are made first, then the functions, which
-// need containers as they are closed over, and then the containers are filled,
-// which may need functions.
+// decoder restores a state in three steps: it creates the containers, then the functions, which may refer to
+// containers, and then fills the
+// containers, which may have functions as elements.
 type decoder struct {
 	wire wireState
-	heap []starlark.Value // nil where a function is still to be made
+	heap []starlark.Value // nil for a function that does not exist yet
 }
 
 func decodeState(data []byte) (*decoder, error) {
@@ -60,7 +60,7 @@ func (d *decoder) names() []string {
 	return slices.Sorted(maps.Keys(d.wire.Vars))
 }
 
-// value decodes one value. It is nil for a function that is not made yet.
+// value decodes one value. It returns nil for a function that does not exist yet.
 func (d *decoder) value(data wireValue) (starlark.Value, error) {
 	if len(data) == 0 {
 		return nil, errors.New("a value is missing")
@@ -127,8 +127,7 @@ func (d *decoder) special(data wireValue) (starlark.Value, error) {
 	return nil, fmt.Errorf("%.40s is no value", data)
 }
 
-// fill completes the containers once all functions are made. Tuples come first,
-// as keys are made of them.
+// fill fills the containers after all functions exist. Tuples are first, because they may be keys.
 func (d *decoder) fill(m *meter) error {
 	need := func(data wireValue) (starlark.Value, error) {
 		v, err := d.value(data)
@@ -205,7 +204,7 @@ func (d *decoder) fill(m *meter) error {
 	return nil
 }
 
-// Names lists the variables of a state, sorted. The error is that of a state that cannot be read.
+// Names lists the variables of a state, sorted. The error is that of a state that cannot be decoded.
 func Names(state []byte) ([]string, error) {
 	d, err := decodeState(state)
 	if err != nil {
@@ -214,8 +213,8 @@ func Names(state []byte) ([]string, error) {
 	return d.names(), nil
 }
 
-// Handles lists the ids of the started tools that a state refers to, sorted,
-// each once. The error is that of a state that cannot be read.
+// Handles lists the ids of the started tools in a state, sorted and unique. The error is that of a state that cannot
+// be decoded.
 func Handles(state []byte) ([]string, error) {
 	d, err := decodeState(state)
 	if err != nil {

@@ -2,16 +2,17 @@ package sandbox
 
 import "strings"
 
-// Fence finds the first complete fenced block of code in an assistant's text:
-// one whose info string is starlark, python, py or lash, or empty. Blocks of other
-// languages are text. before is what precedes the block, code its lines with
-// LF as line end, lang the first word of the info string in lower case.
+// Fence finds the first complete fenced block of code in a text: one whose info string is starlark, python, py or
+// lash, or empty. Blocks
+// of other languages are text. before is the text before the block, code its lines with LF as line end, lang the
+// first word of the
+// info string in lower case.
 //
-// Fences are Markdown's: a line of at least three backticks or tildes, indented
-// by at most three spaces, closed by a line of at least as many of the same and
-// nothing else. Strings of the code get no special treatment: a line of three
-// backticks inside of one closes a fence of three. Who needs such a line opens
-// with four, or with tildes.
+// Fences are those of Markdown: a line of at least three backticks or tildes, indented by at most three spaces,
+// closed by a line of at least
+// as many of the same and nothing else. A line of three backticks inside a string of the code closes a fence of
+// three. Code with such a
+// line needs a fence of four, or of tildes.
 func Fence(text string) (before, code, lang string, ok bool) {
 	f, ok := findFence(text, false)
 	if !ok {
@@ -20,9 +21,9 @@ func Fence(text string) (before, code, lang string, ok bool) {
 	return text[:f.start], f.code, f.lang, true
 }
 
-// Closed reports whether text has a complete block that no text to come can
-// change: its closing line has its line end. [Fence] then finds the same block
-// in every continuation, so a stream may be cut here.
+// Closed reports whether text has a complete block that further text cannot change: its closing line has a line end.
+// [Fence] then finds the
+// same block in every continuation, so a stream may be cut here.
 func Closed(text string) bool {
 	_, ok := findFence(text, true)
 	return ok
@@ -36,7 +37,7 @@ type fence struct {
 func findFence(text string, ended bool) (fence, bool) {
 	var (
 		f      fence
-		opener string // the characters of the fence; "" outside of blocks
+		opener string // the characters of the open fence; "" outside of blocks
 		indent int
 		wanted bool
 		code   strings.Builder

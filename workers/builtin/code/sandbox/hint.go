@@ -6,7 +6,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// hintSyntax says what to write instead of the Python that is not there.
+// hintSyntax is the Starlark to write instead of Python that it does not have.
 func (r *run) hintSyntax(pos syntax.Position) string {
 	line := r.line(pos)
 	first, _, _ := strings.Cut(strings.TrimRight(line, ":"), " ")
@@ -49,7 +49,7 @@ func hintRuntime(message string) string {
 	return ""
 }
 
-// hasFString looks for f" or f' that does not end a longer word.
+// hasFString finds f" or f' that does not end a longer word.
 func hasFString(line string) bool {
 	for i := range len(line) - 1 {
 		if line[i] == 'f' && (line[i+1] == '"' || line[i+1] == '\'') && (i == 0 || strings.ContainsRune(" =([{,:+%", rune(line[i-1]))) {

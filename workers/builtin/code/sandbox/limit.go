@@ -12,15 +12,15 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// Limits bound one run. Zero fields take their defaults.
+// Limits of one run. Zero fields have their defaults.
 type Limits struct {
-	Steps       uint64        // of the interpreter; bulk operations cost one per element. Defaults to 5 million
-	MemoryBytes int64         // that bulk operations allocate in all, freed or not. Defaults to 128 MiB
-	Code        int64         // of the code, in bytes. Defaults to 64 KiB
-	Output      int64         // of the printed text that is kept, in bytes. Defaults to 16 KiB
-	Timeout     time.Duration // of the program itself; waiting for tools does not count. Defaults to 10 s
+	Steps       uint64        // of the interpreter; bulk operations cost one for each element. Defaults to 5 million
+	MemoryBytes int64         // allocated by bulk operations, freed or not. Defaults to 128 MiB
+	Code        int64         // bytes of the code. Defaults to 64 KiB
+	Output      int64         // bytes of the printed text in the response. Defaults to 16 KiB
+	Timeout     time.Duration // of the program, without the time of tools. Defaults to 10 s
 	Calls       int           // of tools, started ones included. Defaults to 100
-	StateBytes  int64         // of the encoded variables. Defaults to 1 MiB
+	StateBytes  int64         // bytes of the encoded variables. Defaults to 1 MiB
 }
 
 func (l Limits) withDefaults() Limits {
@@ -39,34 +39,34 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Bounds that no limit changes.
+// Fixed limits.
 const (
 	maxNesting   = 100     // levels of a value that is printed, compared, hashed, sent or saved
 	maxSyntax    = 400     // levels of the syntax tree
 	maxBrackets  = 100     // open at once in the code
-	maxIntBits   = 1 << 16 // of an integer that a product, a shift or a text gives
+	maxIntBits   = 1 << 16 // of an integer from a product, a shift or a text
 	maxIntDigits = 20_000  // of an integer's text
 	maxVariables = 1000    // kept between runs
-	maxTask      = 16_000  // of the task that continue_as goes on with, in bytes
+	maxTask      = 16_000  // bytes of the task of continue_as
 	maxWaits     = 1000    // for handles, in one program
-	maxMessages  = 200     // that one program sends
+	maxMessages  = 200     // of one program
 	wordBytes    = 16      // of an element of a list
 )
 
-// Slack is how long after Limits.Timeout [Run] returns, whatever the program does.
+// Slack is the time after Limits.Timeout at which [Run] returns at the latest.
 const Slack = time.Second
 
-// limitError ends the program; the program cannot catch it.
+// limitError ends the program, which cannot catch it.
 type limitError struct{ message string }
 
 func (e *limitError) Error() string { return e.message }
 
-// meter counts what a run uses. Only the program's goroutine calls it.
+// meter counts the use of a run. Only the program's goroutine calls it.
 type meter struct {
 	limits  Limits
 	thread  *starlark.Thread
 	memory  int64 // bytes charged so far
-	stopped error // the limit that was hit; it stays
+	stopped error // the first limit that was exceeded
 	clock   clock
 }
 
@@ -81,7 +81,7 @@ func (m *meter) stopSteps() error {
 	return m.stop("the program did too much work (limit %d steps); do less in one program, or look at less data", m.limits.Steps)
 }
 
-// spend charges steps for work that the interpreter does in one step of its own.
+// spend charges steps for work that the interpreter does in one step.
 func (m *meter) spend(n int64) error {
 	switch {
 	case m.stopped != nil:
@@ -95,7 +95,7 @@ func (m *meter) spend(n int64) error {
 	return nil
 }
 
-// left is the number of steps that may still be spent.
+// left is the number of remaining steps.
 func (m *meter) left() int64 {
 	if m.stopped != nil || m.thread.Steps >= m.limits.Steps {
 		return 0
@@ -103,7 +103,7 @@ func (m *meter) left() int64 {
 	return int64(min(m.limits.Steps-m.thread.Steps, math.MaxInt64))
 }
 
-// fits says whether bytes may be allocated, without charging them.
+// fits reports whether bytes may be allocated, without a charge.
 func (m *meter) fits(bytes int64) error {
 	if m.stopped != nil {
 		return m.stopped
@@ -138,7 +138,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// clock runs while the program does and stands while a tool does.
+// clock runs with the program and is paused while a tool runs.
 type clock struct {
 	mu      sync.Mutex
 	timer   *time.Timer
@@ -146,10 +146,10 @@ type clock struct {
 	since   time.Time
 	stands  bool
 	expired atomic.Bool
-	wall    chan struct{} // closed when a step is still at work Slack after the clock expired
+	wall    chan struct{} // closed when a step still runs Slack after the clock expired
 }
 
-// errExpired ends the program; what the model reads of it is run's to say.
+// errExpired ends the program; run replaces it with the error for the model.
 var errExpired = errors.New("the time is up")
 
 func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
@@ -168,7 +168,7 @@ func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
 	})
 }
 
-// pause lets the clock stand while a tool works, unless it has expired: then no tool may.
+// pause stops the clock while a tool runs. After the clock has expired it is an error: no tool may run.
 func (c *clock) pause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -187,15 +187,15 @@ func (c *clock) resume() {
 	c.timer.Reset(max(c.left, 0))
 }
 
-// weight is the size of a value written out as a tree, shared parts each time they occur.
+// weight is the size of a value as a tree; a shared part counts at each occurrence.
 type weight struct {
 	nodes int64
-	bytes int64 // of its text, at most
+	bytes int64 // upper bound of the bytes of its text
 }
 
-// weigh walks a value, charges a step per node, and gives up when the steps do
-// not suffice or the value nests too deeply. What it has accepted is safe to
-// print, compare, hash or encode in one go.
+// weigh walks a value and charges a step for each node. It fails if the steps do not suffice or the value nests too
+// deeply. An accepted
+// value is safe to print, compare, hash or encode in one step.
 func (m *meter) weigh(v starlark.Value) (weight, error) {
 	if m.stopped != nil {
 		return weight{}, m.stopped
@@ -264,7 +264,7 @@ func (m *meter) weigh(v starlark.Value) (weight, error) {
 			w.bytes += 64 + quoted(v.id) + quoted(v.tool)
 		case *pending:
 			w.bytes += 64 + int64(len(v.tool))
-		default: // of fixed size, or written as their type
+		default: // of fixed size, or printed as their type
 			w.bytes += 64
 			if f, ok := v.(*starlark.Function); ok {
 				w.bytes += int64(len(f.Name()))
@@ -281,14 +281,14 @@ func (m *meter) weigh(v starlark.Value) (weight, error) {
 	}
 	if err := walk(v, 0); err != nil {
 		if m.stopped == nil {
-			_ = m.spend(min(w.nodes, m.left()-1)) // the walk is paid for, whatever came of it
+			_ = m.spend(min(w.nodes, m.left()-1)) // the walk is charged also after an error
 		}
 		return w, err
 	}
 	return w, m.spend(w.nodes)
 }
 
-// quoted is the size of a text as the interpreter quotes it, at most.
+// quoted is an upper bound of the size of a text that the interpreter quotes.
 func quoted(s string) int64 {
 	n := int64(2)
 	for i := range len(s) {
@@ -311,11 +311,10 @@ func intBits(i starlark.Int) int64 {
 	return int64(i.BigInt().BitLen())
 }
 
-// count is the number of elements that iterating v gives. Values of unknown
-// length are iterated, as far as the steps suffice.
+// count is the number of elements of v. Values of unknown length are iterated, as far as the steps suffice.
 func (m *meter) count(v starlark.Value) (int64, error) {
 	if _, ok := v.(starlark.Iterable); !ok {
-		return 0, nil // the operation itself complains
+		return 0, nil // the operation itself reports the error
 	}
 	if n := starlark.Len(v); n >= 0 {
 		return int64(n), nil
@@ -332,7 +331,7 @@ func (m *meter) count(v starlark.Value) (int64, error) {
 	return n, nil
 }
 
-// key makes sure that v can be hashed in bounded time: of what can be hashed only tuples nest.
+// key makes sure that v is hashed in bounded time: of the hashable values only tuples nest.
 func (m *meter) key(v starlark.Value) error {
 	if t, ok := v.(starlark.Tuple); ok {
 		_, err := m.weigh(t)
@@ -344,7 +343,7 @@ func (m *meter) key(v starlark.Value) error {
 	return nil
 }
 
-// keys is key for all elements of what will be put in a set, or are the keys of a dict.
+// keys is key for all elements of a future set, or all keys of a dict.
 func (m *meter) keys(v starlark.Value) error {
 	iter := starlark.Iterate(v)
 	if iter == nil {

@@ -30,7 +30,7 @@ func stringCheck(name string) check {
 		case "capitalize", "lower", "title", "upper":
 			return m.alloc(2 * int64(len(s)))
 		case "elems", "elem_ords", "codepoints", "codepoint_ords":
-			return nil // nothing is copied until it is iterated
+			return nil // copied when it is iterated
 		case "split", "rsplit":
 			if sep := text(args, 0); sep != "" {
 				return pieces(strings.Count(s, sep) + 1)
@@ -133,7 +133,7 @@ func jsonCheck(name string) check {
 	return nil
 }
 
-// indentation is the size of what stands before a line, at most.
+// indentation is an upper bound of the text before a line.
 func indentation(args starlark.Tuple, kwargs []starlark.Tuple, depth int64) int64 {
 	longest := 1
 	for i := range args {
@@ -145,7 +145,7 @@ func indentation(args starlark.Tuple, kwargs []starlark.Tuple, depth int64) int6
 	return times(int64(longest), depth+2)
 }
 
-// jsonShape is how deep a JSON text nests and how many values it has, at most.
+// jsonShape is an upper bound of the levels and the values of a JSON text.
 func jsonShape(s string) (depth, nodes int64) {
 	var open int64
 	nodes = 1
@@ -170,7 +170,7 @@ func jsonShape(s string) (depth, nodes int64) {
 	return depth, nodes
 }
 
-// jsonKeys are the texts of a JSON text that may be keys: those before a colon.
+// jsonKeys are the texts in a JSON text that may be keys: those before a colon.
 func jsonKeys(s string) iter.Seq[starlark.Value] {
 	return func(yield func(starlark.Value) bool) {
 		for i := 0; i < len(s); i++ {

@@ -9,8 +9,8 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// guards are the predeclared functions that rewritten code calls. The guards of
-// operators are called with their operands only.
+// guards are the predeclared functions that rewritten code calls. Guards of operators are called with their operands
+// only.
 func (m *meter) guards() starlark.StringDict {
 	env := make(starlark.StringDict)
 	add := func(name string, fn func(thread *starlark.Thread, args starlark.Tuple) (starlark.Value, error)) {
@@ -79,7 +79,7 @@ func (m *meter) guards() starlark.StringDict {
 	return env
 }
 
-// element is x[i] in the middle of x[i] += y. The code never sees it.
+// element is x[i] during x[i] += y. The code never sees it.
 type element struct {
 	starlark.NoneType
 	in, at, old starlark.Value
@@ -96,7 +96,7 @@ func (m *meter) spread(v starlark.Value, each int64) error {
 	return m.alloc(times(n, each))
 }
 
-// made charges for a copy that is no larger than what it was made from.
+// made charges for a copy that is at most as large as its original.
 func (m *meter) made(v starlark.Value, text bool) error {
 	var n int64
 	switch v := v.(type) {
@@ -250,7 +250,7 @@ func table(v starlark.Value) int64 {
 	return 0
 }
 
-// flat is the size of what + copies of a value, in bytes.
+// flat is the bytes that + copies of a value.
 func flat(v starlark.Value) int64 {
 	switch v := v.(type) {
 	case starlark.String:
@@ -292,7 +292,7 @@ func (m *meter) product(x, y starlark.Value) error {
 	return m.alloc(size)
 }
 
-// scalar values compare in time that their own size bounds.
+// scalar reports whether the size of a value limits the time of its comparison.
 func scalar(v starlark.Value) bool {
 	switch v.(type) {
 	case *starlark.List, starlark.Tuple, *starlark.Dict, *starlark.Set, *outcome:
@@ -331,7 +331,7 @@ func (m *meter) contains(x, y starlark.Value) error {
 	return nil
 }
 
-// format guards texts with placeholders: each may give the largest argument.
+// format guards texts with placeholders, each of which may insert the largest argument.
 func (m *meter) format(text string, placeholder byte, args starlark.Tuple) error {
 	var largest int64
 	for _, arg := range args {

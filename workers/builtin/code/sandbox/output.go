@@ -10,7 +10,7 @@ import (
 type output struct {
 	limit int64
 	head  []byte
-	tail  []byte // at most twice half of limit, the end counts
+	tail  []byte // at most twice half of limit; its end counts
 	total int64
 }
 
@@ -38,7 +38,7 @@ func (o *output) write(s string) {
 	}
 }
 
-// text is what is kept, valid UTF-8, and the number of bytes that were cut out.
+// text is the kept text, valid UTF-8, and the number of bytes that were cut.
 func (o *output) text() (string, int64) {
 	head, tail := string(o.head), string(o.tail)
 	if len(tail) > o.half() {

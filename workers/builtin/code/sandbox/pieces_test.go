@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// genExpr draws an expression over the variables a to d and the functions f and g, most of them of a value.
+// genExpr draws an expression with the variables a to d and the functions f and g.
 func genExpr(rt *rapid.T, depth int) string {
 	e := func() string { return genExpr(rt, depth-1) }
 	leaves := []string{"a", "b", "c", "d", "1", "-7", "2.5", "'x'", "'é\\n'", "b'y'", "True", "None", "()", "[]", "{}", "[1, 2]", "'''p\nq'''"}
@@ -74,8 +74,8 @@ func genStatement(rt *rapid.T) string {
 	return name + " = " + e() + end
 }
 
-// TestInPieces has a program in as many programs as it has statements give what it gives as one: the same
-// output, and the same variables to the byte.
+// TestInPieces splits a program into one program for each statement and expects the same output, and the same
+// variables to the byte.
 func TestInPieces(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -13,15 +13,14 @@ import (
 
 const codeFile = "code"
 
-// program is the code with what earlier runs left behind, as one file: saved
-// functions are made again by their source, then the saved variables are
-// assigned, then the code runs. Functions old and new thereby read and write
-// the same globals.
+// program is the code and the state of earlier runs as one file: it creates saved functions from their source,
+// assigns the saved variables,
+// and then runs the code. Old and new functions therefore have the same globals.
 type program struct {
 	sources  map[string]wireFunction // by file, line and column of the function
 	texts    map[string][]string     // lines by file
 	labels   map[string]string       // names of saved functions by file
-	used     map[string]bool         // names that saved functions use, defined or not
+	used     map[string]bool         // names in saved functions, defined or not
 	compiled *starlark.Program
 }
 
@@ -31,7 +30,7 @@ func fileOptions() *syntax.FileOptions {
 
 func where(pos syntax.Position) string { return pos.String() }
 
-// parse reads one source, keeps the sources of its functions, and rewrites it.
+// parse parses one source, stores the sources of its functions, and rewrites it.
 func (p *program) parse(file, text string) (*syntax.File, error) {
 	if line, ok := checkBrackets(text); !ok {
 		pos := syntax.MakePosition(&file, int32(line), 1)
@@ -52,9 +51,9 @@ func (p *program) parse(file, text string) (*syntax.File, error) {
 	return f, r.err
 }
 
-// saved makes the factory of a saved function: a function that takes what the
-// saved one closes over and its defaults, and gives it.
-func (p *program) saved(i int, fn *wireFunction) (*syntax.DefStmt, error) {
+// factory makes the factory of a saved function. Its parameters are the variables of the closure and the defaults, its
+// result the function.
+func (p *program) factory(i int, fn *wireFunction) (*syntax.DefStmt, error) {
 	file := fmt.Sprintf("saved%d", i)
 	p.labels[file] = fn.Name
 	text := fn.Indent + fn.Source
@@ -110,7 +109,7 @@ func (p *program) saved(i int, fn *wireFunction) (*syntax.DefStmt, error) {
 	return factory, nil
 }
 
-// assemble puts the parts together. An error of type stateError is the state's.
+// assemble joins the parts. An error of type stateError is an error of the state.
 func (p *program) assemble(code string, d *decoder) (*syntax.File, error) {
 	p.sources, p.texts = make(map[string]wireFunction), make(map[string][]string)
 	p.labels, p.used = make(map[string]string), make(map[string]bool)
@@ -119,7 +118,7 @@ func (p *program) assemble(code string, d *decoder) (*syntax.File, error) {
 		return nil, err
 	}
 	var prologue []syntax.Stmt
-	file := codeFile // the first statement's is taken for that of all at the top level
+	file := codeFile // the file of the first statement counts for all at the top level
 	pos := syntax.MakePosition(&file, 0, 0)
 	prologue = append(prologue, &syntax.BranchStmt{Token: syntax.PASS, TokenPos: pos})
 	var factories []syntax.Expr
@@ -127,7 +126,7 @@ func (p *program) assemble(code string, d *decoder) (*syntax.File, error) {
 		if node.Fn == nil {
 			continue
 		}
-		factory, err := p.saved(i, node.Fn)
+		factory, err := p.factory(i, node.Fn)
 		if err != nil {
 			return nil, &stateError{fmt.Errorf("function %s: %w", node.Fn.Name, err)}
 		}
@@ -153,7 +152,7 @@ type stateError struct{ err error }
 func (e *stateError) Error() string { return "read state: " + e.err.Error() }
 func (e *stateError) Unwrap() error { return e.err }
 
-// restore makes the functions and fills the containers, called by the prologue.
+// restore creates the functions and fills the containers. The prologue calls it.
 func (r *run) restore(thread *starlark.Thread, _ *starlark.Builtin, factories starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 	d := r.state
 	factory := make(map[int]starlark.Value)
@@ -217,7 +216,7 @@ func (r *run) restore(thread *starlark.Thread, _ *starlark.Builtin, factories st
 	return starlark.None, nil
 }
 
-// variable gives the i-th saved variable, called by the prologue.
+// variable returns the i-th saved variable. The prologue calls it.
 func (r *run) variable(_ *starlark.Thread, _ *starlark.Builtin, args starlark.Tuple, _ []starlark.Tuple) (starlark.Value, error) {
 	i, err := starlark.AsInt32(args[0])
 	if err != nil {

@@ -6,10 +6,9 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// The interpreter has no hook for memory, and none for the time that one
-// operation takes. So the syntax tree is rewritten before it is compiled:
-// operations whose cost depends on their operands become calls of guards, which
-// are predeclared under names that no code can write.
+// The interpreter has no hook for memory, and none for the time of one operation. So the syntax tree is rewritten
+// before it is compiled:
+// operations whose cost depends on their operands become calls of guards, whose names no code can write.
 const (
 	guardAttr    = "." // x.name
 	guardSlice   = "[:]"
@@ -17,7 +16,7 @@ const (
 	guardKey     = "[key]"
 	guardDict    = "{}"
 	guardRef     = "[ref]" // x[i] of x[i] += y
-	guardSet     = "[set]" // the rest of it
+	guardSet     = "[set]" // assigns to it
 	guardArgs    = "*args"
 	guardKwargs  = "**kwargs"
 	guardRestore = "restore" + mark
@@ -92,7 +91,7 @@ func (r *rewriter) stmt(s syntax.Stmt) syntax.Stmt {
 	return s
 }
 
-// augmented turns x op= y into an assignment of a guard's result.
+// augmented rewrites x op= y to an assignment of a guard's result.
 func (r *rewriter) augmented(s *syntax.AssignStmt) syntax.Stmt {
 	op := s.Op.String() // "+=" and so on
 	switch lhs := unparen(s.LHS).(type) {
@@ -112,7 +111,7 @@ func (r *rewriter) augmented(s *syntax.AssignStmt) syntax.Stmt {
 	case *syntax.DotExpr:
 		r.fail(lhs.Dot, "cannot assign to .%s; use a dict", lhs.Name.Name)
 	}
-	return s // the resolver complains
+	return s // the resolver reports the error
 }
 
 func unparen(e syntax.Expr) syntax.Expr {
@@ -125,7 +124,7 @@ func unparen(e syntax.Expr) syntax.Expr {
 	}
 }
 
-// target rewrites what is inside of something that is assigned to.
+// target rewrites the expressions in the target of an assignment.
 func (r *rewriter) target(e syntax.Expr) {
 	if !r.enter(e) {
 		return
@@ -211,7 +210,7 @@ func (r *rewriter) expr(e syntax.Expr) syntax.Expr {
 		return guard(guardDict, e.Lbrace, e)
 	case *syntax.DotExpr:
 		name := &syntax.Literal{Token: syntax.STRING, TokenPos: e.NamePos, Value: e.Name.Name}
-		if e.X = r.expr(e.X); e.Name.Name == "append" { // costs what it stores
+		if e.X = r.expr(e.X); e.Name.Name == "append" { // append charges for the stored element
 			return e
 		}
 		return guard(guardAttr, e.Dot, e.X, name)
@@ -297,9 +296,9 @@ func (r *rewriter) comprehension(e *syntax.Comprehension) syntax.Expr {
 	return e
 }
 
-// checkBrackets refuses code that the parser, which recurses, should not see:
-// brackets that nest too deeply. It knows strings and comments well enough
-// never to miss a bracket that the parser sees.
+// checkBrackets rejects brackets that nest too deeply, before the parser, which recurses. It skips strings and
+// comments, and misses no
+// bracket that the parser sees.
 func checkBrackets(code string) (line int, ok bool) {
 	depth, line := 0, 1
 	for i := 0; i < len(code); i++ {

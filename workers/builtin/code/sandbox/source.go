@@ -8,12 +8,12 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// walk keeps the sources of a file's functions and the names that saved ones
-// use. It says whether the tree is too deep for anything else to walk it.
+// walk stores the sources of a file's functions and the names in saved ones. deep: the tree is too deep for other
+// walks.
 func (p *program) walk(file string, f *syntax.File) (deep bool) {
 	type open struct {
 		node syntax.Node
-		end  syntax.Position // the furthest of what it has
+		end  syntax.Position // the furthest position in it
 	}
 	var path []open
 	syntax.Walk(f, func(n syntax.Node) bool {
@@ -36,18 +36,18 @@ func (p *program) walk(file string, f *syntax.File) (deep bool) {
 		}
 		switch n := done.node.(type) {
 		case *syntax.DefStmt:
-			p.keep(file, n.Def, done.end, wireFunction{Name: n.Name.Name})
+			p.storeSource(file, n.Def, done.end, wireFunction{Name: n.Name.Name})
 		case *syntax.LambdaExpr:
-			p.keep(file, n.Lambda, done.end, wireFunction{Name: "lambda", Lambda: true})
+			p.storeSource(file, n.Lambda, done.end, wireFunction{Name: "lambda", Lambda: true})
 		}
 		return true
 	})
 	return deep
 }
 
-// lastToken is where the last token of a node ends, if it is the node's own
-// and not one of a node in it. The parser's Span is no help: for an index, a
-// slice and an empty tuple it ends before the bracket.
+// lastToken is the end of a node's last token, if that belongs to no node below it. The parser's Span is not usable:
+// for an index, a slice
+// and an empty tuple it ends before the bracket.
 func lastToken(n syntax.Node) syntax.Position {
 	var bracket syntax.Position
 	switch n := n.(type) {
@@ -89,8 +89,8 @@ func later(a, b syntax.Position) syntax.Position {
 	return b
 }
 
-// keep cuts a function out of its file.
-func (p *program) keep(file string, pos, end syntax.Position, fn wireFunction) {
+// storeSource stores the source of a function.
+func (p *program) storeSource(file string, pos, end syntax.Position, fn wireFunction) {
 	lines := p.texts[file]
 	if int(end.Line) > len(lines) || pos.Line > end.Line {
 		return
@@ -110,7 +110,7 @@ func (p *program) keep(file string, pos, end syntax.Position, fn wireFunction) {
 	p.sources[where(pos)] = fn
 }
 
-// offset is where in a line a column in runes, counted from 1, begins.
+// offset is the byte at which a column begins, in runes from 1.
 func offset(line string, col int32) int {
 	for i := range line {
 		if col--; col < 1 {
@@ -120,7 +120,7 @@ func offset(line string, col int32) int {
 	return len(line)
 }
 
-// source is how the encoder finds the text of a function.
+// source finds the source of a function, for the encoder.
 func (p *program) source(fn *starlark.Function) (wireFunction, bool) {
 	wire, ok := p.sources[where(fn.Position())]
 	wire.Defaults, wire.Free = nil, nil

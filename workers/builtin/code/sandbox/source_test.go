@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// bodies end in every way in which a function can end, with x = [1, 2].
+// bodies are functions with every kind of end, with x = [1, 2].
 var bodies = map[string]string{
 	"name": "return x", "number": "return 0x1F", "fraction": "return 1.", "text": "return 'é'", "escape": "return 'a\\\nb'",
 	"lines": "return '''a\nb'''", "index": "return x[0]", "index of index": "return [x][0][1]", "slice": "return x[0:1]",
@@ -17,8 +17,7 @@ var bodies = map[string]string{
 	"while": "\n  while True: return ()", "assignment": "x[0] = x[1]", "inner": "\n\tdef f(): return x[0]\n\treturn f()[()]if 0 else f()",
 }
 
-// TestSources has functions kept whole, whatever they end in: their source is the text that was written,
-// and they give in a later program what they gave in the first.
+// TestSources expects the whole source of functions with every kind of end, and the same results in a later program.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for name, body := range bodies {

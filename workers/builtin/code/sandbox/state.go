@@ -13,7 +13,7 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// stateVersion is the version of the encoding. A state of another version is refused.
+// stateVersion is the version of the encoding. A state of another version is rejected.
 const stateVersion = 1
 
 // Saved state is one JSON object:
@@ -46,8 +46,8 @@ type wireNode struct {
 	Fn      *wireFunction   `json:"fn"`
 }
 
-// wireFunction is a function by its source. What its default values and the
-// variables it closes over were is saved with it; globals it reads by name.
+// wireFunction is a function as its source, with the values of its defaults and of the variables of its closure. It
+// reads globals by name.
 type wireFunction struct {
 	Name     string        `json:"name"`
 	Source   string        `json:"src"`
@@ -78,7 +78,7 @@ const longText = 64 // bytes from which on a text is shared
 
 var errTooLarge = errors.New("too large")
 
-// encoder builds the heap. add either adds a variable with all that it reaches, or nothing.
+// encoder builds the heap. add adds a variable with all values that it reaches, or nothing.
 type encoder struct {
 	limit  int64
 	size   int64
@@ -89,7 +89,7 @@ type encoder struct {
 	open   map[int]bool // functions whose node is being built
 }
 
-// elements identifies the elements of a tuple: tuples have no identity of their own.
+// elements identifies the elements of a tuple: tuples have no identity.
 type elements struct {
 	first *starlark.Value
 	n     int
@@ -213,7 +213,7 @@ func (e *encoder) value(v starlark.Value, depth int) ([]byte, error) {
 	return nil, fmt.Errorf("holds a %s", v.Type())
 }
 
-// node gives the reference of a shared value, and builds its node the first time.
+// node returns the reference of a shared value. The first call builds its node.
 func (e *encoder) node(key any, build func() ([]byte, error)) ([]byte, error) {
 	i, known := e.index[key]
 	if !known {
@@ -256,7 +256,7 @@ func (e *encoder) list(kind string, seq starlark.Iterable, depth int) ([]byte, e
 	return append(b, "]}"...), nil
 }
 
-// holdsFunction says whether a key has a function in it. Only what the encoder has accepted comes here.
+// holdsFunction reports whether a key has a function in it. The encoder has accepted the key.
 func holdsFunction(v starlark.Value, depth int) bool {
 	switch v := v.(type) {
 	case *starlark.Function:
@@ -313,7 +313,7 @@ func (e *encoder) function(fn *starlark.Function, depth int) ([]byte, error) {
 	return []byte(`{"fn":` + strings.TrimSpace(b.String()) + `}`), nil
 }
 
-// maxRange bounds the ends of a range that is saved, away from overflow.
+// maxRange limits the ends of a saved range, to avoid overflow.
 const maxRange = 1 << 60
 
 func encodeRange(v starlark.Value) ([]byte, error) {
@@ -342,7 +342,7 @@ func encodeRange(v starlark.Value) ([]byte, error) {
 	return fmt.Appendf(nil, `{"range":[%d,%d,%d]}`, start, stop, step), nil
 }
 
-// finish puts the state together. names are sorted.
+// finish encodes the state. names are sorted.
 func (e *encoder) finish(names []string, values [][]byte) []byte {
 	b := fmt.Appendf(nil, `{"v":%d,"vars":{`, stateVersion)
 	for i, name := range names {

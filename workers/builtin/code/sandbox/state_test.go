@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// TestStateGolden pins the encoding: a state of every golden file is read forever.
+// TestStateGolden fixes the encoding: the state of every golden file stays readable.
 func TestStateGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/state/*.txtar")
@@ -58,7 +58,7 @@ func TestStateGolden(t *testing.T) {
 
 func noSource(*starlark.Function) (wireFunction, bool) { return wireFunction{}, false }
 
-// genValue draws values; those it has drawn may come again, so that values are shared.
+// genValue draws values. It may return an earlier one again, so that values are shared.
 func genValue(rt *rapid.T, pool *[]starlark.Value, depth int, hashable bool) starlark.Value {
 	kinds := []string{"none", "bool", "int", "big", "float", "string", "bytes", "handle", "long"}
 	if depth > 0 {

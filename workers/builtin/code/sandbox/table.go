@@ -7,14 +7,13 @@ import (
 	"go.starlark.net/starlark"
 )
 
-// crowded is how many keys of one place in a table cost nothing beside their
-// step. Keys that nobody chose to collide do not come near.
+// crowded is the number of keys with one place in a table that cost only their step. Keys that do not collide by
+// design stay far below.
 const crowded = 64
 
-// table charges for the keys of a table that is made in one go, which must have
-// passed key: those that share a place are compared with each other. Numbers
-// below one, for one, all have the same hash. Duplicates count once, as far as
-// they can be told apart cheaply.
+// table charges for the keys of a table that is made in one step, after key: keys with the same place are compared
+// with each other. All
+// numbers between zero and one, for example, have the same hash. Duplicates count once if that is cheap to find.
 func (m *meter) table(keys iter.Seq[starlark.Value]) error {
 	var hashes []uint32
 	seen := make(map[uint32][]starlark.Value)
@@ -24,7 +23,7 @@ func (m *meter) table(keys iter.Seq[starlark.Value]) error {
 		}
 		hash, err := key.Hash()
 		if err != nil {
-			continue // the operation itself complains
+			continue // the operation itself reports the error
 		}
 		if alike := seen[hash]; len(alike) < crowded {
 			same, err := among(key, alike)
@@ -38,7 +37,7 @@ func (m *meter) table(keys iter.Seq[starlark.Value]) error {
 	return m.spend(collisions(hashes))
 }
 
-// compared charges for looking up each key of a table in another of the same keys.
+// compared charges for the lookup of each key of a table in another table with the same keys.
 func (m *meter) compared(of starlark.Value) error {
 	if starlark.Len(of) <= crowded {
 		return nil
@@ -55,8 +54,7 @@ func among(key starlark.Value, list []starlark.Value) (bool, error) {
 	return false, nil
 }
 
-// collisions is what inserting keys costs where they crowd, in steps, at each
-// size that the table has while it grows.
+// collisions is the cost in steps of inserting colliding keys, at each size of the growing table.
 func collisions(hashes []uint32) (steps int64) {
 	const load = 6 // keys a place before the table grows, about
 	for places := 1; ; places <<= 1 {
@@ -76,7 +74,7 @@ func collisions(hashes []uint32) (steps int64) {
 	}
 }
 
-// bytesOf is what is read of a value that does not nest when it is hashed or compared.
+// bytesOf is the bytes that are read when a value that does not nest is hashed or compared.
 func bytesOf(v starlark.Value) int64 {
 	switch v := v.(type) {
 	case starlark.String:
@@ -89,7 +87,7 @@ func bytesOf(v starlark.Value) int64 {
 	return 0
 }
 
-// search charges for comparing a value with each element of a list.
+// search charges for the comparison of a value with each element of a list.
 func (m *meter) search(x, list starlark.Value) error {
 	if err := m.spend(int64(starlark.Len(list))); err != nil || bytesOf(x) <= crowded {
 		return err
@@ -102,7 +100,7 @@ func (m *meter) search(x, list starlark.Value) error {
 	return nil
 }
 
-// trim charges for looking each character up among others; for ASCII there is a table.
+// trim charges for the lookup of each character among others; for ASCII there is a table.
 func (m *meter) trim(s, among string) error {
 	for i := range len(among) {
 		if among[i] >= utf8.RuneSelf {
@@ -112,7 +110,7 @@ func (m *meter) trim(s, among string) error {
 	return nil
 }
 
-// affixes charges for comparing a text with the beginnings or ends that it may have.
+// affixes charges for the comparison of a text with possible prefixes or suffixes.
 func (m *meter) affixes(s string, args starlark.Tuple) error {
 	if len(args) == 0 {
 		return nil
@@ -129,7 +127,7 @@ func (m *meter) affixes(s string, args starlark.Tuple) error {
 	return nil
 }
 
-// hashed is each for tables: elements are hashed.
+// hashed is each for tables, whose elements are hashed.
 func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
 	for _, arg := range args {
 		if err := m.key(arg); err != nil {
@@ -149,7 +147,7 @@ func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []sta
 	if err := m.table(elementsOf(append(tables, args...)...)); err != nil {
 		return err
 	}
-	if receiver != nil { // the result of set methods is a new set
+	if receiver != nil { // set methods return a new set
 		if err := m.spread(receiver, 130); err != nil {
 			return err
 		}
@@ -157,7 +155,7 @@ func hashed(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []sta
 	return each(130)(m, receiver, args, kwargs)
 }
 
-// elementsOf gives those of all values that have some.
+// elementsOf returns the elements of all iterable values.
 func elementsOf(values ...starlark.Value) iter.Seq[starlark.Value] {
 	return func(yield func(starlark.Value) bool) {
 		for _, v := range values {
@@ -172,8 +170,8 @@ func elementsOf(values ...starlark.Value) iter.Seq[starlark.Value] {
 	}
 }
 
-// pairs is keys for what dict and update take: the first elements are the keys,
-// which come to those of a dict, if there is one.
+// pairs is keys for the arguments of dict and update: the first elements are the keys, which are added to those of
+// the dict to, if any.
 func (m *meter) pairs(to, v starlark.Value) error {
 	list, ok := v.(starlark.Iterable)
 	if _, dict := v.(*starlark.Dict); dict || !ok {

@@ -16,8 +16,7 @@ import (
 	"go.starlark.net/syntax"
 )
 
-// handle is a tool that was started. It is a value like any other: it can be
-// compared, be a key, be saved and be sent.
+// handle is a started tool. It can be compared, be a key, be saved and be sent.
 type handle struct{ id, tool string }
 
 func (h handle) String() string        { return fmt.Sprintf("<task %s of %s>", h.id, h.tool) }
@@ -42,7 +41,7 @@ func (h handle) Attr(name string) (starlark.Value, error) {
 
 func (h handle) AttrNames() []string { return []string{"id", "tool"} }
 
-// wireHandle is a handle in JSON, in saved state and in arguments alike.
+// wireHandle is a handle in JSON, in saved state and in arguments.
 type wireHandle struct {
 	Kind string `json:"__handle__"`
 	ID   string `json:"id"`
@@ -53,7 +52,7 @@ func (h handle) MarshalJSON() ([]byte, error) {
 	return json.Marshal(wireHandle{Kind: "task", ID: h.id, Tool: h.tool})
 }
 
-// outcome is what attempt gives.
+// outcome is the result of attempt.
 type outcome struct {
 	ok      bool
 	value   starlark.Value
@@ -120,8 +119,9 @@ func (p *pending) Freeze()               {}
 func (p *pending) Truth() starlark.Bool  { return true }
 func (p *pending) Hash() (uint32, error) { return 0, errors.New("unhashable type: call") }
 
-// toJSON encodes a value for a tool or the turn. Keys of objects are sorted, so
-// that equal values give equal bytes. What has passed weigh cannot be too large.
+// toJSON encodes a value for a tool or the turn. Keys of objects are sorted, so that equal values give equal bytes.
+// weigh has limited its
+// size.
 func (m *meter) toJSON(v starlark.Value) (json.RawMessage, error) {
 	w, err := m.weigh(v)
 	if err != nil {
@@ -209,7 +209,7 @@ func appendJSON(b []byte, v starlark.Value) ([]byte, error) {
 	return nil, fmt.Errorf("a %s has no JSON", v.Type())
 }
 
-// appendText writes a JSON string; what is no UTF-8 becomes U+FFFD.
+// appendText writes a JSON string and replaces invalid UTF-8 with U+FFFD.
 func appendText(b []byte, s string) ([]byte, error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -220,7 +220,7 @@ func appendText(b []byte, s string) ([]byte, error) {
 	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...), nil
 }
 
-// result decodes what a tool gave: JSON if it is, else the text.
+// result decodes the answer of a tool: as JSON, or else as text.
 func (m *meter) result(data json.RawMessage) (starlark.Value, error) {
 	text := string(data)
 	depth, nodes := jsonShape(text)

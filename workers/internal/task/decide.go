@@ -18,26 +18,26 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// verdict is what becomes of a wake that was looked at.
+// verdict is the decision on a wake.
 type verdict int
 
 const (
-	done    verdict = iota // nothing is owed: ack
-	held                   // a run holds it, here or at another worker
-	later                  // another worker is to have the task
-	lookNow                // the session moved: look again
+	done        verdict = iota // the task owes nothing: ack
+	owned                      // a run has the wake, here or on another worker
+	later                      // another worker should take the task
+	handleAgain                // the session changed: handle the wake again
 )
 
 const (
-	// taskLater is how long a wake waits that another worker is to have.
+	// taskLater is the delay of a wake that another worker should receive.
 	taskLater = 2 * time.Second
-	// unfoldedWait is how long the wake of a task waits whose session this worker cannot fold.
+	// unfoldedWait is the delay of a wake whose session this worker cannot fold.
 	unfoldedWait = 10 * time.Second
 )
 
-// handle looks at one wake.
+// handle decides on one wake and acks or returns it.
 func (t *Service) handle(ctx context.Context, w *bus.Wake) {
-	v, err := t.take(ctx, w)
+	v, err := t.decide(ctx, w)
 	soon, waits := errors.AsType[wake.SoonError](err)
 	switch {
 	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
@@ -45,7 +45,7 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	case waits:
 		_ = w.Nak(time.Duration(soon))
 	case errors.Is(err, task.ErrTaken):
-		_ = w.Nak(lookAgain)
+		_ = w.Nak(againWait)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = w.Nak(time.Second)
 	case err != nil:
@@ -55,14 +55,15 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 		_ = w.Ack()
 	case v == later:
 		_ = w.Nak(taskLater)
-	case v == lookNow:
-		_ = w.Nak(lookAgain)
+	case v == handleAgain:
+		_ = w.Nak(againWait)
 	}
 }
 
-const lookAgain = 100 * time.Millisecond
+const againWait = 100 * time.Millisecond
 
-// unfolded is for a session that cannot be folded here: its dead letter, if it has one, stands for its tasks too.
+// unfolded handles the wake of a session that cannot be folded here. A dead letter of the session covers its tasks
+// too.
 func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
 	if _, err := t.cfg.Bus.DeadLetter(ctx, w.Session); err == nil {
 		_ = w.Ack()
@@ -71,21 +72,21 @@ func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
 	_ = w.Nak(unfoldedWait)
 }
 
-// take decides what to do about a wake on the newest state.
-func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
+// decide decides on a wake by the newest state.
+func (t *Service) decide(ctx context.Context, w *bus.Wake) (verdict, error) {
 	if t.adopt(w) {
-		return held, nil
+		return owned, nil
 	}
 	rec, err := t.h.Task(ctx, w.Session, w.Task)
 	if err != nil {
 		return done, err
 	}
 	if finished, err := t.h.FinishTransfer(ctx, w.Session, rec); finished || err != nil {
-		return lookNow, err
+		return handleAgain, err
 	}
 	switch {
 	case rec.LeavePending():
-		return lookNow, t.h.Leave(ctx, w.Session, rec)
+		return handleAgain, t.h.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
 		return done, t.resolveEnded(ctx, w.Session, rec.ID)
 	case rec.Passing():
@@ -100,17 +101,17 @@ func (t *Service) take(ctx context.Context, w *bus.Wake) (verdict, error) {
 	})
 	switch {
 	case err != nil:
-		return lookNow, err
+		return handleAgain, err
 	case !gone:
-		return held, nil
+		return owned, nil
 	}
 	return t.takeOver(ctx, w, &rec)
 }
 
-// passWait is how long the wake of a cancelled task waits whose child still runs a turn.
+// passWait is the delay of the wake of a cancelled task whose child still runs a turn.
 const passWait = 300 * time.Millisecond
 
-// passOn is for a cancelled task whose work another session does.
+// passOn cancels a task whose work another session does.
 func (t *Service) passOn(ctx context.Context, w *bus.Wake, rec projector.Task) (verdict, error) {
 	passed, err := t.h.PassOn(ctx, w.Session, rec)
 	if err == nil && !passed {
@@ -119,12 +120,12 @@ func (t *Service) passOn(ctx context.Context, w *bus.Wake, rec projector.Task) (
 	return done, err
 }
 
-// takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
+// takeOver handles a task whose worker is gone: the task runs again, or ends with the reason.
 func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task) (verdict, error) {
 	if rec.State == events.TaskCancelling {
 		if w.Class == bus.ClassTool {
 			if err := t.resolve(ctx, w.Session, rec.Args, cancelledCall()); err != nil {
-				return lookNow, err
+				return handleAgain, err
 			}
 		}
 		return done, t.h.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
@@ -139,15 +140,15 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 		}
 		return t.begin(ctx, w, rec)
 	}
-	if err := t.lose(ctx, w.Session, w.Class, rec.Args); err != nil {
-		return lookNow, err
+	if err := t.resolveLost(ctx, w.Session, w.Class, rec.Args); err != nil {
+		return handleAgain, err
 	}
 	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
 	t.log.Warn("task abandoned", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.String("by", string(rec.Worker)))
 	return done, t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
 }
 
-// giveUp ends a task that killed its worker as often as may be; before that, the call that it is of fails.
+// giveUp ends a task whose attempts all killed their worker. A tool call fails before its task ends.
 func (t *Service) giveUp(ctx context.Context, w *bus.Wake, rec *projector.Task) error {
 	why := fmt.Errorf("given up after %d attempts whose workers died", rec.Starts)
 	t.log.Error("task given up", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.Int64("attempts", rec.Starts))
@@ -175,7 +176,7 @@ func (t *Service) begin(ctx context.Context, w *bus.Wake, rec *projector.Task) (
 	defer t.unreserve(key)
 	claimed, err := t.h.ClaimTask(ctx, w.Session, task.ClaimOf(rec), t.cfg.ID)
 	if err != nil {
-		return lookNow, err
+		return handleAgain, err
 	}
 	r := t.newRun(w.Session, &claimed, false)
 	r.wake = w
@@ -185,10 +186,10 @@ func (t *Service) begin(ctx context.Context, w *bus.Wake, rec *projector.Task) (
 		r.work = r.plain(work)
 	}
 	t.launch(r)
-	return held, nil
+	return owned, nil
 }
 
-// reserve says that a task is about to run here, so that the worker answers for it.
+// reserve counts a task that is about to run here, so that the worker already responds for it.
 func (t *Service) reserve(key taskKey, class bus.Class) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -196,7 +197,7 @@ func (t *Service) reserve(key taskKey, class bus.Class) bool {
 		return false
 	}
 	t.spawning[key]++
-	t.busy.Add(1) // until unreserve, so that what is launched meanwhile is waited for
+	t.busy.Add(1) // until unreserve, so that Stop waits for a launch
 	t.jobs.Add(1)
 	return true
 }
@@ -211,7 +212,7 @@ func (t *Service) unreserve(key taskKey) {
 	t.jobs.Done()
 }
 
-// adopt hands a wake to the run of its task.
+// adopt passes a wake to the run of its task.
 func (t *Service) adopt(w *bus.Wake) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

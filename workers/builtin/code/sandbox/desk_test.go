@@ -1,0 +1,97 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// desk is a caller whose tools are functions; it records its calls.
+type desk struct {
+	mu       sync.Mutex
+	asked    map[int]Call
+	answers  map[int]string // returned instead of a call, by ordinal
+	messages []string
+	tools    map[string]func(args map[string]any) (string, error)
+}
+
+func newDesk() *desk {
+	return &desk{asked: make(map[int]Call), answers: make(map[int]string), tools: map[string]func(map[string]any) (string, error){
+		"add":     func(a map[string]any) (string, error) { return fmt.Sprint(num(a["a"]) + num(a["b"])), nil },
+		"echo":    func(a map[string]any) (string, error) { b, err := json.Marshal(a); return string(b), err },
+		"greet":   func(a map[string]any) (string, error) { return fmt.Sprintf("hello %v", a["name"]), nil },
+		"broken":  func(map[string]any) (string, error) { return "", errors.New("out of paper") },
+		"panics":  func(map[string]any) (string, error) { panic("ouch") },
+		"my-tool": func(map[string]any) (string, error) { return `"dashed"`, nil },
+		"print":   func(map[string]any) (string, error) { return `"shadowed"`, nil },
+		"stops":   func(map[string]any) (string, error) { return "", fmt.Errorf("not now: %w", ErrStop) },
+		"deep_json": func(map[string]any) (string, error) {
+			return strings.Repeat("[", 5000) + strings.Repeat("]", 5000), nil
+		},
+	}}
+}
+
+func num(v any) float64 { f, _ := v.(float64); return f }
+
+func (d *desk) infos() []ToolInfo {
+	var list []ToolInfo
+	for name := range d.tools {
+		list = append(list, ToolInfo{Name: name})
+	}
+	slices.SortFunc(list, func(x, y ToolInfo) int { return strings.Compare(x.Name, y.Name) })
+	return list
+}
+
+func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
+	d.mu.Lock()
+	d.asked[c.Ordinal] = c
+	answer, recorded := d.answers[c.Ordinal]
+	d.mu.Unlock()
+	if !recorded {
+		var args map[string]any
+		if err := json.Unmarshal(c.Args, &args); err != nil {
+			return nil, err
+		}
+		var err error
+		if answer, err = d.tools[c.Tool](args); err != nil {
+			return nil, err
+		}
+		d.mu.Lock()
+		d.answers[c.Ordinal] = answer
+		d.mu.Unlock()
+	}
+	return json.RawMessage(answer), nil
+}
+
+func (d *desk) Start(_ context.Context, c Call) (string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.asked[c.Ordinal] = c
+	return fmt.Sprintf("t%d", c.Ordinal), nil
+}
+
+func (d *desk) Await(_ context.Context, id string) (json.RawMessage, error) {
+	if id == "gone" {
+		return nil, errors.New("unknown task")
+	}
+	return json.RawMessage(`{"of":"` + id + `"}`), nil
+}
+
+func (d *desk) Message(text, kind string) { d.messages = append(d.messages, kind+":"+text) }
+
+func runCode(t *testing.T, d *desk, limits Limits, req Request) Response {
+	t.Helper()
+	if req.Tools == nil {
+		req.Tools = d.infos()
+	}
+	resp, err := Run(t.Context(), limits, req, d)
+	if err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	return resp
+}

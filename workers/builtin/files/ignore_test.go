@@ -1,0 +1,150 @@
+package files
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tree writes files, by path, and returns their directory.
+func tree(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		full := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(full), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(full, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// TestSearchFilesPattern searches only the files that the pattern selects.
+func TestSearchFilesPattern(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"a.go": "one", "b.ts": "one", "sub/c.go": "one", "sub/deep/d.tsx": "one"})
+	for _, tc := range []struct{ files, path, want string }{
+		{"", "", "a.go b.ts sub/c.go sub/deep/d.tsx"},
+		{"*.go", "", "a.go sub/c.go"},
+		{"*.go", "sub", "sub/c.go"},
+		{"sub/*.go", "", "sub/c.go"},
+		{"sub/**", "", "sub/c.go sub/deep/d.tsx"},
+		{"**/*.{ts,tsx}", "", "b.ts sub/deep/d.tsx"},
+		{"*.go", "b.ts", ""},
+		{"*.go", "a.go", "a.go"},
+	} {
+		got := searchIn(t.Context(), t, Config{Root: dir}, searchRequest{Pattern: "one", Path: tc.path, Files: tc.files})
+		if names := foundIn(got); names != tc.want {
+			t.Errorf("files %q in %q: got %q (%q), want %q", tc.files, tc.path, names, got, tc.want)
+		}
+	}
+}
+
+// foundIn are the files of a result, in its order.
+func foundIn(result string) string {
+	var names []string
+	for line := range strings.Lines(result) {
+		if name, _, ok := strings.Cut(line, ":1: "); ok {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+// TestFilesPatternsAreBounded rejects what is invalid, long, or stands for many patterns.
+func TestFilesPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	for pattern, want := range map[string]string{
+		"[a":                                 "is not a valid pattern",
+		"{a":                                 "is not a valid pattern",
+		strings.Repeat("a", maxGlob+1):       "has 257 bytes, the limit is 256",
+		strings.Repeat("{a,aa}", 40) + "b":   "combinations of alternatives, the limit is 64",
+		strings.Repeat("{a,{b,{c,d}}}", 3):   "combinations of alternatives, the limit is 64",
+		"{" + strings.Repeat("a,", 70) + "}": "has 71 or more combinations",
+		strings.Repeat("{a,b}", 6):           "",
+		strings.Repeat(`\{a,b\}`, 30):        "",
+		strings.Repeat("**/*a", 51):          "",
+	} {
+		g, err := compileGlob(pattern)
+		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {
+			t.Errorf("%.40s: got %v, want %q", pattern, err, want)
+		}
+		if err == nil && g.selects(strings.Repeat("aaaaaaaaaaaaaaa/", 255)+"b") && !strings.HasSuffix(pattern, "b") {
+			t.Errorf("%.40s: selects a file that does not match", pattern)
+		}
+	}
+}
+
+// TestSearchLeavesOutIgnored applies .gitignore files per directory, and counts what they leave out.
+func TestSearchLeavesOutIgnored(t *testing.T) {
+	t.Parallel()
+	const rules = "# comment\n\n*.log\n!keep.log\n/build\nout/\ndocs/*.tmp\nall/**\n!all/x\n\\!odd\nwith\\ \nbr{a,b}ce\n[bad\ntrailing  \r\n"
+	tests := map[string]struct {
+		files       map[string]string // by path; "" stands for the searched word
+		path        string
+		want        string
+		leftFiles   int
+		leftDirs    int
+		denyIgnores bool
+	}{
+		"names":            {files: map[string]string{".gitignore": rules, "a.log": "", "s/b.log": "", "keep.log": "", "s/keep.log": ""}, want: "keep.log s/keep.log", leftFiles: 2},
+		"anchored":         {files: map[string]string{".gitignore": rules, "build": "", "s/build": ""}, want: "s/build", leftFiles: 1},
+		"directories":      {files: map[string]string{".gitignore": rules, "out/a": "", "out/b": "", "s/out/c": "", "x/out": ""}, want: "x/out", leftDirs: 2},
+		"paths":            {files: map[string]string{".gitignore": rules, "docs/a.tmp": "", "docs/s/b.tmp": "", "s/docs/c.tmp": ""}, want: "docs/s/b.tmp s/docs/c.tmp", leftFiles: 1},
+		"below":            {files: map[string]string{".gitignore": rules, "all/x": "", "all/y": ""}, want: "all/x", leftFiles: 1},
+		"escapes":          {files: map[string]string{".gitignore": rules, "!odd": "", "with ": "", "br{a,b}ce": "", "brace": "", "trailing": ""}, want: "brace", leftFiles: 4},
+		"deeper decides":   {files: map[string]string{".gitignore": "*.log\n", "s/.gitignore": "!b.log\n/own\n", "s/b.log": "", "b.log": "", "s/own": "", "own": ""}, want: "own s/b.log", leftFiles: 2},
+		"excluded parent":  {files: map[string]string{".gitignore": "out/\n", "out/.gitignore": "!*\n", "out/a": ""}, want: "", leftDirs: 1},
+		"above the path":   {files: map[string]string{".gitignore": "*.log\n", "s/.gitignore": "d/no\n", "s/d/a.log": "", "s/d/no": "", "s/d/yes": ""}, path: "s/d", want: "s/d/yes", leftFiles: 2},
+		"the path itself":  {files: map[string]string{".gitignore": "*.log\n", "a.log": ""}, path: "a.log", want: "a.log"},
+		"denied is unread": {files: map[string]string{".gitignore": "*.log\n", "a.log": ""}, want: "a.log", denyIgnores: true},
+		"too large":        {files: map[string]string{".gitignore": "*.log\n" + strings.Repeat("#", maxIgnoreBytes), "a.log": ""}, want: "a.log"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for file, text := range tc.files {
+				if text == "" {
+					tc.files[file] = "one"
+				}
+			}
+			cfg := Config{Root: tree(t, tc.files)}
+			if tc.denyIgnores {
+				cfg.Rules.Deny = []string{"read_file:*.gitignore"}
+			}
+			got := searchIn(t.Context(), t, cfg, searchRequest{Pattern: "^one", Path: tc.path})
+			if names := foundIn(got); names != tc.want {
+				t.Errorf("got %q (%q), want %q", names, got, tc.want)
+			}
+			note := fmt.Sprintf("[%d files and %d directories are left out by .gitignore]\n", tc.leftFiles, tc.leftDirs)
+			if has := strings.Contains(got, note); has != (tc.leftFiles+tc.leftDirs > 0) {
+				t.Errorf("got %q, want %q in it", got, note)
+			}
+		})
+	}
+}
+
+// TestIgnoreRulesAreBounded stops at the time limit while many costly rules are matched.
+func TestIgnoreRulesAreBounded(t *testing.T) {
+	t.Parallel()
+	rules := strings.Repeat(strings.Repeat("*a*b", 10)+"*c\n", maxIgnoreRules)
+	files, deep := map[string]string{}, ""
+	for range 40 {
+		files[deep+".gitignore"] = rules
+		deep += strings.Repeat("ab", 30) + "/"
+	}
+	for i := range 200 {
+		files[fmt.Sprintf("%s%s%d", deep, strings.Repeat("ab", 50), i)] = "one"
+	}
+	began := time.Now()
+	got := searchIn(t.Context(), t, Config{Root: tree(t, files), SearchTime: 50 * time.Millisecond}, searchRequest{Pattern: "one"})
+	if !strings.Contains(got, "the time limit is 50ms") || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: got %q, want the time limit", time.Since(began), got)
+	}
+}

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lash-go/lash/session/turn"
+)
+
+// advance steps until the run has to wait. done: the session owes nothing. When ctx ends it starts nothing more: a
+// call that was cancelled with ctx may have completed without a result, and the state still owes it.
+func (r *run) advance(ctx context.Context) (done bool, err error) {
+	for {
+		if ctx.Err() != nil {
+			return false, context.Cause(ctx)
+		}
+		stop, err := r.advanceOnce(ctx)
+		if err != nil || stop != paceContinue {
+			return stop == paceRest, err
+		}
+	}
+}
+
+// pace is what a run does next.
+type pace int
+
+const (
+	paceContinue pace = iota // the state may owe more
+	paceWait                 // for running effects
+	paceRest                 // the state owes nothing
+)
+
+func (r *run) advanceOnce(ctx context.Context) (pace, error) {
+	if r.state.Seq != r.passed { // the events folded since may cancel tasks without a hint from their host
+		r.p.cfg.Host.WakePassing(r.state)
+		r.passed = r.state.Seq
+	}
+	t := r.state.Turn()
+	owes := turn.Next(r.state)
+	parked := owes.Parked() && !owes.Stop
+	if t != nil && !parked && !r.ours(t) {
+		return paceContinue, r.transferOrTakeOver(ctx, t)
+	}
+	if err := r.notifyPlugins(ctx); err != nil {
+		return paceContinue, err
+	}
+	if q := r.branching(); q != nil {
+		return paceContinue, r.afterFlush(ctx, func() error { return r.branchOff(ctx, *q) })
+	}
+	now := r.now()
+	if list := turn.DueEvents(r.state, now); len(list) > 0 {
+		return paceContinue, r.afterFlush(ctx, func() error { return r.record(ctx, list) })
+	}
+	switch {
+	case t == nil && turn.Claimable(r.state):
+		if len(r.lifecycle.running) > 0 && (r.hadShare() || r.p.draining.Load()) {
+			return paceWait, nil // the notifications to plugins would be cut off
+		}
+		return paceContinue, r.claimNext(ctx)
+	case t == nil, parked && len(r.inflight) == 0:
+		return r.rest(ctx)
+	case owes.Stop:
+		return paceContinue, r.stop(ctx)
+	case r.p.draining.Load() && len(r.inflight) > 0:
+		return paceWait, nil // running effects may complete
+	case r.p.draining.Load() && !hasStartedCall(t):
+		return paceContinue, r.release(ctx, t)
+	case r.stack.Session == nil: // closed when the session seemed to rest, or after a change that failed
+		err := r.reopen(ctx, owes)
+		if errors.Is(err, errElsewhere) && len(r.inflight) > 0 {
+			return paceWait, nil // running effects may complete; retried at the next tick
+		}
+		return paceContinue, err
+	case turn.NeedsBegin(r.state):
+		return paceContinue, r.step(ctx, turn.Begin{})
+	case r.starts(owes) && r.aged():
+		if err := r.renew(ctx); errors.Is(err, errUnanswered) {
+			return paceWait, nil // started at a later tick
+		} else if err != nil {
+			return paceContinue, err
+		}
+		return paceContinue, nil
+	}
+	if err := r.start(ctx); err != nil || len(r.inflight) > 0 {
+		return paceWait, err
+	}
+	return paceContinue, nil // no effect runs: the step ended the turn
+}
+
+// afterFlush calls do if the batch is empty, else it appends the batch first.
+func (r *run) afterFlush(ctx context.Context, do func() error) error {
+	if len(r.batch.events) > 0 {
+		return r.flush(ctx)
+	}
+	return do()
+}
+
+// rest makes sure that the session owes nothing at the end of the log, as of the newest wake.
+func (r *run) rest(ctx context.Context) (pace, error) {
+	if len(r.batch.events) > 0 {
+		return paceContinue, r.flush(ctx)
+	}
+	if list := r.notifiedEvents(); len(list) > 0 {
+		return paceContinue, r.record(ctx, list)
+	}
+	if len(r.lifecycle.running) > 0 { // changed by this goroutine alone
+		return paceWait, nil
+	}
+	if r.seen == r.countArrivals() {
+		return paceRest, nil
+	}
+	err := r.catchUp(ctx)
+	if errors.Is(err, errUnanswered) {
+		return paceWait, nil // retried at the next tick
+	}
+	return paceContinue, err
+}
+
+// end ends a run whose session owes nothing, unless a wake arrived meanwhile.
+func (r *run) end(ctx context.Context) (over bool, err error) {
+	if err := r.p.cfg.Host.ChargeChild(ctx, r.state); err != nil {
+		return false, err
+	}
+	if due := turn.Due(r.state); due != 0 {
+		_ = r.p.cfg.Bus.SetTimer(r.session, due)
+	}
+	r.closeStack() // the session's next run opens it again
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	if r.arrivals != r.seen {
+		return false, nil
+	}
+	r.p.endLocked(r)
+	return true, nil
+}

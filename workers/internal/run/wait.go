@@ -1,0 +1,115 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// wait waits for one event of the run and handles it.
+func (r *run) wait(ctx context.Context, progress <-chan time.Time) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case c := <-r.completions:
+		return r.complete(ctx, c)
+	case id := <-r.lifecycle.returned:
+		r.notificationReturned(id)
+		return nil
+	case f := <-r.facts:
+		return r.recordFact(ctx, f)
+	case <-r.batch.timer():
+		return r.flush(ctx)
+	case <-r.notified:
+		if !r.moved.Load() {
+			return nil
+		}
+		return r.readLog(ctx)
+	case <-progress:
+		return r.tick(ctx)
+	}
+}
+
+// tick repeats what may have been lost: the progress of the wake, a notification, and the timer of a time that has
+// passed by this worker's clock and that no server reported.
+func (r *run) tick(ctx context.Context) error {
+	r.reportProgress()
+	r.notifyProjectors()
+	r.branchLater = false
+	if r.ticks++; r.ticks%readLogTicks != 0 && !r.moved.Load() {
+		return nil
+	}
+	if due := turn.Due(r.state); due > r.now() && due <= events.MillisOf(time.Now()) {
+		_ = r.p.cfg.Bus.SetTimer(r.session, due)
+	}
+	return r.readLog(ctx)
+}
+
+// notifyProjectors notifies projectors of the run's appends since the last call.
+func (r *run) notifyProjectors() {
+	if r.unmarked {
+		_ = r.p.cfg.Bus.MarkDirty(r.session)
+		r.unmarked = false
+	}
+}
+
+// readLogTicks is the number of ticks between two reads of the log: 2.7 s.
+const readLogTicks = 4
+
+// reportProgress reports progress of the run's wake, so that the queue does not deliver it again.
+func (r *run) reportProgress() {
+	if w := r.currentWake(); w != nil {
+		_ = w.Progress()
+	}
+}
+
+// currentWake is the run's wake; nil before the first.
+func (r *run) currentWake() *bus.Wake {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return r.wake
+}
+
+// catchUp folds the events of others.
+func (r *run) catchUp(ctx context.Context) error {
+	if len(r.batch.events) > 0 {
+		return r.flush(ctx) // a conflict of the append shows them
+	}
+	before, began, count := r.state.Seq, time.Now(), r.countArrivals()
+	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
+	switch {
+	case r.state.Seq != before && r.stack.Session != nil:
+		err = errors.Join(err, r.openStack(ctx))
+	case err == nil:
+		began = time.Now() // a slow read must not make the state aged
+	}
+	switch {
+	case err == nil:
+		r.current, r.seen = began, count
+	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
+		r.current = time.Time{} // the log may have moved
+		err = fmt.Errorf("%w: %w", errUnanswered, err)
+	}
+	return err
+}
+
+// errUnanswered is a read of the log that may be retried: servers that elect a leader do not respond, and effects
+// must not end because of that.
+var errUnanswered = errors.New("the log does not answer")
+
+// readLog is catchUp, retried at the next tick if the log does not respond.
+func (r *run) readLog(ctx context.Context) error {
+	r.moved.Store(false)
+	err := r.catchUp(ctx)
+	if errors.Is(err, errUnanswered) {
+		r.moved.Store(true)
+		return nil
+	}
+	return err
+}
