@@ -58,6 +58,8 @@ func testOldOwner(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	harness.Receive(b, "the call", begun)
 	b.AwaitState(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
+	stop, err := b.Bus.ServeWorker("B", func([]byte) []byte { return []byte("yes") }) // B is alive, and says that it runs the turn
+	harness.WantError(t, "serve", err, nil)
 	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"}, &events.ToolLost{Calls: []int64{0}})
 	took := b.StateOf(id)
 	close(release)
@@ -67,6 +69,7 @@ func testOldOwner(t *testing.T) {
 	harness.Equal(t, "owner", after.Turn().Worker, "B")
 	harness.Equal(t, "attempt", after.Turn().Attempt, 2)
 	harness.Equal(t, "state of B as it was", bytes.Equal(harness.EncodeState(t, after), harness.EncodeState(t, took)), true)
+	stop()
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	if got := strings.Join(b.Messages(id), "\n"); strings.Contains(got, "too late") {
