@@ -34,8 +34,9 @@ func (v Verb) noun() string {
 		return "the prompt"
 	case Answer:
 		return "the answer"
+	default:
+		return string(v)
 	}
-	return string(v)
 }
 
 // Action is what a user asks for with a line.
