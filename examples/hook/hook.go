@@ -1,4 +1,4 @@
-// Package hook is a hook: it is asked before each call of a tool, and decides.
+// Package hook is a hook: the runtime calls it before each tool call, and it decides whether the call runs.
 package hook
 
 import (

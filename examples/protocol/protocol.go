@@ -1,5 +1,4 @@
-// Package protocol is a protocol: it tells the model how to speak, and reads
-// what it says.
+// Package protocol is a protocol: it writes the model's instructions, and interprets its replies.
 package protocol
 
 import (
