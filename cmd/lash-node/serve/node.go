@@ -59,7 +59,7 @@ func (n *Node) Clients() int {
 	return n.server.Clients() - n.bus.Connections() // the connections of this process
 }
 
-// Stop returns running turns to the queue, waits at most --grace for in-flight calls, and closes everything.
+// Stop returns running turns to the queue, waits at most --grace for running calls, and closes everything.
 func (n *Node) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context has usually ended
 	defer cancel()
