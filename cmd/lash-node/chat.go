@@ -183,7 +183,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 	return on, nil
 }
 
-// join opens the servers of a running node. It prints a note for each flag that only a new node would use.
+// join opens the servers of a running node. It prints a note about flags that have no effect there.
 func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	if c.ofNode() {
 		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")

@@ -51,7 +51,7 @@ func main() {
 // call, however fast the model is.
 type patient struct {
 	llm.Provider
-	sign <-chan struct{} // closed: it came
+	sign <-chan struct{} // closed when the sign arrives
 }
 
 func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {

@@ -51,7 +51,7 @@ func (m *screen) question() events.EffectID {
 	return m.view.Question().Effect
 }
 
-// interrupt clears the line, else cancels the running turn. again: it leaves the chat.
+// interrupt cancels the running turn. Without a turn it clears the line. again: it leaves the chat.
 func (m *screen) interrupt(again bool) tea.Cmd {
 	m.warned = true
 	switch {

@@ -164,7 +164,7 @@ func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
 // Outcome is the result of an action.
 type Outcome struct {
 	Action  Action
-	Session events.SessionID // of Fork: where it goes on
+	Session events.SessionID // of Fork: the new session
 	Lines   []Line           // lines to show in addition to the session's
 	Err     error
 }

@@ -93,7 +93,7 @@ func (c *child) kill() {
 	_ = c.input.Close()
 }
 
-// stop asks the child to end, and kills it after grace.
+// stop requests an orderly end of the child, and kills it after grace.
 func (c *child) stop(grace time.Duration) {
 	_ = c.input.Close()
 	timer := time.NewTimer(grace)

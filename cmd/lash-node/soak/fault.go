@@ -134,7 +134,7 @@ func (t *fate) run(ctx context.Context) error {
 // draw has the random values of one fault.
 type draw struct {
 	length time.Duration
-	short  bool // restart at once, or a partition that refuses nothing
+	short  bool // restart at once, or a partition that refuses connections
 }
 
 func (t *fate) between(low, high time.Duration) time.Duration {

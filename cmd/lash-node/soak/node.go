@@ -144,8 +144,8 @@ func (c *cast) tools(id events.SessionID) *plugin.Tools {
 	return c.player.Tools(id)
 }
 
-// effectsOf declares a third of the tools non-idempotent. A tool whose call also changes the session stays idempotent,
-// because the conversation needs each call.
+// effectsOf declares a tool idempotent, without effects, or non-idempotent, a third of the tools each. A plan with a call
+// that does more than return has no non-idempotent tools, because its conversation needs each call.
 func effectsOf(plan *playback.Plan, tool string) events.Effects {
 	switch {
 	case plan.MayLose[tool]:
@@ -156,7 +156,7 @@ func effectsOf(plan *playback.Plan, tool string) events.Effects {
 	return events.EffectsIdempotent
 }
 
-// mayLose are the non-idempotent tools of a plan.
+// mayLose are the non-idempotent tools of a plan; nil where a call of the plan injects, hangs or has no result.
 func mayLose(plan *playback.Plan) map[string]bool {
 	list := make(map[string]bool)
 	for _, tool := range plan.Tools {
