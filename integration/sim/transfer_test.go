@@ -23,8 +23,8 @@ func (w *world) transfer(*rapid.T) {
 
 // move is a transfer in progress. One step cannot change two histories, so a transfer has two:
 //
-//	1. The target registers the tasks. It registers them again if the source has changed meanwhile.
-//	2. The source removes them.
+//  1. The target registers the tasks. It registers them again if the source has changed meanwhile.
+//  2. The source removes them.
 type move struct {
 	h        *host
 	from, to events.SessionID
