@@ -35,8 +35,8 @@ type Report struct {
 	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while other faults were active
 	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of the disturbed takeovers
 	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of the disturbed takeovers
-	Again           int           `json:"again"`             // effects in flight when their worker died, which ran again
-	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls in flight when their worker died, as the histories record
+	Again           int           `json:"again"`             // effects running when their worker died, which ran again
+	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker died, as the histories record
 	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
 	ClientsWentOn   int64         `json:"clients_went_on"`   // errors after which clients continued
 	DurationSeconds float64       `json:"duration_s"`        // with faults

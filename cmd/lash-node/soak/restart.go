@@ -20,14 +20,14 @@ import (
 // Restart is the delay of running turns when their node is killed and restarts at once. There is one server and no
 // other node.
 type Restart struct {
-	Turns     int     `json:"turns"`     // in flight
+	Turns     int     `json:"turns"`     // running at the kill
 	PlainMS   float64 `json:"plain_ms"`  // from the first request to the last end, without a kill
 	KilledMS  float64 `json:"killed_ms"` // the same with a kill -9 in the middle
 	AddedMS   float64 `json:"added_ms"`  // the difference
 	ReadyMS   float64 `json:"ready_ms"`  // from the kill until the new process is ready
 	LastMS    float64 `json:"last_ms"`   // from the kill until the last turn was claimed again
 	Takeovers int     `json:"takeovers"` // turns that continued in the new process
-	Again     int     `json:"again"`     // effects in flight that ran again
+	Again     int     `json:"again"`     // effects running at the kill that ran again
 	Doubled   int     `json:"doubled"`   // recorded effects that ran again
 	Lost      int     `json:"lost"`      // unfinished turns, and those whose history differs
 	Bad       []Bad   `json:"bad,omitempty"`
