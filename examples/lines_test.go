@@ -1,6 +1,6 @@
-// Package examples is where to begin: a tool, a hook, a plugin with a state, and a protocol, each with a program that
-// runs it; and programs: everything in one process, two nodes, a node with tools of its own, and clients of others'
-// sessions, in Go and in TypeScript.
+// Package examples is the starting point for plugin authors: a tool, a hook, a plugin with a state, and a protocol,
+// each with a program that runs it. It also has programs: everything in one process, two nodes, a node with additional
+// tools, and clients of sessions of other clients, in Go and in TypeScript.
 package examples_test
 
 import (
@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// TestExamplesAreShort keeps each example below its lines: a plugin with the program that runs it, a program without its test.
+// TestExamplesAreShort bounds the lines of each example: a plugin with the program that runs it, a program without its
+// test.
 func TestExamplesAreShort(t *testing.T) {
 	t.Parallel()
 	limits := map[string]int{
@@ -25,7 +26,7 @@ func TestExamplesAreShort(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, name := range files {
-			data, err := os.ReadFile(name) //nolint:gosec // of this module
+			data, err := os.ReadFile(name) //nolint:gosec // a file of this module
 			if err != nil {
 				t.Fatal(err)
 			}

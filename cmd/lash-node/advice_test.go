@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestAdvice has commands fail, in each way that a user can do something about: the last line names the flag or the command
-// that does it.
+// TestAdvice makes commands fail in each way that a user can repair. The last line of output names the flag or the
+// command that repairs it.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0")
@@ -50,7 +50,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestServeSaysWhatIsOpen has a node with every address open: it says for whom each is.
+// TestServeSaysWhatIsOpen starts a node with every address open. The output names the callers that each address
+// serves.
 func TestServeSaysWhatIsOpen(t *testing.T) {
 	t.Parallel()
 	tokens, store := tokenFile(t, "x"), filepath.Join(t.TempDir(), "st")

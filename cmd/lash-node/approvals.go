@@ -29,20 +29,20 @@ func (*approvalsCmd) Help() string {
 	return "Exit codes: 0 listed, 1 nothing was asked within --wait, 2 it could not be done."
 }
 
-// waiting is a call that waits for an answer.
+// waiting is a call that waits for an approval.
 type waiting struct {
 	Session  events.SessionID `json:"session"`
 	Call     events.EffectID  `json:"call"`
 	Tool     string           `json:"tool"`
 	Args     json.RawMessage  `json:"args"`
-	Plugin   string           `json:"plugin"` // who asks
+	Plugin   string           `json:"plugin"` // that requests the approval
 	Question string           `json:"question"`
 }
 
 // errNothing makes the exit code 1.
 var errNothing = errors.New("nothing was asked")
 
-// askEvery is how often a command looks again that waits.
+// askEvery is the interval at which a waiting command polls.
 const askEvery = 100 * time.Millisecond
 
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
@@ -74,7 +74,7 @@ func writeJSON(s *streams, v any) error {
 	return enc.Encode(v)
 }
 
-// collect connects anew each time: it may be the node that is waited for.
+// collect opens a new connection each time: with --wait the node may not run yet.
 func (c *approvalsCmd) collect(ctx context.Context, s *streams) (list []waiting, err error) {
 	err = c.with(ctx, s, func(ctx context.Context, on *client) error {
 		list, err = c.list(ctx, on)
@@ -130,7 +130,7 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 		where, first.Session, first.Call, where, first.Session, first.Call)
 }
 
-// clipped bounds what is shown of arguments.
+// clipped shortens the arguments of a call for display.
 func clipped(text string) string {
 	const limit = 2000
 	if len(text) <= limit {

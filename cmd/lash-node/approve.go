@@ -23,7 +23,7 @@ func (*approveCmd) Help() string {
 	return "Exit codes: 0 the answer counts, 1 another answer came first, 2 it could not be done."
 }
 
-// answered is an answer that the history has.
+// answered is the answer that the history records.
 type answered struct {
 	Session events.SessionID `json:"session"`
 	Call    events.EffectID  `json:"call"`

@@ -21,14 +21,14 @@ type benchCmd struct {
 	Hot        int    `help:"Sessions that are hot beside the cold ones." default:"1000"`
 }
 
-// serveApartCmd is the server whose memory the bench measures.
+// serveApartCmd is the process of the server whose memory the benchmark measures.
 type serveApartCmd struct {
 	Store string `arg:""`
 }
 
 func (c *serveApartCmd) Run(s *streams) error { return bench.ServeApart(c.Store, os.Stdin, s.Out) }
 
-// nodeApartCmd is one of several nodes that the bench measures.
+// nodeApartCmd is the process of one of the nodes that the benchmark measures.
 type nodeApartCmd struct {
 	URL string `arg:""`
 }
@@ -55,13 +55,13 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a left-over temporary directory is no failure
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory that remains is no failure
 	if c.CPUProfile != "" {
 		f, err := os.Create(c.CPUProfile)
 		if err != nil {
 			return err
 		}
-		defer f.Close() //nolint:errcheck // the profile is whole once it is stopped
+		defer f.Close() //nolint:errcheck // the profile is complete once it is stopped
 		if err := pprof.StartCPUProfile(f); err != nil {
 			return err
 		}
@@ -85,7 +85,7 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 
 func benchTable(s *streams, r *bench.Report) {
 	row := func(what string, value float64, goal string) {
-		if value != 0 { // else it was not measured
+		if value != 0 { // 0 means not measured
 			write(s.Out, "%-62s %12.2f   %s\n", what, value, goal)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/bench"
 )
 
-// TestBenchLeavesOut prints reports in which one figure was measured, for each
-// figure: its row alone is there, and its field alone in JSON.
+// TestBenchLeavesOut prints one report for each figure, with that figure alone. The table has only its row, and the
+// JSON only its field.
 func TestBenchLeavesOut(t *testing.T) {
 	t.Parallel()
 	rows := make(map[string]bool)
@@ -29,7 +29,7 @@ func TestBenchLeavesOut(t *testing.T) {
 		}
 		rows[out.String()] = true
 		data, err := json.Marshal(r)
-		if got := strings.Count(string(data), ":"); err != nil || got != 3 { // with those of raw and lash
+		if got := strings.Count(string(data), ":"); err != nil || got != 3 { // the figure, raw and lash
 			t.Errorf("%s: got %s, %v, want its field alone", of.Field(i).Name, data, err)
 		}
 	}

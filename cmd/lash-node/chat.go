@@ -56,10 +56,10 @@ recorded, and everything else to standard error. Exit codes: 0 every turn was an
 ` + serve.Config{}.PluginsHelp()
 }
 
-// chatting is what a chat is connected to.
+// chatting is the connection of a chat: its host and its node.
 type chatting struct {
 	bus   *bus.Bus
-	where string // flags that lead there
+	where string // flags that connect another command to the same servers
 	stop  func()
 }
 
@@ -107,7 +107,7 @@ func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 	return p.Run(ctx)
 }
 
-// starts is the command that starts a node where the chat is.
+// starts is the command that starts a node on the servers of this chat.
 func (c *chatCmd) starts() string {
 	if c.NATS == "" || !c.Named() {
 		return "lash-node serve" + c.where() + " starts one"
@@ -115,7 +115,7 @@ func (c *chatCmd) starts() string {
 	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + access.Node
 }
 
-// actorOf is how histories name who types, where the door does not authenticate another name.
+// actorOf is the name of the user in the history. A server that authenticates the caller replaces it.
 func actorOf(s *streams) string {
 	user := s.Env("USER")
 	if events.CheckToken("actor", user) != nil {
@@ -124,12 +124,12 @@ func actorOf(s *streams) string {
 	return user
 }
 
-// inTerminal reports whether a user sits at both ends, in front of something that can move a cursor.
+// inTerminal reports whether input and output are a terminal that can move its cursor.
 func inTerminal(s *streams) bool {
 	return s.In != nil && s.Screen != nil && term.IsTerminal(s.In.Fd()) && term.IsTerminal(s.Screen.Fd()) && s.Env("TERM") != "dumb"
 }
 
-// input is where prompts come from; nothing where the program was started without one.
+// input is the reader of prompts. It is empty where the program has no standard input.
 func input(s *streams) io.Reader {
 	if s.In == nil {
 		return strings.NewReader("")
@@ -137,15 +137,15 @@ func input(s *streams) io.Reader {
 	return s.In
 }
 
-// ofNode reports whether a flag was given that only counts for a node in this process.
+// ofNode reports whether a flag is set that only a node in this process uses.
 func (c *chatCmd) ofNode() bool {
 	return c.Root != "" || c.Provider != "" || len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 || !slices.Equal(c.Plugins, []string{"default"})
 }
 
-// chatOpenWait bounds how long servers may take to answer at first.
+// chatOpenWait bounds the first response of the servers.
 const chatOpenWait = 30 * time.Second
 
-// connect opens the servers that are named, those of the node in the store, or a node in this process.
+// connect opens the servers of --nats, those of the node in the store, or starts a node in this process.
 func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*chatting, error) {
 	if c.NATS != "" {
 		return c.join(ctx, s, c.NATS, link)
@@ -165,7 +165,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		if err != nil || own.URL == "" {
 			return nil, failed
 		}
-		return c.join(ctx, s, own.URL, link) // another terminal's node was first
+		return c.join(ctx, s, own.URL, link) // the node of another terminal started first
 	}
 	stop := func() {
 		defer s.Waiting("the running turn; what is left of it goes on when a node starts here again")()
@@ -183,7 +183,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 	return on, nil
 }
 
-// join opens the servers of a node that runs. Flags for another node are said to do nothing.
+// join opens the servers of a running node. It prints a note about flags that have no effect there.
 func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	if c.ofNode() {
 		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")

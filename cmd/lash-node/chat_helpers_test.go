@@ -23,19 +23,19 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// talker is an OpenAI-compatible model that does what it is told, also to fail, and to wait in the middle of a reply:
+// talker is an OpenAI-compatible model. The prompt selects its reply:
 //
-//	write FILE   calls write_file, and says how that went
-//	attack       says what the test wants it to
-//	busy         fails once, and then says as to anything else
-//	hold         says a line and a half, and the rest once it is released
-//	else         says "heard: " and what it was told
+//	write FILE   calls write_file, and reports the result
+//	attack       replies with the test's text
+//	busy         fails once, then replies as to any other prompt
+//	hold         streams one and a half lines, and the rest after release
+//	else         replies "heard: " and the prompt
 type talker struct {
 	url     string
-	held    chan struct{} // one for each reply that is held
-	release chan struct{} // closed: none is held any more
-	extra   atomic.Value  // what it says to attack
-	busy    atomic.Bool   // it was
+	held    chan struct{} // one message for each reply that waits for release
+	release chan struct{} // closed: no reply waits any more
+	extra   atomic.Value  // the reply to attack
+	busy    atomic.Bool   // it has failed once
 }
 
 func newTalker(t *testing.T) *talker {
@@ -106,7 +106,7 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, more+end)
 }
 
-// holds waits until a reply is held.
+// holds waits until a reply waits for release.
 func (m *talker) holds(t *testing.T) {
 	t.Helper()
 	select {
@@ -116,7 +116,7 @@ func (m *talker) holds(t *testing.T) {
 	}
 }
 
-// seat is a process in a terminal of its own.
+// seat is a chat process in a terminal of its own.
 type seat struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -125,7 +125,7 @@ type seat struct {
 	mu    sync.Mutex
 	more  *sync.Cond
 	raw   strings.Builder
-	from  int // of the text: what was looked at before is not seen again
+	from  int // offset in the text: sees skips what it has matched before
 	ended bool
 }
 
@@ -162,7 +162,7 @@ func (s *seat) read() {
 	}
 }
 
-// types sends keys, once the program reads them: what a terminal gets before that, it edits itself.
+// types sends keys once the program reads them. Before that, the terminal itself would edit the line.
 func (s *seat) types(keys string) {
 	s.t.Helper()
 	s.mu.Lock()
@@ -178,7 +178,7 @@ func (s *seat) types(keys string) {
 // says sends a line.
 func (s *seat) says(line string) { s.types(line + "\r") }
 
-// sees waits for texts, one after the other, behind what was seen before.
+// sees waits for texts, one after the other, after the last match.
 func (s *seat) sees(list ...string) {
 	s.t.Helper()
 	for _, text := range list {
@@ -186,7 +186,7 @@ func (s *seat) sees(list ...string) {
 	}
 }
 
-// seesAll waits until each text was shown behind what was seen so far, in any order.
+// seesAll waits for all texts after the last match, in any order.
 func (s *seat) seesAll(list ...string) {
 	s.t.Helper()
 	deadline := time.AfterFunc(time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
@@ -215,14 +215,14 @@ func (s *seat) seesAll(list ...string) {
 	}
 }
 
-// shown is all that was written so far, with what moves the cursor.
+// shown is all output so far, with the control sequences.
 func (s *seat) shown() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw.String()
 }
 
-// session is the id that the chat tells.
+// session is the session id that the chat prints.
 func (s *seat) session() string {
 	s.t.Helper()
 	s.sees(", model ")
@@ -231,7 +231,7 @@ func (s *seat) session() string {
 	return id
 }
 
-// leaves ends the chat by a key, and wants its exit code.
+// leaves ends the chat with a key, and checks the exit code.
 func (s *seat) leaves(key string, want int) {
 	s.t.Helper()
 	if key != "" {
@@ -248,7 +248,7 @@ const (
 	ctrlD = "\x04"
 )
 
-// nodeFor starts a node that talks, with files that it asks about.
+// nodeFor starts a node with the model m and the plugin files, whose writes need an approval.
 func nodeFor(t *testing.T, m *talker) (s *serving, root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -260,7 +260,7 @@ func nodeFor(t *testing.T, m *talker) (s *serving, root string) {
 type piped struct {
 	t   *testing.T
 	cmd *exec.Cmd
-	out bytes.Buffer // once it has ended
+	out bytes.Buffer // complete once the process has ended
 	err *tail
 }
 
@@ -281,7 +281,7 @@ func newPiped(t *testing.T, in string, args ...string) *piped {
 	return s
 }
 
-// until waits for a line of standard error that has a text.
+// until waits for a line of standard error that contains a text.
 func (s *piped) until(text string) string {
 	s.t.Helper()
 	var before []string
@@ -295,7 +295,7 @@ func (s *piped) until(text string) string {
 	return ""
 }
 
-// session is the id that the pipe tells.
+// session is the session id that the pipe prints.
 func (s *piped) session() string {
 	s.t.Helper()
 	_, rest, _ := strings.Cut(s.until("goes on with it"), "session ")
@@ -303,7 +303,7 @@ func (s *piped) session() string {
 	return id
 }
 
-// pipeInto runs lash-node chat with an input, to its end.
+// pipeInto runs lash-node chat with an input, until it exits.
 func pipeInto(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	s := newPiped(t, in, args...)

@@ -13,7 +13,8 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
-// runs reports whether the server of a node answers, which has the key of the store: the library refuses one that asks for no key.
+// runs reports whether the server at own.URL answers with the key of the store. The library refuses a server that
+// requires no key.
 func runs(own busembed.Access) bool {
 	if own.URL == "" {
 		return false
@@ -26,11 +27,11 @@ func runs(own busembed.Access) bool {
 	return true
 }
 
-// errNoKey is a chat that would start a node which can ask no model.
+// errNoKey: the chat would start a node without a model.
 var errNoKey = errors.New("there is no model to talk to: set OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY, or name the servers of a node that runs with --nats URL; --provider scripted talks without a model")
 
-// startNode runs a node in this process, on an embedded server that this and other terminals find in its store.
-// [busembed.ErrInUse]: there is one in the store.
+// startNode runs a node in this process, on an embedded server. Other terminals find that server in the store. Errors:
+// [busembed.ErrInUse] where the store has a running server.
 func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access) (*serve.Node, error) {
 	if c.Provider == "" && !serve.HasKey(s.Env) {
 		return nil, errNoKey
@@ -42,8 +43,8 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access
 	})
 }
 
-// listenAt is where the store's server listened before, as terminals that are left wait for it there; any port where another program
-// has that one.
+// listenAt is the address at which the store's server listened before, because other terminals reconnect to it. It is
+// any free port where another program uses that one.
 func listenAt(ctx context.Context, before string) string {
 	const anyPort = "127.0.0.1:0"
 	u, err := url.Parse(before)

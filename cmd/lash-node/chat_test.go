@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestChatShared has two terminals on one session: each shows what the other one says, and what it answers.
+// TestChatShared opens one session in two terminals. Each shows the prompts and the answers of the other.
 func TestChatShared(t *testing.T) {
 	t.Parallel()
 	node, root := nodeFor(t, newTalker(t))
@@ -56,7 +56,8 @@ func TestChatShared(t *testing.T) {
 	bob.leaves("", exitOK)
 }
 
-// TestChatStreams shows a reply while it comes, in every terminal, and cancels it from either: the half that came stays said to be none.
+// TestChatStreams shows a reply while it streams, in every terminal. Either terminal cancels it. The streamed half
+// stays on screen, marked as no reply.
 func TestChatStreams(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -71,7 +72,7 @@ func TestChatStreams(t *testing.T) {
 		model.holds(t)
 		for _, s := range []*seat{ann, bob} {
 			s.sees("ann > hold on", "the first line")
-			if i == 0 { // later, what stands there already is not drawn again
+			if i == 0 { // later the text is on screen already and not drawn again
 				s.sees("the second")
 			}
 		}
@@ -98,7 +99,7 @@ func TestChatStreams(t *testing.T) {
 	}
 }
 
-// TestChatNodeKilled kills the node that runs a turn: another one goes on with it, and so does the chat.
+// TestChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
 func TestChatNodeKilled(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -128,7 +129,7 @@ func TestChatNodeKilled(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatAlone is one command: a node in the process, and a session that a second run goes on with.
+// TestChatAlone starts a node and a session with one command. A second run continues the session.
 func TestChatAlone(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -137,7 +138,7 @@ func TestChatAlone(t *testing.T) {
 	id := first.session()
 	first.says("hello")
 	first.sees("ann > hello", "heard: hello")
-	other := sit(t, nil, "--store", store, "--session", id, "--model", "m2", "--root", store) // it needs no model: the first one's node answers
+	other := sit(t, nil, "--store", store, "--session", id, "--model", "m2", "--root", store) // it needs no model: it uses the first terminal's node
 	other.sees("the one that runs has its own", "--model is of a new session: /model m2 sets it in this one")
 	other.sees("ann > hello", "heard: hello")
 	other.says("me too")
@@ -158,7 +159,7 @@ func TestChatAlone(t *testing.T) {
 	again.leaves(ctrlD, exitOK)
 }
 
-// TestChatConnectionLost has the servers go and come back: the chat says so, and goes on.
+// TestChatConnectionLost stops the servers and starts them again. The chat reports both, and continues.
 func TestChatConnectionLost(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -186,7 +187,7 @@ func TestChatConnectionLost(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatCommands types each of them.
+// TestChatCommands types each command of the chat.
 func TestChatCommands(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newTalker(t))
@@ -229,7 +230,7 @@ func TestChatCommands(t *testing.T) {
 	ann.leaves("", exitOK)
 }
 
-// TestChatCompact compacts a conversation that is long enough for that, and goes on.
+// TestChatCompact compacts a long conversation, and continues it.
 func TestChatCompact(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -250,7 +251,7 @@ func TestChatCompact(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatTypedAhead types lines before the chat reads keys: each is a line of its own.
+// TestChatTypedAhead types lines before the chat reads keys. Each line arrives as a line of its own.
 func TestChatTypedAhead(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newTalker(t))
@@ -263,7 +264,8 @@ func TestChatTypedAhead(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatNeedsNoModel joins the node that runs in a store, with a key in the environment that a node here would want a model for.
+// TestChatNeedsNoModel joins the running node of a store. The key in the environment would require --model for a new
+// node.
 func TestChatNeedsNoModel(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -276,7 +278,8 @@ func TestChatNeedsNoModel(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatPortTaken has another server, which asks nobody for a key, where that of the store listened before: the chat is not with that one.
+// TestChatPortTaken starts another server, without authentication, at the former address of the store's server. The
+// chat does not connect to it.
 func TestChatPortTaken(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newTalker(t))
@@ -300,7 +303,7 @@ func TestChatPortTaken(t *testing.T) {
 	}
 }
 
-// TestChatHostile has the model say what a terminal would act on: it is shown, in the terminal and in a pipe.
+// TestChatHostile replies with control sequences. The terminal and the pipe show them escaped.
 func TestChatHostile(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)
@@ -330,7 +333,7 @@ func TestChatHostile(t *testing.T) {
 	}
 }
 
-// TestChatPipe has prompts, questions and failures in a pipe.
+// TestChatPipe runs prompts, approvals and failures through a pipe.
 func TestChatPipe(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newTalker(t))
@@ -352,7 +355,7 @@ func TestChatPipe(t *testing.T) {
 	}
 }
 
-// TestChatPipeWaits has a question in a pipe answered in a terminal.
+// TestChatPipeWaits answers the approval of a pipe's turn in a terminal.
 func TestChatPipeWaits(t *testing.T) {
 	t.Parallel()
 	node, root := nodeFor(t, newTalker(t))
@@ -374,7 +377,7 @@ func TestChatPipeWaits(t *testing.T) {
 	ann.leaves(ctrlD, exitOK)
 }
 
-// TestChatPipeInterrupted has a pipe cancel its turn when it is told to stop.
+// TestChatPipeInterrupted sends a signal to a pipe: it cancels its turn.
 func TestChatPipeInterrupted(t *testing.T) {
 	t.Parallel()
 	model := newTalker(t)

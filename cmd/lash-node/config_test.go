@@ -30,7 +30,7 @@ func parse(t *testing.T, file []byte) (*serve.Command, error) {
 	return &into.Serve, err
 }
 
-// TestConfigValues has a value that its flag does not take, for each sort of flag.
+// TestConfigValues sets each type of flag to a value that it refuses.
 func TestConfigValues(t *testing.T) {
 	t.Parallel()
 	for key, value := range map[string]string{
@@ -47,9 +47,8 @@ func TestConfigValues(t *testing.T) {
 	}
 }
 
-// FuzzConfig fills the real flags from configuration files. Nothing
-// panics, what is no JSON object is refused, and what is wrong with a value is
-// said with the name of a key.
+// FuzzConfig fills the real flags from configuration files. Nothing panics. Input that is no JSON object is refused.
+// The error of a bad value names its key.
 func FuzzConfig(f *testing.F) {
 	for _, file := range []string{
 		`{"store":"x","archive-after":"3s","roles":["turn"]}`, `[]`, `{"store":null,"debug":1}`, `{"concurrency":{"turn":2}}`,
@@ -78,7 +77,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// names reports whether an error has a key's name, as a flag or as it is quoted.
+// names reports whether an error contains a key, as a flag or quoted.
 func names(err error, key string) bool {
 	same := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
 	said, key := same(err.Error()), same(key)

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session"
 )
 
-// clientFlags are those of commands that talk to a node which runs.
+// clientFlags are the flags of commands that connect to a running node.
 type clientFlags struct {
 	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it. Defaults to .lash." default:".lash" placeholder:"DIR" type:"path"`
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
@@ -25,10 +25,10 @@ type clientFlags struct {
 type client struct {
 	*session.Host
 	bus   *bus.Bus
-	where string // flags that lead there
+	where string // flags that connect another command to the same servers
 }
 
-// with connects, and does something there. It ends where the servers refuse it to the user.
+// with connects and calls do. It returns an error where the servers refuse an operation to the user.
 func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.Context, on *client) error) error {
 	ctx, end, option := access.EndOnRefusal(ctx, s.Err)
 	defer end()
@@ -43,7 +43,7 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 	return err
 }
 
-// explain says what to do about servers that commands which write as nodes do could not use.
+// explain adds advice to errors of commands that write to the streams as nodes do.
 func (f *clientFlags) explain(err error) error {
 	return f.Explain(err, access.Node, "is the node running? lash-node serve starts one, --nats URL names its servers")
 }
@@ -76,7 +76,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 	return &client{h, b, f.where()}, nil
 }
 
-// where are the flags that lead another command to the same place, as this one was given them, each after a space.
+// where returns the flags of this command that connect another command to the same servers, each after a space.
 func (f *clientFlags) where() string {
 	where := ""
 	if f.NATS != "" {

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestWhereLeadsBack has a shell read the flags that a command prints for the next
-// one: they are those that it was given itself.
+// TestWhereLeadsBack parses, with a shell, the flags that a command prints for the next one. They equal the flags of
+// the command itself.
 func TestWhereLeadsBack(t *testing.T) {
 	t.Parallel()
 	parse := func(t *rapid.T, args []string) clientFlags {
@@ -55,7 +55,8 @@ func TestWhereLeadsBack(t *testing.T) {
 	})
 }
 
-// TestStarts has a chat with a certificate of its own, which starts no node: the hint leaves it out.
+// TestStarts runs a chat with a client certificate. A node of the chat's own would not use it, so the hint leaves it
+// out.
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{

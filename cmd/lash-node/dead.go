@@ -67,7 +67,7 @@ type letterArgs struct {
 	clientFlags
 }
 
-// find connects, and does something with the letter.
+// find connects and calls do with the letter.
 func (a *letterArgs) find(ctx context.Context, s *streams, do func(context.Context, *client, *bus.DeadLetter) error) error {
 	return a.with(ctx, s, func(ctx context.Context, on *client) error {
 		letter, err := on.bus.DeadLetter(ctx, a.Session)
@@ -129,7 +129,7 @@ type deadDropCmd struct {
 	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
-// letterName is the letter that was retried or forgotten.
+// letterName names the letter that a command retried or dropped.
 type letterName struct {
 	Session events.SessionID `json:"session"`
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestServeDead looks at the dead letters of a served node from other processes,
-// and has sessions taken up again.
+// TestServeDead lists the dead letters of a served node from other processes, and retries and drops them.
 func TestServeDead(t *testing.T) {
 	t.Parallel()
 	s := serveModel(t, endpoint(t, "none {}"), "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
@@ -65,7 +64,7 @@ func TestServeDead(t *testing.T) {
 		t.Errorf("drop: got %q", out)
 	}
 	run(exitDifferent, "drop", "deadly")
-	run(exitFailed, "retry", "gone") // there is no such session: nothing is left to be done
+	run(exitFailed, "retry", "gone") // there is no such session, so nothing is left to do
 	run(exitDifferent, "show", "gone")
 	if out := run(exitOK, "retry", "mended"); out != "woken: session mended\n" {
 		t.Errorf("retry: got %q", out)

@@ -53,7 +53,7 @@ func (c *demoCmd) Run(ctx context.Context, s *streams) error {
 	return d.run(ctx, plansOf(convs))
 }
 
-// read parses every file before anything starts: bad input leaves nothing half done.
+// read parses every file before anything starts, so bad input leaves no partial run.
 func (c *demoCmd) read() ([]recording.Conversation, error) {
 	if len(c.Chats) == 0 {
 		return recording.Read("sample.jsonl", bytes.NewReader(sample))
@@ -138,8 +138,7 @@ func (d *demo) connect(ctx context.Context) (*bus.Bus, error) {
 	return b, err
 }
 
-// startNodes starts the workers once every plan is known to the player: a
-// store may hold turns that wait.
+// startNodes starts the workers after the player has every plan: turns of the store may run at once.
 func (d *demo) startNodes(ctx context.Context) error {
 	for range d.cmd.Workers {
 		b, err := d.connect(ctx)
@@ -161,7 +160,7 @@ func (d *demo) startNodes(ctx context.Context) error {
 	return nil
 }
 
-// stopGrace is how long running turns may take to end before they are handed back to the queue.
+// stopGrace bounds how long running turns may continue before they return to the queue.
 const stopGrace = 5 * time.Second
 
 func (d *demo) close() {
@@ -252,7 +251,7 @@ func (d *demo) play(ctx context.Context, plan *playback.Plan) result {
 	if diff != nil {
 		r.err = diff
 	}
-	// The rows are the projectors' to write; here they are brought up to date so that the store is complete.
+	// Project updates the rows of the session, so that the store is complete when the demo ends.
 	return r.orErr(follow.NewProjector(d.buses[0], nil).Project(ctx, plan.Session))
 }
 
@@ -261,5 +260,5 @@ func (r result) orErr(err error) result {
 	return r
 }
 
-// write prints where a failing writer has nobody left to tell.
+// write ignores errors: there is no other writer to report them to.
 func write(w io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(w, format, args...) }

@@ -29,8 +29,8 @@ const (
 	editBefore  string           = "Hello, wrold!\n"
 )
 
-// Run plays everything in this process but the human: a server, a node with
-// the files and the gate, a client that asks for the change, and the model.
+// Run runs a server, a node with the plugins files and gate, a client and a scripted model in this process. The
+// approval comes from another process.
 func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	dir, err := os.MkdirTemp("", "lash-edit-")
 	if err != nil {
@@ -65,11 +65,11 @@ func (c *demoEditCmd) Run(ctx context.Context, s *streams) (err error) {
 	return nil
 }
 
-// partWait is how long the other terminal may take to read its answer.
+// partWait bounds how long the other terminal may take to read its answer.
 const partWait = 10 * time.Second
 
-// parted waits until nobody else is connected: the other terminal still reads
-// what its answer came to. One that stays gets as long as it waits at most.
+// parted waits until all other clients have disconnected, at most [partWait]: the other terminal still reads the
+// outcome of its answer.
 func parted(ctx context.Context, node *serve.Node) {
 	ctx, cancel := context.WithTimeout(ctx, partWait)
 	defer cancel()
@@ -94,7 +94,7 @@ func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host,
 	if err != nil {
 		return err
 	}
-	now, err := os.ReadFile(file) //nolint:gosec // it is the demonstration's own
+	now, err := os.ReadFile(file) //nolint:gosec // the demonstration wrote it
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *demoEditCmd) converse(ctx context.Context, s *streams, h *session.Host,
 	return nil
 }
 
-// editModel reads, edits, and says how that went.
+// editModel reads the file, edits it, and reports the outcome.
 func editModel(_ context.Context, req llm.Request) (scripted.Answer, error) {
 	call := func(id events.CallID, tool, args string) events.Part {
 		return events.Part{Kind: events.PartToolCall, Call: id, Tool: tool, Args: []byte(args)}

@@ -29,7 +29,7 @@ type erased struct {
 	At      events.Millis    `json:"at"`
 	By      string           `json:"by"`
 	Reason  string           `json:"reason"`
-	Seq     events.Seq       `json:"seq"` // of the history that was
+	Seq     events.Seq       `json:"seq"` // last sequence of the erased history
 }
 
 func (c *eraseCmd) Run(ctx context.Context, s *streams) error {

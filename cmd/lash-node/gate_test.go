@@ -23,8 +23,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// endpoint is a model that makes these calls of tools, "name arguments", all in
-// one reply, and then says "done".
+// endpoint is a model that requests these tool calls, each "name arguments", in one reply, and then replies "done".
 func endpoint(t *testing.T, calls ...string) string {
 	t.Helper()
 	var list []events.Part
@@ -64,7 +63,7 @@ func clientOf(t *testing.T, s *serving) *session.Host {
 	return h
 }
 
-// TestServeGate has a served node ask about what its flags do not allow, and answers it from other processes.
+// TestServeGate runs calls that the flags do not allow. The approvals come from other processes.
 func TestServeGate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -127,7 +126,7 @@ func TestServeGate(t *testing.T) {
 	}
 }
 
-// resultsOf are the results that the model of the session s read.
+// resultsOf are the tool results that the model of the session s received.
 func resultsOf(t *testing.T, h *session.Host) (list []string) {
 	t.Helper()
 	v, err := h.View(limited(t), "s")
@@ -144,13 +143,13 @@ func resultsOf(t *testing.T, h *session.Host) (list []string) {
 	return list
 }
 
-// pipe makes a pipe with a name and opens it. Reading it fails after a minute.
+// pipe makes a named pipe and opens it. Reads fail after a minute.
 func pipe(t *testing.T, path string, flag int) *os.File {
 	t.Helper()
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0) // does not wait for the other end
+	f, err := os.OpenFile(path, flag|syscall.O_NONBLOCK, 0) // does not block until the other end opens
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +160,8 @@ func pipe(t *testing.T, path string, flag int) *os.File {
 	return f
 }
 
-// TestServeKilled kills a node with kill -9 in a command that was approved: the command is gone, and the next node does not run it again.
+// TestServeKilled kills a node with kill -9 while it runs an approved command. The command ends too, and the next node
+// does not run it again.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	dir, store := t.TempDir(), filepath.Join(t.TempDir(), "st")
@@ -188,7 +188,7 @@ func TestServeKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = first.cmd.Wait()
-	if _, err := io.Copy(io.Discard, kept); err != nil { // ends when nobody holds it any more
+	if _, err := io.Copy(io.Discard, kept); err != nil { // ends once no process has it open
 		t.Fatalf("the command's processes: got %v, want them gone", err)
 	}
 	second := serveModel(t, model, args...)

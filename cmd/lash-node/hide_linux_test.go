@@ -12,11 +12,10 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// another makes a command that runs this program as a user who is not root, who may read everything, and a
-// directory that is this user's.
+// another makes a command that runs this program as an unprivileged user, and a directory of that user.
 func another(t *testing.T) (cmd *exec.Cmd, dir string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "lash-hide-") //nolint:usetesting // the test's own is root's alone
+	dir, err := os.MkdirTemp("", "lash-hide-") //nolint:usetesting // the test's own directory is readable by root only
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,12 +45,12 @@ func another(t *testing.T) (cmd *exec.Cmd, dir string) {
 	return cmd, dir
 }
 
-// TestCommandsSeeNoKeys has a command look for the node's keys in the environment of every process that it
-// may look at, and in the node's memory.
+// TestCommandsSeeNoKeys runs a command that searches for the node's keys in the environment of every process that it
+// may read, and in the node's memory.
 func TestCommandsSeeNoKeys(t *testing.T) {
 	t.Parallel()
 	cmd, dir := another(t)
-	// The quotes keep the text of the command itself from being found.
+	// The quotes split the keyword, so that the search does not find its own command line.
 	look := `{"command":"all() { for f in /proc/[0-9]*/environ; do cat $f; done 2>/dev/null | tr '\\0' '\\n'; }; ` +
 		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`
 	s := serveAs(t, cmd, []string{"OPENAI_API_KEY=hidden-key", "OPENAI_BASE_URL=" + endpoint(t, "run_command "+look)},

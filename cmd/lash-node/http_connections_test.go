@@ -14,11 +14,11 @@ import (
 	"testing"
 )
 
-// TestIdleConnections opens more connections to a node than it may open files.
-// Its turns and a client with a token go on.
+// TestIdleConnections opens more connections to a node than its limit of open files. Turns and a client with a token
+// continue.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
-	node := filepath.Join(t.TempDir(), "lash-node") // the name makes the test binary the command
+	node := filepath.Join(t.TempDir(), "lash-node") // this name makes the test binary run the command
 	if err := os.Symlink(os.Args[0], node); err != nil {
 		t.Fatal(err)
 	}
@@ -42,12 +42,12 @@ func TestIdleConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close() //nolint:errcheck // the node has
+		defer c.Close() //nolint:errcheck // the node has closed it
 		_, _ = c.Write([]byte("GET /v1/sessions/s HTTP/1.1\r\nX: "[:n%2*30]))
 		if n%200 != 199 {
 			continue
 		}
-		if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err == nil && len(open) > 768 { // half of them connections, and its own
+		if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.cmd.Process.Pid)); err == nil && len(open) > 768 { // half of the limit is for connections, and the rest for the node
 			t.Fatalf("after %d connections: got %d files open, want room below 1024", n, len(open))
 		}
 		r, _ := http.NewRequestWithContext(limited(t), http.MethodPost, s.http+"/sessions/s/turns?wait=60", strings.NewReader(fmt.Sprintf(`{"id":"t%d","text":"hi"}`, n)))

@@ -14,7 +14,7 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 )
 
-// TestServeOIDC runs a node that knows callers only by the keys of an issuer, and lets in what they signed.
+// TestServeOIDC runs a node that accepts only tokens which an OIDC issuer signed.
 func TestServeOIDC(t *testing.T) {
 	t.Parallel()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

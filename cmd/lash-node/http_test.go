@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// file writes a file of the test's.
+// file writes a file of the test.
 func file(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -32,7 +32,7 @@ func file(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// certificate makes one for 127.0.0.1 that signs itself.
+// certificate makes a self-signed certificate for 127.0.0.1.
 func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -54,13 +54,13 @@ func certificate(t *testing.T) (cert, key string, pool *x509.CertPool) {
 	return file(t, "cert.pem", certPEM), file(t, "key.pem", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})), pool
 }
 
-// tokenFile has one token of the scope write.
+// tokenFile has one token with the scope write.
 func tokenFile(t *testing.T, text string) string {
 	t.Helper()
 	return file(t, "tokens", fmt.Appendf(nil, "# who may\n\nme write %x\n", sha256.Sum256([]byte(text))))
 }
 
-// TestServeHTTP runs a turn over HTTP/2 and ends a stream with the node.
+// TestServeHTTP runs a turn over HTTP/2. An event stream ends when the node stops.
 func TestServeHTTP(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
@@ -91,7 +91,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 	stream := ask("GET", "/sessions/s/events", "") //nolint:bodyclose // likewise
 	lines := bufio.NewScanner(stream.Body)
-	for lines.Scan() && !strings.Contains(lines.Text(), "turn.completed") { // an earlier end would be resumed from
+	for lines.Scan() && !strings.Contains(lines.Text(), "turn.completed") { // a stream that ends earlier is resumed
 	}
 	if err := lines.Err(); err != nil || !strings.Contains(lines.Text(), "turn.completed") {
 		t.Fatalf("stream: got %q, %v, want the end of the turn", lines.Text(), err)
@@ -102,7 +102,7 @@ func TestServeHTTP(t *testing.T) {
 	}
 }
 
-// TestServeHTTPRefuses says what is wrong before anything starts, without telling tokens.
+// TestServeHTTPRefuses checks that bad flags fail before anything starts, and that the message contains no token.
 func TestServeHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

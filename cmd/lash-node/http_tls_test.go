@@ -28,7 +28,7 @@ type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
-	n    int64 // serial of the last
+	n    int64 // serial number of the last certificate
 }
 
 func newAuthority(t *testing.T) *authority {
@@ -52,7 +52,7 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue makes a certificate and its key, as PEM. Servers are 127.0.0.1.
+// issue makes a certificate and its key, as PEM. Server certificates are for 127.0.0.1.
 func (a *authority) issue(use x509.ExtKeyUsage, name string, uris ...string) (cert, key []byte) {
 	a.t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -78,7 +78,7 @@ func (a *authority) issue(use x509.ExtKeyUsage, name string, uris ...string) (ce
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
 }
 
-// client shows a certificate, where one is given, and trusts the authority's servers.
+// client presents a certificate where the pair is present, and trusts the authority.
 func (a *authority) client(pair ...[]byte) *http.Client {
 	a.t.Helper()
 	config := &tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}
@@ -93,7 +93,7 @@ func (a *authority) client(pair ...[]byte) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 }
 
-// TestClientCertificates asks a node with certificates that it takes and that it does not, with and without a token.
+// TestClientCertificates sends requests with accepted and refused client certificates, with and without a token.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	ours, theirs := newAuthority(t), newAuthority(t)
@@ -105,7 +105,7 @@ func TestClientCertificates(t *testing.T) {
 		return client
 	}
 	const forClients = x509.ExtKeyUsageClientAuth
-	for mode, wants := range map[string]map[string]int{ // 0: no connection
+	for mode, wants := range map[string]map[string]int{ // 0: the connection fails
 		"required": {"alice": 201, "bob": 201, "unknown": 401, "none": 0, "token": 0, "unknown_and_token": 201, "stranger": 0, "server": 0, "alice_and_bad_token": 401},
 		"optional": {"alice": 201, "bob": 201, "unknown": 401, "none": 401, "token": 201, "unknown_and_token": 201, "stranger": 0, "server": 0, "alice_and_bad_token": 401},
 	} {
@@ -140,7 +140,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// opener is a session's first commit.
+// opener is the caller in a session's first commit.
 func opener(t *testing.T, s *serving, client *http.Client, session string) string {
 	t.Helper()
 	r, _ := http.NewRequestWithContext(limited(t), http.MethodGet, s.http+"/sessions/"+session+"/events", nil)
@@ -148,7 +148,7 @@ func opener(t *testing.T, s *serving, client *http.Client, session string) strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer got.Body.Close() //nolint:errcheck // it was only read
+	defer got.Body.Close() //nolint:errcheck // the response is only read
 	for lines := bufio.NewScanner(got.Body); lines.Scan(); {
 		if strings.HasPrefix(lines.Text(), "data: ") {
 			return lines.Text()
@@ -176,7 +176,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(certFile, next) // with the first key it is no pair
+	put(certFile, next) // it does not match the first key
 	put(keyFile, nextKey)
 	put(caFile, others.pem)
 	s.until(t, theirs, "", http.StatusOK)

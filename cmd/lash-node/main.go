@@ -1,6 +1,5 @@
-// Command lash-node runs nodes: demonstrations, a node that serves with the
-// shipped plugins, and the measurements of the README. It also answers for a
-// user when a node's session asks for an approval.
+// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of the
+// README. It also answers approvals for a user.
 package main
 
 import (
@@ -18,7 +17,7 @@ import (
 // Exit codes.
 const (
 	exitOK        = program.OK
-	exitDifferent = program.Different // a history is not what was recorded, an effect ran twice, an answer came too late, or what was asked about is not there
+	exitDifferent = program.Different // a history differs from its recording, an effect ran twice, an answer came too late, or the named object does not exist
 	exitFailed    = program.Failed
 )
 
@@ -41,7 +40,7 @@ type cli struct {
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
 }
 
-// streams are what a command talks through.
+// streams are the standard streams and the environment of a command.
 type streams = program.Streams
 
 // errDifferent makes the exit code 1.
@@ -60,7 +59,7 @@ func line(into *cli) *program.CLI {
 	}
 }
 
-// codeOf is the exit code for what a command returned, and whether that is printed.
+// codeOf is the exit code for a command's error, and whether the error is printed.
 func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):

@@ -17,11 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: not with somebody's profile
+	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: no user's profile may change them
 	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits})
 }
 
-// exits CODE COMMAND...: runs the command and wants that exit code.
+// exits CODE COMMAND...: runs the command and checks its exit code.
 func exits() {
 	cmd := exec.Command(os.Args[2], os.Args[3:]...) //nolint:gosec // the script names it
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -46,7 +46,7 @@ func TestScripts(t *testing.T) {
 				return err
 			}
 			e.Setenv("SERVER", fmt.Sprintf("127.0.0.1:%d", ports[0]))
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second longer
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -59,8 +59,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// keys FILE KEY... [...]: the keys of the file's outermost JSON object, in this
-// order and no others, but for those after a last "...".
+// keys FILE KEY... [...]: the keys of the file's outermost JSON object are these, in this order. After a last "..."
+// more may follow.
 func keys(ts *testscript.TestScript, _ bool, args []string) {
 	var got []string
 	for line := range strings.Lines(ts.ReadFile(args[0])) {

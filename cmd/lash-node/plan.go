@@ -10,9 +10,8 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// plansOf names a session for each conversation: its recorded id made fit to
-// be a token, and a number behind it where that is taken. The same files in
-// the same order give the same names.
+// plansOf names a session for each conversation: its recorded id, changed to a valid token, with a number appended
+// where the name is taken. The same files in the same order give the same names.
 func plansOf(convs []recording.Conversation) []*playback.Plan {
 	taken := make(map[events.SessionID]bool)
 	plans := make([]*playback.Plan, len(convs))

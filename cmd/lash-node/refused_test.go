@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// roles starts a server with a user for each role, as deploy/nats bounds them: a node may do everything, a host asks nodes and reads, an
-// auditor reads. It gives their addresses.
+// roles starts a server with a user for each role, with the permissions of deploy/nats: a node may do everything, a
+// host sends requests to nodes and reads, an auditor reads. It returns their addresses.
 func roles(t *testing.T) (node, host, auditor string) {
 	t.Helper()
 	reads := []string{"$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.*", "$JS.API.STREAM.MSG.GET.lash-archive", "$JS.API.DIRECT.GET.>"}
@@ -41,7 +41,8 @@ func roles(t *testing.T) (node, host, auditor string) {
 	return at("node"), at("host"), at("auditor")
 }
 
-// TestRefused has users do what their role may not: each command ends, and says which role may.
+// TestRefused runs commands that the role of a user does not permit. Each command ends, and names the role that
+// permits it.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	asNode, asHost, asAuditor := roles(t)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// asks is a client of a node's HTTP server.
+// asks sends a request to the node's HTTP server and returns the status.
 func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
@@ -29,7 +29,7 @@ func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, b
 	return got.StatusCode
 }
 
-// until asks until a status comes.
+// until repeats a request until the status is want.
 func (s *serving) until(t *testing.T, client *http.Client, token string, want int) {
 	t.Helper()
 	for ctx := limited(t); s.asks(t, client, token, "GET", "/sessions/s", "") != want; {
@@ -41,7 +41,8 @@ func (s *serving) until(t *testing.T, client *http.Client, token string, want in
 	}
 }
 
-// TestTokensAreReadAgain replaces the file of a node that serves: by another one, by a broken one, by an empty one, and back.
+// TestTokensAreReadAgain replaces the token file of a serving node: by another file, a broken one, an empty one, and
+// the first one.
 func TestTokensAreReadAgain(t *testing.T) {
 	t.Parallel()
 	line := func(name, text string) string { return fmt.Sprintf("%s write %x\n", name, sha256.Sum256([]byte(text))) }

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// TestServeResponses has a served node answer a turn through the Responses API.
+// TestServeResponses runs a turn through the Responses API on a served node.
 func TestServeResponses(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

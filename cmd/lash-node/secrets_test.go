@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// What a node is given and must tell nobody.
+// Secrets in the configuration of a node, which no output may contain.
 const (
 	secretKey       = "sk-secret-key-0123456789"
 	secretPassword  = "secret-password-of-nats"
@@ -34,11 +34,11 @@ const (
 	secretToken     = "secret-token-of-http"
 )
 
-// echoes is an endpoint that refuses everything and says with which credentials it was asked.
+// echoes is an endpoint that refuses every request and repeats its credentials in the answer.
 func echoes(t *testing.T) *url.URL {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet { // a list of models, which is no reason to stop
+		if r.Method == http.MethodGet { // a list of models: its failure does not stop the node
 			http.NotFound(w, r)
 			return
 		}
@@ -56,7 +56,7 @@ func echoes(t *testing.T) *url.URL {
 	return u
 }
 
-// locked starts a server with JetStream that one user may use, and gives its address.
+// locked starts a server with JetStream and one permitted user, and returns its address.
 func locked(t *testing.T, store string) (ns *server.Server, address string) {
 	t.Helper()
 	ns, err := server.NewServer(&server.Options{
@@ -73,8 +73,8 @@ func locked(t *testing.T, store string) (ns *server.Server, address string) {
 	return ns, ns.Addr().String()
 }
 
-// TestSecretsStayInside runs a node with secrets in every place that takes one,
-// against endpoints that echo them, and looks for them in all that is left of it.
+// TestSecretsStayInside runs a node with a secret in every setting that takes one, against endpoints that echo them.
+// It searches for them in all output and files of the node.
 func TestSecretsStayInside(t *testing.T) {
 	t.Parallel()
 	store, trace := t.TempDir(), filepath.Join(t.TempDir(), "trace.jsonl")
@@ -98,7 +98,7 @@ func TestSecretsStayInside(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer got.Body.Close() //nolint:errcheck // read whole
+		defer got.Body.Close() //nolint:errcheck // read to its end
 		all, err := io.ReadAll(got.Body)
 		if err != nil {
 			t.Fatal(err)
@@ -125,7 +125,7 @@ func TestSecretsStayInside(t *testing.T) {
 			t.Errorf("%s: got nothing of %q, so nothing was tried: %.2000s", where, tried, left[where])
 		}
 	}
-	for _, step := range []string{`"msg":"committed"`, `"turn.started"`, `"turn.completed"`} { // what --debug says
+	for _, step := range []string{`"msg":"committed"`, `"turn.started"`, `"turn.completed"`} { // lines that --debug writes
 		if !bytes.Contains(left["standard error"], []byte(step)) {
 			t.Errorf("standard error: got nothing of %s", step)
 		}
@@ -135,7 +135,7 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
-// TestWrongPassword is refused by the servers, and does not read the password out.
+// TestWrongPassword: the servers refuse the password, and no output contains it.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	_, address := locked(t, t.TempDir())
@@ -164,7 +164,7 @@ func TestWrongPassword(t *testing.T) {
 	}
 }
 
-// untilWaiting keeps what a program says, and stops it once it says that it waits.
+// untilWaiting keeps the output of a program, and stops the program once it prints that it waits.
 type untilWaiting struct {
 	said bytes.Buffer
 	stop func()
@@ -178,8 +178,7 @@ func (w *untilWaiting) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWrongHeaders has headers for the collector that cannot be read, which the
-// exporter by itself would log.
+// TestWrongHeaders sets unreadable headers for the collector, which the exporter itself would log.
 func TestWrongHeaders(t *testing.T) {
 	t.Parallel()
 	for name, value := range map[string]string{
@@ -190,7 +189,7 @@ func TestWrongHeaders(t *testing.T) {
 				t.Parallel()
 				cmd := exec.CommandContext(limited(t), os.Args[0])
 				cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--otlp", "http://127.0.0.1:1"}
-				cmd.Args = append(cmd.Args, "--ops", "127.0.0.1:none") // it ends whatever becomes of the headers
+				cmd.Args = append(cmd.Args, "--ops", "127.0.0.1:none") // the node exits, whatever the headers are
 				cmd.Env = append(os.Environ(), variable+"="+value)
 				said, err := cmd.CombinedOutput()
 				if err == nil || !bytes.Contains(said, []byte(variable+": entry ")) {
@@ -202,7 +201,7 @@ func TestWrongHeaders(t *testing.T) {
 	}
 }
 
-// tells fails for every secret that a text has.
+// tells fails for every secret that a text contains.
 func tells(t *testing.T, where string, body []byte) {
 	t.Helper()
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(secretToken)))
@@ -213,7 +212,7 @@ func tells(t *testing.T, where string, body []byte) {
 	}
 }
 
-// decoded is every event of the session, as it is decoded.
+// decoded is every event of the session, decoded.
 func decoded(t *testing.T, url string) (all []byte) {
 	t.Helper()
 	b, err := bus.Open(limited(t), bus.Config{URL: url})
@@ -244,7 +243,7 @@ func tree(t *testing.T, dir string) (all []byte) {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		data, err := os.ReadFile(path) //nolint:gosec // the test's own
+		data, err := os.ReadFile(path) //nolint:gosec // the test wrote it
 		all = append(all, data...)
 		return err
 	})

@@ -28,16 +28,15 @@ import (
 type serving struct {
 	cmd   *exec.Cmd
 	url   string
-	store string // of its embedded server
-	http  string // where sessions are served over HTTP
-	ops   string // where its metrics are, with --ops
+	store string // directory of its embedded server
+	http  string // address of its HTTP server
+	ops   string // address of its metrics, with --ops
 	err   *tail
-	out   bytes.Buffer // what it has written to its standard output, once it has ended
-	said  []string     // what it has written to its standard error, line by line
+	out   bytes.Buffer // standard output, complete once the process has ended
+	said  []string     // lines of standard error
 }
 
-// tail are the lines that a process writes. It reads on while nobody looks, so
-// that the process does not wait.
+// tail has the lines that a process writes. It reads all the time, so that the process does not block.
 type tail struct {
 	mu    sync.Mutex
 	more  *sync.Cond
@@ -64,7 +63,7 @@ func tailOf(r io.Reader) *tail {
 	return t
 }
 
-// Scan waits for the next line; false where the process wrote its last one.
+// Scan waits for the next line. It is false after the last one.
 func (t *tail) Scan() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +79,7 @@ func (t *tail) Scan() bool {
 
 func (t *tail) Text() string { return t.text }
 
-// limited is a context that ends with the test, and before the test is killed.
+// limited is a context that ends with the test, and before the test's time limit.
 func limited(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -88,13 +87,13 @@ func limited(t *testing.T) context.Context {
 	return ctx
 }
 
-// served starts a node and waits until it says that it serves.
+// served starts a node and waits until it serves.
 func served(t *testing.T, args ...string) *serving {
 	t.Helper()
 	return serveModel(t, "", args...)
 }
 
-// serveModel is served with an endpoint that speaks as OpenAI's do.
+// serveModel is served with an OpenAI-compatible endpoint.
 func serveModel(t *testing.T, model string, args ...string) *serving {
 	t.Helper()
 	if model != "" {
@@ -103,22 +102,22 @@ func serveModel(t *testing.T, model string, args ...string) *serving {
 	return serveIn(t, []string{"OPENAI_BASE_URL=" + model}, args...)
 }
 
-// serveIn is served with more in its environment.
+// serveIn is served with additional environment variables.
 func serveIn(t *testing.T, env []string, args ...string) *serving {
 	t.Helper()
 	return serveAs(t, exec.CommandContext(limited(t), os.Args[0]), env, args...)
 }
 
-// serveAs is serveIn with a command that names the program.
+// serveAs is serveIn with a command that sets the path of the program.
 func serveAs(t *testing.T, cmd *exec.Cmd, env []string, args ...string) *serving {
 	t.Helper()
-	cmd.Args = append([]string{"lash-node", "serve"}, args...) // the name makes the test binary the command
+	cmd.Args = append([]string{"lash-node", "serve"}, args...) // this name makes the test binary run the command
 	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	cmd.Env = append(cmd.Env, env...)
 	return serveCommand(t, cmd)
 }
 
-// serveCommand is served by a command that a test made.
+// serveCommand is served with a command that the test made.
 func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	t.Helper()
 	s := &serving{cmd: cmd}
@@ -167,7 +166,7 @@ func (s *serving) open(t *testing.T) *bus.Bus {
 	return b
 }
 
-// stop asks the node to end and wants exit code 0.
+// stop sends a signal to the node and checks for exit code 0.
 func (s *serving) stop(t *testing.T, signal os.Signal) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(signal); err != nil {
@@ -183,8 +182,8 @@ func (s *serving) stop(t *testing.T, signal os.Signal) {
 	}
 }
 
-// TestServe runs a turn on a node in another process, stops it, and finds the
-// history on the next one, which runs on a store given by a configuration.
+// TestServe runs a turn on a node in another process and stops the node. The next node, on the same store by a
+// configuration file, has the history.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "st")

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// TestServeWaits starts a node before its servers: it says what it waits for, and serves once they are there.
+// TestServeWaits starts a node before its servers. The node prints what it waits for, and serves once they run.
 func TestServeWaits(t *testing.T) {
 	t.Parallel()
 	ports, err := busembed.FreePorts(1)
@@ -24,7 +24,7 @@ func TestServeWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &serving{cmd: exec.CommandContext(limited(t), os.Args[0])}
-	s.cmd.Args = []string{"lash-node", "serve", "--nats", fmt.Sprintf("nats://127.0.0.1:%d", ports[0])} // the name makes the test binary the command
+	s.cmd.Args = []string{"lash-node", "serve", "--nats", fmt.Sprintf("nats://127.0.0.1:%d", ports[0])} // this name makes the test binary run the command
 	s.cmd.Env = append(os.Environ(), "OPENAI_API_KEY=", "OPENAI_BASE_URL=", "ANTHROPIC_API_KEY=", "GORACE=atexit_sleep_ms=0")
 	stderr, err := s.cmd.StderrPipe()
 	if err == nil {
@@ -51,7 +51,8 @@ func TestServeWaits(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// TestServeKeepsReplicas starts a node that is told fewer replicas than the shared streams have: it says so and keeps them.
+// TestServeKeepsReplicas starts a node with fewer replicas than the shared streams have. The node reports that and
+// keeps them.
 func TestServeKeepsReplicas(t *testing.T) {
 	t.Parallel()
 	c := bustest.StartCluster(t)
@@ -66,8 +67,8 @@ func TestServeKeepsReplicas(t *testing.T) {
 	}
 }
 
-// TestServeChecksModel starts nodes with endpoints of either dialect: a model that is missing, or that the endpoint does not
-// have, is refused with its list, and so is a key that it does not take; a list that does not come is no reason.
+// TestServeChecksModel starts nodes with endpoints of either dialect. A missing or unknown model is refused with the
+// list of models, and so is a wrong key. An endpoint without a list is accepted.
 func TestServeChecksModel(t *testing.T) {
 	t.Parallel()
 	listing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,7 +112,7 @@ func TestServeChecksModel(t *testing.T) {
 	}
 }
 
-// refusedServe is what a node says that does not start, and its exit code.
+// refusedServe is the output of a node that does not start, and its exit code.
 func refusedServe(t *testing.T, env []string, model string) (said string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(limited(t), os.Args[0])

@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// result is how one conversation went.
+// result is the outcome of one conversation.
 type result struct {
 	plan  *playback.Plan
 	state *projector.State
@@ -67,7 +67,7 @@ func summarize(results []result) summary {
 func (sum *summary) add(r result) {
 	sum.Sessions++
 	sum.Events += r.state.Events
-	records, _ := r.state.Records() // a host's state is whole
+	records, _ := r.state.Records() // the state comes from a host and is complete
 	for i := range records {
 		sum.Turns++
 		sum.Ends[string(records[i].End)]++
@@ -103,7 +103,7 @@ func (w *show) start(plans []*playback.Plan, promise string) {
 	}
 }
 
-// counted is a number of things.
+// counted is a number with its noun.
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -111,7 +111,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// progressEvery is how often --json tells on standard error how far it is.
+// progressEvery is the interval of progress lines on standard error with --json.
 const progressEvery = 2 * time.Second
 
 func (w *show) finished(r result) {
@@ -130,7 +130,7 @@ func (w *show) finished(r result) {
 	}
 }
 
-// follower prints what each step added to one session.
+// follower prints what each commit adds to one session.
 type follower struct {
 	w       *show
 	plan    *playback.Plan

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/soak"
 )
 
-// TestSoakVerdict has the exit code of a run whose takeovers were late, and the words for it on stderr.
+// TestSoakVerdict checks the exit code and the message of a run with late takeovers.
 func TestSoakVerdict(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

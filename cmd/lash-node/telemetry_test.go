@@ -22,8 +22,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestServeTelemetry looks at a node in another process while it serves, and at
-// what it exports.
+// TestServeTelemetry reads the health, metrics and exported traces of a node in another process.
 func TestServeTelemetry(t *testing.T) {
 	t.Parallel()
 	exported := make(chan []byte, 16)
@@ -72,7 +71,7 @@ func TestServeTelemetry(t *testing.T) {
 // clientTrace is the trace of a client.
 const clientTrace = "4bf92f3577b34da6a3ce929d0e0e4736"
 
-// TestPricesAreReadAgain replaces the prices of a node that serves: by those of another model, and by none.
+// TestPricesAreReadAgain replaces the prices of a serving node: by those of another model, and by an empty file.
 func TestPricesAreReadAgain(t *testing.T) {
 	t.Parallel()
 	of := func(model string) []byte {
@@ -109,7 +108,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 	s.stop(t, syscall.SIGTERM)
 }
 
-// TestPricesAreRefused gives a node prices that are none: nothing of it starts.
+// TestPricesAreRefused starts a node with an invalid price file. The node does not start.
 func TestPricesAreRefused(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -120,14 +119,14 @@ func TestPricesAreRefused(t *testing.T) {
 	}
 }
 
-// TestServeOpsRefuses gives a node an address that is taken: nothing of it starts.
+// TestServeOpsRefuses starts a node with an address in use. The node does not start.
 func TestServeOpsRefuses(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // nobody connects
+	defer taken.Close() //nolint:errcheck // it accepts no connection
 	var out strings.Builder
 	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", taken.Addr().String()}
 	code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
@@ -146,7 +145,7 @@ func get(t *testing.T, url string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // read whole
+	defer resp.Body.Close() //nolint:errcheck // read to its end
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
 		t.Fatal(err)

@@ -17,11 +17,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// hostile is text that a terminal would act on.
+// hostile is text with control sequences and direction marks.
 const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U000e0041\xff"
 
-// connecting are the command lines of every command that takes --nats, for the
-// session s and its call s/0, each with none and each one of its switches.
+// connecting are the command lines of every command that takes --nats, for the session s and its call s/0: one without
+// switches, and one with each switch.
 func connecting(t *testing.T) (list [][]string) {
 	t.Helper()
 	parser, err := kong.New(&cli{}, kong.Vars{"plugins": ""})
@@ -56,7 +56,7 @@ func connecting(t *testing.T) (list [][]string) {
 	return list
 }
 
-// asking appends a history in which a call waits for an approval, with hostile text all over.
+// asking appends a history in which a call waits for an approval. All its texts are hostile.
 func asking(ctx context.Context, b *bus.Bus) error {
 	args := []byte(`{"x":"` + "\x7f\u202e" + `"}`)
 	call := []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "add", Args: args}}
@@ -78,7 +78,7 @@ func asking(ctx context.Context, b *bus.Bus) error {
 	return b.PutDead(ctx, &bus.DeadLetter{Session: "s", Error: "no: " + hostile + "\nfake: line", Attempts: 8, At: 86_400_000, Worker: "w" + hostile})
 }
 
-// TestNothingActsOnTheTerminal runs every command that talks to servers over a hostile session.
+// TestNothingActsOnTheTerminal runs every command that connects to servers on a hostile session.
 func TestNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	var tried atomic.Int64
@@ -89,7 +89,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	})
 	for _, args := range connecting(t) {
 		if args[0] == "serve" {
-			continue // it ends with a signal, and prints nothing of histories
+			continue // it ends on a signal, and prints no history
 		}
 		t.Run(args[0], func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPasswordIsNotRepeated gives every command a URL whose server refuses.
+// TestPasswordIsNotRepeated runs every command with a URL that the server refuses.
 func TestPasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	_, address := locked(t, t.TempDir())
@@ -140,7 +140,7 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestPasswordOfTheServersInUse is in none of the answers of commands that connect.
+// TestPasswordOfTheServersInUse runs commands that connect. No output contains the password.
 func TestPasswordOfTheServersInUse(t *testing.T) {
 	t.Parallel()
 	_, address := locked(t, t.TempDir())
@@ -160,7 +160,7 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 				args[i] = id
 			}
 			if args[0] == "serve" {
-				continue // it does not end by itself: see TestSecretsStayInside
+				continue // it ends on a signal only: see TestSecretsStayInside
 			}
 			var out, errs bytes.Buffer
 			run(limited(t), append(args, "--nats", url), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
@@ -169,7 +169,8 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 	}
 }
 
-// TestPasswordsInOtherURLs has the other places that take a URL refuse one, and what takes none.
+// TestPasswordsInOtherURLs covers the other settings that take a URL: those that refuse a password, and those that
+// take none.
 func TestPasswordsInOtherURLs(t *testing.T) {
 	t.Parallel()
 	for _, user := range []string{"me:" + secretWrong, secretWrong, "me:%zz" + secretWrong} {

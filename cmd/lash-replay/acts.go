@@ -11,22 +11,22 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// act is a question about a call, an answer to one, or a cancel of a turn.
+// act is an approval request, its answer, or a cancel of a turn.
 type act struct {
 	said  string
 	event eventjson.Event
-	after events.Seq // it stands behind the messages of the commits up to this one
+	after events.Seq // it is shown after the messages of the commits up to this one
 }
 
-// acting gathers the acts of a history.
+// acting collects the acts of a history.
 type acting struct {
 	list  map[events.TurnID][]act
-	names map[events.EffectID]events.CallID // as models named the calls
-	tools map[events.EffectID]string        // that questions are about
+	names map[events.EffectID]events.CallID // call ids that the models chose
+	tools map[events.EffectID]string        // of the calls with an approval request
 }
 
-// acts are what happened to turns that no node of the conversation shows:
-// questions about calls, the answers to them, and cancels, by turn, in their order.
+// acts are the events of turns that no node of the conversation shows: approval requests, answers and cancels. They
+// are grouped by turn, in order.
 func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.Seq) (map[events.TurnID][]act, error) {
 	a := acting{make(map[events.TurnID][]act), make(map[events.EffectID]events.CallID), make(map[events.EffectID]string)}
 	for entry, err := range log.Read(ctx, id, 1) {
@@ -66,7 +66,7 @@ func (a *acting) commit(entry events.Entry) {
 	}
 }
 
-// named learns how the model named the calls of a reply.
+// named records the call ids of a reply.
 func (a *acting) named(of events.TurnID, p *events.ModelReplied) {
 	index := int64(0)
 	for i := range p.Parts {
@@ -77,7 +77,7 @@ func (a *acting) named(of events.TurnID, p *events.ModelReplied) {
 	}
 }
 
-// line says what was done, by whom and why.
+// line describes the act, its actor and its reason.
 func (a *act) line() string {
 	what := "cancel requested by " + a.event.Actor
 	switch a.event.Kind {
@@ -90,7 +90,7 @@ func (a *act) line() string {
 	return what + " at " + a.event.Time + ": " + a.said
 }
 
-// actsIn are the acts of a turn as a transcript shows them.
+// actsIn are the acts of a turn in the form of a transcript.
 func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
 	for i := range v.acts[turn] {
 		a := &v.acts[turn][i]
@@ -99,7 +99,7 @@ func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
 	return list
 }
 
-// actsJSON are the questions, or all other acts, by sequence.
+// actsJSON are the approval requests, or all other acts, by sequence.
 func (v *shown) actsJSON(questions bool) []eventjson.Event {
 	list := []eventjson.Event{}
 	for _, of := range v.acts {
@@ -113,7 +113,7 @@ func (v *shown) actsJSON(questions bool) []eventjson.Event {
 	return list
 }
 
-// actsOf writes what happened to a turn that the path does not show.
+// actsOf writes the acts of a turn that the path does not show.
 func (v *shown) actsOf(e *env, turn events.TurnID) {
 	for i := range v.acts[turn] {
 		e.println(" ", v.acts[turn][i].line())

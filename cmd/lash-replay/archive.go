@@ -23,7 +23,7 @@ type archive struct {
 	blobs   map[string][]byte
 }
 
-// errDamaged is a file that is an archive and does not verify.
+// errDamaged: the file is an archive and does not verify.
 var errDamaged = errors.New("the archive is damaged")
 
 func openArchive(path string, maxMiB int64) (*archive, error) {
@@ -36,7 +36,7 @@ func openArchive(path string, maxMiB int64) (*archive, error) {
 	head := make([]byte, len(magic))
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, fmt.Errorf("%s: %w", path, err) // a directory, for one
+		return nil, fmt.Errorf("%s: %w", path, err) // for example a directory
 	}
 	if string(head[:n]) != magic {
 		return nil, fmt.Errorf("%s is not an archive: lash-replay export writes one", path)
@@ -63,7 +63,7 @@ func (a *archive) Sessions(context.Context) ([]events.SessionID, error) {
 	return []events.SessionID{a.session}, nil
 }
 
-// Blob finds by digest what the reader computed the digest of.
+// Blob finds a body by its digest. The archive reader has computed the digest.
 func (a *archive) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
 	body, ok := a.blobs[ref.Digest]
 	if !ok {

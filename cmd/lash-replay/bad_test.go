@@ -16,13 +16,13 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// badHistory puts commits together that no node would.
+// badHistory makes commits that no node appends.
 type badHistory struct {
 	state *projector.State
 	list  []*events.Commit
 }
 
-// add folds a commit, so that later events can say what fits it.
+// add folds a commit, so that later events can refer to the state.
 func (h *badHistory) add(list ...events.Event) *events.Commit {
 	c := &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: "bad", At: 1_700_000_000_000 + events.Millis(len(h.list)),
@@ -35,7 +35,7 @@ func (h *badHistory) add(list ...events.Event) *events.Commit {
 	return c
 }
 
-// turn adds a whole turn, its reply changed before it is folded.
+// turn adds a whole turn. change modifies its reply before the fold.
 func (h *badHistory) turn(id events.TurnID, change func(*events.ModelReplied)) {
 	h.add(events.Of(id, &events.TurnRequested{Input: events.TurnInput{Parts: say("hello")}}), events.Of(id, &events.TurnStarted{Attempt: 1, Worker: "w1"}))
 	prompt, err := h.state.Prompt()
@@ -47,7 +47,7 @@ func (h *badHistory) turn(id events.TurnID, change func(*events.ModelReplied)) {
 	h.add(events.Of(id, reply), events.Of(id, &events.TurnCompleted{End: events.EndFinished}))
 }
 
-// makeBad WHAT FILE: an archive of a history with one thing wrong.
+// makeBad WHAT FILE writes an archive of a history with one error.
 func makeBad(args []string) error {
 	h := &badHistory{state: projector.New("bad")}
 	h.add(events.Of("", &events.SessionOpened{}))
@@ -103,7 +103,7 @@ func writeArchive(path string, list []*events.Commit) error {
 	return errors.Join(w.Close(), f.Close())
 }
 
-// storedRow is a snapshot's row, field by field as package follow has it.
+// storedRow is a snapshot's row, with the fields of package follow.
 type storedRow struct {
 	Seq    events.Seq     `msgpack:"q"`
 	Digest string         `msgpack:"d"`
@@ -111,7 +111,7 @@ type storedRow struct {
 	Blob   events.BlobRef `msgpack:"b,omitempty"`
 }
 
-// breakStore WHAT DIR: does to a store what only a bug or a bad disk would.
+// breakStore WHAT DIR damages a store as a bug or a bad disk would.
 func breakStore(args []string) error {
 	server, b, err := openTestStore(args[1], busembed.Config{})
 	if err != nil {
@@ -121,7 +121,7 @@ func breakStore(args []string) error {
 	defer b.Close()
 	ctx := context.Background()
 	switch args[0] {
-	case "snapshot": // a row that is whole, and is not what the history folds to
+	case "snapshot": // a valid row that differs from the fold of the history
 		return changeRow(ctx, b, "demo", func(r *storedRow) error {
 			s, err := projector.Restore(r.Head)
 			if err != nil {
@@ -174,7 +174,7 @@ func changeRow(ctx context.Context, b *bus.Bus, id events.SessionID, change func
 	return err
 }
 
-// loseSegment deletes a segment of the session long, past the bus, which deletes nothing.
+// loseSegment deletes a segment of the session long with the NATS library, because the bus deletes none.
 func loseSegment(ctx context.Context, b *bus.Bus) error {
 	row, err := b.Snapshots().Get(ctx, "long")
 	if err != nil {
@@ -203,7 +203,7 @@ func deleteBlob(ctx context.Context, b *bus.Bus, ref events.BlobRef) error {
 	return blobs.Delete(ctx, ref.Digest)
 }
 
-// tamper FROM TO: a copy with one bit in its middle changed.
+// tamper FROM TO copies a file and changes one bit in its middle.
 func tamper(args []string) error {
 	data, err := os.ReadFile(args[0])
 	if err != nil {

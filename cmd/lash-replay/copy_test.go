@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// makeCopies WHAT DIR: copies of the session demo in a store, and what happens to them.
+// makeCopies WHAT DIR makes copies of the session demo in a store, and changes them.
 func makeCopies(args []string) error {
 	server, b, err := openTestStore(args[1], busembed.Config{})
 	if err != nil {
@@ -48,7 +48,7 @@ func makeCopies(args []string) error {
 	return fmt.Errorf("make-copies %s: no such thing", args[0])
 }
 
-// forge appends the opening of a session that says it is a copy of demo, with a message more.
+// forge appends the opening of a session that claims to be a copy of demo, with one message more.
 func forge(ctx context.Context, b *bus.Bus) error {
 	s, err := follow.Whole(ctx, b, "demo")
 	if err != nil {

@@ -1,6 +1,5 @@
-// Command lash-replay reads, replays and verifies histories: over a running
-// server, from the store of a stopped node, or from an archive file. It needs
-// nothing but the history and changes nothing in it.
+// Command lash-replay reads, replays and verifies histories: of a running server, of the store of a stopped node, or
+// of an archive file. It needs only the history, and does not change it.
 //
-// Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.
+// Exit codes: 0 success, 1 violations were found, 2 the command failed.
 package main

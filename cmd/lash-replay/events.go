@@ -17,7 +17,7 @@ type eventsCmd struct {
 	JSON    bool       `name:"json" help:"One object a line, with the whole payload."`
 }
 
-// Run lists events as the history has them, of unknown kinds too.
+// Run lists the events of the history, unknown kinds too.
 func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	src, id, err := e.openTarget(ctx, c.Session)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// lineOf is an event on one line: place, time, kind, turn, actor, and what it says in short.
+// lineOf is an event on one line: sequence, time, kind, turn, actor, and a summary.
 func lineOf(e events.Entry, pos int) string {
 	ev := &e.Commit.Events[pos]
 	turn := cmp.Or(string(ev.Turn), "-")

@@ -19,7 +19,7 @@ type exportCmd struct {
 	JSON    bool   `name:"json" help:"One object that says what was written."`
 }
 
-// written is what an export says with --json.
+// written is the output of an export with --json.
 type written struct {
 	File      string           `json:"file"`
 	Session   events.SessionID `json:"session"`
@@ -32,7 +32,7 @@ type written struct {
 	Bytes     int64            `json:"bytes"` // of the file
 }
 
-// Run writes the archive beside its place, reads it back, and only then puts it there.
+// Run writes the archive to a temporary file, reads it back, and renames it.
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
 		return fmt.Errorf("%s exists: --force replaces it", c.Out)
@@ -46,7 +46,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(temp.Name()) }() // gone by then where all went well
+	defer func() { _ = os.Remove(temp.Name()) }() // already renamed after success
 	done, err := sessionarchive.Write(ctx, src.Log(), src, id, temp)
 	if err == nil {
 		err = temp.Sync()
@@ -72,14 +72,14 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	return err
 }
 
-// readBack makes sure that the file holds what was written.
+// readBack checks that the file has what was written.
 func readBack(ctx context.Context, path string, id events.SessionID, want sessionarchive.Contents) (size int64, err error) {
 	f, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = f.Close() }()
-	a, err := events.ReadArchive(f, math.MaxInt64) // our own
+	a, err := events.ReadArchive(f, math.MaxInt64) // a file of this program: no limit
 	if err != nil {
 		return 0, fmt.Errorf("read back: %w", err)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestFallbackShown looks at what a switch to another model is in a listing of events.
+// TestFallbackShown lists the events of a switch to another model.
 func TestFallbackShown(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]events.Payload{

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TestSummaryOfEveryKind has words for every kind: none falls back to the JSON of its fields.
+// TestSummaryOfEveryKind: every kind has a summary of its own, not the JSON of its fields.
 func TestSummaryOfEveryKind(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {
@@ -28,7 +28,7 @@ func TestSummaryOfEveryKind(t *testing.T) {
 	}
 }
 
-// makeKinds FILE: an archive of a history that has every kind of event.
+// makeKinds FILE writes an archive of a history with every kind of event.
 func makeKinds(args []string) error {
 	h := historyOfAllKinds()
 	have := make(map[events.Kind]bool)
@@ -61,21 +61,21 @@ func historyOfAllKinds() *badHistory {
 	return h
 }
 
-// one adds commits of one event outside of turns each.
+// one adds a commit for each event, outside of turns.
 func (h *badHistory) one(list ...events.Payload) {
 	for _, p := range list {
 		h.add(events.Of("", p))
 	}
 }
 
-// in adds commits of one event of a turn each.
+// in adds a commit for each event, in a turn.
 func (h *badHistory) in(turn events.TurnID, list ...events.Payload) {
 	for _, p := range list {
 		h.add(events.Of(turn, p))
 	}
 }
 
-// storedBody is what an archive of these has outside of its commits.
+// storedBody is the body that the archives have outside of their commits.
 const storedBody = "a body"
 
 func (h *badHistory) kindsOfSession() {
@@ -194,7 +194,7 @@ func (h *badHistory) kindsOfMonitors() {
 	)
 }
 
-// kindsLeftOpen has a turn that waits for two people.
+// kindsLeftOpen adds a turn that waits for two approvals.
 func (h *badHistory) kindsLeftOpen() {
 	h.add(events.Of("t2", &events.TurnRequested{Input: events.TurnInput{Parts: say("and now?")}}), events.Of("t2", &events.TurnStarted{Attempt: 1, Worker: "w1"}))
 	h.reply("t2", 0, calls("add", "slow")...)

@@ -21,10 +21,10 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// live reads a server: one that runs, or one of its own on a store. It implements [source].
+// live reads a server: a running one, or one that it starts on a store. It implements [source].
 type live struct {
 	*bus.Bus
-	servers []*busembed.Server // none where the server runs by itself
+	servers []*busembed.Server // none where the server runs already
 }
 
 func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.Writer) (*live, error) {
@@ -41,18 +41,17 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	return &live{Bus: b}, nil
 }
 
-// openWait bounds how long servers may take to answer at all.
+// openWait bounds the first response of the servers.
 const openWait = 30 * time.Second
 
-// While leaders are elected, questions get lost: better a short wait and another try.
+// During a leader election requests get no response, so each has a short limit and is repeated.
 const (
 	askWait  = time.Second
 	askAgain = 50 * time.Millisecond
 )
 
-// openStore boots a server in this process, or the three of a replicated
-// store. It makes no store where there is none, and reads one that a running
-// node has through that node's server.
+// openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
+// of a running node through that node's server.
 func openStore(ctx context.Context, f *sourceFlags, warn io.Writer) (*live, error) {
 	servers, cfg, err := boot(f.Store)
 	if errors.Is(err, busembed.ErrInUse) {
@@ -86,7 +85,7 @@ func boot(dir string) ([]*busembed.Server, bus.Config, error) {
 		}
 		return []*busembed.Server{server}, bus.Config{Options: []nats.Option{server.InProcess()}}, nil
 	}
-	for _, name := range []string{"s1", "s2", "s3"} { // as StartCluster names them
+	for _, name := range []string{"s1", "s2", "s3"} { // the names of StartCluster
 		if !isStore(filepath.Join(dir, name)) {
 			return nil, bus.Config{}, errors.New("there is no store here: --store names the directory that a node keeps its histories in")
 		}
@@ -100,7 +99,7 @@ func isStore(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// elected waits until every history of a replicated store has its leader.
+// elected waits until every history of a replicated store has a leader.
 func (l *live) elected(ctx context.Context) error {
 	var ids []events.SessionID
 	err := insist(ctx, func(ctx context.Context) (err error) {
@@ -116,7 +115,7 @@ func (l *live) elected(ctx context.Context) error {
 	return err
 }
 
-// insist asks again while servers that elect their leaders leave a question unanswered.
+// insist repeats a request that gets no response during a leader election.
 func insist(ctx context.Context, ask func(context.Context) error) error {
 	for {
 		once, cancel := context.WithTimeout(ctx, askWait)
@@ -152,7 +151,7 @@ func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.
 	return follow.Stored(ctx, l.Bus, session)
 }
 
-// Row asks for the session's end too: a row that is behind it would be listed as if nothing had happened since.
+// Row compares the row with the session's end: an older row would hide newer commits.
 func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Directory, error) {
 	stored, err := l.Directory().Get(ctx, session)
 	if err != nil || stored.Revision == 0 {
@@ -164,7 +163,7 @@ func (l *live) Row(ctx context.Context, session events.SessionID) (*follow.Direc
 	}
 	var row follow.Directory
 	if json.Unmarshal(stored.Value, &row) != nil || row.Seq != last || row.Erased != nil {
-		return nil, nil //nolint:nilnil // the history says it
+		return nil, nil //nolint:nilnil // the caller reads the history instead
 	}
 	return &row, nil
 }

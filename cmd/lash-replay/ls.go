@@ -16,7 +16,7 @@ type lsCmd struct {
 	JSON bool   `name:"json" help:"An array of objects."`
 }
 
-// listed is a session as ls lists it.
+// listed is a session in the output of ls.
 type listed struct {
 	Session   events.SessionID  `json:"session"`
 	Status    string            `json:"status"` // "unreadable": see Error
@@ -32,7 +32,7 @@ type listed struct {
 	Error     string            `json:"error,omitempty"`
 }
 
-// Run lists every session. One that cannot be read is listed as such.
+// Run lists every session. A session that cannot be read has the status "unreadable".
 func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	e.source.defaults(c.File)
 	if c.File != "" && e.source.given() > 0 {
@@ -65,7 +65,7 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	return e.writeTable(list)
 }
 
-// look lists a session by its row of the directory, or by its history where the directory has none that is up to date.
+// look lists a session by its row of the directory, or by its history where no current row exists.
 func look(ctx context.Context, src source, id events.SessionID) (listed, error) {
 	row, err := src.Row(ctx, id)
 	if err == nil && row != nil {

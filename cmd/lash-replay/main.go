@@ -23,19 +23,19 @@ const (
 	exitError      = 2
 )
 
-// errViolations ends a command that found what it was looking for and has reported it.
+// errViolations: the command found violations and has printed them.
 var errViolations = errors.New("violations were found")
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }
 
-// env is what commands work with.
+// env is the environment of the commands.
 type env struct {
 	source *sourceFlags
 	stdout *terminal.Writer
 	stderr *terminal.Writer
-	color  bool             // stdout is a terminal that wants it
+	color  bool             // stdout is a terminal with colours
 	now    func() time.Time // for progress only
 }
 
@@ -66,7 +66,7 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(strin
 	defer stop()
 	buffer := bufio.NewWriter(stdout)
 	e := &env{stdout: terminal.New(buffer), stderr: terminal.New(stderr), now: time.Now}
-	defer e.stderr.Close() //nolint:errcheck // nobody can be told
+	defer e.stderr.Close() //nolint:errcheck // there is no other output for the error
 	e.color = isTerminal(stdout) && getenv("NO_COLOR") == ""
 	err := e.run(ctx, args)
 	if flushErr := errors.Join(e.stdout.Close(), buffer.Flush()); err == nil && flushErr != nil {
@@ -82,12 +82,12 @@ func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(strin
 	return exitError
 }
 
-// printf writes to stdout. An error stays in the buffer, and run reports it.
+// printf writes to stdout. The buffer keeps an error, and run reports it.
 func (e *env) printf(format string, args ...any) { _, _ = fmt.Fprintf(e.stdout, format, args...) }
 
 func (e *env) println(args ...any) { _, _ = fmt.Fprintln(e.stdout, args...) }
 
-// warnf writes to stderr, where nobody can be told that it fails.
+// warnf writes to stderr. There is no other output for its errors.
 func (e *env) warnf(format string, args ...any) {
 	_, _ = fmt.Fprintf(e.stderr, "lash-replay: "+format, args...)
 }
@@ -117,7 +117,7 @@ func (e *env) run(ctx context.Context, args []string) error {
 	return parsed.Run()
 }
 
-// isTerminal reports whether w shows text to a person.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	if !ok {

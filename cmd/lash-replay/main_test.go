@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// helper makes a command of the scripts: args without the name, exit 2 on errors.
+// helper makes a command of the scripts. It has args without the name, and exits with 2 on errors.
 func helper(run func(args []string) error) func() {
 	return func() {
 		if err := run(os.Args[1:]); err != nil {
@@ -38,7 +38,7 @@ func helper(run func(args []string) error) func() {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
-		e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second longer
+		e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit
 		return nil
 	}})
 }

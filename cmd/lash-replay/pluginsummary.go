@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// pluginSummary is the part of summary about plugins, what they decided, and approvals.
+// pluginSummary is the part of summary about plugins, their decisions, and approvals.
 func pluginSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.HookRan:
@@ -64,7 +64,7 @@ func hookSummary(p *events.HookRan) string {
 	return joined(list...)
 }
 
-// decisionSummary is one directive, with what it is about.
+// decisionSummary is one directive with its object.
 func decisionSummary(d *events.Decision) string {
 	words := []string{quoted(d.Plugin), string(d.Kind)}
 	if d.Code != "" {
@@ -106,7 +106,7 @@ func preparedSummary(p *events.TurnPrepared) string {
 	return joined(list...)
 }
 
-// sourcesSummary is the tool sources beside the session's plugins.
+// sourcesSummary is the tool sources of a session.
 func sourcesSummary(names []string) string {
 	if len(names) == 0 {
 		return "no tool sources"
@@ -114,7 +114,7 @@ func sourcesSummary(names []string) string {
 	return "tool sources " + strings.Join(names, ", ")
 }
 
-// overlaySummary is what lies over the session's own tools.
+// overlaySummary is the overlay of a session's tools.
 func overlaySummary(p *events.SessionOverlaid) string {
 	if p.IsZero() {
 		return "nothing lies over the tools"
@@ -146,7 +146,7 @@ func orNobody(who string) string {
 	return quoted(who)
 }
 
-// bodySummary is a body, or how large it is outside of the event.
+// bodySummary is a body, or the size of a body outside of the event.
 func bodySummary(data []byte, blob events.BlobRef) string {
 	switch {
 	case !blob.IsZero():
@@ -157,7 +157,7 @@ func bodySummary(data []byte, blob events.BlobRef) string {
 	return shortJSON(data)
 }
 
-// shortJSON is [short] that leaves JSON on a line as it is.
+// shortJSON is [short], with JSON on one line.
 func shortJSON(data []byte) string {
 	var line bytes.Buffer
 	if json.Compact(&line, data) != nil || line.Len() > shortBytes || strings.ContainsFunc(line.String(), func(r rune) bool { return !strconv.IsPrint(r) }) {
@@ -166,7 +166,7 @@ func shortJSON(data []byte) string {
 	return line.String()
 }
 
-// counted is "" for none.
+// counted is a number with its noun; "" for 0.
 func counted(n int, what string) string {
 	if n == 0 {
 		return ""
@@ -174,12 +174,12 @@ func counted(n int, what string) string {
 	return number(int64(n), what)
 }
 
-// questionSummary is a question about a call, which the model may have named too.
+// questionSummary is an approval request. The model's id of the call may be known.
 func questionSummary(p *events.ToolApprovalAsked, id events.CallID) string {
 	return joined(callNames(p.Effect, id), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), quoted(p.Plugin)+" asks "+short(p.Question))
 }
 
-// answerSummary is the answer to one; the tool may not be known.
+// answerSummary is an answer to an approval request. The tool may be unknown.
 func answerSummary(p *events.ToolApprovalGiven, id events.CallID, tool string) string {
 	answer := "refused"
 	if p.Granted {

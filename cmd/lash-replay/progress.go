@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// progress tells on stderr how far a long verification is.
+// progress prints the progress of a long verification to stderr.
 type progress struct {
 	w     io.Writer
 	now   func() time.Time
@@ -17,13 +17,13 @@ type progress struct {
 }
 
 const (
-	// quietFor is how long nothing is told: what is quick needs no progress.
+	// quietFor is the time without output: a short verification prints no progress.
 	quietFor = 2 * time.Second
-	// tellEvery is how often progress is told then.
+	// tellEvery is the interval of progress lines after that.
 	tellEvery = time.Second
 )
 
-// tell says, now and then, at which commit of a session the verification is.
+// tell prints, at intervals, the current commit of the verification.
 func (p *progress) tell(id events.SessionID, at, last events.Seq) {
 	now := p.now()
 	if now.Sub(p.began) < quietFor || now.Sub(p.told) < tellEvery {

@@ -22,7 +22,7 @@ type showCmd struct {
 	JSON    bool          `name:"json" help:"Everything, structured."`
 }
 
-// shown is a session as show shows it.
+// shown is the session of a show command.
 type shown struct {
 	state    *projector.State
 	path     []*projector.Node
@@ -106,7 +106,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 	return nil
 }
 
-// footer tells what the path does not show: turns that left nothing on it, and what is still to come.
+// footer prints what the path does not show: turns without nodes, and pending work.
 func (v *shown) footer(e *env) {
 	on := make(map[events.TurnID]bool)
 	for _, n := range v.path {
@@ -142,12 +142,12 @@ func (v *shown) footer(e *env) {
 	v.standing(e)
 }
 
-// sessionJSON is everything that show knows.
+// sessionJSON is the output of show with --json.
 type sessionJSON struct {
 	listed
 	Seq      events.Seq        `json:"seq"`
 	Owner    string            `json:"owner,omitempty"`
-	Grants   eventjson.Value   `json:"grants"` // what other callers may do
+	Grants   eventjson.Value   `json:"grants"` // rights of other callers
 	Config   eventjson.Value   `json:"config"`
 	Leaf     events.NodeID     `json:"leaf,omitempty"`
 	Frame    string            `json:"frame,omitempty"`
@@ -160,18 +160,18 @@ type sessionJSON struct {
 	Timed    eventjson.Value   `json:"scheduled"`
 	Inputs   eventjson.Value   `json:"pending_inputs"`
 	Catalog  eventjson.Value   `json:"catalog"`
-	Sources  eventjson.Value   `json:"tool_sources"` // beside the plugins' tools
+	Sources  eventjson.Value   `json:"tool_sources"` // in addition to the plugins' tools
 	Overlay  eventjson.Value   `json:"overlay"`      // over the session's own tools
-	Extends  eventjson.Value   `json:"extensions"`   // that the protocol is handed
+	Extends  eventjson.Value   `json:"extensions"`   // of the protocol
 	Ledger   eventjson.Value   `json:"ledger"`
 	Children eventjson.Value   `json:"children"`
 	Plugins  eventjson.Value   `json:"plugins"`
 	Tasks    eventjson.Value   `json:"tasks"`
 	Monitors eventjson.Value   `json:"monitors"`
-	Updates  eventjson.Value   `json:"monitor_updates"`     // that nobody took
-	Acts     []eventjson.Event `json:"answers_and_cancels"` // of questions about calls and of turns, in their order
-	Asked    []eventjson.Event `json:"questions"`           // about calls, in their order
-	NodesAll int64             `json:"nodes"`               // on every branch
+	Updates  eventjson.Value   `json:"monitor_updates"`     // that no client has taken
+	Acts     []eventjson.Event `json:"answers_and_cancels"` // of approval requests and of turns, in order
+	Asked    []eventjson.Event `json:"questions"`           // approval requests, in order
+	NodesAll int64             `json:"nodes"`               // on all branches
 }
 
 // nodeJSON is a node of the path.

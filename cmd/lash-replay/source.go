@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// sourceFlags say where histories come from.
+// sourceFlags name the source of histories.
 type sourceFlags struct {
 	NATS         string `name:"nats" placeholder:"URL" group:"Source" help:"Running server, comma-separated URLs."`
 	Store        string `placeholder:"DIR" group:"Source" help:"Store directory of a node with an embedded server, which may run."`
@@ -23,25 +23,25 @@ type sourceFlags struct {
 	access.Flags `group:"Source"`
 }
 
-// source is where histories come from. It has two forms: an archive, and the
-// bus, which reads a running server and a store alike.
+// source is the source of histories. It has two implementations: an archive, and the bus of a running server or a
+// store.
 type source interface {
-	// Log holds the histories. It is only read.
+	// Log has the histories. It is only read.
 	Log() events.Log
 	// Sessions lists the histories, sorted.
 	Sessions(ctx context.Context) ([]events.SessionID, error)
-	// Blob gives a body kept outside the log, checked.
+	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
-	// Snapshot is what is stored of a session besides its history; nil when there is nothing.
+	// Snapshot is a session's stored snapshot; nil where there is none.
 	Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error)
-	// Row is a session as the directory lists it; nil where there is no row, or one that is behind the session's end.
+	// Row is a session's row of the directory; nil where there is none, or where it is older than the session's end.
 	Row(ctx context.Context, session events.SessionID) (*follow.Directory, error)
-	// State is a session at its end, by the fastest way. It may be partial.
+	// State is a session's state at its end, by the fastest way. It may be partial.
 	State(ctx context.Context, session events.SessionID) (*projector.State, error)
 	Close()
 }
 
-// given counts the sources that were named.
+// given counts the sources that flags name.
 func (f *sourceFlags) given() int {
 	n := 0
 	for _, s := range []string{f.NATS, f.Store, f.File} {
@@ -52,7 +52,8 @@ func (f *sourceFlags) given() int {
 	return n
 }
 
-// defaults takes the store that nodes have by default, where no source is named, there is that store, and no target is a file.
+// defaults selects the default store of nodes, where no flag names a source, that store exists, and no target is a
+// file.
 func (f *sourceFlags) defaults(targets ...string) {
 	isFile := func(target string) bool {
 		_, err := os.Stat(target)
@@ -76,7 +77,7 @@ func (f *sourceFlags) where() string {
 	return " --store " + access.Quoted(f.Store) + f.Where()
 }
 
-// open opens the source that the flags name. Without one, file is an archive.
+// open opens the source of the flags. Without such a flag, file is an archive.
 func (e *env) open(ctx context.Context, file string) (source, error) {
 	f := e.source
 	if f.given() > 1 {
@@ -102,8 +103,8 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	return s, err
 }
 
-// openTarget opens the source and finds the session that target names: where
-// no source was given it is an archive file, and an archive has one session only.
+// openTarget opens the source and finds the session that target names. Without a source flag target is an archive
+// file, which has one session.
 func (e *env) openTarget(ctx context.Context, target string) (source, events.SessionID, error) {
 	e.source.defaults(target)
 	src, err := e.open(ctx, target)

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// origin tells whose session it is.
+// origin prints the owner of the session and its parent.
 func (v *shown) origin(e *env) {
 	s := v.state
 	if s.Owner != "" {
@@ -30,7 +30,7 @@ func (v *shown) origin(e *env) {
 	}
 }
 
-// waits tells what the running turn waits for.
+// waits prints what the running turn waits for.
 func waits(e *env, t *projector.Turn) {
 	for i := range t.Asks {
 		if a := &t.Asks[i]; !a.Answered {
@@ -48,7 +48,7 @@ func waits(e *env, t *projector.Turn) {
 	}
 }
 
-// until tells of a time that is set; nothing where none is.
+// until formats a time; empty for 0.
 func until(prefix string, at events.Millis) string {
 	if at == 0 {
 		return ""
@@ -56,7 +56,7 @@ func until(prefix string, at events.Millis) string {
 	return prefix + clock(at)
 }
 
-// standing tells what stands beside the conversation: options, plugins, tasks, monitors, usage.
+// standing prints the state outside the conversation: options, plugins, tasks, monitors, usage.
 func (v *shown) standing(e *env) {
 	s := v.state
 	if options := s.Frame().Options; len(options) > 0 {

@@ -16,16 +16,16 @@ type statsCmd struct {
 	JSON     bool     `name:"json" help:"One object."`
 }
 
-// totals counts what histories hold.
+// totals counts the contents of histories.
 type totals struct {
 	Sessions   int64                       `json:"sessions"`
 	Commits    int64                       `json:"commits"`
 	Events     int64                       `json:"events"`
 	Bytes      int64                       `json:"bytes"` // of commits, as encoded
-	Blobs      int64                       `json:"blobs"` // bodies outside the log, each once a session
+	Blobs      int64                       `json:"blobs"` // bodies outside the log, each counted once a session
 	BlobBytes  int64                       `json:"blob_bytes"`
 	Kinds      map[events.Kind]int64       `json:"kinds"`
-	Turns      int64                       `json:"turns"` // requested, or scheduled
+	Turns      int64                       `json:"turns"` // requested or scheduled
 	TurnEnds   map[events.TurnEnd]int64    `json:"turn_ends"`
 	ModelCalls int64                       `json:"model_calls"` // answered
 	ModelFails int64                       `json:"model_failures"`
@@ -42,7 +42,7 @@ type tokens struct {
 	Total      int64 `json:"total"`
 }
 
-// Run counts.
+// Run counts the contents of the sessions.
 func (c *statsCmd) Run(ctx context.Context, e *env) error {
 	t := &totals{
 		Kinds: make(map[events.Kind]int64), TurnEnds: make(map[events.TurnEnd]int64), ToolCalls: make(map[string]map[string]int64),
@@ -60,8 +60,7 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-// each visits the sessions that targets name, or all of the source: archives
-// where no source was given.
+// each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives.
 func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
 	e.source.defaults(targets...)
 	if e.source.given() == 0 && len(targets) > 0 {
@@ -116,7 +115,7 @@ func (t *totals) session(ctx context.Context, src source, id events.SessionID) e
 	return nil
 }
 
-// counter counts one session.
+// counter counts the contents of one session.
 type counter struct {
 	*totals
 	blobs     map[string]bool
@@ -183,7 +182,7 @@ func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	c.used(p.Cost())
 	key := replyKey{turn, p.Iteration}
 	if _, twice := c.calls[key]; twice {
-		return // the first counts
+		return // only the first result counts
 	}
 	for i := range p.Parts {
 		if p.Parts[i].Kind == events.PartToolCall {

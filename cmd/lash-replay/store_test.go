@@ -22,10 +22,10 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// bigBytes is the size of the result that does not fit an event.
+// bigBytes is the size of a result that exceeds an event's limit.
 const bigBytes = 300 << 10
 
-// makeStore DIR: a store with the sessions demo and long, as a node leaves it.
+// makeStore DIR makes a store with the sessions demo and long, as a stopped node leaves it.
 func makeStore(args []string) error {
 	server, b, err := openTestStore(args[0], busembed.Config{})
 	if err != nil {
@@ -62,7 +62,7 @@ func openTestStore(dir string, cfg busembed.Config) (*busembed.Server, *bus.Bus,
 	return server, b, err
 }
 
-// relabel DIR: rows of the directory that say something of their own, one up to date and one behind.
+// relabel DIR writes rows of the directory with other contents, one current and one old.
 func relabel(args []string) error {
 	server, b, err := openTestStore(args[0], busembed.Config{})
 	if err != nil {
@@ -96,7 +96,7 @@ func relabel(args []string) error {
 
 func say(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
 
-// testWorker answers by turn: t1 adds, t2 gets something big, t4 hangs, the others just answer.
+// testWorker replies by turn: t1 calls a tool, t2 has a large result, t4 hangs, the others answer at once.
 func testWorker(b *bus.Bus) (w *workers.Node, hangs chan struct{}, err error) {
 	tools := plugin.NewTools()
 	plugin.AddTool(tools, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) {
@@ -116,7 +116,7 @@ func testWorker(b *bus.Bus) (w *workers.Node, hangs chan struct{}, err error) {
 	return w, hangs, err
 }
 
-// hanging tells when the turn that hangs is at its model.
+// hanging reports when the hanging turn has called its model.
 type hanging struct {
 	llm.Provider
 	hangs chan struct{}
@@ -143,7 +143,8 @@ func answer(req llm.Request) llm.Response {
 	return llm.Response{Stop: events.StopEnd, Usage: usage, Parts: say(fmt.Sprintf("that was %d bytes", len(last.Text)))}
 }
 
-// makeDemo has a tool call, a spilled result, a plugin's node, a branch, a frame and a cancelled turn.
+// makeDemo makes a session with a tool call, a result in a blob, a plugin's node, a branch, a frame and a cancelled
+// turn.
 func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan struct{}) error {
 	const id = events.SessionID("demo")
 	_, err := h.Create(ctx, api.CreateRequest{ID: id, Config: events.Config{Model: "scripted-1"}})
@@ -205,7 +206,7 @@ func saveSnapshot(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 	return err
 }
 
-// makeLong has so many nodes that its snapshot has segments.
+// makeLong makes a session with so many nodes that its snapshot has segments.
 func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
 	req := api.CreateRequest{ID: "long"}
 	for i := range 150 {
@@ -218,7 +219,7 @@ func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
 	return saveSnapshot(ctx, b, "long")
 }
 
-// makeThree DIR: the store of three servers that replicate everything, with the session long.
+// makeThree DIR makes the store of three replicated servers, with the session long.
 func makeThree(args []string) error {
 	servers, err := busembed.StartCluster(args[0])
 	if err != nil {
@@ -240,7 +241,7 @@ func makeThree(args []string) error {
 	return makeLong(ctx, b, h)
 }
 
-// withServer DIR ARGS: lash-replay with ARGS while a node's server has the store; {url} stands for its address.
+// withServer DIR ARGS runs lash-replay with ARGS while a node's server uses the store; {url} stands for its address.
 func withServer(args []string) error {
 	server, b, err := openTestStore(args[0], busembed.Config{Listen: true, Keyed: true})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// summary says in short what an event says.
+// summary is a short description of an event.
 func summary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case nil:
@@ -104,7 +104,7 @@ func openedSummary(p *events.SessionOpened) string {
 	return joined(list...)
 }
 
-// grantSummary says what a caller may do.
+// grantSummary lists the rights of a caller.
 func grantSummary(to string, rights []events.SessionRight) string {
 	if len(rights) == 0 {
 		return to + " may nothing any more"
@@ -145,7 +145,7 @@ func fallbackSummary(f events.FallbackTo) string {
 	return fmt.Sprintf("goes on with fallback %d: %s", f.Place, modelName(f.Provider, f.Model))
 }
 
-// modelName is a model with its provider, where that is named.
+// modelName is a model, with its provider where it is known.
 func modelName(provider, model string) string {
 	if provider == "" {
 		return model
@@ -251,7 +251,7 @@ func prefixed(prefix, s string) string {
 	return prefix + quoted(s)
 }
 
-// joined puts commas between what is not empty.
+// joined joins the non-empty texts with commas.
 func joined(list ...string) string {
 	var out []string
 	for _, s := range list {
@@ -262,7 +262,7 @@ func joined(list ...string) string {
 	return strings.Join(out, ", ")
 }
 
-// quoted leaves plain words as they are and quotes the rest, so that a line stays a line.
+// quoted quotes a text unless it is a plain word, so that the output stays on one line.
 func quoted(s string) string {
 	for _, r := range s {
 		if r <= ' ' || r == '"' || !strconv.IsPrint(r) {
@@ -272,10 +272,10 @@ func quoted(s string) string {
 	return s
 }
 
-// shortBytes is how much of a text a summary quotes.
+// shortBytes is the length of quotes in a summary.
 const shortBytes = 60
 
-// short quotes the beginning of a text and says how much is left out.
+// short quotes the beginning of a text, and the number of omitted bytes.
 func short(s string) string {
 	if s == "" {
 		return ""

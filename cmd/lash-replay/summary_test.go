@@ -35,7 +35,7 @@ func TestQuoted(t *testing.T) {
 	}
 }
 
-// Every payload has a summary on one line.
+// TestEverySummary: every payload has a summary on one line.
 func TestEverySummary(t *testing.T) {
 	t.Parallel()
 	for _, kind := range events.Kinds() {

@@ -91,7 +91,7 @@ func monitorSummary(ev *events.Event) string {
 	return callSummary(ev)
 }
 
-// callSummary is the part of summary about calls that wait, or are made by others.
+// callSummary is the part of summary about pending and nested calls.
 func callSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.ToolPended:
@@ -105,7 +105,7 @@ func callSummary(ev *events.Event) string {
 	case *events.ToolNestedReturned:
 		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool), bodySummary(p.Args, p.Blob), resultSummary(&p.Result))
 	}
-	return short(eventjson.Value{V: ev.Payload}.String()) // a kind that this program has no words for
+	return short(eventjson.Value{V: ev.Payload}.String()) // a kind that this program does not know
 }
 
 func linesSummary(lines []events.MonitorLine) string {

@@ -18,10 +18,10 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// hostile is text that a terminal would act on.
+// hostile is text with control sequences and direction marks.
 const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U000e0041"
 
-// poison appends hostile to every string of a value that keep agrees to, and to bytes that are no other's form.
+// poison appends hostile to every string that keep accepts, and to bytes that have no other format.
 func poison(v reflect.Value, keep func() bool) (count int) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -30,7 +30,7 @@ func poison(v reflect.Value, keep func() bool) (count int) {
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[events.BlobRef]() {
-			return 0 // where there is no such body, nothing is exported
+			return 0 // without such a body nothing is exported
 		}
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
@@ -62,7 +62,7 @@ func changed(v, to reflect.Value, keep func() bool) int {
 	return 1
 }
 
-// poisoned writes an archive that has hostile text wherever a history may have any.
+// poisoned writes an archive with hostile text in every field that may have any.
 func poisoned(t *testing.T) string {
 	t.Helper()
 	h := historyOfAllKinds()
@@ -93,7 +93,7 @@ func poisoned(t *testing.T) string {
 	return path
 }
 
-// invocations are the command lines of every command, each with none and each one of its switches.
+// invocations are the command lines of every command: one without switches, and one with each switch.
 func invocations(t *testing.T) (list [][]string) {
 	t.Helper()
 	parser, err := kong.New(&cli{})
@@ -112,7 +112,7 @@ func invocations(t *testing.T) (list [][]string) {
 	return list
 }
 
-// TestNothingActsOnTheTerminal runs every command over a history of hostile text.
+// TestNothingActsOnTheTerminal runs every command on a history of hostile text.
 func TestNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
 	path := poisoned(t)
@@ -151,7 +151,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 	}
 }
 
-// TestPasswordIsNotRepeated gives every command a URL whose server refuses, or that is none.
+// TestPasswordIsNotRepeated runs every command with a URL that the server refuses, and with an invalid one.
 func TestPasswordIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, Username: "me", Password: "another"})
@@ -173,7 +173,7 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 		for i, user := range []string{"me:secret", "secret", "me:se/secret", "me:a,secret", "me:%zzsecret", "me:a secret", "me:12,34secret"} {
 			for _, url := range []string{"nats://" + user + "@" + ns.Addr().String(), user + "@127.0.0.1:none", "nats://" + user + "@127.0.0.1:1,nats://127.0.0.1:2"} {
 				if i > 0 && args[0] != "ls" {
-					continue // what reads a URL is the same everywhere
+					continue // all commands read a URL in the same way
 				}
 				var out, errs bytes.Buffer
 				args := append(slices.Clone(args), "--nats", url)

@@ -19,29 +19,29 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// Checking invariants costs as much as the state is large, so that doing it
-// after every commit of a long history would cost the square of its length.
+// A check of invariants costs time in proportion to the state. After every commit of a long history the total would be
+// quadratic.
 const (
 	checkAlwaysTo = 2000 // commits
 	checkEvery    = 500  // commits, after those
 	sampled       = "after every commit up to 2000 of a session, then after every 500 and at the end"
 )
 
-// verification is one session's.
+// verification is the verification of one session.
 type verification struct {
 	*report
 	src      source
 	id       events.SessionID
 	progress *progress
 	v        *projector.Verifier
-	stored   *follow.Snapshot // to be compared when the fold reaches it; nil: nothing, or not usable
+	stored   *follow.Snapshot // compared when the fold reaches its sequence; nil: none, or not usable
 	restored *projector.State // of stored
-	blobs    map[string]bool  // digests that were looked at
+	blobs    map[string]bool  // digests of checked blobs
 }
 
 func (v *verification) run(ctx context.Context) error {
 	v.Sessions++
-	if err := v.loadSnapshot(ctx); err != nil { // before the history, which may grow meanwhile
+	if err := v.loadSnapshot(ctx); err != nil { // before the history, because a running node may append meanwhile
 		return err
 	}
 	last, err := v.src.Log().Last(ctx, v.id)
@@ -68,7 +68,7 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// isDamage tells what is wrong with the data from what is wrong with reading it.
+// isDamage distinguishes damaged data from a failed read.
 func isDamage(err error) bool {
 	for _, sentinel := range []error{
 		events.ErrMalformed, events.ErrInvalid, events.ErrInvalidID, events.ErrTooLarge, bus.ErrNotFound, jetstream.ErrDigestMismatch,
@@ -122,7 +122,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 		err := blob.Visit(ctx, v.src, ev.Payload, func(ref events.BlobRef, _ func() ([]byte, error)) error {
 			return v.blob(ctx, e.Seq, i, ref)
 		})
-		if err != nil && !isDamage(err) { // of a base, which is reported
+		if err != nil && !isDamage(err) { // damage in a base is reported
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	return nil
 }
 
-// base compares what a copy began with with the history that it is a copy of, where that is still there.
+// base compares the beginning of a copy with the original history, where that still exists.
 func (v *verification) base(ctx context.Context, e events.Entry) error {
 	if projector.BaseOf(e.Commit).IsZero() {
 		return nil
@@ -153,10 +153,10 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	return nil
 }
 
-// blobWait bounds the reading of one body: of a damaged one the server may have pieces that never come.
+// blobWait bounds the read of one body: pieces of a damaged body may never arrive.
 const blobWait = time.Minute
 
-// blob checks a body that an event refers to.
+// blob checks the body of an event.
 func (v *verification) blob(ctx context.Context, seq events.Seq, event int, ref events.BlobRef) error {
 	if v.blobs[ref.Digest] {
 		return nil
@@ -170,7 +170,7 @@ func (v *verification) blob(ctx context.Context, seq events.Seq, event int, ref 
 	return err
 }
 
-// readBlob says what is wrong with a body; an error is that it could not be found out.
+// readBlob returns the problem of a body. An error means that the body could not be checked.
 func (v *verification) readBlob(ctx context.Context, ref events.BlobRef) (problem string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, blobWait)
 	defer cancel()
@@ -186,7 +186,7 @@ func (v *verification) readBlob(ctx context.Context, ref events.BlobRef) (proble
 	return "", nil
 }
 
-// loadSnapshot reads what is stored of the session and checks what can be checked without its history.
+// loadSnapshot reads the session's snapshot, and checks what does not depend on the history.
 func (v *verification) loadSnapshot(ctx context.Context) error {
 	stored, err := v.src.Snapshot(ctx, v.id)
 	switch {
@@ -217,7 +217,7 @@ func (v *verification) loadSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// compare checks the stored snapshot against the fold at its sequence, and that its segments are there.
+// compare compares the stored snapshot with the fold at its sequence, and checks that its segments exist.
 func (v *verification) compare(ctx context.Context) error {
 	head, _, err := v.v.State().Snapshot()
 	if err != nil {
@@ -239,7 +239,7 @@ func (v *verification) compare(ctx context.Context) error {
 	return err
 }
 
-// differing names the fields of two heads that are not the same.
+// differing names the fields in which two heads differ.
 func differing(a, b projector.Head) []string {
 	var names []string
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)

@@ -31,7 +31,7 @@ func (*verifyCmd) Help() string {
   archive    an archive file is whole`
 }
 
-// Checks of this command, besides those of package projector.
+// Checks of this command, in addition to those of package projector.
 const (
 	checkHistory  projector.Rule = "history"
 	checkBlob     projector.Rule = "blob"
@@ -40,11 +40,11 @@ const (
 	checkArchive  projector.Rule = "archive"
 )
 
-// finding is one violation with where it is.
+// finding is one violation and its location.
 type finding struct {
 	Session events.SessionID `json:"session,omitempty"`
 	File    string           `json:"file,omitempty"`
-	Seq     events.Seq       `json:"seq,omitempty"` // 0: of the session as a whole
+	Seq     events.Seq       `json:"seq,omitempty"` // 0: the session as a whole
 	Event   *int             `json:"event,omitempty"`
 	Check   projector.Rule   `json:"check"`
 	Problem string           `json:"problem"`
@@ -61,13 +61,13 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Problem)
 }
 
-// report is what a verification came to.
+// report is the result of a verification.
 type report struct {
 	Sessions   int64     `json:"sessions"`
 	Commits    int64     `json:"commits"`
 	Events     int64     `json:"events"`
 	Snapshots  int64     `json:"snapshots"`
-	Bases      int64     `json:"bases"` // of copies, compared with what they are copies of
+	Bases      int64     `json:"bases"` // of copies, compared with their originals
 	Prompts    int64     `json:"prompts"`
 	Blobs      int64     `json:"blobs"`
 	Invariants string    `json:"invariants"` // how often they were checked
@@ -123,7 +123,7 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 	return r.damaged(e.source.File, err)
 }
 
-// files verifies archives, each on its own: a damaged one does not hide the others.
+// files verifies each archive separately, so that a damaged one does not hide the others.
 func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(source, events.SessionID) error) error {
 	for _, file := range c.Targets {
 		err := e.each(ctx, []string{file}, visit)
@@ -134,7 +134,7 @@ func (c *verifyCmd) files(ctx context.Context, e *env, r *report, visit func(sou
 	return nil
 }
 
-// damaged turns the error of an archive that is not whole into a violation.
+// damaged turns the error of a damaged archive into a violation.
 func (r *report) damaged(file string, err error) error {
 	if !errors.Is(err, errDamaged) {
 		return err
@@ -143,7 +143,7 @@ func (r *report) damaged(file string, err error) error {
 	return nil
 }
 
-// number is a count with its noun, in the plural where it is not one.
+// number is a count with its noun, in the plural unless it is 1.
 func number(n int64, noun string) string {
 	if n != 1 {
 		noun += "s"

@@ -1,6 +1,6 @@
-// Command embedded has everything in one process: a NATS server, a node, and the client that asks for a turn. Its model
-// may send letters. A letter cannot be taken back, so package gate has each wait for an approval, for which this
-// program asks its user. The history is gone with the process; embedded.Config's StoreDir would keep it.
+// Command embedded has everything in one process: a NATS server, a node, and the client that submits a turn. Its model
+// may send letters. A letter cannot be taken back, so package gate requires an approval for each, and this program
+// asks its user. The history ends with the process; embedded.Config's StoreDir would keep it.
 //
 //	OPENAI_API_KEY=... MODEL=gpt-4o-mini go run ./examples/embedded 'Write to Ann that I come on Monday.'
 package main

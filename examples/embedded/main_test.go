@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { child.Main(m, main) }
 
-// TestEmbedded answers the question about a letter, both ways: what is approved is sent, and what is not is refused.
+// TestEmbedded answers the approval of a letter both ways. An approved letter is sent, and a refused one is not.
 func TestEmbedded(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{"y": "sent to Ann", "n": "[failed] "} {
@@ -31,7 +31,8 @@ func TestEmbedded(t *testing.T) {
 	}
 }
 
-// TestEmbeddedWithoutModel has an endpoint that is busy first, and then does not know the model: both is shown, and the program fails.
+// TestEmbeddedWithoutModel has an endpoint that is busy at first, and then does not know the model. The program shows
+// both errors, and fails.
 func TestEmbeddedWithoutModel(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Int64

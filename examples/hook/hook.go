@@ -1,4 +1,4 @@
-// Package hook is a hook: it is asked before each call of a tool, and decides.
+// Package hook is a hook: the runtime calls it before each tool call, and it decides whether the call runs.
 package hook
 
 import (
@@ -18,7 +18,7 @@ func Fence(dir string) plugin.Factory {
 			if err := json.Unmarshal(in.Args, &to); err != nil || in.Tool != "write" || strings.HasPrefix(filepath.Clean(to.Path), dir) {
 				return nil, err
 			}
-			// Or plugin.Ask("May it?"), and the call waits until somebody approves it.
+			// Or plugin.Ask("May it?"), and the call waits for an approval.
 			return []plugin.Directive{plugin.Abort("outside", "write below "+dir+" only")}, nil
 		})
 		return nil

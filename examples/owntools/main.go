@@ -1,4 +1,5 @@
-// Command owntools is lash-node serve with a tool of its own: it has all its flags, and --help lists the tool.
+// Command owntools is lash-node serve with an additional tool. It has all flags of lash-node serve, and --help lists
+// the tool.
 //
 //	OPENAI_API_KEY=... go run ./examples/owntools --model gpt-4o-mini --store sessions
 package main

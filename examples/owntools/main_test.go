@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { child.Main(m, main) }
 
-// TestOwnTools has a client of the node run a turn that calls the program's tool, and then stops the node as any other.
+// TestOwnTools runs a turn that calls the program's tool, and stops the node.
 func TestOwnTools(t *testing.T) {
 	t.Parallel()
 	model := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
@@ -47,7 +47,7 @@ func TestOwnTools(t *testing.T) {
 	}
 }
 
-// TestHelp has the tool among the plugins, and the flags of lash-node serve.
+// TestHelp prints the tool among the plugins, and the flags of lash-node serve.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	said := child.Start(t, nil, "--help").Ended()

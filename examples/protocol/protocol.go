@@ -1,5 +1,4 @@
-// Package protocol is a protocol: it tells the model how to speak, and reads
-// what it says.
+// Package protocol is a protocol: it writes the model's instructions, and interprets its replies.
 package protocol
 
 import (
@@ -22,7 +21,7 @@ func preamble(plugin.PreambleInput) plugin.Preamble {
 
 func read(r plugin.Response) plugin.Reading {
 	_, answer, found := strings.Cut(r.Text(), "ANSWER:")
-	if !found { // the model is told why, and asked again
+	if !found { // the runtime returns the reason to the model, and calls it again
 		return plugin.Reading{Parts: r.Parts, Correct: "There is no ANSWER: in your reply."}
 	}
 	return plugin.Reading{Parts: []events.Part{{Kind: events.PartText, Text: strings.TrimSpace(answer)}}}

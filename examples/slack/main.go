@@ -1,11 +1,11 @@
-// Command slack is a second client on a session that another client drives. It shows the session in a channel: on standard
-// output, or at an incoming webhook as Slack has them. Lines on its standard input answer approvals:
+// Command slack is a second client of a session that another client drives. It shows the session in a channel: on
+// standard output, or at an incoming webhook in Slack's format. Lines on its standard input answer approvals:
 //
 //	approve CALL
 //	deny CALL REASON
 //
-// It keeps the sequence of the last commit that it has shown in a file, and goes on after it when it is started again.
-// A commit is shown before it is noted: one that was shown just before a crash is shown twice, and none is left out.
+// A file keeps the sequence of the last shown commit, and a restart continues after it. The program shows a commit
+// before it writes the file. A commit that was shown just before a crash is shown twice, and none is left out.
 //
 //	go run ./examples/slack -store .lash -session SESSION -seen seen [-webhook https://hooks.slack.com/services/...]
 package main
@@ -74,7 +74,7 @@ func run(ctx context.Context, store string, c *channel) error {
 	return c.show(ctx)
 }
 
-// show shows the session from where it was shown to before.
+// show shows the session from the commit after the last shown one.
 func (c *channel) show(ctx context.Context) error {
 	var cursor uint64
 	text, err := os.ReadFile(c.seen)
@@ -105,7 +105,7 @@ func (c *channel) show(ctx context.Context) error {
 	return nil
 }
 
-// textOf is what the channel shows of an event; nothing of most.
+// textOf is the text for an event; empty for most kinds.
 func textOf(payload events.Payload) string {
 	switch p := payload.(type) {
 	case *events.TurnRequested:
@@ -153,14 +153,14 @@ func (c *channel) post(ctx context.Context, text string) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		return failed.Err // the URL itself is a secret
 	}
-	defer answer.Body.Close() //nolint:errcheck // nothing is read of it
+	defer answer.Body.Close() //nolint:errcheck // the body is not read
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the webhook answers %s", answer.Status)
 	}
 	return nil
 }
 
-// answer answers approvals as standard input says.
+// answer answers approvals with the lines of standard input.
 func (c *channel) answer(ctx context.Context) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		verb, rest, _ := strings.Cut(in.Text(), " ")

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { child.Main(m, main) }
 
-// hook is an incoming webhook. What is posted there comes out of the channel.
+// hook is an incoming webhook. Its posts come out of the channel.
 func hook(t *testing.T) (url string, posts <-chan string) {
 	t.Helper()
 	list := make(chan string, 64)
@@ -46,8 +46,8 @@ func next(t *testing.T, posts <-chan string) string {
 	}
 }
 
-// TestSlack has another client run a turn that asks for an approval. The channel shows it, is killed, and answers the
-// question after its restart: it shows no line twice, and none is left out.
+// TestSlack runs a turn that requires an approval, by another client. The channel shows it, is killed, and answers the
+// approval after its restart. It shows each line exactly once.
 func TestSlack(t *testing.T) {
 	t.Parallel()
 	store, host := child.Node(t, child.WritesToAnn(t))
@@ -95,7 +95,7 @@ func TestSlack(t *testing.T) {
 	second.Ended()
 }
 
-// TestStandardOutput is the channel without a webhook, which shows what has been before it came.
+// TestStandardOutput runs the channel without a webhook. It shows the events before its start too.
 func TestStandardOutput(t *testing.T) {
 	t.Parallel()
 	store, host := child.Node(t, child.WritesToAnn(t))

@@ -21,7 +21,7 @@ func Example() {
 	id, _ := lash.Create(ctx, api.CreateRequest{}) // where it fails, so does the turn
 	turn, err := lash.Run(ctx, id, api.Ask("I like tea."))
 	fmt.Println(turn.Text, err)
-	now, err := lash.State(ctx, id) // as anybody reads it who has the history
+	now, err := lash.State(ctx, id) // folded from the history alone
 	fmt.Println(string(now.Plugin("notes").State), err)
 	// Output:
 	// Noted. <nil>

@@ -1,5 +1,5 @@
-// Package state is a plugin with a state. That is part of the session's
-// history: it is there on every node, after every crash.
+// Package state is a plugin with a state. The state is part of the session's history, so every node has it, also after
+// a crash.
 package state
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Notes lets the model take notes, and shows it all of them in every turn.
+// Notes lets the model take notes, and shows all notes to it in every turn.
 func Notes() plugin.Factory {
 	return plugin.New("notes", func(plugin.BuildContext) (plugin.Plugin, error) { return &notes{}, nil })
 }

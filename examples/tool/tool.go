@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Weather offers the tool "weather".
+// Weather adds the tool "weather".
 func Weather() plugin.Factory {
 	return plugin.OfTool(plugin.Tool{
 		Name: "weather", Description: "Tells the weather of a city.",
@@ -17,12 +17,12 @@ func Weather() plugin.Factory {
 	}, weather)
 }
 
-// place is what the model has to say: the tool's schema is made of this type.
+// place is the input of the tool. The tool's schema is derived from this type.
 type place struct {
 	City string `json:"city" jsonschema:"in English"`
 }
 
-// weather gives what the model reads. An error is for the model too.
+// weather returns the result for the model. The model reads an error too.
 func weather(_ context.Context, _ plugin.Call, at place) (string, error) {
 	if at.City == "Atlantis" {
 		return "", fmt.Errorf("there is no station in %s", at.City)

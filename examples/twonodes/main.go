@@ -1,6 +1,7 @@
-// Command twonodes has two nodes on one NATS, each a process, and a client. The client asks for a turn, waits until a call
-// of a tool has been recorded, and kills the node that runs the turn, which does not ask the model about the result so
-// soon. The other node takes the turn over: it asks the model, and calls no tool again whose result is in the history.
+// Command twonodes has two nodes, each a process, on one NATS server, and a client. The client submits a turn, waits
+// until a tool call is recorded, and kills the node that runs the turn. That node delays its next model call, so that
+// it is killed before it. The other node takes over the turn: it calls the model, and repeats no tool call whose
+// result is in the history.
 //
 //	nats-server -js &
 //	OPENAI_API_KEY=... MODEL=gpt-4o-mini go run ./examples/twonodes nats://127.0.0.1:4222 'What is it like in Oslo?'
@@ -46,11 +47,11 @@ func main() {
 	}
 }
 
-// patient is a model that waits for a sign before it is asked about results of tools: until then the node can be killed,
-// however fast the model is.
+// patient is a model that waits for a sign before its call about tool results. So the node can be killed before that
+// call, however fast the model is.
 type patient struct {
 	llm.Provider
-	sign <-chan struct{} // closed: it came
+	sign <-chan struct{} // closed when the sign arrives
 }
 
 func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
@@ -63,7 +64,7 @@ func (p patient) Complete(ctx context.Context, req llm.Request, sink func(llm.De
 	return p.Provider.Complete(ctx, req, sink)
 }
 
-// node runs turns until its standard input ends, which it does when the program dies that started it. A byte there is the sign.
+// node runs turns until its standard input ends, which happens when its parent dies. A byte on the input is the sign.
 func node(ctx context.Context, name, url string) error {
 	b, err := bus.Open(ctx, bus.Config{URL: url})
 	if err != nil {
@@ -99,13 +100,13 @@ func node(ctx context.Context, name, url string) error {
 	return err
 }
 
-// process is a node that this program started.
+// process is a node process of this program.
 type process struct {
 	*exec.Cmd
 	in io.WriteCloser
 }
 
-// started starts a node as a process. It ends with ctx, or when in is closed.
+// started starts a node process. It ends with ctx, or when in is closed.
 func started(ctx context.Context, name, url string) (p process, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -119,7 +120,7 @@ func started(ctx context.Context, name, url string) (p process, err error) {
 	return p, p.Start()
 }
 
-// kill ends the node that runs the turn, and gives the others the sign.
+// kill kills the node that runs the turn, and sends the sign to the others.
 func kill(nodes map[string]process, runs string) error {
 	if err := nodes[runs].Process.Kill(); err != nil {
 		return err
@@ -135,7 +136,7 @@ func kill(nodes map[string]process, runs string) error {
 	return nil
 }
 
-// drive starts the nodes, and asks.
+// drive starts the nodes, and submits the question.
 func drive(ctx context.Context, url, question string) error {
 	nodes := make(map[string]process)
 	for _, name := range []string{"one", "two"} {

@@ -16,8 +16,8 @@ import (
 
 func TestMain(m *testing.M) { child.Main(m, main) }
 
-// TestTwoNodes has a model that answers at once: the node of the turn, whatever node that is, is killed before it asks about
-// the result, the turn ends on the other, and the call that was recorded is not made again.
+// TestTwoNodes has a model that replies at once. The node of the turn is killed before its next model call, the turn
+// ends on the other node, and the recorded call does not run again.
 func TestTwoNodes(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64

@@ -1,4 +1,4 @@
-// Package typescript is a client on Node; its test runs it as the README says.
+// Package typescript is a client for Node.js. Its test runs it with the commands of the README.
 package typescript
 
 import (
@@ -27,12 +27,12 @@ import (
 
 const token = "sesame"
 
-// TestMain makes the test binary a node as a program of its own.
+// TestMain makes the test binary run a node when it is started as a program.
 func TestMain(m *testing.M) {
 	child.Main(m, func() { os.Exit(serve.Main(serve.Config{Plugins: []plugin.Factory{child.Letter()}})) })
 }
 
-// served starts a node that serves over HTTP, and gives its address.
+// served starts a node that serves over HTTP, and returns its address.
 func served(t *testing.T) *url.URL {
 	t.Helper()
 	tokens := filepath.Join(t.TempDir(), "tokens")
@@ -51,7 +51,7 @@ func served(t *testing.T) *url.URL {
 	return u
 }
 
-// cut is a stream whose connection is lost after so many messages.
+// cut is a stream whose connection is lost after a number of messages.
 type cut struct {
 	io.ReadCloser
 	messages int
@@ -72,8 +72,8 @@ func (c *cut) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestClient has the client be compiled strictly, and run a turn over a connection that is lost twice: it shows each commit
-// once, in order, and approves the call.
+// TestClient compiles the client in strict mode, and runs a turn over a connection that is lost twice. The client
+// shows each commit once, in order, and approves the call.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	modules := os.Getenv("LASH_NODE_MODULES")

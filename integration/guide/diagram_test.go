@@ -11,10 +11,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// arrow is one of the diagram: in a state, an event leads to another.
+// arrow is an arrow of the diagram: in state from, an event of kind leads to state to.
 type arrow struct{ from, to, kind string }
 
-// TestDiagram folds histories, and finds in them the arrows of the README's diagram, and no others between its states.
+// TestDiagram folds histories. Their transitions are exactly the arrows of the README's diagram.
 func TestDiagram(t *testing.T) {
 	t.Parallel()
 	var drawn, found []arrow
@@ -44,7 +44,7 @@ func TestDiagram(t *testing.T) {
 	}
 }
 
-// histories are the lives of turns, from their session's first event.
+// histories are the histories of turns, each from the first event of its session.
 func histories() (list [][]events.Payload) {
 	const effect = "t/0/0"
 	call := []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "x", Args: []byte("{}")}}
@@ -67,7 +67,7 @@ func histories() (list [][]events.Payload) {
 	return list
 }
 
-// fold gives the arrows that a history goes along. A commit is one event.
+// fold returns the arrows of a history. Each commit has one event.
 func fold(t *testing.T, history []events.Payload) (list []arrow) {
 	t.Helper()
 	const begin, id = "[*]", "t"
@@ -98,7 +98,7 @@ func fold(t *testing.T, history []events.Payload) (list []arrow) {
 	return list
 }
 
-// state is where the turn is, by the diagram's names; where it was not yet, or is no more, that of the beginning.
+// state is the state of a turn, by its name in the diagram. Before and after the turn's life it is the start state.
 func state(s *projector.State, id events.TurnID) string {
 	owed := turn.Next(s)
 	switch {

@@ -1,2 +1,3 @@
-// Package guide runs the README and the operator's guide: its tests do what they say, block by block, in order.
+// Package guide runs the README and the operator's guide: its tests execute their blocks in order and compare the
+// output.
 package guide

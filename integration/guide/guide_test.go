@@ -21,12 +21,12 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
-// ours are the programs that an operator has installed, by their packages.
+// ours are the programs that an operator has installed, by package.
 var ours = map[string]string{
 	"nats-server": "github.com/nats-io/nats-server/v2", "lash-node": "./cmd/lash-node", "lash-replay": "./cmd/lash-replay",
 }
 
-// model is the endpoint that the guides' reader has: it answers as the blocks show.
+// model is the model endpoint of the guides' reader. It replies as the blocks show.
 func model(t *testing.T) (env []string) {
 	t.Helper()
 	url := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
@@ -52,13 +52,13 @@ func model(t *testing.T) (env []string) {
 	return []string{"OPENAI_BASE_URL=" + url}
 }
 
-// TestReadme does what the README says, in a folder of its own.
+// TestReadme runs the README in a temporary directory.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	follow(t, root+"/README.md", t.TempDir(), model(t), nil)
 }
 
-// TestOperating does what the operator's guide says, on a machine whose folders are in one of the test.
+// TestOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
 func TestOperating(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("openssl"); err != nil || runtime.GOOS != "linux" {
@@ -73,7 +73,7 @@ func TestOperating(t *testing.T) {
 	places := []string{
 		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
 		"s1.nats.internal:4222", servers, "0.0.0.0:4222", servers, "127.0.0.1:8222", monitor,
-		"https://id.example", "https://127.0.0.1:1", // which does not answer
+		"https://id.example", "https://127.0.0.1:1", // does not answer
 		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
 	}
 	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))
@@ -92,7 +92,7 @@ func install(t *testing.T, to string, places *strings.Replacer) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, path), []byte(places.Replace(string(data))), 0o700) //nolint:gosec // scripts are run
+		return os.WriteFile(filepath.Join(to, path), []byte(places.Replace(string(data))), 0o700) //nolint:gosec // scripts are executable
 	})
 	if err != nil {
 		t.Fatal(err)

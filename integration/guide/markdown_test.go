@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// A block is a fenced block of a Markdown file. Its info string says what it is:
+// A block is a fenced block of a Markdown file. Its info string is its type:
 //
-//	sh          is typed in a terminal, and ends without an error
-//	sh stays    goes on until the next chapter, in a terminal of its own: what follows is typed in another one
-//	text        is what the block before prints; … stands for any text, alone on a line for any lines
-//	go FILE     is a part of this file of the repository
-//	LANG FILE   is a file that the user makes, for the blocks that follow
-//	mermaid     is a diagram, which TestDiagram reads
-//	diagram     is one that no program reads
+//	sh          a command in a terminal, which exits with 0
+//	sh stays    a command that runs until the next chapter, in a terminal of its own; later blocks use another one
+//	text        output of the block before; … stands for any text, alone on a line for any lines
+//	go FILE     a part of this file of the repository
+//	LANG FILE   a file that the user writes, for the blocks that follow
+//	mermaid     a diagram, which TestDiagram reads
+//	diagram     a diagram that no test reads
 type block struct {
 	chapter int // counts headings of the first two levels
-	line    int // of the file
+	line    int // in the file
 	info    []string
 	text    string
 }
@@ -30,10 +30,10 @@ func (b block) kind() string {
 	return b.info[0]
 }
 
-// blocks are those of a Markdown file, in order.
+// blocks are the blocks of a Markdown file, in order.
 func blocks(t *testing.T, file string) (list []block) {
 	t.Helper()
-	data, err := os.ReadFile(file) //nolint:gosec // of this repository
+	data, err := os.ReadFile(file) //nolint:gosec // a file of this repository
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func blocks(t *testing.T, file string) (list []block) {
 		trimmed := strings.TrimLeft(line, " ")
 		switch {
 		case in == nil && strings.HasPrefix(trimmed, fence):
-			indent = line[:len(line)-len(trimmed)] // of the list that it stands in
+			indent = line[:len(line)-len(trimmed)] // indentation of its list
 			in = &block{chapter: chapter, line: i + 1, info: strings.Fields(strings.TrimPrefix(trimmed, fence))}
 		case in != nil && trimmed == fence:
 			list = append(list, *in)
@@ -61,7 +61,7 @@ func blocks(t *testing.T, file string) (list []block) {
 	return list
 }
 
-// matches compares output with what a block shows of it; where more may come, with the beginning of the output.
+// matches compares output with a text block. more: the output may continue after the block.
 func matches(want, got string, more bool) error {
 	wants, gots := lines(want), lines(got)
 	rest, err := match(wants, gots)
@@ -107,7 +107,7 @@ func matchLine(parts []string, got string) bool {
 	return found && strings.HasSuffix(rest, parts[last])
 }
 
-// lines are without what a reader does not see: spaces at their ends, and empty lines at the end of all.
+// lines are the lines of a text, without spaces at line ends and without empty lines at the end.
 func lines(text string) (list []string) {
 	for line := range strings.Lines(strings.TrimRight(text, " \n")) {
 		list = append(list, strings.TrimRight(line, " \n"))
@@ -115,7 +115,7 @@ func lines(text string) (list []string) {
 	return list
 }
 
-// TestMatches has the comparison refuse what differs.
+// TestMatches: the comparison refuses outputs that differ.
 func TestMatches(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

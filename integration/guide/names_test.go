@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCommandsAndFlags looks for all commands and flags that the guides' sentences name, in what the programs' --help says, and for
-// all files and folders that they name in the repository.
+// TestCommandsAndFlags checks that every command and flag in the guides' sentences is in the programs' --help, and
+// that every file and folder exists in the repository.
 func TestCommandsAndFlags(t *testing.T) {
 	t.Parallel()
 	helps := helps{t: t, known: make(map[string]string), at: open(t, t.TempDir(), environment(t, ours))}
@@ -47,7 +47,7 @@ func TestCommandsAndFlags(t *testing.T) {
 	}
 }
 
-// helps has what --help says of commands, and for the name "" of all that were asked.
+// helps has the --help output of commands. The entry "" has the output of all commands.
 type helps struct {
 	t     *testing.T
 	at    *terminal
@@ -70,10 +70,10 @@ func (h *helps) of(command string) string {
 	return h.known[command]
 }
 
-// spans are the code of a file's sentences, outside of blocks.
+// spans are the code spans of a file, outside of blocks.
 func spans(t *testing.T, file string) (list []string) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // of this repository
+	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // a file of this repository
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func spans(t *testing.T, file string) (list []string) {
 	return list
 }
 
-// exists looks for a path where the repository has its first folder.
+// exists checks a path whose first folder exists in the repository.
 func exists(t *testing.T, file, path string) {
 	t.Helper()
 	first, _, _ := strings.Cut(path, "/")

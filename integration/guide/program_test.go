@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// What a terminal has in place of Go's command: `go run PACKAGE` runs the package of this repository, wherever the user is, and
-// builds it once. A node that names no address gets any: another test may have the default.
+// Scripts that replace the go command in a terminal. `go run PACKAGE` runs the package of this repository in any
+// directory, and builds it once. A node without an address flag uses a free port, because another test may use the
+// default port.
 const (
 	goRun = `[ "$1" = run ] || { echo "go $*: the test has no such command" >&2; exit 1; }
 pkg=$2; shift 2
@@ -21,11 +22,11 @@ case "$pkg $*" in
 "./cmd/lash-node serve"*|./examples/owntools*) set -- "$@" --listen 127.0.0.1:0 ;;
 esac
 exec "$exe" "$@"`
-	keep = `cp "$2" "$1"` // go run starts it in place of the program
+	keep = `cp "$2" "$1"` // the copy is run instead of the program
 )
 
-// environment is what a terminal has at first: an empty home, and before the programs of the system those that are named, each by
-// its package.
+// environment is the initial environment of a terminal: an empty home, and a PATH that starts with the named programs,
+// each with its package.
 func environment(t *testing.T, programs map[string]string) []string {
 	t.Helper()
 	real, err := exec.LookPath("go")
@@ -42,7 +43,7 @@ func environment(t *testing.T, programs map[string]string) []string {
 		scripts[name] = `exec go run ` + pkg + ` "$@"`
 	}
 	for name, script := range scripts {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil { //nolint:gosec // it is executable
 			t.Fatal(err)
 		}
 	}

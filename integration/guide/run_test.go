@@ -14,20 +14,21 @@ import (
 
 const root = "../.."
 
-// A user does what a file says.
+// A user executes a file.
 type user struct {
 	t    *testing.T
-	file string // that is read
-	dir  string // where it is done
+	file string // the file
+	dir  string // working directory
 	env  []string
 
-	places  *strings.Replacer // of ports and folders
+	places  *strings.Replacer // replacements of ports and folders
 	at      *terminal
 	serving []*terminal
 }
 
-// follow does what all blocks of a file say, in order, in a folder, with programs by name and more in the environment. The
-// places are texts that stand for others in blocks, as a folder of the test does for one of the system.
+// follow executes all blocks of a file, in order, in a folder, with additional programs and environment variables.
+// places are pairs of texts: in blocks the second replaces the first, for example a folder of the test one of the
+// system.
 func follow(t *testing.T, file, dir string, env []string, programs map[string]string, places ...string) {
 	t.Helper()
 	for _, program := range []string{"curl", "sha256sum"} {
@@ -56,7 +57,7 @@ func follow(t *testing.T, file, dir string, env []string, programs map[string]st
 	u.leave()
 }
 
-// do does what one block says. What it prints is compared with what is shown.
+// do executes one block. Its output is compared with shown.
 func (u *user) do(b block, afterShell bool, shown string) error {
 	switch b.kind() {
 	case "sh":
@@ -65,7 +66,7 @@ func (u *user) do(b block, afterShell bool, shown string) error {
 		if !afterShell {
 			return fmt.Errorf("it shows what no block prints")
 		}
-		return nil // compared already
+		return nil // the block before has compared it
 	case "mermaid", "diagram":
 		return nil
 	}
@@ -113,7 +114,7 @@ func (u *user) types(b block, shown string) error {
 	return nil
 }
 
-// leave ends what goes on, the last first, and the terminals.
+// leave stops the running programs, the last first, and closes the terminals.
 func (u *user) leave() {
 	u.t.Helper()
 	if u.at != nil {
@@ -131,7 +132,7 @@ func (u *user) leave() {
 	u.at = nil
 }
 
-// ports replaces each fixed port of the blocks by a free one, the same in all: another test may have the port.
+// ports replaces each fixed port of the blocks by a free one, because another test may use the port.
 func ports(t *testing.T, list []block) (pairs []string) {
 	t.Helper()
 	seen := make(map[string]bool)
@@ -151,9 +152,9 @@ func ports(t *testing.T, list []block) (pairs []string) {
 	return pairs
 }
 
-// isPart looks for a block in a file of the repository, where it may stand further to the right.
+// isPart searches a file of the repository for a block. The indentation may differ.
 func isPart(text, file string) error {
-	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // of this repository
+	data, err := os.ReadFile(filepath.Join(root, file)) //nolint:gosec // a file of this repository
 	if err != nil {
 		return err
 	}

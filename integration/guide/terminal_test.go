@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// patience is how long one block may take: the first that runs a program also builds it.
+// patience bounds one block. The first block that runs a program also builds it.
 const patience = 3 * time.Minute
 
-// typed ends what a block printed, with nothing behind it where the block went well.
+// typed is printed after a block. Text after it on the line is the error of the block.
 const typed = "--- the block ends ---"
 
-// A terminal is a shell. Blocks that are typed in it share its variables.
+// A terminal is a shell. Its blocks share its variables.
 type terminal struct {
 	t     *testing.T
 	dir   string
@@ -31,7 +31,7 @@ type terminal struct {
 	said  bytes.Buffer
 }
 
-// open opens a terminal in a directory. It does not outlive the test.
+// open opens a terminal in a directory. It ends with the test.
 func open(t *testing.T, dir string, env []string) *terminal {
 	t.Helper()
 	if _, err := exec.LookPath("bash"); err != nil {
@@ -40,7 +40,7 @@ func open(t *testing.T, dir string, env []string) *terminal {
 	ctx, cancel := context.WithCancel(context.Background())
 	shell := exec.CommandContext(ctx, "bash", "--noprofile", "--norc", "-euo", "pipefail", "-s")
 	shell.Dir, shell.Env = dir, env
-	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal is for all that it runs, as in a terminal
+	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a signal reaches all its processes, as in a terminal
 	shell.Cancel = func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGKILL) }
 	out, w, err := os.Pipe()
 	if err != nil {
@@ -51,20 +51,20 @@ func open(t *testing.T, dir string, env []string) *terminal {
 	if err == nil {
 		err = shell.Start()
 	}
-	_ = w.Close() // the shell has its own
+	_ = w.Close() // the shell has a copy
 	if err != nil {
 		t.Fatal(err)
 	}
 	term := &terminal{t: t, dir: dir, shell: shell, in: in, out: out}
 	t.Cleanup(func() {
 		cancel()
-		_ = shell.Wait() // it may have ended, and been waited for
+		_ = shell.Wait() // it may have ended already
 		_ = out.Close()
 	})
 	return term
 }
 
-// run types a block. It gives what the block printed, at the latest when until is true of it.
+// run executes a block. It returns the output at the end of the block, or as soon as until accepts it.
 func (t *terminal) run(text string, until func(string) bool) (printed string, err error) {
 	t.t.Helper()
 	script := filepath.Join(t.t.TempDir(), "block")
@@ -91,7 +91,7 @@ func (t *terminal) run(text string, until func(string) bool) (printed string, er
 	}
 }
 
-// interrupt is ctrl-c for the program that goes on, and the end of the terminal. The program ends by itself, or of the signal.
+// interrupt sends ctrl-c to the running program, and closes the terminal. The program exits, or the signal ends it.
 func (t *terminal) interrupt() error {
 	_ = t.in.Close()
 	if err := syscall.Kill(-t.shell.Process.Pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -105,7 +105,7 @@ func (t *terminal) interrupt() error {
 	return errors.Join(err, ended)
 }
 
-// close ends a terminal in which nothing runs.
+// close closes a terminal without a running program.
 func (t *terminal) close() error {
 	_ = t.in.Close()
 	return t.shell.Wait()

@@ -12,8 +12,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// TestGuideNamesTests looks for every test that a guide names as what shows a
-// promise; with a * behind it the name is the beginning of several.
+// TestGuideNamesTests checks that every test which a guide names exists. A name with * is a prefix.
 func TestGuideNamesTests(t *testing.T) {
 	t.Parallel()
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z][A-Za-z0-9]*)(\\*)?")
@@ -23,7 +22,7 @@ func TestGuideNamesTests(t *testing.T) {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		source, err := os.ReadFile(path) //nolint:gosec // of this module
+		source, err := os.ReadFile(path) //nolint:gosec // a file of this module
 		for _, m := range declared.FindAllSubmatch(source, -1) {
 			there = append(there, string(m[1]))
 		}
@@ -31,7 +30,7 @@ func TestGuideNamesTests(t *testing.T) {
 	})
 	harness.WantError(t, "look for tests", err, nil)
 	for _, guide := range []string{root + "/README.md", root + "/deploy/nats/OPERATING.md"} {
-		text, err := os.ReadFile(guide) //nolint:gosec // of this module
+		text, err := os.ReadFile(guide) //nolint:gosec // a file of this module
 		harness.WantError(t, "read", err, nil)
 		names := named.FindAllSubmatch(text, -1)
 		for _, m := range names {

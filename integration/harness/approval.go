@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// StartPending returns a system whose turn t1 waits for the result of a call from outside the fleet. No worker holds
+// StartPending returns a system whose turn t1 waits for the result of a call from outside the fleet. No worker runs
 // the turn.
 func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID, kill func()) {
 	t.Helper()
@@ -33,7 +33,7 @@ func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID,
 
 // Approver is a plugin whose tool "add" needs approval. The other tools of the test need none.
 type Approver struct {
-	Asked atomic.Int64                    // how often the hook was
+	Asked atomic.Int64                    // number of hook calls
 	Runs  atomic.Int64                    // of the tool
 	Tool  func(ctx context.Context) error // the first step of a run; may be nil
 }
@@ -66,7 +66,7 @@ func CallAdd() Step { return Reply(Call("k", "add", `{"A":1,"B":2}`)) }
 // AddEffect is the effect of the call of [CallAdd] in turn t1.
 const AddEffect = events.EffectID("t1/0/0")
 
-// ParkTurn starts turn t1 and waits until it waits for an approval and no worker holds it.
+// ParkTurn starts turn t1. It returns when the turn waits for an approval and no worker runs it.
 func (b *System) ParkTurn(id events.SessionID) {
 	b.T.Helper()
 	b.StartTurn(id, "t1", Text("1+2?"))

@@ -35,7 +35,7 @@ func Dial(t *testing.T, on *bus.Bus) *client.Client {
 
 // JetStreamOf is the JetStream interface of a bus.
 func JetStreamOf(b *bus.Bus) jetstream.JetStream {
-	js, _ := jetstream.New(b.Conn()) // fails for bad options only
+	js, _ := jetstream.New(b.Conn()) // it returns an error for bad options only
 	return js
 }
 

@@ -33,7 +33,7 @@ func StartHastyNode(t *testing.T, on *bus.Bus, provider llm.Provider) (stop func
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			now, cancel := context.WithCancel(context.Background()) // in a cleanup the test's context has ended
 			cancel()
 			n.Stop(now)
 		})

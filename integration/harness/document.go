@@ -57,7 +57,7 @@ func documentOf(t *testing.T, data []byte) *Document {
 type Operation struct {
 	ID, Method, Path, Scope, Right string
 
-	Given bool // its body is no JSON but bytes
+	Given bool // its body is bytes, not JSON
 }
 
 // Operations lists the operations of the document.
@@ -101,7 +101,7 @@ func (d *Document) Check(t *testing.T, method, path string, status int, header h
 	t.Helper()
 	template := d.Path(method, path)
 	if template == "" {
-		return // no operation: nothing is promised
+		return // no operation: the document describes no response
 	}
 	op := d.Paths[template][strings.ToLower(method)]
 	answer, ok := op.Responses[fmt.Sprint(status)]

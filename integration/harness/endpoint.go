@@ -24,8 +24,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/openai"
 )
 
-// Endpoint is an OpenAI-compatible model. It records its requests and answers with replies in order, the last one
-// again.
+// Endpoint is an OpenAI-compatible model. It records its requests and answers with replies in order. After the last
+// one it repeats that.
 type Endpoint struct {
 	mu      sync.Mutex
 	bodies  []Object
@@ -79,7 +79,7 @@ func TextsOf(body Object, role string) []string {
 	return list
 }
 
-// StartEndpoint starts a node whose model is an endpoint, with plugins beside the standard protocol.
+// StartEndpoint starts a node whose model is an endpoint, with the standard protocol and more plugins.
 func StartEndpoint(t *testing.T, replies []llmtest.Reply, factories ...plugin.Factory) (*System, *Endpoint) {
 	t.Helper()
 	b, e := StartIdle(t), &Endpoint{replies: replies}

@@ -26,7 +26,7 @@ func (f *Fleet) Dial() *client.Client {
 type Fleet struct {
 	*System
 	Mu    sync.Mutex
-	Asked []events.SessionID // a call each, over all nodes
+	Asked []events.SessionID // one for each call, over all nodes
 	Reply Step               // instead of "ok"; may be nil
 }
 
@@ -61,7 +61,7 @@ func (f *Fleet) JoinOn(on *bus.Bus, cfg workers.Config) *workers.Node {
 	WantError(f.T, "node", err, nil)
 	WantError(f.T, "start", n.Start(f.Ctx), nil)
 	f.T.Cleanup(func() {
-		now, cancel := context.WithCancel(context.Background()) // the test's own has ended
+		now, cancel := context.WithCancel(context.Background()) // the test's context has ended
 		cancel()
 		n.Stop(now)
 	})

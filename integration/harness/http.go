@@ -96,7 +96,7 @@ func (b *System) ServeHTTP(cfg httpapi.Config) *HTTP {
 	d.Server.Start(on)
 	b.T.Cleanup(func() {
 		d.Client.CloseIdleConnections()
-		soon, cancel := context.WithTimeout(context.Background(), 10*time.Second) // the test's own has ended
+		soon, cancel := context.WithTimeout(context.Background(), 10*time.Second) // the test's context has ended
 		defer cancel()
 		d.Server.Stop(soon)
 		d.keepsSecrets()
@@ -106,7 +106,7 @@ func (b *System) ServeHTTP(cfg httpapi.Config) *HTTP {
 	return d
 }
 
-// keepsSecrets looks for tokens in every line that was logged.
+// keepsSecrets fails for log lines that contain a token.
 func (d *HTTP) keepsSecrets() {
 	d.T.Helper()
 	for _, line := range d.logs.All() {
@@ -190,7 +190,7 @@ type Stream struct {
 	Path  string
 	body  io.ReadCloser
 	lines *bufio.Scanner
-	shape *jsonschema.Schema // of its events
+	shape *jsonschema.Schema // schema of its events
 }
 
 // OpenStream opens a stream. It ends with the test, or before, where the test closes it.
@@ -251,7 +251,7 @@ func NextMessage(lines *bufio.Scanner) (m Message, err error) {
 		case "data":
 			m.Data = value
 		case "":
-			if m.Name != "" { // else of a comment, or the time to retry
+			if m.Name != "" { // an empty name: a comment, or the retry time
 				return m, nil
 			}
 		}
@@ -280,7 +280,7 @@ func (m *Model) Rescript(script ...Step) {
 	m.Script = append(m.Script[:len(m.received)], script...)
 }
 
-// StatusOf is the status of a response, and the code of its problem. Of a stream it reads no event.
+// StatusOf is the status of a response, and the code of its problem. It reads no event of a stream.
 func (d *HTTP) StatusOf(token, method, path, body string, header ...string) (status int, answer string) {
 	d.T.Helper()
 	got, err := d.Client.Do(d.Request(token, method, path, body, header...))

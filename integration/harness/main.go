@@ -8,11 +8,11 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// Main runs the tests of a package, and fails where a goroutine outlives them. It is what every TestMain calls.
+// Main runs the tests of a package. It fails where a goroutine remains after them. Every TestMain calls it.
 func Main(m *testing.M) {
 	runEightTestsAtOnce()
 	// Commands run in login shells. The tests do not depend on the profile of the user.
-	_ = os.Setenv("BUILD_HOME", os.Getenv("HOME")) // where the caches of go build are
+	_ = os.Setenv("BUILD_HOME", os.Getenv("HOME")) // the caches of go build are there
 	_ = os.Setenv("HOME", "/no-home")
 	bustest.VerifyTestMain(m)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// StartNodeWith starts a node with settings of the test, which ends with the test.
+// StartNodeWith starts a node with a configuration of the test. The node ends with the test.
 func (b *System) StartNodeWith(cfg workers.Config, stack plugin.HostConfig) *workers.Node {
 	b.T.Helper()
 	var err error

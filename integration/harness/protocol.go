@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// PluginOf is a plugin that consists of its registrations.
+// PluginOf is a plugin with the registrations of one function.
 func PluginOf(id string, register func(*plugin.Registrar)) plugin.Factory {
 	return plugin.New(id, func(plugin.BuildContext) (plugin.Plugin, error) { return Registration(register), nil })
 }
@@ -31,7 +31,7 @@ type Protocol struct {
 	OnConfigure func(*plugin.ProtocolRuntime, plugin.Materialization)
 }
 
-// ProtocolPlugin is a protocol in the place of the standard one.
+// ProtocolPlugin is a protocol that replaces the standard one.
 func ProtocolPlugin(p Protocol) plugin.Factory {
 	return PluginOf(standard.ID, func(r *plugin.Registrar) {
 		r.Protocol(p)

@@ -34,7 +34,7 @@ func (b *System) AwaitUnqueued(id events.SessionID) {
 // DeadAttempts is the number of attempts of a job on the nodes of these tests.
 const DeadAttempts = 3
 
-// AwaitPolling calls ok again and again until it is true: the server sends no notice of the content of its queues.
+// AwaitPolling calls ok repeatedly until it is true, because the server sends no notice of changes in its queues.
 func (b *System) AwaitPolling(what string, ok func() bool) {
 	b.T.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -66,7 +66,7 @@ func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector
 		b.T.Fatal(err)
 	}
 	defer live.Close()
-	WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may look over another connection
+	WantError(b.T, "flush", b.Bus.Conn().Flush(), nil) // the host may read over another connection
 	for {
 		s := b.StateOf(id)
 		if ok(s) {
@@ -74,7 +74,7 @@ func (b *System) AwaitState(id events.SessionID, what string, ok func(*projector
 		}
 		select {
 		case <-live.C:
-		case <-time.After(time.Second): // tests take live messages away
+		case <-time.After(time.Second): // some tests remove live messages
 		case <-b.Ctx.Done():
 			b.T.Fatalf("await %s: %v", what, context.Cause(b.Ctx))
 		}

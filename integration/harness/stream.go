@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// streamer is a model whose calls are functions that stream by themselves.
+// streamer is a model whose calls are functions that emit their own deltas.
 type streamer struct {
 	mu    sync.Mutex
 	calls []func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error)
@@ -31,7 +31,7 @@ func (s *streamer) Complete(ctx context.Context, _ llm.Request, sink func(llm.De
 	return next(ctx, sink)
 }
 
-// StartStreaming starts a worker whose model calls are these functions, which stream by themselves.
+// StartStreaming starts a worker whose model calls are these functions, which emit their own deltas.
 func (b *System) StartStreaming(calls ...func(context.Context, func(llm.Delta)) (llm.Response, error)) {
 	b.T.Helper()
 	w, err := workers.NewNode(workers.Config{
@@ -108,7 +108,7 @@ func Seqs(first, last events.Seq) []string {
 	return list
 }
 
-// EventNames lists the tags of events, and what a watcher has shown of the replies at the end.
+// EventNames lists the tags of events, and the text of the replies that a watcher shows at the end.
 func EventNames(list []api.SessionEvent) (tags []string, shown string) {
 	var attempt string
 	for _, e := range list {

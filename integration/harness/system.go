@@ -25,8 +25,8 @@ import (
 // every third.
 var Faults = flag.Bool("faults", false, "also inject faults on three servers, and kill at every request")
 
-// System is a server, a host and a model that plays a script. [System.StartWorker] and [System.StartNode] start what
-// runs its turns.
+// System is a server, a host and a model that plays a script. [System.StartWorker] and [System.StartNode] start the
+// nodes that run its turns.
 type System struct {
 	*session.Host
 	T       *testing.T
@@ -35,7 +35,7 @@ type System struct {
 	Bus     *bus.Bus
 	Model   *Model
 	Tools   *plugin.Tools
-	TraceTo session.TraceFunc // of nodes that are started from then on
+	TraceTo session.TraceFunc // of nodes that start later
 }
 
 // Context is a context that ends with the test, and before the test is killed.
@@ -91,7 +91,7 @@ func (b *System) OtherHost() *session.Host {
 	return b.NewHost(bustest.Open(b.T, b.Server))
 }
 
-// StartWorker starts a worker that ends with the test, and returns how to stop it at once, in the middle of its work.
+// StartWorker starts a worker that ends with the test. kill stops it at once, in the middle of its work.
 func (b *System) StartWorker(on *bus.Bus) (kill func()) {
 	b.T.Helper()
 	w := b.NewWorker(on)
@@ -101,7 +101,7 @@ func (b *System) StartWorker(on *bus.Bus) (kill func()) {
 	var once sync.Once
 	stop := func() {
 		once.Do(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			now, cancel := context.WithCancel(context.Background()) // in a cleanup the test's context has ended
 			cancel()
 			w.Stop(now)
 		})
@@ -128,8 +128,8 @@ func (b *System) NewWorker(on *bus.Bus) *workers.Node {
 // TurnRoles are the roles of a node that runs turns and their tools only.
 func TurnRoles() []workers.Role { return []workers.Role{workers.RoleTurn, workers.RoleTool} }
 
-// StartNode starts a node with these plugins beside the standard protocol. The system's host is the node's from then
-// on.
+// StartNode starts a node with the standard protocol and these plugins. The system's host becomes the host of the
+// node.
 func (b *System) StartNode(factories ...plugin.Factory) *workers.Node {
 	b.T.Helper()
 	n, _ := b.StartNodeOn(b.Bus, factories...)
@@ -137,7 +137,7 @@ func (b *System) StartNode(factories ...plugin.Factory) *workers.Node {
 	return n
 }
 
-// NewNode is a node that is not started. A plugin with the id of the standard protocol replaces that.
+// NewNode is a node that is not started. A plugin with the id of the standard protocol replaces it.
 func (b *System) NewNode(on *bus.Bus, factories ...plugin.Factory) *workers.Node {
 	b.T.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
@@ -154,14 +154,14 @@ func (b *System) NewNode(on *bus.Bus, factories ...plugin.Factory) *workers.Node
 	return n
 }
 
-// StartNodeOn starts a node that ends with the test, and returns how to stop it at once.
+// StartNodeOn starts a node that ends with the test. kill stops it at once.
 func (b *System) StartNodeOn(on *bus.Bus, factories ...plugin.Factory) (n *workers.Node, kill func()) {
 	b.T.Helper()
 	n = b.NewNode(on, factories...)
 	return n, b.Launch(n)
 }
 
-// Launch starts a node that ends with the test, and returns how to stop it at once.
+// Launch starts a node that ends with the test. kill stops it at once.
 func (b *System) Launch(n *workers.Node) (kill func()) {
 	b.T.Helper()
 	if err := n.Start(b.Ctx); err != nil {
@@ -170,7 +170,7 @@ func (b *System) Launch(n *workers.Node) (kill func()) {
 	var once sync.Once
 	kill = func() {
 		once.Do(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			now, cancel := context.WithCancel(context.Background()) // in a cleanup the test's context has ended
 			cancel()
 			n.Stop(now)
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// StartTasks starts a tasks service that ends with the test, and returns how to stop it at once.
+// StartTasks starts a tasks service that ends with the test. stop stops it at once.
 func (b *System) StartTasks(on *bus.Bus, runners map[string]workers.TaskFunc) (s *workers.Tasks, stop func()) {
 	b.T.Helper()
 	n, err := workers.NewNode(workers.Config{Bus: on, Roles: []workers.Role{workers.RoleTask}, Runners: runners, Logger: zaptest.NewLogger(b.T)})
@@ -28,7 +28,7 @@ func (b *System) StartTasks(on *bus.Bus, runners map[string]workers.TaskFunc) (s
 	var once sync.Once
 	stop = func() {
 		once.Do(func() {
-			now, cancel := context.WithCancel(context.Background()) // the test's own has ended in a cleanup
+			now, cancel := context.WithCancel(context.Background()) // in a cleanup the test's context has ended
 			cancel()
 			n.Stop(now)
 		})

@@ -45,7 +45,7 @@ func FilesPlugin(t *testing.T, cfg files.Config) plugin.Factory {
 // CallCase is a call of a tool, and the beginning of its result.
 type CallCase = struct{ Tool, Args, Want string }
 
-// CheckCalls has the model make calls one after the other, and compares the results that it reads.
+// CheckCalls runs a turn in which the model makes the calls in sequence, and compares the results that it receives.
 func CheckCalls(t *testing.T, list []CallCase, factories ...plugin.Factory) (*System, events.SessionID) {
 	t.Helper()
 	var script []Step
@@ -65,8 +65,7 @@ func CheckCalls(t *testing.T, list []CallCase, factories ...plugin.Factory) (*Sy
 	return b, id
 }
 
-// DeniedDir makes a directory with a file that rules will deny. It returns the names by which the file can be
-// reached.
+// DeniedDir makes a directory with a file that rules will deny. It returns the paths of the file.
 func DeniedDir(t *testing.T) (dir string, names []string) {
 	t.Helper()
 	dir = t.TempDir()

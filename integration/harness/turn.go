@@ -33,7 +33,7 @@ func (b *System) ScheduleTurn(id events.SessionID, turn events.TurnID, at time.T
 	WantError(b.T, "submit "+string(turn), err, nil)
 }
 
-// Timers lists the sessions that have a timer whose time has not come.
+// Timers lists the sessions with a pending timer.
 func (b *System) Timers() (ids []string) {
 	b.T.Helper()
 	list, err := b.Bus.Timers(b.Ctx)

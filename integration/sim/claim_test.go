@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	fairTurns = 2 // of one session that a run does while its node is full
-	attempts  = 8 // that append nothing but their start, before a turn is given up
-	free      = 3 // of these that follow each other without a wait
+	fairTurns = 2 // turns of one session that a run executes while its node is full
+	attempts  = 8 // starts of a turn without progress after which it fails
+	free      = 3 // of these, starts in sequence without a wait
 )
 
-// points are where the plugin of every session is asked.
+// points are the hook points of the plugin of every session.
 var points = []events.HookPoint{events.PointBeforeTool}
 
 func (r *run) claim() turn.Claim {
 	return turn.Claim{Worker: r.n.id, Tools: catalog, Points: points}
 }
 
-// claimNext starts the turn that is next.
+// claimNext starts the next turn.
 func (r *run) claimNext() error {
 	switch {
 	case r.n.draining:
@@ -33,7 +33,7 @@ func (r *run) claimNext() error {
 	return r.take(r.claim())
 }
 
-// yields ends a run between two turns, in favour of a new wake at the end of the queue.
+// yields ends a run between two turns, and publishes a new wake at the end of the queue.
 func (r *run) yields() error {
 	if len(r.batch.events) > 0 {
 		return r.flush()
@@ -48,8 +48,8 @@ func (r *run) handOver() error {
 	return errHandedOver
 }
 
-// meet is what a run does about a turn that it has not claimed: it hands its
-// wake to the worker that runs the turn, or takes the turn over.
+// meet handles a running turn that this run has not claimed. It passes its wake to the worker that runs the turn, or
+// takes the turn over.
 func (r *run) meet(t *projector.Turn) error {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
 		return errSuperseded
@@ -74,7 +74,7 @@ func (r *run) meet(t *projector.Turn) error {
 	return r.take(r.claim())
 }
 
-// ask puts the question to the worker that the turn names.
+// ask asks the worker of the turn whether it runs the turn.
 func (r *run) ask() {
 	t := r.state.Turn()
 	r.yes = r.w.asks(t.Worker, func(to *node) bool { return to.holds(r.session, t.ID, t.Attempt, r.asked) })
@@ -82,7 +82,7 @@ func (r *run) ask() {
 	r.phase = answered
 }
 
-// heard ends a run whose wake another worker holds now, unless a new wake came meanwhile.
+// heard ends a run whose wake another worker has now, unless a new wake arrived.
 func (r *run) heard() error {
 	r.phase, r.pace, r.alone = works, goOn, !r.yes
 	if !r.yes || r.wake != r.asked {
@@ -92,7 +92,7 @@ func (r *run) heard() error {
 	return errDropped
 }
 
-// release lets the running turn go, in the history.
+// release appends the release of the running turn.
 func (r *run) release(t *projector.Turn) error {
 	if err := r.record([]events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.n.id})}); err != nil {
 		return err
@@ -101,13 +101,13 @@ func (r *run) release(t *projector.Turn) error {
 	return errHandedOver
 }
 
-// begun reports whether the history has the start of a call and not its result.
+// begun reports whether the history has the start of a call without its result.
 func begun(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }
 
-// branchOff does the next thing for a turn that goes on in a session of its
-// own: make that, ask for the turn there, end it here.
+// branchOff executes the next step of a turn that continues in a session of its own: create that session, submit the
+// turn there, end it here.
 func (r *run) branchOff(q projector.QueuedTurn) error {
 	id := branchOf(r.session, q.ID)
 	switch {

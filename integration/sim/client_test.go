@@ -10,12 +10,12 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// policies are what clients ask for in case that a turn is in the way.
+// policies are the policies for a turn that meets an unfinished turn.
 var policies = []events.WhenBusy{
 	events.BusyEnqueue, events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 }
 
-// asked is the host that a client asks: a process of its own, or a node's.
+// asked is the host that serves a client: in a process of its own, or in a node.
 func (w *world) asked() *host {
 	if n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.t, "host")]; !n.frozen && rapid.Bool().Draw(w.t, "node's") {
 		return n.host
@@ -39,7 +39,7 @@ func inputOf(id events.TurnID) events.TurnInput {
 	return events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: string(id)}}}
 }
 
-// submit is a client that asks for a turn, perhaps once more.
+// submit is a client that submits a turn, possibly for the second time.
 func (w *world) submit(*rapid.T) {
 	id, name, busy := w.firstSession(), w.anyTurn(), rapid.SampledFrom(policies).Draw(w.t, "busy")
 	w.asked().submit(id, name, busy)
@@ -50,7 +50,7 @@ func (h *host) submit(id events.SessionID, name events.TurnID, busy events.WhenB
 	h.answered(hints, err, func() { h.w.facts.of[id].told(name) })
 }
 
-// request appends the request of a turn. Of one that the history has, it only wakes the worker again.
+// request appends the request of a turn. For a turn in the history it only publishes a wake.
 func (h *host) request(id events.SessionID, name events.TurnID, busy events.WhenBusy) (hints []func(), err error) {
 	attached, ended := false, false
 	hints, err = h.decide(id, func(s *projector.State) ([]events.Event, error) {
@@ -78,7 +78,7 @@ func isScheduled(s *projector.State, name events.TurnID) bool {
 	return false
 }
 
-// schedule is a client that asks for a turn at a time.
+// schedule is a client that submits a turn with a start time.
 func (w *world) schedule(*rapid.T) {
 	id, name, h := w.firstSession(), w.anyTurn(), w.asked()
 	p := &events.TurnScheduled{Input: inputOf(name), At: w.now + w.anyWait(), Busy: rapid.SampledFrom(policies).Draw(w.t, "busy")}
@@ -95,7 +95,7 @@ func (w *world) anyWait() events.Millis {
 	return rapid.SampledFrom([]events.Millis{1, 300, 4000, 30_000}).Draw(w.t, "wait")
 }
 
-// cancel is a client that wants a turn to stop.
+// cancel is a client that cancels a turn.
 func (w *world) cancel(*rapid.T) {
 	w.ids++
 	id, name, request, h := w.anySession(), w.anyTurn(), fmt.Sprintf("r%d", w.ids), w.asked()
@@ -110,7 +110,7 @@ func (w *world) cancel(*rapid.T) {
 	h.answered(hints, err, func() { w.facts.of[id].cancelTold(w, name, won) })
 }
 
-// cancelling is the request of a cancel; won: the turn has ended, or goes on elsewhere.
+// cancelling decides on a cancel request. won: the turn has ended, or continues in another session.
 func cancelling(s *projector.State, name events.TurnID, request string) (list []events.Event, won bool, err error) {
 	list = []events.Event{events.Of(name, &events.TurnCancelRequested{Request: request})}
 	if t := s.Turn(); t != nil && t.ID == name {
@@ -140,7 +140,7 @@ func cancelling(s *projector.State, name events.TurnID, request string) (list []
 	return nil, true, err
 }
 
-// inject is a client that adds a message beside the turns.
+// inject is a client that adds a message outside of turns.
 func (w *world) inject(*rapid.T) {
 	w.ids++
 	id, input, h := w.anySession(), events.InputID(fmt.Sprintf("i%d", w.ids)), w.asked()
@@ -154,14 +154,14 @@ func (w *world) inject(*rapid.T) {
 	h.answered(hints, err, func() {})
 }
 
-// word is an answer that a client is about to give.
+// word is an approval answer that a client prepares.
 type word struct {
 	session events.SessionID
 	given   events.ToolApprovalGiven
 }
 
-// answer is a client that answers a question, or has seen one and answers it
-// later, however late, and perhaps again.
+// answer is a client that answers an approval request. It answers at once, or it prepares the answer and sends it at
+// any later time, possibly twice.
 func (w *world) answer(*rapid.T) {
 	id := w.anySession()
 	var list []word
@@ -207,7 +207,7 @@ func (h *host) approve(one word) {
 	h.answered(hints, err, func() { h.w.facts.of[one.session].approvalTold(h.w, one.given) })
 }
 
-// resolve is a client that gives a pending call its result.
+// resolve is a client that sends the result of a pending call.
 func (w *world) resolve(*rapid.T) {
 	id := w.anySession()
 	var list []events.EffectID

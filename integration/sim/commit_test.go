@@ -9,17 +9,16 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// batch is the commit that a run is putting together. Its events are folded
-// ahead into the run's state; durable is the state without them.
+// batch is the pending commit of a run. The run's state includes its events; durable is the state without them.
 type batch struct {
-	ahead   bool // a reply among the inputs answers a prompt that was built on events of the batch
+	ahead   bool // a reply among the inputs answers a prompt with events of the batch
 	events  []events.Event
 	inputs  []turn.Input
 	durable *projector.State
 	at      events.Millis
 }
 
-// take steps an input. What must not wait is appended before it returns.
+// take steps the machine with an input. Events that may not wait are appended before it returns.
 func (r *run) take(in turn.Input) error {
 	out, err := turn.Step(r.state, in)
 	if err != nil {
@@ -32,7 +31,7 @@ func (r *run) take(in turn.Input) error {
 	return r.flush()
 }
 
-// unlessStale drops the error of an input that the state does not owe any more.
+// unlessStale drops the error of an input for which the state has no need any more.
 func unlessStale(err error) error {
 	if errors.Is(err, turn.ErrStale) {
 		return nil
@@ -40,7 +39,7 @@ func unlessStale(err error) error {
 	return err
 }
 
-// record appends events that follow from no input of the machine.
+// record appends events without an input of the machine.
 func (r *run) record(list []events.Event) error {
 	r.add(nil, list)
 	return r.flush()
@@ -59,7 +58,7 @@ func (r *run) add(in turn.Input, list []events.Event) {
 	}
 }
 
-// rollBack drops the batch.
+// rollBack discards the batch.
 func (r *run) rollBack() {
 	if r.batch.durable != nil {
 		r.state = r.batch.durable
@@ -67,8 +66,7 @@ func (r *run) rollBack() {
 	r.batch = batch{}
 }
 
-// flush appends the batch. After a conflict it folds what others appended and
-// steps the same inputs again.
+// flush appends the batch. After a conflict it folds the commits of others and steps the same inputs again.
 func (r *run) flush() error {
 	for len(r.batch.events) > 0 {
 		c := r.w.commit(r.session, r.n.id, r.batch.events...)
@@ -83,7 +81,7 @@ func (r *run) flush() error {
 		}
 		inputs, ahead := r.batch.inputs, r.batch.ahead
 		r.rollBack()
-		if err == nil { // nothing guards the log
+		if err == nil { // the log ignores the expected sequence
 			err = &events.ConflictError{Session: r.session, Expected: at, Last: seq}
 		}
 		if !errors.As(err, new(*events.ConflictError)) {
@@ -96,7 +94,7 @@ func (r *run) flush() error {
 	return nil
 }
 
-// committed makes the batch history: the state has it already.
+// committed makes the batch part of the history: the state includes it already.
 func (r *run) committed() {
 	r.state.Committed()
 	r.n.host.held[r.session] = r.state.Clone()
@@ -112,7 +110,7 @@ func (r *run) committed() {
 	}
 }
 
-// redo folds the tail and decides again on the same inputs.
+// redo folds the tail and steps the same inputs again.
 func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	r.w.t.Logf("%s conflicts in %s", r.n.id, r.session)
 	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
@@ -120,7 +118,7 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	}
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
-			return nil // decided anew
+			return nil // stepped again
 		}
 		if !r.ours(r.state.Turn()) {
 			return errSuperseded
@@ -148,7 +146,7 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 	return nil
 }
 
-// prompts reports whether the state gives the prompt of that digest.
+// prompts reports whether the state produces the prompt with the digest.
 func (r *run) prompts(digest string) bool {
 	p, err := r.state.Prompt()
 	return err == nil && p.Ref.Digest == digest

@@ -11,19 +11,19 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// What the tools are for.
+// The tools and their properties.
 const (
 	toolAgain   = "again"   // may run again
 	toolFar     = "far"     // runs as a task; may run again
 	toolFarOnce = "faronce" // runs as a task, once
-	toolGuarded = "guarded" // a plugin asks about it; must run once
+	toolGuarded = "guarded" // the plugin requires an approval; must run once
 	toolNests   = "nests"   // makes two calls, the first of which must run once
 	toolOnce    = "once"    // must run once
-	toolOutside = "outside" // waits for a result from outside, or for one that it sets for a time
+	toolOutside = "outside" // waits for a result from outside, or for a timed result
 	toolPure    = "pure"
 )
 
-// catalog is what every node offers, by name.
+// catalog has the tools of every node, by name.
 var catalog = []events.ToolEntry{
 	{Name: toolAgain, Effects: events.EffectsIdempotent},
 	{Name: toolFar, Effects: events.EffectsIdempotent},
@@ -35,7 +35,7 @@ var catalog = []events.ToolEntry{
 	{Name: toolPure, Effects: events.EffectsNone},
 }
 
-// scripts are the calls of a turn's replies; the one after the last is the answer.
+// scripts are the tool calls of a turn's replies. The reply after the last one is the answer.
 var scripts = [][][]string{
 	{{toolAgain, toolGuarded, toolOnce}, {toolGuarded, toolPure}},
 	{{toolNests, toolPure}, {toolOnce}},
@@ -45,27 +45,26 @@ var scripts = [][][]string{
 	{{toolOnce}, {toolOutside, toolGuarded, toolPure}},
 }
 
-// effect is one that a node runs. It goes on after its run has ended: then
-// nothing that it does is recorded.
+// effect is an effect of a node. It may outlive its run; then nothing of it is recorded.
 type effect struct {
 	r         *run
 	host      *host
 	id        events.EffectID
 	owes      turn.Needs
 	call      turn.Call
-	at        *projector.State // when it was started
-	ahead     bool             // it builds on events that are not in the log yet
-	prompt    string           // digest, of model calls
+	at        *projector.State // state at its start
+	ahead     bool             // it depends on events that are not in the log yet
+	prompt    string           // digest, for model calls
 	cancelled bool
 	over      bool
 	begun     bool
-	todo      []func() // hints of what it appended as a host
+	todo      []func() // wakes and notifications of its appends as a host
 	fact      *fact
 	inner     int
 	in        turn.Input // its outcome
 }
 
-// fact is what an effect wants recorded.
+// fact is a record that an effect requests.
 type fact struct {
 	effect   *effect
 	list     []events.Payload
@@ -73,7 +72,7 @@ type fact struct {
 	refused  bool
 }
 
-// starts reports whether the state owes an effect that does not run yet.
+// starts reports whether the state needs an effect that does not run yet.
 func (r *run) starts(owes turn.Needs) bool {
 	switch {
 	case owes.Hooks != "":
@@ -88,7 +87,7 @@ func (r *run) flies(id events.EffectID) bool {
 	return slices.ContainsFunc(r.inflight, func(e *effect) bool { return e.id == id })
 }
 
-// start starts the effects that are owed and do not run yet.
+// start starts the needed effects that do not run yet.
 func (r *run) start(owes turn.Needs) error {
 	switch {
 	case owes.Hooks != "":
@@ -121,7 +120,7 @@ func (r *run) launch(e *effect) {
 	r.n.effects = append(r.n.effects, e)
 }
 
-// step does the effect's next thing. One that was cancelled ends, or goes on all the same.
+// step executes the effect's next step. A cancelled effect ends, or ignores the cancel.
 func (e *effect) step() {
 	if e.cancelled && len(e.todo) == 0 && (e.fact != nil || e.r.w.settling || rapid.Bool().Draw(e.r.w.t, "ends")) {
 		e.over = true
@@ -139,7 +138,7 @@ func (e *effect) step() {
 	}
 }
 
-// completes hands over the effect's outcome.
+// completes delivers the effect's outcome.
 func (e *effect) completes(in turn.Input) {
 	e.in, e.over = in, true
 	e.r.completions = append(e.r.completions, e)
@@ -176,17 +175,17 @@ func (e *effect) returns(result events.ToolResult) {
 	e.completes(turn.Results{Iteration: e.owes.Iteration, Results: []events.ToolResult{result}})
 }
 
-// pends makes the call wait, once what it waits for is in the history.
+// pends makes the call wait, after its awaited object is in the history.
 func (e *effect) pends(how func() ([]func(), error)) {
 	if e.begun {
 		e.completes(turn.Results{Iteration: e.owes.Iteration, Pending: []int64{e.call.Index}})
 		return
 	}
 	hints, err := how()
-	e.todo, e.begun = hints, err == nil // else once more
+	e.todo, e.begun = hints, err == nil // after an error it is tried again
 }
 
-// waitsForTime sets a time for the call's result. A client may give one before.
+// waitsForTime sets a timed result for the call. A client may send a result earlier.
 func (e *effect) waitsForTime() ([]func(), error) {
 	w := e.r.w
 	p := &events.ToolResultScheduled{Effect: e.id, At: w.now + w.anyWait(), Result: events.ToolResult{Text: "in time"}}
@@ -199,7 +198,7 @@ func (e *effect) waitsForTime() ([]func(), error) {
 	})
 }
 
-// gate is what the plugin decides before the calls of a reply: it asks about some.
+// gate is the plugin's decision before the calls of a reply: it requires an approval for some.
 func (e *effect) gate() turn.Input {
 	in := turn.Hooks{Ran: events.HookRan{Point: e.owes.Hooks, At: e.owes.At, Iteration: e.owes.Iteration}}
 	for i, c := range e.at.Turn().Calls {
@@ -215,7 +214,7 @@ func (e *effect) gate() turn.Input {
 	return in
 }
 
-// reply is what the model says at an iteration.
+// reply is the model's reply at an iteration.
 func (e *effect) reply() turn.Input {
 	p, err := e.at.Prompt()
 	if err != nil {
@@ -234,7 +233,7 @@ func (e *effect) reply() turn.Input {
 	return turn.Reply{ModelReplied: m}
 }
 
-// complete steps what an effect returned. Results that completed beside it join it.
+// complete steps the machine with an effect's outcome. Other completed results join the batch.
 func (r *run) complete(e *effect) error {
 	first := r.taken(e)
 	results, ok := first.(turn.Results)
@@ -261,8 +260,7 @@ func (r *run) complete(e *effect) error {
 	return r.take(first)
 }
 
-// taken removes an effect from those that run. What belongs to an earlier turn
-// is dropped, and what was cancelled.
+// taken removes an effect from the running ones. It drops cancelled effects and those of an earlier turn.
 func (r *run) taken(e *effect) turn.Input {
 	i := slices.Index(r.inflight, e)
 	if i < 0 {
@@ -276,8 +274,8 @@ func (r *run) taken(e *effect) turn.Input {
 	return e.in
 }
 
-// stopTurn ends a turn whose cancel was requested: effects are cancelled, what
-// they still deliver is recorded, the rest is left behind.
+// stopTurn ends a turn with a cancel request. It cancels the effects, records the outcomes that they still deliver,
+// and discards the rest.
 func (r *run) stopTurn() error {
 	if len(r.completions) > 0 {
 		e := r.completions[0]

@@ -10,14 +10,14 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// facts are what the histories say, and what clients were told that they do.
+// facts are the contents of the histories, and the responses that clients received.
 type facts struct {
 	ids []events.SessionID
 	of  map[events.SessionID]*history
-	ran map[events.EffectID]int // runs of calls, by session and effect
+	ran map[events.EffectID]int // number of runs of each call, by session and effect
 }
 
-// history is what one session's history says.
+// history is the content of one session's history.
 type history struct {
 	id        events.SessionID
 	verifier  *projector.Verifier
@@ -26,17 +26,17 @@ type history struct {
 	requested map[events.TurnID]bool
 	ends      map[events.TurnID][]events.TurnEnd
 	cancelled map[events.TurnID]bool
-	recorded  map[events.EffectID]events.Seq // where effects came to something
+	recorded  map[events.EffectID]events.Seq // commits of the effects' outcomes
 	claimed   map[events.WorkerID]events.Seq
 	given     map[events.EffectID]bool
 	resolved  map[events.EffectID]bool
 
-	accepted   []events.TurnID // that clients were told are
+	accepted   []events.TurnID // acknowledged to clients
 	scheduled  map[events.TurnID]bool
 	toldCancel []events.TurnID
 }
 
-// request is a turn that waits to start here.
+// request is a turn that waits to start in this session.
 type request struct {
 	id          events.TurnID
 	interrupts  bool
@@ -57,7 +57,7 @@ func (f *facts) add(id events.SessionID) {
 	}
 }
 
-// check verifies what is new in the histories.
+// check verifies the new commits of the histories.
 func (w *world) check(t *rapid.T) {
 	for _, id := range w.facts.ids {
 		h := w.facts.of[id]
@@ -84,7 +84,7 @@ func (w *world) check(t *rapid.T) {
 	}
 }
 
-// note keeps what an event says of turns, and wants it to be right.
+// note records the turn events of a commit, and checks them.
 func (h *history) note(t *rapid.T, seq events.Seq, ev *events.Event) {
 	switch p := ev.Payload.(type) {
 	case *events.TurnScheduled:
@@ -117,7 +117,7 @@ func (h *history) note(t *rapid.T, seq events.Seq, ev *events.Event) {
 	}
 }
 
-// starts wants a turn to start alone, and in the order of the log.
+// starts checks that a turn starts alone, and in the order of the log.
 func (h *history) starts(t *rapid.T, seq events.Seq, id events.TurnID) {
 	i := slices.IndexFunc(h.waiting, func(r request) bool { return r.id == id })
 	if h.running != "" || i < 0 {
@@ -147,8 +147,7 @@ func (h *history) over(t *rapid.T, seq events.Seq, id events.TurnID, end events.
 	h.waiting = slices.DeleteFunc(h.waiting, func(r request) bool { return r.id == id })
 }
 
-// noteResult keeps what an event says of effects: each comes to something once,
-// and a question has one answer, which counts.
+// noteResult records the effect events of a commit. Each effect has one outcome, and each approval request one answer.
 func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	record := func(effect events.EffectID) {
 		if at, before := h.recorded[effect]; before {
@@ -195,9 +194,9 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	}
 }
 
-// begins wants an effect that begins not to be recorded where its node can know:
-// in what it has folded, or before its claim, as a claim is a decision on the
-// whole history. A worker that was overtaken and does not know may begin one again.
+// begins checks the start of an effect. Its outcome must not be recorded in the commits that its node knows: those
+// that it has folded, and those before its claim, because a claim is a decision on the whole history. A superseded
+// worker that does not know of the takeover may start the effect again.
 func (w *world) begins(node events.WorkerID, id events.SessionID, effect events.EffectID, knows events.Seq) {
 	w.check(w.t)
 	h := w.facts.of[id]
@@ -207,8 +206,8 @@ func (w *world) begins(node events.WorkerID, id events.SessionID, effect events.
 	}
 }
 
-// runs wants a call that starts to be allowed to: approved where a plugin asks,
-// and not started before where it must run once.
+// runs checks the start of a call: it is approved where the plugin requires that, and a call that must run once has
+// not started before.
 func (w *world) runs(id events.SessionID, tool string, effect events.EffectID) {
 	w.check(w.t)
 	name := events.EffectID(id) + "/" + effect
@@ -222,10 +221,10 @@ func (w *world) runs(id events.SessionID, tool string, effect events.EffectID) {
 	}
 }
 
-// told is a client that has the answer: the turn is accepted.
+// told records a response to a client: the turn is accepted.
 func (h *history) told(id events.TurnID) { h.accepted = append(h.accepted, id) }
 
-// cancelTold is a client that was told that a turn is cancelled, or had ended before.
+// cancelTold checks a response to a client: the turn is cancelled, or had ended before.
 func (h *history) cancelTold(w *world, id events.TurnID, won bool) {
 	w.check(w.t)
 	if !won {
@@ -237,7 +236,7 @@ func (h *history) cancelTold(w *world, id events.TurnID, won bool) {
 	}
 }
 
-// approvalTold is a client that was told that its answer counts.
+// approvalTold checks a response to a client: its answer counts.
 func (h *history) approvalTold(w *world, a events.ToolApprovalGiven) {
 	w.check(w.t)
 	if given, known := h.given[a.Effect]; !known || given != a.Granted {
@@ -245,7 +244,7 @@ func (h *history) approvalTold(w *world, a events.ToolApprovalGiven) {
 	}
 }
 
-// resolveTold is a client that was told that its result counts.
+// resolveTold checks a response to a client: its result counts.
 func (h *history) resolveTold(w *world, effect events.EffectID) {
 	w.check(w.t)
 	if !h.resolved[effect] {

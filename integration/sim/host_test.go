@@ -14,27 +14,27 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// host is what a process decides with: the states that it holds, and the calls
-// that it is in the middle of. Between two parts of a call others act.
+// host is the host of a process: its cached states, and its calls in progress. Other processes act between two parts
+// of a call.
 type host struct {
 	w     *world
-	id    events.WorkerID // of the node that it is in; empty: none
+	id    events.WorkerID // node of the process; empty: none
 	held  map[events.SessionID]*projector.State
-	calls [][]func() // what is left of each
+	calls [][]func() // remaining parts of each
 }
 
 func newHost(w *world, id events.WorkerID) *host {
 	return &host{w: w, id: id, held: make(map[events.SessionID]*projector.State)}
 }
 
-// later makes parts of a call happen one by one.
+// later queues the parts of a call for execution one by one.
 func (h *host) later(parts ...func()) {
 	if len(parts) > 0 {
 		h.calls = append(h.calls, parts)
 	}
 }
 
-// goOn does the next part of one of the calls. Its process may die before.
+// goOn executes the next part of one of the calls. The process may die before it.
 func (h *host) goOn(*rapid.T) {
 	if len(h.calls) == 0 {
 		return
@@ -53,7 +53,7 @@ func (h *host) goOn(*rapid.T) {
 	parts[0]()
 }
 
-// die is the end of the process. Where no publish is lost, it was a moment later.
+// die ends the process. In a lossless schedule it first finishes its calls.
 func (h *host) die() {
 	if !h.w.lossy {
 		h.finish()
@@ -61,8 +61,8 @@ func (h *host) die() {
 	h.calls = nil
 }
 
-// finish brings every call to its end, one after the other: two transfers of a
-// task in opposite directions, in step, would go on for ever.
+// finish runs every call to its end, one after the other. Two transfers of a task in opposite directions would never
+// end if they alternated.
 func (h *host) finish() {
 	for last := len(h.calls) - 1; last >= 0; last = len(h.calls) - 1 {
 		parts := h.calls[last]
@@ -72,7 +72,7 @@ func (h *host) finish() {
 	}
 }
 
-// load is the state as the process has it, or with all that was appended since.
+// load is the cached state, or, if fresh, the newest state.
 func (h *host) load(id events.SessionID, fresh bool) *projector.State {
 	s := h.held[id]
 	if s == nil {
@@ -87,16 +87,16 @@ func (h *host) load(id events.SessionID, fresh bool) *projector.State {
 	return s
 }
 
-// decision is events to append at the state that they were decided on; none: nothing is to be done.
+// decision returns the events to append to a state; none: there is nothing to do.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide appends a decision on the state at hand, or on the newest one where
-// that does not do. The hints of the commit are what the caller has to do next.
+// decide appends a decision on the cached state, or on the newest one where the cached one is too old. The caller then
+// executes the returned wakes and notifications.
 func (h *host) decide(id events.SessionID, d decision) (hints []func(), err error) {
 	return h.decideAs(id, act{}, d)
 }
 
-// decideAs is decide by a worker that acts on a claim of a task.
+// decideAs is decide for a worker that acts on a claim of a task.
 func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func(), err error) {
 	for fresh := h.held[id] == nil; ; {
 		s := h.load(id, fresh)
@@ -120,7 +120,7 @@ func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func()
 			return nil, err
 		}
 		due := turn.Due(s)
-		if s.Apply(events.Entry{Seq: seq, Commit: c}) != nil { // nothing guards the log: that is for the histories to show
+		if s.Apply(events.Entry{Seq: seq, Commit: c}) != nil { // the log ignores the expected sequence; the check of the histories finds it
 			delete(h.held, id)
 			h.load(id, true)
 			return nil, nil
@@ -146,7 +146,7 @@ func (w *world) logAppend(by string, c *events.Commit, at events.Seq) {
 	}
 }
 
-// hints tell workers of a commit that leaves them something to do.
+// hints notifies workers of a commit that needs more work.
 func (h *host) hints(s *projector.State, list []events.Event, due events.Millis) (hints []func()) {
 	if turn.NeedsWake(list) {
 		hints = h.wake(s)
@@ -163,7 +163,7 @@ func (h *host) hints(s *projector.State, list []events.Event, due events.Millis)
 	return hints
 }
 
-// wake tells workers that a session owes work, where it does.
+// wake publishes a wake for a session with pending work.
 func (h *host) wake(s *projector.State) (hints []func()) {
 	if !turn.NeedsWorker(s, h.w.now) {
 		return nil
@@ -194,8 +194,8 @@ func (h *host) wakeTask(s *projector.State, id events.TaskID) []func() {
 	return []func(){func() { h.w.publish(key, "") }}
 }
 
-// answered is what remains of a client's call after its append: the hints, and
-// then the client has the answer. A call whose append has no outcome is over.
+// answered is the rest of a client's call after its append: the wakes and notifications, then the response. A call
+// whose append has an unknown outcome ends.
 func (h *host) answered(hints []func(), err error, told func()) {
 	switch {
 	case err == nil:
@@ -205,5 +205,5 @@ func (h *host) answered(hints []func(), err error, told func()) {
 	}
 }
 
-// errRefused is a command that is refused: nothing was appended.
+// errRefused: the command is refused, and nothing was appended.
 var errRefused = errors.New("refused")

@@ -2,7 +2,6 @@
 
 package sim
 
-// looks is whether a worker looks at the log before it acknowledges a wake that
-// came since its last look or append. The tag nolook takes that away: the
-// simulation must notice.
+// looks reports whether a worker reads the end of the log before it acknowledges a wake that arrived after its last
+// read or append. The tag nolook disables this guard, and the simulation must fail.
 const looks = true

@@ -8,18 +8,18 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// innerTools are what the calls inside a call run.
+// innerTools are the tools of nested calls.
 var innerTools = []string{toolOnce, toolPure}
 
-// nests goes through the calls that a call makes: each is in the log before it
-// starts where it must run once, and every result is there before it counts.
+// nests executes the nested calls of a call. A call that must run once is in the log before it starts, and every
+// result is in the log before the outer call uses it.
 func (e *effect) nests() {
 	if f := e.fact; f != nil {
 		switch {
 		case !f.answered:
 			return
 		case f.refused:
-			e.over = true // nothing that it does counts
+			e.over = true // its outcome is dropped
 			return
 		}
 		e.fact = nil
@@ -42,7 +42,7 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 	case old != nil && old.Done:
 		e.inner++
 		return
-	case old != nil: // it began in an earlier run of the outer call
+	case old != nil: // it started in an earlier run of the outer call
 		result.Outcome, result.Text = events.OutcomeLost, "lost"
 	case !repeatable(tool) && !e.begun:
 		e.records(&events.ToolNestedCalled{Effect: id, Tool: tool, Digest: "d"})
@@ -53,14 +53,14 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 	e.records(&events.ToolNestedReturned{Effect: id, Tool: tool, Digest: "d", Result: result})
 }
 
-// records asks the run to record something, and waits for its answer.
+// records requests a record from the run, and waits for the response.
 func (e *effect) records(p events.Payload) {
 	e.fact = &fact{effect: e, list: []events.Payload{p}}
 	e.r.asks = append(e.r.asks, e.fact)
 }
 
-// recordFact records what an effect asked for. One that was given up, or whose turn
-// has ended, or is another worker's by now, is refused.
+// recordFact appends a record that an effect requested. It refuses cancelled effects, and those whose turn has ended
+// or belongs to another worker.
 func (r *run) recordFact(f *fact) error {
 	f.answered = true
 	if f.refused = !r.upheld(f.effect); f.refused {

@@ -10,15 +10,15 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// concurrency is how many sessions' turns a node runs at once.
+// concurrency is the number of sessions whose turns a node runs at once.
 const concurrency = 2
 
-// node is a process that runs turns and tasks. What it keeps is gone when it dies.
+// node is a process that runs turns and tasks. Its memory is lost when it dies.
 type node struct {
 	w        *world
 	id       events.WorkerID
 	host     *host
-	frozen   bool // it does nothing, and answers nothing
+	frozen   bool // it does nothing, and responds to nothing
 	draining bool // it stops in order
 	runs     []*run
 	effects  []*effect
@@ -31,8 +31,8 @@ func (w *world) newNode() *node {
 	return &node{w: w, id: id, host: newHost(w, id)}
 }
 
-// kill is kill -9 and a new process, with another id. The neighbour of the dead
-// node may notice, and wakes every session that has a wake.
+// kill is kill -9, and the start of a process with another id. A neighbour may notice the death, and publishes a wake
+// for every session that has one.
 func (n *node) kill() {
 	for _, r := range n.runs {
 		n.host.later(r.branch...)
@@ -55,10 +55,10 @@ func (n *node) kill() {
 	}
 }
 
-// freeze stops a node between two steps, for any time, or lets it go on.
+// freeze freezes a node between two steps for any time, or continues it.
 func (n *node) freeze() { n.frozen = !n.frozen }
 
-// drain makes a node stop in order.
+// drain starts an orderly stop of a node.
 func (n *node) drain() {
 	if !n.draining && n.w.chance(3, "drains") {
 		n.w.t.Logf("%s drains", n.id)
@@ -69,7 +69,7 @@ func (n *node) drain() {
 	}
 }
 
-// drained is the end of a node that stops, once it holds nothing.
+// drained ends an orderly stop, once the node has no work.
 func (n *node) drained() {
 	busy := slices.ContainsFunc(n.effects, func(e *effect) bool { return len(e.todo) > 0 })
 	if n.draining && !busy && len(n.runs) == 0 && len(n.tasks) == 0 && len(n.host.calls) == 0 {
@@ -83,7 +83,7 @@ func (n *node) goOn() {
 	}
 }
 
-// find is the run of a session; nil where there is none, or it has ended.
+// find is the run of a session; nil where none runs.
 func (n *node) find(id events.SessionID) *run {
 	for _, r := range n.runs {
 		if r.session == id && r.listed {
@@ -103,7 +103,7 @@ func (n *node) full() bool {
 	return listed >= concurrency
 }
 
-// fetch takes a wake that waits: a session's where a run more may start here, or a task's.
+// fetch takes a waiting wake: of a session where the node has capacity, or of a task.
 func (n *node) fetch() {
 	if n.frozen || n.draining {
 		return
@@ -122,8 +122,7 @@ func (n *node) fetch() {
 	}
 }
 
-// deliver gives a wake to the session's run, or offers it to the worker that it
-// names, or starts a run.
+// deliver gives a wake to the session's run, offers it to the worker in its hint, or starts a run.
 func (n *node) deliver(m *wake) {
 	if n.find(m.session) != nil || m.hint == "" || m.hint == n.id || m.times > 1 {
 		n.place(m)
@@ -139,8 +138,8 @@ func (n *node) deliver(m *wake) {
 		})
 }
 
-// asks puts a question to a worker. One that is dead, or stopped, or whose
-// question or answer is lost, is a no.
+// asks sends a request to a worker. It is false where the worker is dead or frozen, or the request or its response is
+// lost.
 func (w *world) asks(worker events.WorkerID, question func(*node) bool) bool {
 	n := w.node(worker)
 	if n == nil || n.frozen || w.chance(8, "question lost") {
@@ -149,7 +148,7 @@ func (w *world) asks(worker events.WorkerID, question func(*node) bool) bool {
 	return question(n) && !w.chance(8, "answer lost")
 }
 
-// offered takes a wake that another worker was given.
+// offered receives a wake that was delivered to another worker.
 func (n *node) offered(m *wake) bool {
 	r := n.find(m.session)
 	if r == nil && (n.draining || n.full()) {
@@ -163,7 +162,7 @@ func (n *node) offered(m *wake) bool {
 	return true
 }
 
-// place gives a wake to the session's run, or starts one, or gives it back.
+// place gives a wake to the session's run, starts a run, or returns the wake to the queue.
 func (n *node) place(m *wake) {
 	switch r := n.find(m.session); {
 	case r != nil:
@@ -179,7 +178,7 @@ func (n *node) start(id events.SessionID, m *wake) {
 	n.runs = append(n.runs, &run{n: n, w: n.w, session: id, wake: m, came: 1, seen: -1, listed: true})
 }
 
-// holds takes the wake of a turn that runs here.
+// holds receives the wake of a turn that runs here.
 func (n *node) holds(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
 	r := n.find(id)
 	if r == nil || r.turn != turn || r.attempt != attempt {
@@ -191,7 +190,7 @@ func (n *node) holds(id events.SessionID, turn events.TurnID, attempt int64, m *
 	return true
 }
 
-// hinted is told that a host of this process appended to a session.
+// hinted is the notification that a host of this process appended to a session.
 func (n *node) hinted(id events.SessionID) {
 	switch r := n.find(id); {
 	case r != nil:
@@ -207,7 +206,7 @@ func (n *node) notified(id events.SessionID) {
 	}
 }
 
-// step lets one of the runs do the next thing.
+// step executes the next step of one of the runs.
 func (n *node) step() {
 	if n.frozen {
 		return
@@ -222,7 +221,7 @@ func (n *node) step() {
 	}
 }
 
-// finish lets one of the effects do the next thing.
+// finish executes the next step of one of the effects.
 func (n *node) finish() {
 	if n.frozen {
 		return
@@ -233,7 +232,7 @@ func (n *node) finish() {
 	}
 }
 
-// work is a while in which no other node does anything, so that schedules come far.
+// work executes several steps of one node without other processes, so that schedules progress.
 func (n *node) work() {
 	for range rapid.IntRange(1, 10).Draw(n.w.t, "rounds") {
 		n.goOn()
@@ -243,7 +242,7 @@ func (n *node) work() {
 	}
 }
 
-// cached is a copy of the state that the process has; nil where it has none.
+// cached is a copy of the cached state; nil where there is none.
 func (n *node) cached(id events.SessionID) *projector.State {
 	if s := n.host.held[id]; s != nil {
 		return s.Clone()

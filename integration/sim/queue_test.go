@@ -6,27 +6,27 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// wakeKey names a wake: of a session, or of one of its tasks.
+// wakeKey identifies a wake: of a session, or of one of its tasks.
 type wakeKey struct {
 	session events.SessionID
 	task    events.TaskID
 }
 
-// wake is the one message of a key. A pointer to it is its handle: any node that
-// names it may acknowledge it, give it back or keep it, as the servers do not
-// tell deliveries of one message apart. For one that was replaced all that is nothing.
+// wake is the one message of a key. A pointer to it is its handle. The servers do not distinguish the deliveries of a
+// message, so any node with the handle may acknowledge, return or keep it. Operations on a replaced message have no
+// effect.
 type wake struct {
 	wakeKey
-	hint  events.WorkerID // that may have the state
-	held  bool            // a node has it, as far as the queue knows
-	after events.Millis   // given back until then
-	times int             // deliveries
+	hint  events.WorkerID // the worker that may have the state
+	held  bool            // delivered, and not yet returned or timed out
+	after events.Millis   // returned until this time
+	times int             // number of deliveries
 }
 
-// queue holds at most one wake a key, in the order in which they came.
+// queue has at most one wake for each key, in order of arrival.
 type queue struct{ list []*wake }
 
-// publish replaces the wake that is there, held or not.
+// publish replaces the wake of the key, delivered or not.
 func (q *queue) publish(key wakeKey, hint events.WorkerID) {
 	q.list = slices.DeleteFunc(q.list, func(m *wake) bool { return m.wakeKey == key })
 	q.list = append(q.list, &wake{wakeKey: key, hint: hint})
@@ -56,13 +56,12 @@ func (q *queue) ack(m *wake) {
 	q.list = slices.DeleteFunc(q.list, func(have *wake) bool { return have == m })
 }
 
-// giveBack returns a wake to the queue. One that waits already stays as it is.
+// giveBack returns a wake to the queue. A wake that waits already does not change.
 func (q *queue) giveBack(m *wake, until events.Millis) {
 	if slices.Contains(q.list, m) && m.held {
 		m.held, m.after = false, until
 	}
 }
 
-// silent is the end of the ack wait for a wake: its holder gave no sign of life
-// that reached the queue.
+// silent is the ack timeout of a wake: no progress signal of its node reached the queue.
 func (q *queue) silent(m *wake) { m.held, m.after = false, 0 }

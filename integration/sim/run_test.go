@@ -12,56 +12,56 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// phase is what a run does next. Each is one step, between which others act.
+// phase is the next step of a run. Other processes act between two steps.
 type phase int
 
 const (
-	loads    phase = iota // takes the state at hand, or folds
-	works                 // goes through what the state owes, or waits
-	asks                  // a question to the worker of a turn is on its way
-	answered              // the answer is here
+	loads    phase = iota // takes the cached state, or folds
+	works                 // executes the needs of the state, or waits
+	asks                  // a request to the worker of a turn is pending
+	answered              // its response has arrived
 	rests                 // sets the timer
-	ends                  // ends, unless a wake came
-	settles               // tells the queue
+	ends                  // ends, unless a wake arrived
+	settles               // acknowledges or returns the wake
 )
 
-// pace is how a run goes through what its state owes.
+// pace is the progress of a run with the needs of its state.
 type pace int
 
 const (
-	goOn   pace = iota // the state may owe more
-	waits              // for what is in flight
-	atRest             // the state owes nothing
+	goOn   pace = iota // the state may need more
+	waits              // for running effects
+	atRest             // the state needs nothing
 )
 
-// run works on one session, as a run of package workers/internal/run does.
+// run is the work on one session, like a run of package workers/internal/run.
 type run struct {
 	n       *node
 	w       *world
 	session events.SessionID
-	listed  bool // the node answers for it, and gives it wakes
+	listed  bool // the node knows it, and gives it wakes
 	phase   phase
 	pace    pace
 	state   *projector.State
 	batch   batch
-	err     error // why it ended
+	err     error // the reason why it ended
 
-	wake    *wake // that it holds
-	asked   *wake // that another worker was asked to hold
-	came    int   // wakes and notifications so far
-	seen    int   // of these, when the end of the log was known last
+	wake    *wake // the wake of this run
+	asked   *wake // offered to another worker
+	came    int   // number of wakes and notifications so far
+	seen    int   // their number at the last read of the log's end
 	moved   bool
-	turn    events.TurnID // that it has claimed
+	turn    events.TurnID // claimed by this run
 	attempt int64
 	yes     bool // the other worker runs the turn
-	alone   bool // no other worker runs it, as far as they say
+	alone   bool // no other worker runs it, by their responses
 
-	current     events.Millis // when the log was known to end where the state does
+	current     events.Millis // time at which the state was at the end of the log
 	inflight    []*effect
 	completions []*effect
-	asks        []*fact // what effects want recorded
+	asks        []*fact // records that effects request
 	turns       int
-	branch      []func() // what is left of a turn's way to another session
+	branch      []func() // remaining steps of a turn that continues in another session
 	branched    events.TurnID
 }
 
@@ -73,13 +73,13 @@ var (
 	errSoon       = errors.New("waits for its next attempt")
 )
 
-// hold puts a wake in the place of the one that the run holds.
+// hold replaces the wake of the run.
 func (r *run) hold(m *wake) {
 	r.wake = m
 	r.behind()
 }
 
-// behind says that the log may have moved.
+// behind records that the log may have new commits.
 func (r *run) behind() {
 	r.came++
 	r.moved = true
@@ -87,7 +87,7 @@ func (r *run) behind() {
 
 func (r *run) holds(id events.TurnID, attempt int64) { r.turn, r.attempt = id, attempt }
 
-// ours reports whether a turn is the one that this run has claimed, in that attempt.
+// ours reports whether this run has claimed the turn in that attempt.
 func (r *run) ours(t *projector.Turn) bool {
 	return t != nil && t.Worker == r.n.id && t.ID == r.turn && t.Attempt == r.attempt
 }
@@ -117,14 +117,14 @@ func (r *run) step() {
 	}
 }
 
-// load gets the state: the one at hand, possibly behind, or from the log.
+// load loads the state: the cached one, possibly old, or from the log.
 func (r *run) load() error {
 	r.phase = works
 	suspicious := r.wake != nil && r.wake.times > 1
 	if r.state = r.n.cached(r.session); r.state == nil {
 		r.state = projector.New(r.session)
 	} else if !suspicious && turn.NeedsWorker(r.state, r.w.now) {
-		return nil // if the state is behind, the first append conflicts
+		return nil // if the state is old, the first append conflicts
 	}
 	count := r.came
 	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
@@ -134,8 +134,7 @@ func (r *run) load() error {
 	return nil
 }
 
-// forget lets go of a turn that another worker has taken over, and goes on as
-// if its wake had just come.
+// forget drops a turn that another worker has taken over. The run continues as after a new wake.
 func (r *run) forget() {
 	r.w.t.Logf("%s is superseded in %s", r.n.id, r.session)
 	r.rollBack()
@@ -151,7 +150,7 @@ func (r *run) cancelAll() {
 	r.inflight = nil
 }
 
-// work goes on, or waits for one of the things that can happen.
+// work executes the next step, or waits for one of the possible events.
 func (r *run) work() (err error) {
 	if r.pace == waits {
 		r.pace = goOn
@@ -196,7 +195,7 @@ func (r *run) advance() (pace, error) {
 	return waits, r.start(owes)
 }
 
-// byItself does something that appends by itself, after what is pending was appended.
+// byItself flushes the batch, and then runs do, which appends separately.
 func (r *run) byItself(do func() error) error {
 	if len(r.batch.events) > 0 {
 		return r.flush()
@@ -204,8 +203,7 @@ func (r *run) byItself(do func() error) error {
 	return do()
 }
 
-// rest makes sure that the session owes nothing at the end of the log, as far
-// as that was when the newest wake came.
+// rest checks that the session needs nothing at the end of the log, read after the newest wake arrived.
 func (r *run) rest() (pace, error) {
 	switch {
 	case len(r.batch.events) > 0:
@@ -223,7 +221,7 @@ func (r *run) rests() {
 	r.phase = ends
 }
 
-// end ends a run whose session owes nothing, unless a wake came meanwhile.
+// end ends a run whose session needs nothing, unless a wake arrived.
 func (r *run) end() error {
 	if r.came != r.seen && looks {
 		r.phase, r.pace = works, goOn
@@ -233,7 +231,7 @@ func (r *run) end() error {
 	return nil
 }
 
-// unlist ends a run; what remains is to tell the queue.
+// unlist ends a run. The remaining step is the acknowledgement of its wake.
 func (r *run) unlist() { r.listed, r.phase = false, settles }
 
 // stop ends a run with an error.
@@ -248,7 +246,7 @@ func (r *run) stop(err error) {
 	r.unlist()
 }
 
-// settle tells the queue how a run ended.
+// settle acknowledges or returns the wake of a run.
 func (r *run) settle() {
 	r.n.runs = slices.DeleteFunc(r.n.runs, func(have *run) bool { return have == r })
 	q, m, wait := &r.w.queue, r.wake, events.Millis(0)
@@ -268,9 +266,9 @@ func (r *run) settle() {
 	r.w.say(func() { q.giveBack(m, r.w.now+wait) })
 }
 
-// wait does one of the things that a run waits for.
+// wait executes one of the events that a run waits for.
 func (r *run) wait() error {
-	does := []string{"looks"} // a tick, also where a notification was lost
+	does := []string{"looks"} // a tick, in case a notification was lost
 	if len(r.completions) > 0 {
 		does = append(does, "completes", "completes", "completes")
 	}
@@ -300,10 +298,10 @@ func (r *run) wait() error {
 	return r.catchUp()
 }
 
-// catchUp folds what others appended.
+// catchUp folds the commits of others.
 func (r *run) catchUp() error {
 	if len(r.batch.events) > 0 {
-		return r.flush() // finds out by itself
+		return r.flush() // the append finds a conflict
 	}
 	count := r.came
 	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
@@ -313,12 +311,12 @@ func (r *run) catchUp() error {
 	return nil
 }
 
-// trusted is how long effects start on a state without a look at the log.
+// trusted is the time, in ms, for which effects start on a state without a read of the log's end.
 const trusted = 150
 
 func (r *run) aged() bool { return r.w.now-r.current > trusted }
 
-// renew looks where the log ends. What lingers goes on lingering where it has not moved.
+// renew reads the end of the log. Where it has not moved, the batch keeps waiting.
 func (r *run) renew() error {
 	if len(r.batch.events) > 0 {
 		if last, err := r.w.log.Last(r.w.ctx, r.session); err == nil && last == r.batch.durable.Seq {

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// sweep publishes the hints that sessions and tasks lack.
+// sweep publishes the missing wakes of sessions and tasks.
 func (w *world) sweep(*rapid.T) {
 	if !w.lossy {
 		return
@@ -29,11 +29,10 @@ func (w *world) sweep(*rapid.T) {
 	}
 }
 
-// rounds are how many an orderly end takes at most.
+// rounds bounds the rounds of an orderly end.
 const rounds = 400
 
-// settle lets everything go on without faults until nothing is left to do, and
-// checks that whatever was accepted has ended.
+// settle runs everything without faults until nothing is left to do, and checks that every accepted command has ended.
 func (w *world) settle() {
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{})
 	restart := rapid.Bool().Draw(w.t, "restart")
@@ -59,7 +58,7 @@ func (w *world) settle() {
 
 func (w *world) round(i int) {
 	w.now += 100
-	if i > rounds/2 { // what waits for its time
+	if i > rounds/2 { // pending timers
 		w.now += 2000
 	}
 	w.door.finish()
@@ -74,7 +73,7 @@ func (w *world) round(i int) {
 	}
 }
 
-// settle gives every part of a node its turn.
+// settle runs every part of a node.
 func (n *node) settle() {
 	n.host.finish()
 	n.drained()
@@ -89,7 +88,7 @@ func (n *node) settle() {
 			n.takeTask(m)
 		}
 	}
-	for range 2 { // a look, and what follows from it
+	for range 2 { // a read, and its consequence
 		for _, r := range slices.Clone(n.runs) {
 			r.step()
 		}
@@ -105,7 +104,7 @@ func (n *node) settle() {
 	}
 }
 
-// redeliver is the end of the ack wait for wakes that no node keeps.
+// redeliver is the ack timeout of wakes that no node keeps.
 func (w *world) redeliver() {
 	kept := make(map[*wake]bool)
 	for _, n := range w.nodes {
@@ -126,7 +125,7 @@ func (w *world) redeliver() {
 	}
 }
 
-// approveAll is a client that answers whatever waits.
+// approveAll is a client that answers every approval request.
 func (w *world) approveAll() {
 	for _, id := range w.facts.ids {
 		t := w.state(id).Turn()
@@ -138,7 +137,7 @@ func (w *world) approveAll() {
 	}
 }
 
-// done reports whether nothing is left to do anywhere.
+// done reports whether no work is left.
 func (w *world) done() bool {
 	if len(w.queue.list) > 0 || len(w.door.calls) > 0 {
 		return false
@@ -153,7 +152,7 @@ func (w *world) done() bool {
 
 func ended(s *projector.State) bool { return s.Idle() && len(s.Scheduled) == 0 }
 
-// stuck tells what never ends.
+// stuck fails with the work that never ends.
 func (w *world) stuck() {
 	for _, m := range w.queue.list {
 		w.t.Logf("wake: %+v", *m)
@@ -171,8 +170,7 @@ func (w *world) stuck() {
 	w.t.Fatalf("a wake, or a task, never ends")
 }
 
-// checkEnded wants a turn that was accepted to have ended once, and its message
-// to stand in the one turn that it is part of.
+// checkEnded checks that an accepted turn has ended once, and that its message is part of exactly one turn.
 func (w *world) checkEnded(h *history) {
 	s := h.verifier.State()
 	for id := range h.requested {

@@ -18,10 +18,10 @@ import (
 const (
 	nodes    = 3
 	sessions = 2
-	turns    = 4 // ids of turns that clients use, in each session
+	turns    = 4 // number of turn ids in each session
 )
 
-// world is everything.
+// world is the state of the whole simulation.
 type world struct {
 	t      *rapid.T
 	ctx    context.Context
@@ -31,16 +31,16 @@ type world struct {
 	queue  queue
 	timers map[events.SessionID]events.Millis
 	nodes  []*node
-	door   *host // that clients use which have no node
+	door   *host // host of the clients outside of nodes
 	facts  *facts
 	tasks  map[taskName]*taskFacts
 	acts   map[events.CommitID]act
 
 	ids      uint64
 	workers  int
-	script   int  // which turns get which replies
+	script   int  // selects the replies of each turn
 	lossy    bool // publishes are lost, and hosts die before theirs; the sweep runs
-	settling bool // nothing goes wrong any more
+	settling bool // no more faults
 }
 
 func newWorld(t *rapid.T) *world {
@@ -51,7 +51,7 @@ func newWorld(t *rapid.T) *world {
 	w.lossy = rapid.Bool().Draw(t, "lossy")
 	w.script = rapid.IntRange(0, len(scripts)-1).Draw(t, "script")
 	giveUp := 0
-	if w.lossy { // an append whose outcome stays unknown has no wake, even where it lands
+	if w.lossy { // a stored append with an unknown outcome has no wake
 		giveUp = 3
 	}
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{
@@ -71,7 +71,7 @@ func sessionID(i int) events.SessionID { return events.SessionID(fmt.Sprintf("s%
 
 func turnID(i int) events.TurnID { return events.TurnID(fmt.Sprintf("t%d", i)) }
 
-// open makes a session, once.
+// open creates a session, once.
 func (w *world) open(id events.SessionID) {
 	if w.facts.of[id] != nil {
 		return
@@ -94,18 +94,18 @@ func (w *world) commit(id events.SessionID, by events.WorkerID, list ...events.E
 	}
 }
 
-// state is the state at the end of a session's history; not to be changed.
+// state is the state at the end of a session's history. The caller must not change it.
 func (w *world) state(id events.SessionID) *projector.State {
 	w.check(w.t)
 	return w.facts.of[id].verifier.State()
 }
 
-// chance is true once in n times, while things go wrong.
+// chance is true once in n times, while there are faults.
 func (w *world) chance(n int, what string) bool {
 	return !w.settling && rapid.IntRange(0, n-1).Draw(w.t, what) == n-1
 }
 
-// pick is one of a list; the zero value where there is none.
+// pick is an element of a list; the zero value of an empty list.
 func pick[T any](w *world, list []T, what string) (one T) {
 	switch len(list) {
 	case 0:
@@ -116,7 +116,7 @@ func pick[T any](w *world, list []T, what string) (one T) {
 	return list[rapid.IntRange(0, len(list)-1).Draw(w.t, what)]
 }
 
-// publish is a wake on its way: it comes, comes twice, or is lost.
+// publish publishes a wake: it arrives once, twice, or never.
 func (w *world) publish(key wakeKey, hint events.WorkerID) {
 	if w.lossy && w.chance(6, "lost") {
 		return
@@ -127,7 +127,7 @@ func (w *world) publish(key wakeKey, hint events.WorkerID) {
 	}
 }
 
-// notify tells a worker that a session moved.
+// notify notifies a worker of a commit to a session.
 func (w *world) notify(worker events.WorkerID, id events.SessionID) {
 	if n := w.node(worker); n != nil && !n.frozen && !w.chance(4, "lost") {
 		n.notified(id)
@@ -141,14 +141,14 @@ func (w *world) setTimer(id events.SessionID, at events.Millis) {
 	}
 }
 
-// say is a word of a node to the queue, which may be lost: an ack, or a wake that is given back.
+// say sends an acknowledgement or a return of a wake to the queue. It may be lost.
 func (w *world) say(do func()) {
 	if !w.chance(8, "lost") {
 		do()
 	}
 }
 
-// node is the node of a worker that lives; nil where it is dead.
+// node is the node of a live worker; nil where it is dead.
 func (w *world) node(id events.WorkerID) *node {
 	for _, n := range w.nodes {
 		if n.id == id {
@@ -158,13 +158,12 @@ func (w *world) node(id events.WorkerID) *node {
 	return nil
 }
 
-// pass lets time pass.
+// pass advances the clock.
 func (w *world) pass(*rapid.T) {
 	w.now += rapid.SampledFrom([]events.Millis{1, 60, 200, 2000, 20_000}).Draw(w.t, "ms")
 }
 
-// ring is a worker that is given a timer whose time has come. It may die before
-// it forgets the timer, which then comes again.
+// ring delivers a due timer to a worker. The worker may die before it deletes the timer, which then fires again.
 func (w *world) ring(*rapid.T) {
 	for _, id := range w.facts.ids {
 		at, set := w.timers[id]
@@ -179,7 +178,7 @@ func (w *world) ring(*rapid.T) {
 	}
 }
 
-// silence is the end of the ack wait for a wake, whether its holder lives or not.
+// silence is the ack timeout of a wake, whether its node lives or not.
 func (w *world) silence(*rapid.T) {
 	var held []*wake
 	for _, m := range w.queue.list {
@@ -193,8 +192,8 @@ func (w *world) silence(*rapid.T) {
 	}
 }
 
-// TestSimulation runs schedules from seed 1 on, 2 000 of them, or 300 with
-// -short; the flags of rapid choose others: -rapid.seed, -rapid.checks.
+// TestSimulation runs 2 000 schedules from seed 1 on, or 300 with -short. The flags of rapid choose others:
+// -rapid.seed, -rapid.checks.
 func TestSimulation(t *testing.T) {
 	for name, value := range map[string]string{"rapid.seed": "1", "rapid.checks": "2000"} {
 		f := flag.Lookup(name)
@@ -208,7 +207,7 @@ func TestSimulation(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // schedules are short-lived
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // most memory of a schedule is short-lived
 	rapid.Check(t, simulate)
 }
 

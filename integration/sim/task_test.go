@@ -15,14 +15,14 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// tasks is how many ids of tasks clients use, in each session. No two sessions have the same.
+// tasks is the number of task ids in each session. No two sessions have the same ids.
 const tasks = 3
 
 func (w *world) taskID(id events.SessionID) events.TaskID {
 	return events.TaskID(fmt.Sprintf("k-%s-%d", id, rapid.IntRange(0, tasks-1).Draw(w.t, "id")))
 }
 
-// tolerated lets pass what clients and workers meet and go on after.
+// tolerated drops the errors after which clients and workers continue.
 func (w *world) tolerated(err error) error {
 	if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, task.ErrTaken) && !errors.Is(err, task.ErrRunning) &&
 		!errors.Is(err, errRefused) && !errors.Is(err, task.ErrMonitorTask) {
@@ -31,7 +31,7 @@ func (w *world) tolerated(err error) error {
 	return err
 }
 
-// register is a client that wants a task to run, perhaps once more.
+// register is a client that registers a task, possibly for the second time.
 func (w *world) register(*rapid.T) {
 	id, h := w.firstSession(), w.asked()
 	reg := events.TaskRegistered{Task: w.taskID(id), Runner: "r"}
@@ -44,7 +44,7 @@ func (w *world) register(*rapid.T) {
 	}
 }
 
-// register puts a task in the registry. Of one that lives it only wakes a worker again.
+// register registers a task. For a live task it only publishes a wake.
 func (h *host) register(id events.SessionID, reg events.TaskRegistered) (hints []func(), seq events.Seq, err error) {
 	hints, err = h.decide(id, func(s *projector.State) ([]events.Event, error) { return registering(s, reg) })
 	if err != nil && !errors.Is(err, task.ErrRunning) {
@@ -59,8 +59,7 @@ func (h *host) register(id events.SessionID, reg events.TaskRegistered) (hints [
 	return hints, seq, nil
 }
 
-// registering uses no id again: a transfer that stops on its way for that long
-// would bring the task before back.
+// registering never reuses an id. A transfer that stops halfway would otherwise bring the earlier task of the id back.
 func registering(s *projector.State, reg events.TaskRegistered) ([]events.Event, error) {
 	if t, ok := s.Task(reg.Task); ok && !t.Live() && t.Of != events.TaskTool {
 		return nil, errRefused
@@ -68,7 +67,7 @@ func registering(s *projector.State, reg events.TaskRegistered) ([]events.Event,
 	return task.Register(s, reg)
 }
 
-// cancelTask is a client that wants a task to stop, by itself or at once.
+// cancelTask is a client that cancels a task, softly or at once.
 func (w *world) cancelTask(*rapid.T) {
 	id, h, how := w.anySession(), w.asked(), task.RequestCancel
 	if rapid.Bool().Draw(w.t, "at_once") {
@@ -88,7 +87,7 @@ func (w *world) cancelTask(*rapid.T) {
 	}
 }
 
-// startMonitor is a client that wants a monitor to run, whose lines become turns.
+// startMonitor is a client that starts a monitor whose lines become turns.
 func (w *world) startMonitor(*rapid.T) {
 	id, h := w.firstSession(), w.asked()
 	spec := events.MonitorSpec{ID: "m", Command: "c", Wake: events.WakeQueueTurn, RestartOnRestore: rapid.Bool().Draw(w.t, "again")}
@@ -124,7 +123,7 @@ func (e *effect) handsOver() ([]func(), error) {
 	return hints, e.r.w.tolerated(err)
 }
 
-// remoteOf is the call that a task is of; false where it is of none.
+// remoteOf is the call of a task; false where the task has none.
 func remoteOf(t *projector.Task) (c remote, ok bool) {
 	if t.Of != events.TaskTool || t.Runner != task.ToolRunner {
 		return c, false
@@ -132,7 +131,7 @@ func remoteOf(t *projector.Task) (c remote, ok bool) {
 	effect, _ := strconv.Unquote(string(t.Args))
 	parts := strings.Split(effect, "/")
 	if len(parts) != 3 {
-		return remote{}, true // an ended one has no arguments
+		return remote{}, true // an ended task has no arguments
 	}
 	c = remote{turn: events.TurnID(parts[0]), tool: t.Producer, effect: events.EffectID(effect)}
 	c.iteration, _ = strconv.ParseInt(parts[1], 10, 64)
@@ -140,13 +139,13 @@ func remoteOf(t *projector.Task) (c remote, ok bool) {
 	return c, true
 }
 
-// awaited reports whether a turn awaits the call.
+// awaited reports whether a turn waits for the call.
 func (c *remote) awaited(t *projector.Turn) bool {
 	return t != nil && t.ID == c.turn && !t.Cancelled && t.Iteration == c.iteration && c.index < int64(len(t.Calls)) &&
 		!t.Calls[c.index].Done && t.Resolution(c.effect) == nil
 }
 
-// sweepTasks wakes the live tasks that have no wake.
+// sweepTasks publishes the missing wakes of live tasks.
 func (w *world) sweepTasks(s *projector.State) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
@@ -156,7 +155,7 @@ func (w *world) sweepTasks(s *projector.State) {
 	}
 }
 
-// awaits is the call of the running turn that a task's name stands for.
+// awaits is the call of the running turn for which the task runs.
 func awaits(s *projector.State, name events.TaskID) (c remote, ok bool) {
 	t := s.Turn()
 	for i := 0; t != nil && i < len(t.Calls); i++ {

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// runs lets the body or its supervisor do something.
+// runs executes a step of the body or its supervisor.
 func (r *taskRun) runs() (over bool) {
 	switch {
 	case r.ended != "":
@@ -50,7 +50,7 @@ func (r *taskRun) runs() (over bool) {
 	return false
 }
 
-// ends is the end of the body; before it, a call's tool runs and gives its result.
+// ends ends the body. Before that, the tool of a call runs and returns its result.
 func (r *taskRun) ends() {
 	if r.call == nil || r.cause != "" {
 		r.ended = bodyDone
@@ -71,7 +71,7 @@ func (r *taskRun) ends() {
 	}
 }
 
-// report records a line of a monitor, which may become a turn.
+// report records a line of a monitor. The line may become a turn.
 func (r *taskRun) report() {
 	own := act{by: r.n.id, claim: r.claim, own: true}
 	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
@@ -81,7 +81,7 @@ func (r *taskRun) report() {
 	r.hints = append(r.hints, hints...)
 }
 
-// decide appends what a run decides while the claim is its own.
+// decide appends a decision while the run's claim is current.
 func (r *taskRun) decide(d func(*projector.State) []events.Event) error {
 	own := act{by: r.n.id, claim: r.claim, own: true}
 	hints, err := r.n.host.decideAs(r.session, own, func(s *projector.State) ([]events.Event, error) {
@@ -91,24 +91,24 @@ func (r *taskRun) decide(d func(*projector.State) []events.Event) error {
 	return r.n.w.tolerated(err)
 }
 
-// stop ends the body's context; the first cause counts.
+// stop cancels the body's context; the first cause counts.
 func (r *taskRun) stop(cause string) {
 	if r.cause == "" {
 		r.cause = cause
 	}
 }
 
-// hold takes a wake that came while the task runs.
+// hold receives a wake that arrives while the task runs.
 func (r *taskRun) hold(m *wake) {
 	have := r.wake
 	r.wake = m
-	if r.over { // it may be of another task of that id, which is to wait for the end of this run
+	if r.over { // it may be of a later task of that id, which waits for the end of this run
 		r.later()
 		r.wake = have
 	}
 }
 
-// settle acks the wake: nothing is owed any more.
+// settle acknowledges the wake: no work is left.
 func (r *taskRun) settle() {
 	r.over = true
 	r.ack()
@@ -125,7 +125,7 @@ func (r *taskRun) compare() {
 		r.settle()
 	case rec.To != "" && rec.CreatedAt == r.made:
 		r.moves(rec.To)
-	case rec.Seq != r.claim.Seq: // the id stands for another registration
+	case rec.Seq != r.claim.Seq: // the id now belongs to another registration
 		r.over = true
 		r.giveBack()
 		r.wake = nil
@@ -141,14 +141,14 @@ func (r *taskRun) compare() {
 	}
 }
 
-// moves follows the task to another session. Its wake there comes by itself.
+// moves continues the task in another session. The transfer publishes a wake there.
 func (r *taskRun) moves(to events.SessionID) {
 	rec, ok := r.record(to)
 	if !ok || rec.CreatedAt != r.made {
 		r.settle()
 		return
 	}
-	if r.wake != nil && r.wake.session == r.session { // the other one may be here already
+	if r.wake != nil && r.wake.session == r.session { // the wake of the other session may have arrived already
 		r.ack()
 	}
 	r.session, r.claim.Seq = to, rec.Seq
@@ -187,14 +187,14 @@ func (r *taskRun) recordEnd(gone bool) (over bool) {
 	switch {
 	case err == nil:
 		r.settle()
-		r.do = func() bool { return true } // after the hints
+		r.do = func() bool { return true } // after the wakes and notifications
 	case errors.Is(err, task.ErrTaken):
 		was := r.session
 		if r.compare(); !r.over && r.session == was {
 			r.n.w.t.Fatalf("claim %+v is taken, and the history has it", r.claim)
 		}
 	}
-	return false // unknown: once more
+	return false // unknown outcome: try again
 }
 
 func (r *taskRun) endMonitor() error {

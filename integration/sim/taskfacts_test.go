@@ -7,32 +7,31 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// taskName names a task among those of all sessions.
+// taskName identifies a task by its session and id.
 type taskName struct {
 	session events.SessionID
 	task    events.TaskID
 }
 
-// taskFacts are what a history says of the last task that had an id.
+// taskFacts are the facts of a history about the newest task of an id.
 type taskFacts struct {
 	claim      task.Claim
 	made       events.Millis
-	again      bool // another worker may run it again
+	again      bool // it may run again on another worker
 	live       bool
 	cancelling bool
-	ran        *int // times that its body began, in any session
+	ran        *int // starts of its body, in any session
 }
 
-// act is what a worker appends, by the claim that it acts on: its own, or of one that it found gone.
+// act is the claim on which a worker appends: its own, or that of a dead worker.
 type act struct {
 	by    events.WorkerID
 	claim task.Claim
 	own   bool
 }
 
-// noteTasks keeps what a commit says of tasks, and wants it to be right: a task
-// ends once, what must run once starts once, and a worker appends only while the
-// claim that it acts on is the one that counts.
+// noteTasks records the task events of a commit, and checks them: a task ends once, a task that must run once starts
+// once, and a worker appends only while the claim that it acts on is current.
 func (w *world) noteTasks(h *history, e events.Entry) {
 	for i := range e.Commit.Events {
 		switch p := e.Commit.Events[i].Payload.(type) {
@@ -90,13 +89,13 @@ func (w *world) noteRegistered(h *history, e events.Entry, p *events.TaskRegiste
 	w.tasks[name] = k
 }
 
-// actsOn is the task that a commit is about: a live one, whose claim is the one that the commit's author believes.
+// actsOn is the task of a commit. It must be live, and its claim the one that the commit's author acts on.
 func (w *world) actsOn(h *history, name events.TaskID, e events.Entry) *taskFacts {
 	k, by := w.tasks[taskName{h.id, name}], w.acts[e.Commit.ID]
 	switch {
 	case k == nil || !k.live:
 		w.t.Fatalf("commit %d of %s is about task %s, which does not live", e.Seq, h.id, name)
-	case by.by == "": // a client, whoever runs it
+	case by.by == "": // a client may act on any claim
 	case by.claim != k.claim:
 		w.t.Fatalf("commit %d of %s: %s acts on %+v, the history has %+v", e.Seq, h.id, by.by, by.claim, k.claim)
 	case by.own && by.by != k.claim.Worker:
@@ -105,8 +104,8 @@ func (w *world) actsOn(h *history, name events.TaskID, e events.Entry) *taskFact
 	return k
 }
 
-// checkEnd wants a task whose worker is gone to end only where it must not run
-// again, with the evidence, or was cancelled.
+// checkEnd checks the end of a task whose worker is dead: only a task that must not run again may end, with the
+// evidence, or a cancelled one.
 func (w *world) checkEnd(k *taskFacts, p *events.TaskEnded, by act) {
 	if by.by == "" || by.own || p.State == events.TaskCancelled && k.cancelling {
 		return
@@ -120,19 +119,19 @@ func goneText(worker events.WorkerID) string {
 	return fmt.Sprintf("abandoned: worker %s is gone", worker)
 }
 
-// taskRuns wants a task that must run once to do so.
+// taskRuns checks that a task that must run once has not run before.
 func (w *world) taskRuns(r *taskRun) {
 	w.check(w.t)
 	k := w.tasks[taskName{r.session, r.task}]
 	if k == nil || k.claim.Seq != r.claim.Seq {
-		return // it moved since
+		return // it was transferred
 	}
 	if *k.ran++; *k.ran > 1 && !k.again {
 		w.t.Fatalf("task %s of %s, which must run once, ran again", r.task, r.session)
 	}
 }
 
-// taskTold is a client that was told that a task is registered.
+// taskTold records a response to a client: the task is registered.
 func (w *world) taskTold(id events.SessionID, name events.TaskID, seq events.Seq) {
 	w.check(w.t)
 	if k := w.tasks[taskName{id, name}]; k == nil || k.claim.Seq < seq {
@@ -140,7 +139,7 @@ func (w *world) taskTold(id events.SessionID, name events.TaskID, seq events.Seq
 	}
 }
 
-// tasksDone reports whether every task has ended; that none did twice was seen on the way.
+// tasksDone reports whether every task has ended. noteTasks checks that none ends twice.
 func (w *world) tasksDone() bool {
 	w.check(w.t)
 	for _, k := range w.tasks {

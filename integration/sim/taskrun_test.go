@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// taskRun is a node's work on one task: it looks at the wake, claims, runs and records.
+// taskRun is a node's work on one task: it reads the record, claims, runs the body and records the outcome.
 type taskRun struct {
 	n        *node
 	session  events.SessionID
@@ -20,26 +20,26 @@ type taskRun struct {
 	wake     *wake // nil: another node has a newer one, or it was acknowledged
 	inbox    []*wake
 	do       func() (over bool)
-	hints    []func() // of what it appended, to be done before anything else
+	hints    []func() // wakes and notifications of its appends, which come before the next step
 	claim    task.Claim
 	made     events.Millis
 	again    bool
-	call     *remote // that it runs
+	call     *remote // whose tool it runs
 	monitors bool
-	local    bool // a closure of its node
-	reserved bool // the node answers for it: it is about to be listed
-	listed   bool // the node answers for it, and gives it wakes
-	quiet    bool // its node was out of touch with the queue
+	local    bool // its body is a closure of the node
+	reserved bool // the node responds for it: it is about to be listed
+	listed   bool // the node responds for it, and gives it wakes
+	quiet    bool // the node had no contact with the queue
 
-	over     bool // the history owes it nothing any more
-	asked    bool // to stop
+	over     bool // the history needs nothing from it
+	asked    bool // a stop was requested
 	cause    string
-	ended    string // how its body ended, until that is recorded
+	ended    string // outcome of the body, until it is recorded
 	result   *events.ToolResult
-	resolved bool // the call has it
+	resolved bool // the call has its result
 }
 
-// What ends the context of a task's body, and what the body comes to.
+// Causes that cancel the context of a body, and outcomes of a body.
 const (
 	causeCancelled  = "cancelled"
 	causeSuperseded = "superseded"
@@ -49,7 +49,7 @@ const (
 	bodyFailed      = "failed"
 )
 
-// takeTask takes the wake of a task. The node's run of it gets it, if there is one.
+// takeTask takes the wake of a task. The node's run of the task receives it, if there is one.
 func (n *node) takeTask(m *wake) {
 	n.w.queue.deliver(m)
 	if r := n.findTask(m.session, m.task); r != nil {
@@ -70,7 +70,7 @@ func (n *node) findTask(id events.SessionID, name events.TaskID) *taskRun {
 	return nil
 }
 
-// stepTask lets one of the node's task runs do the next thing.
+// stepTask executes the next step of one of the node's task runs.
 func (n *node) stepTask() {
 	if r := pick(n.w, n.tasks, "task run"); r != nil {
 		n.stepRun(r)
@@ -86,7 +86,7 @@ func (n *node) stepRun(r *taskRun) {
 	}
 	if r.do() {
 		n.tasks = slices.DeleteFunc(n.tasks, func(have *taskRun) bool { return have == r })
-		for _, m := range r.inbox { // that it never came to
+		for _, m := range r.inbox { // not yet received
 			r.wake = m
 			r.giveBack()
 		}
@@ -108,7 +108,7 @@ func (r *taskRun) ack() (over bool) {
 	return true
 }
 
-// later gives the wake back for a while.
+// later returns the wake to the queue for a while.
 func (r *taskRun) later() (over bool) {
 	if m := r.wake; m != nil {
 		r.n.w.say(func() { r.n.w.queue.giveBack(m, r.n.w.now+100) })
@@ -116,7 +116,7 @@ func (r *taskRun) later() (over bool) {
 	return true
 }
 
-// record is a task's record on the newest state.
+// record is a task's record in the newest state.
 func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
 	if r.n.w.facts.of[id] == nil {
 		return projector.Task{}, false
@@ -128,9 +128,9 @@ func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
 	return *t, true
 }
 
-// look decides what to do about a wake on the newest state.
+// look decides on a wake with the newest state.
 func (r *taskRun) look() (over bool) {
-	if have := r.n.findTask(r.session, r.task); have != nil { // it began meanwhile
+	if have := r.n.findTask(r.session, r.task); have != nil { // another run of the task started meanwhile
 		have.inbox = append(have.inbox, r.wake)
 		return true
 	}
@@ -157,7 +157,7 @@ func (r *taskRun) look() (over bool) {
 		r.do = func() bool { return r.begin(&rec) }
 		return false
 	case !r.gone(&rec):
-		return true // the other holds it
+		return true // the other run has it
 	}
 	if remote {
 		r.call = &call
@@ -165,7 +165,7 @@ func (r *taskRun) look() (over bool) {
 	return r.takeOver(&rec)
 }
 
-// resolveEnded gives the call of a task that was ended from outside its result.
+// resolveEnded records the result of a call whose task was ended from outside.
 func (r *taskRun) resolveEnded() (over bool) {
 	call, waits := awaits(r.n.host.load(r.session, true), r.task)
 	if !waits {
@@ -182,7 +182,7 @@ func cancelledCall() events.ToolResult {
 	return events.ToolResult{Outcome: events.OutcomeCancelled, Text: "[cancelled]"}
 }
 
-// resolve gives a call its result, unless it has one, or no turn awaits it.
+// resolve records the result of a call, unless it has one, or no turn waits for it.
 func (r *taskRun) resolve(call remote, result events.ToolResult) error {
 	result.Call = call.index
 	hints, err := r.n.host.resolve(r.session, call.effect, result)
@@ -193,8 +193,8 @@ func (r *taskRun) resolve(call remote, result events.ToolResult) error {
 	return err
 }
 
-// gone asks the worker of a task whether it runs it: then that holds the wake.
-// One that is dead does not, and one that was stopped so long ends its work.
+// gone asks the worker of a task whether it runs the task. If it does, it receives the wake. A dead worker does not
+// respond. A worker that was frozen for too long ends its run.
 func (r *taskRun) gone(rec *projector.Task) bool {
 	n := r.n.w.node(rec.Worker)
 	if n == nil {
@@ -217,7 +217,7 @@ func (r *taskRun) gone(rec *projector.Task) bool {
 	return true
 }
 
-// takeOver is for a task whose worker is gone: it runs again, or ends with the evidence.
+// takeOver handles a task of a dead worker: the task runs again, or ends with the evidence.
 func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
 	seen := task.ClaimOf(rec)
 	switch {
@@ -235,7 +235,7 @@ func (r *taskRun) takeOver(rec *projector.Task) (over bool) {
 	return false
 }
 
-// resolveThen ends a task whose worker is gone, once its call has a result.
+// resolveThen ends a task of a dead worker, after its call has a result.
 func (r *taskRun) resolveThen(result events.ToolResult, end decision, seen task.Claim) func() bool {
 	return func() bool {
 		if r.call != nil {
@@ -255,7 +255,7 @@ func (r *taskRun) resolveThen(result events.ToolResult, end decision, seen task.
 	}
 }
 
-// begin claims a task on top of the claim that was seen.
+// begin claims a task. The append requires the claim that the state shows.
 func (r *taskRun) begin(rec *projector.Task) (over bool) {
 	if r.n.draining {
 		return r.later()
@@ -274,7 +274,7 @@ func (r *taskRun) begin(rec *projector.Task) (over bool) {
 	return false
 }
 
-// launch starts the body of a task that was claimed.
+// launch starts the body of a claimed task.
 func (r *taskRun) launch(rec *projector.Task) (over bool) {
 	if old := r.n.findTask(r.session, r.task); old != nil {
 		old.listed = false
@@ -290,7 +290,7 @@ func (r *taskRun) launch(rec *projector.Task) (over bool) {
 	return false
 }
 
-// spawn registers a task whose body is a closure of the node, and runs it.
+// spawn registers a task whose body is a closure of the node, and starts it.
 func (n *node) spawn() {
 	if n.frozen || n.draining {
 		return
@@ -311,7 +311,7 @@ func (n *node) spawn() {
 	n.tasks = append(n.tasks, r)
 }
 
-// body is one thing that the body or its supervisor does, while things go wrong.
+// body is one random action of the body or its supervisor, while there are faults.
 func (r *taskRun) body() string {
 	does := []string{"look", "says", "waits", "ends"}
 	if r.monitors {

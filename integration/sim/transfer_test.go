@@ -8,9 +8,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// transfer is a client that moves tasks to another session, perhaps once more.
-// None moves them back: transfers of a task in opposite directions, of which one
-// stops on its way, leave two copies that follow each other.
+// transfer is a client that moves tasks to another session, possibly for the second time. No client moves them back.
+// Of two transfers of a task in opposite directions one may stop halfway; then two copies follow each other.
 func (w *world) transfer(*rapid.T) {
 	from := w.firstSession()
 	to := sessionID(1 - int(from[1]-'0'))
@@ -22,30 +21,31 @@ func (w *world) transfer(*rapid.T) {
 	m.h.later(m.goOn)
 }
 
-// move is a transfer on its way. Two histories cannot change in one step: the
-// target registers the tasks, then the source lets go; what changed there
-// meanwhile is registered anew before.
+// move is a transfer in progress. One step cannot change two histories, so a transfer has two:
+//
+//  1. The target registers the tasks. It registers them again if the source has changed meanwhile.
+//  2. The source removes them.
 type move struct {
 	h        *host
 	from, to events.SessionID
 	ids      []events.TaskID
 	list     []events.TaskRegistered
-	seen     events.Seq // where the source ended then
+	seen     events.Seq // end of the source at that time
 	hints    []func()
 	arrived  bool
-	first    *move // an earlier transfer of one of the tasks, which is not finished
-	finishes bool  // it is such a one
+	first    *move // an unfinished earlier transfer of one of the tasks
+	finishes bool  // this transfer finishes an earlier one
 	refused  bool
 }
 
-// goOn does the next part, as a part of a call.
+// goOn executes the next step as a part of a call.
 func (m *move) goOn() {
 	if !m.step() {
 		m.h.later(m.goOn)
 	}
 }
 
-// step does the next part. It reports whether that was the last one.
+// step executes the next step. It reports whether that was the last one.
 func (m *move) step() (over bool) {
 	w := m.h.w
 	switch {
@@ -78,7 +78,7 @@ func (m *move) step() (over bool) {
 	return false
 }
 
-// finish looks for a task that another session has still, whatever the source says.
+// finish searches for a task that another session still has.
 func (m *move) finish() {
 	for i := range m.list {
 		t, _ := m.h.held[m.from].Task(m.list[i].Task)
@@ -88,7 +88,7 @@ func (m *move) finish() {
 	}
 }
 
-// inTwo reports whether a task that was transferred is in its source still.
+// inTwo reports whether a transferred task is still in its source.
 func (h *host) inTwo(t *projector.Task) bool {
 	if t.From == "" {
 		return false

@@ -1,4 +1,4 @@
-// Package access is how programs speak to servers: the flags that they share.
+// Package access has the connection flags that the programs share.
 package access
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// Flags say how servers are spoken to.
+// Flags are the flags of a connection to NATS servers.
 type Flags struct {
 	Creds   string `help:"Credentials file for --nats." placeholder:"FILE" type:"path"`
 	TLSCA   string `name:"tls-ca" help:"Certificate authority of the servers." placeholder:"FILE" type:"path"`
@@ -33,19 +33,19 @@ func (f *Flags) files() []flag {
 	return []flag{{"creds", f.Creds, ""}, {"tls-ca", f.TLSCA, ""}, {"tls-cert", f.TLSCert, ""}, {"tls-key", f.TLSKey, ""}}
 }
 
-// Named reports whether a file is named.
+// Named reports whether a flag names a file.
 func (f *Flags) Named() bool {
 	return slices.ContainsFunc(f.files(), func(f flag) bool { return f.value != "" })
 }
 
-// What flags default to.
+// Defaults of flags.
 const (
-	DefaultStore  = ".lash" // of an embedded server
+	DefaultStore  = ".lash" // directory of an embedded server
 	DefaultPrefix = "lash"
 	DefaultInbox  = "_INBOX"
 )
 
-// Where are the flags as another command needs them, each after a space; those that have their default are left out.
+// Where are the flags for another command line, each after a space. Flags with their default are left out.
 func (f *Flags) Where() string {
 	where := ""
 	for _, flag := range append(f.files(), flag{"prefix", f.Prefix, DefaultPrefix}, flag{"inbox", f.Inbox, DefaultInbox}) {
@@ -56,7 +56,7 @@ func (f *Flags) Where() string {
 	return where
 }
 
-// Quoted is a word as a shell reads it back.
+// Quoted is a word, quoted for a shell where necessary.
 func Quoted(word string) string {
 	safe := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:,@+=%", r)
@@ -67,9 +67,9 @@ func Quoted(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Options are those of a connection to an address. All files are there. Where it is
-// that of the embedded server of a store, and no credentials are named, the
-// store has them. What servers refuse later goes to warn.
+// Options are the options of a connection to an address. It is an error if a named file does not exist. For the
+// address of a store's embedded server, without named credentials, it uses the credentials of the store. Later errors
+// of servers go to warn.
 func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, error) {
 	var errs []error
 	if (f.TLSCert == "") != (f.TLSKey == "") {
@@ -84,7 +84,7 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 		return nil, errors.Join(errs...)
 	}
 	opts := []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		say(warn, err) // the library's own handler writes past warn
+		say(warn, err) // the library's own handler would write to standard error
 	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
@@ -104,7 +104,7 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 
 func say(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }
 
-// same reports whether two URLs name one port of this machine.
+// same reports whether two URLs name the same port of this machine.
 func same(a, b string) bool {
 	x, err := url.Parse(a)
 	y, err2 := url.Parse(b)

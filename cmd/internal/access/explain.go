@@ -16,14 +16,15 @@ import (
 	"github.com/lash-go/lash/bus"
 )
 
-// Roles of users, as deploy/nats has them.
+// Roles of users, as in deploy/nats.
 const (
 	Node    = "node"
 	Host    = "host"
 	Auditor = "auditor"
 )
 
-// Explain says what to do about servers that could not be used: role is the user's that can do it, away the advice where they do not answer.
+// Explain adds advice to an error of a connection. role is the role that permits the operation; away is the advice
+// where the servers do not answer.
 func (f *Flags) Explain(err error, role, away string) error {
 	advice := away
 	switch {
@@ -49,13 +50,14 @@ func (f *Flags) Explain(err error, role, away string) error {
 	return fmt.Errorf("%w: %s", err, advice)
 }
 
-// Final reports whether servers refused the user what it needs: to wait changes nothing.
+// Final reports whether the servers refused the user. A retry does not help then.
 func Final(err error) bool {
 	return errors.Is(err, bus.ErrInbox) || errors.Is(err, nats.ErrPermissionViolation)
 }
 
-// EndOnRefusal is a context that ends, with [nats.ErrPermissionViolation] as its cause, where servers refuse a request: it gets no
-// answer. The option stands behind those of [Flags.Options], and what else servers say goes to warn as it does with them.
+// EndOnRefusal returns a context that ends where servers refuse a request, because a refused request has no response.
+// Its cause is [nats.ErrPermissionViolation]. The option must follow those of [Flags.Options]. Other errors of servers
+// go to warn.
 func EndOnRefusal(ctx context.Context, warn io.Writer) (context.Context, context.CancelFunc, nats.Option) {
 	ctx, end := context.WithCancelCause(ctx)
 	return ctx, func() { end(nil) }, nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
@@ -67,7 +69,7 @@ func EndOnRefusal(ctx context.Context, warn io.Writer) (context.Context, context
 	})
 }
 
-// Refused is the error of a context of [EndOnRefusal] that servers ended; nil where they did not.
+// Refused is the refusal that ended a context of [EndOnRefusal]; nil where there was none.
 func Refused(ctx context.Context) error {
 	if err := context.Cause(ctx); errors.Is(err, nats.ErrPermissionViolation) {
 		return err
@@ -75,15 +77,15 @@ func Refused(ctx context.Context) error {
 	return nil
 }
 
-// isRefusedCertificate reports whether the other side ended the handshake, by an
-// alert or by closing the connection, which may come first.
+// isRefusedCertificate reports whether the server ended the handshake. It sends an alert or closes the connection, and
+// the close may arrive first.
 func isRefusedCertificate(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	closed := errors.Is(err, nats.ErrTLS) && (ok || errors.Is(err, io.EOF))
-	return closed || ok && op.Op == "remote error" // as crypto/tls calls an alert
+	return closed || ok && op.Op == "remote error" // the name of an alert in crypto/tls
 }
 
-// user is who asks, by its certificate, and its name.
+// user is the user by its certificate, and the user's name.
 func (f *Flags) user() (user, name string) {
 	cert, err := tls.LoadX509KeyPair(f.TLSCert, f.TLSKey)
 	if err != nil || cert.Leaf == nil || len(cert.Leaf.EmailAddresses) == 0 {

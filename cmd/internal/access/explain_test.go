@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 )
 
-// TestRefusedCertificate has every way in which a server that refuses a certificate ends the connection, and two that are none.
+// TestRefusedCertificate has each way in which a server refuses a certificate, and two errors of other causes.
 func TestRefusedCertificate(t *testing.T) {
 	t.Parallel()
 	write := &net.OpError{Op: "write", Net: "tcp", Err: syscall.EPIPE}
@@ -35,7 +35,7 @@ func TestRefusedCertificate(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherServer is told of servers without keys at the port where the store's embedded server was.
+// TestKeyOfAnotherServer: a server without keys uses the port of the store's former embedded server.
 func TestKeyOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), access.Host, "is the node running?")

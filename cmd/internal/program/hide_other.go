@@ -2,5 +2,5 @@
 
 package program
 
-// hide has no means here: commands of models have the rights of the node's user.
+// hide does nothing on this system: commands of models have the rights of the node's user.
 func hide() error { return nil }

@@ -1,5 +1,5 @@
-// Package program is what lash's commands have around their work: what they print through, how their flags are
-// read, how signals end them, and what other processes of their user do not see of them.
+// Package program is the frame of lash's commands: standard streams, flags, signals, and protection from other
+// processes of the user.
 package program
 
 import (
@@ -22,27 +22,27 @@ import (
 // Exit codes.
 const (
 	OK        = 0
-	Different = 1 // something is not as it was said to be, or is not there
+	Different = 1 // a difference was found, or an object does not exist
 	Failed    = 2 // usage, input or infrastructure
 )
 
-// Streams are what a command talks through.
+// Streams are the standard streams and the environment of a command.
 type Streams struct {
 	Out, Err io.Writer
 	Env      func(name string) string
-	In       *os.File // nil: there is nothing to read
-	Screen   *os.File // what Out prints on, for a command that draws; nil: none does
+	In       *os.File // nil: no input
+	Screen   *os.File // file that Out writes to, for a command that draws; nil: none
 }
 
-// Say writes a line about the command itself to Err.
+// Say writes a message of the command to Err.
 func (s *Streams) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Err, "lash-node: "+format+"\n", args...)
 }
 
-// patience is how long a command may wait before it says what for.
+// patience is the time after which a command names what it waits for.
 const patience = 2 * time.Second
 
-// Waiting says what the command waits for, if it still does after two seconds. It has to be called once that is over.
+// Waiting prints what the command waits for, after two seconds. The caller must call over when the wait ends.
 func (s *Streams) Waiting(what string, args ...any) (over func()) {
 	slow := time.AfterFunc(patience, func() { s.Say("waiting for "+what, args...) })
 	return func() { slow.Stop() }
@@ -52,16 +52,16 @@ func (s *Streams) Waiting(what string, args ...any) (over func()) {
 type CLI struct {
 	Name        string
 	Description string
-	// Flags is a pointer to what kong fills. What runs is its method Run, or a command's, which takes a
+	// Flags is a pointer to the structure that kong fills. Its method Run, or that of the selected command, takes a
 	// [context.Context] and a *[Streams].
 	Flags any
-	// Code is the exit code for an error of Run, and whether its text is printed. Nil is [Failed], and printed.
+	// Code is the exit code for an error of Run, and whether its text is printed. Default: [Failed], printed.
 	Code func(error) (code int, print bool)
 }
 
-// Main runs the command line of this process, until SIGINT or SIGTERM ends its context.
+// Main runs the command line of this process. SIGINT and SIGTERM end its context.
 func (c *CLI) Main() (code int) {
-	log.SetOutput(terminal.New(os.Stderr)) // for libraries that take no logger
+	log.SetOutput(terminal.New(os.Stderr)) // for libraries without a logger parameter
 	if err := hide(); err != nil {
 		return fail(&Streams{Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
 	}
@@ -70,18 +70,18 @@ func (c *CLI) Main() (code int) {
 	return c.Run(ctx, os.Args[1:], &Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv, In: os.Stdin, Screen: os.Stdout})
 }
 
-// Run runs a command line, which prints through a terminal's filter.
+// Run runs a command line. Output passes the terminal filter.
 func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	out, warn := terminal.New(raw.Out), terminal.New(raw.Err)
-	defer out.Close()  //nolint:errcheck // nobody can be told
-	defer warn.Close() //nolint:errcheck // nobody can be told
+	defer out.Close()  //nolint:errcheck // there is no other output for the error
+	defer warn.Close() //nolint:errcheck // there is no other output for the error
 	s := &Streams{Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
 	exited := -1
 	parser, err := c.Parser(s, func(code int) { exited = code })
 	if err != nil {
 		return fail(s, err)
 	}
-	if len(args) == 0 && len(parser.Model.Children) > 0 { // a command has to be named
+	if len(args) == 0 && len(parser.Model.Children) > 0 { // a command is required
 		if _, err := parser.Parse([]string{"--help"}); err != nil {
 			return fail(s, err)
 		}
@@ -109,7 +109,7 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	return fail(s, err)
 }
 
-// Parser fills Flags, of arguments and of the file that --config names. Help calls exit.
+// Parser fills Flags from arguments and from the file of --config. --help calls exit.
 func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c.Flags,
 		kong.Name(c.Name), kong.Description(c.Description),

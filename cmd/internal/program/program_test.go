@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestWaiting says what is waited for once two seconds are over, and nothing of a wait that was shorter.
+// TestWaiting prints the reason of a wait after two seconds, and nothing for a shorter wait.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]string{
@@ -16,7 +16,7 @@ func TestWaiting(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
 			over := (&Streams{Err: &out}).Waiting("the end of %s", "t")
-			time.Sleep(wait) // in the test's own time
+			time.Sleep(wait) // in the time of the test's bubble
 			synctest.Wait()
 			over()
 			time.Sleep(time.Hour)

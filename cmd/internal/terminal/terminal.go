@@ -1,5 +1,5 @@
-// Package terminal is what programs print through: whatever they print, of
-// histories, models, tools, servers or errors, a terminal shows and does not act on.
+// Package terminal filters the output of programs. Text of histories, models, tools, servers and errors may contain
+// control characters; the filter makes them visible and harmless.
 package terminal
 
 import (
@@ -11,15 +11,14 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// Writer escapes what it is given, as [transcript.Visible] says, text and JSON
-// alike. It is safe for concurrent use.
+// Writer escapes text and JSON as [transcript.Visible] does. It is safe for concurrent use.
 type Writer struct {
 	mu   sync.Mutex
 	w    io.Writer
-	rest []byte // the beginning of a character that the next write ends
+	rest []byte // the first bytes of a character that the next write completes
 }
 
-// New makes a writer. Close ends it, and leaves w open.
+// New makes a writer. Close flushes it, and does not close w.
 func New(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write implements [io.Writer].
@@ -35,7 +34,7 @@ func (t *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// begun is how many bytes at the end are the beginning of a character.
+// begun is the number of bytes at the end that are an incomplete character.
 func begun(data []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
 		if tail := data[len(data)-n:]; utf8.RuneStart(tail[0]) {
@@ -48,7 +47,7 @@ func begun(data []byte) int {
 	return 0
 }
 
-// Color switches to one of the program's own colours, an ANSI code as "31", and back: "0".
+// Color writes an ANSI colour code of the program, for example "31", or "0" for the default.
 func (t *Writer) Color(code string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +55,7 @@ func (t *Writer) Color(code string) error {
 	return err
 }
 
-// Close writes what is no whole character.
+// Close writes the remaining incomplete character.
 func (t *Writer) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,8 +64,8 @@ func (t *Writer) Close() error {
 	return err
 }
 
-// credentials are what stands before the host of a URL, or, where it is no URL, before a last @.
+// credentials are the part before the host of a URL, or, where it is no URL, before the last @.
 var credentials = regexp.MustCompile(`:(//?)(?:[^\s/"']*|[^\s"']*)@`)
 
-// Redacted is an error's text without the users, passwords and tokens of the URLs in it.
+// Redacted is an error's text without the users, passwords and tokens of its URLs.
 func Redacted(text string) string { return credentials.ReplaceAllString(text, ":${1}xxxxx@") }

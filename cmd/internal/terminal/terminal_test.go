@@ -27,7 +27,7 @@ func through(t *testing.T, text string, piece int) string {
 	return out.String()
 }
 
-// TestEveryCharacter writes each character there is, as text and in JSON, whole and byte by byte.
+// TestEveryCharacter writes every Unicode character, as text and in JSON, whole and byte by byte.
 func TestEveryCharacter(t *testing.T) {
 	t.Parallel()
 	for r := rune(0); r <= unicode.MaxRune; r++ {
@@ -81,7 +81,7 @@ func TestColor(t *testing.T) {
 	}
 }
 
-// FuzzWriter writes in two pieces: nothing acts on the terminal, and JSON stays what it was.
+// FuzzWriter writes in two pieces. The output has no control characters, and JSON keeps its value.
 func FuzzWriter(f *testing.F) {
 	f.Add("\x1b[2J\u202e\xff", 3)
 	f.Add(`{"a":"\u009b"}`, 8)

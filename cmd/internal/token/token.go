@@ -1,4 +1,4 @@
-// Package token makes ids of other systems' names.
+// Package token makes valid ids from names of other systems.
 package token
 
 import (
@@ -7,7 +7,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Of replaces what a token may not hold, and cuts it to a token's length. Of nothing it makes nothing.
+// Of replaces the characters that an id may not contain, and cuts the name to the length of an id. An empty name stays
+// empty.
 func Of(name string) string {
 	token := strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-' {

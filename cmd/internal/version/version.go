@@ -1,4 +1,4 @@
-// Package version says which build a program is.
+// Package version names the build of a program.
 package version
 
 import (
@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 )
 
-// Of is the line for a program: its module's version, the revision of the
-// sources that it was built from, with "+" where they were changed, and the version of Go.
+// Of is the version line of a program: the version of its module, the revision of its sources, with "+" where they
+// were modified, and the version of Go.
 func Of(program string) string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// apart is a server or a node in a process of its own.
+// apart is a server or a node that runs in another process.
 type apart struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -22,8 +22,8 @@ type apart struct {
 	url string // of a server
 }
 
-// ServeApart is that process: it prints its URL, then its resident bytes for
-// each line that it reads, and ends with its input.
+// ServeApart is the server process. It prints its URL, and its resident bytes for each line that it reads. It ends
+// when its input ends.
 func ServeApart(store string, in io.Reader, out io.Writer) error {
 	s, err := busembed.Start(busembed.Config{StoreDir: store, Profile: busembed.ProfileInterval, Listen: true})
 	if err != nil {
@@ -45,7 +45,7 @@ func ServeApart(store string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// startApart starts this program with one of its hidden commands, and waits for its first line.
+// startApart starts this program with a hidden command, and waits for its first line.
 func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error) {
 	if r.Apart == nil {
 		return nil, errors.New("nothing says how a process is started")
@@ -70,7 +70,7 @@ func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error)
 	return s, nil
 }
 
-// apartServer starts a server whose memory and processor time are its own.
+// apartServer starts a server in another process, so that its memory and processor time are separate.
 func (r *runner) apartServer(ctx context.Context, store string) (*apart, error) {
 	return r.startApart(ctx, "serve-apart", store)
 }
@@ -87,7 +87,7 @@ func (s *apart) resident() (float64, error) {
 
 func (s *apart) stop() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
 
-// NodeApart is a node in a process of its own: it prints a line once it takes work, and ends with its input.
+// NodeApart is the node process. It prints a line once it takes work, and ends when its input ends.
 func NodeApart(ctx context.Context, url string, in io.Reader, out io.Writer) error {
 	plugins, err := stack(0)
 	if err != nil {

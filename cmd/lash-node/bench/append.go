@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// replied is a commit with a reply of 300 bytes and a call, as a turn records them.
+// replied is a commit with a reply of 300 bytes and a call, like those of a turn.
 func replied(session events.SessionID, i int64) *events.Commit {
 	return commit(session, events.Of("t1", &events.ModelReplied{
 		Iteration: i, Stop: events.StopToolUse, Usage: events.Usage{Input: 1000, Output: 50}, Model: "bench",
@@ -45,8 +45,8 @@ func opened(session events.SessionID) *events.Commit {
 	return commit(session, events.Of("", &events.SessionOpened{}))
 }
 
-// appends holds an append against a publish of the same bytes with an
-// expected sequence, by turns, in each profile.
+// appends compares an append with a publish of the same bytes with an expected sequence. Both alternate, in each
+// profile.
 func (r *runner) appends(ctx context.Context) error {
 	for _, profile := range []busembed.Profile{busembed.ProfileInterval, busembed.ProfileAlways} {
 		err := r.withServer(ctx, profile, func(ctx context.Context, b *bus.Bus) error {
@@ -99,7 +99,7 @@ func (r *runner) appendPair(ctx context.Context, b *bus.Bus, name string, replic
 		if err != nil {
 			return err
 		}
-		if i >= n/10 { // the first tenth warms up
+		if i >= n/10 { // the first tenth is the warm-up
 			raw, lash = append(raw, a...), append(lash, z...)
 		}
 	}
@@ -107,7 +107,7 @@ func (r *runner) appendPair(ctx context.Context, b *bus.Bus, name string, replic
 	return nil
 }
 
-// toolStep is a non-idempotent call: recorded as called, run, recorded as returned, folded.
+// toolStep is a non-idempotent call: append of the call, the call, append of its result, fold.
 func (r *runner) toolStep(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
 		log, js, state, err := r.stepSetup(ctx, b)
@@ -168,10 +168,10 @@ func (r *runner) stepSetup(ctx context.Context, b *bus.Bus) (bus.Log, jetstream.
 	return log, js, state, err
 }
 
-// parallel is how many sessions are measured at once.
+// parallel is the number of sessions that are measured at once.
 const parallel = 64
 
-// sessions64 holds appends to 64 sessions at once against publishes to 64 streams at once.
+// sessions64 compares appends to 64 sessions at once with publishes to 64 streams at once.
 func (r *runner) sessions64(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
 		n := r.scaled(600)
@@ -211,7 +211,7 @@ func sessionID(prefix string, i int) events.SessionID {
 	return events.SessionID(fmt.Sprintf("%s%d", prefix, i))
 }
 
-// rate does each of n things in order in each of [parallel] goroutines, and counts them per second.
+// rate does n things, in order, in each of [parallel] goroutines, and returns the rate per second.
 func rate(n int, do func(i, k int) error) (float64, error) {
 	errs := make([]error, parallel)
 	var all sync.WaitGroup

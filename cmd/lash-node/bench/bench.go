@@ -1,6 +1,5 @@
-// Package bench measures lash beside raw NATS, in the same run, on the same
-// machine: ratios hold where absolute figures move. Every figure of the
-// README comes from here.
+// Package bench measures lash and raw NATS in the same run on the same machine. Ratios of the two are stable where
+// absolute figures vary. Every figure of the README is measured here.
 package bench
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// Report is what a run prints. Latencies are medians in milliseconds unless named otherwise. What was not measured is 0.
+// Report is the output of a run. Latencies are medians in milliseconds unless named otherwise. 0 means not measured.
 type Report struct {
 	AppendRatio         float64 `json:"append_p50_ratio,omitempty"`
 	ToolStep            float64 `json:"tool_step_in_raw_appends,omitempty"`
@@ -63,14 +62,14 @@ type Figures map[string]float64
 
 // Options of a run.
 type Options struct {
-	Scale    int                           // divides how much is measured: 1 is the full run
-	Progress func(format string, a ...any) // told what is being measured
-	Dir      string                        // for stores; removed by the caller
-	Only     string                        // measure the parts whose name holds this; empty measures all
-	Cold     int                           // sessions that are cold; 0 leaves the part out
-	Hot      int                           // sessions that are hot beside them
-	// Apart is the command that runs this program with these arguments: "serve-apart" and a
-	// store for [ServeApart], "node-apart" and a URL for [NodeApart].
+	Scale    int                           // divides the number of repetitions: 1 is the full run
+	Progress func(format string, a ...any) // called before each part
+	Dir      string                        // for stores; the caller removes it
+	Only     string                        // measure the parts whose name contains this; empty measures all
+	Cold     int                           // number of cold sessions; 0 skips the part
+	Hot      int                           // number of hot sessions on the same server
+	// Apart is the command that runs this program in another process, with these arguments: "serve-apart" and a store
+	// for [ServeApart], "node-apart" and a URL for [NodeApart].
 	Apart func(ctx context.Context, args ...string) *exec.Cmd
 }
 
@@ -118,8 +117,8 @@ type runner struct {
 	stores int
 }
 
-// apart runs a part in a directory of its own and clears up behind it: what
-// one part left in memory, or for the disk to write, must not slow the next.
+// apart runs a part in a directory of its own and removes it afterwards. Memory and unwritten data of one part do not
+// slow the next.
 func (r *runner) apart(ctx context.Context, part func(context.Context) error) error {
 	dir, err := os.MkdirTemp(r.Dir, "part")
 	if err != nil {
@@ -135,7 +134,7 @@ func (r *runner) apart(ctx context.Context, part func(context.Context) error) er
 	return err
 }
 
-// scaled is how often to do something that is done n times in a full run.
+// scaled is the number of repetitions of something that a full run does n times.
 func (r *runner) scaled(n int) int { return max(n/max(r.Scale, 1), 4) }
 
 // server starts a server on TCP with a store of its own.
@@ -177,7 +176,7 @@ func (r *runner) withCluster(part func(at bus.Config) error) error {
 	return part(bus.Config{URL: busembed.URLs(servers), Replicas: 3})
 }
 
-// rawStream is a stream as a careful user of raw NATS would make it.
+// rawStream is a stream with the same settings, made with the NATS library alone.
 func rawStream(ctx context.Context, b *bus.Bus, name string, replicas int) (jetstream.JetStream, error) {
 	js, err := jetstream.New(b.Conn())
 	if err != nil {
@@ -189,7 +188,7 @@ func rawStream(ctx context.Context, b *bus.Bus, name string, replicas int) (jets
 	return js, err
 }
 
-// samples are durations of one thing done many times.
+// samples are the durations of one operation.
 type samples []time.Duration
 
 func (s samples) p50() float64 {
@@ -198,7 +197,7 @@ func (s samples) p50() float64 {
 	return float64(sorted[len(sorted)/2].Nanoseconds()) / 1e6
 }
 
-// timed runs f and notes how long it took.
+// timed runs f and records its duration.
 func (s *samples) timed(f func() error) error {
 	began := time.Now()
 	err := f()

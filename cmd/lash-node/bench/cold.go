@@ -14,11 +14,11 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 )
 
-// coldEffects is what a session holds: a finished turn's worth.
+// coldEffects is the number of effects in a session: one finished turn.
 const coldEffects = turnEffects
 
-// cold measures a server with hot and cold sessions: its memory, how long a
-// cold one takes to open and to take an append, and how long restarts take.
+// cold measures a server with hot and cold sessions: its memory, the time to open a cold session and to append to it,
+// and the time of restarts.
 func (r *runner) cold(ctx context.Context) (err error) {
 	store := filepath.Join(r.dir, "store")
 	s, err := r.apartServer(ctx, store)
@@ -64,7 +64,7 @@ func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
 	var size [2]float64
 	first, began := cold/5, time.Now()
 	took := time.Duration(0)
-	for part, n := range []int{first, cold - first} { // what a server that has worked keeps for itself is no session's
+	for part, n := range []int{first, cold - first} { // the first part shows the memory that the server keeps independent of the number of sessions
 		err := r.many(ctx, n, "cold sessions", func(i int) error {
 			return goCold(ctx, b, archiver, sessionID("cold", part*first+i))
 		})
@@ -99,7 +99,7 @@ func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
 	return err
 }
 
-// finished makes a session with a turn that has ended.
+// finished makes a session with an ended turn.
 func finished(ctx context.Context, log events.Log, id events.SessionID) error {
 	if _, err := history(ctx, log, id, coldEffects); err != nil {
 		return err
@@ -119,7 +119,8 @@ func goCold(ctx context.Context, b *bus.Bus, archiver *follow.Archiver, id event
 	return err
 }
 
-// openCold opens some cold sessions, and wakes them with an append: so many are hot then.
+// openCold opens some cold sessions, and wakes them with an append. It returns the number of sessions that are hot
+// afterwards.
 func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) (int, error) {
 	var opened, woken samples
 	n := min(r.scaled(500), cold)
@@ -150,7 +151,7 @@ func (r *runner) openCold(ctx context.Context, b *bus.Bus, cold int) (int, error
 	return n, nil
 }
 
-// many does something n times, some at once, and tells how far it is.
+// many does something n times, some at once, and reports progress.
 func (r *runner) many(ctx context.Context, n int, what string, do func(i int) error) error {
 	const hands = 8
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -182,7 +183,7 @@ func (r *runner) many(ctx context.Context, n int, what string, do func(i int) er
 
 func ms(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
 
-// p99 is the sample that one of a hundred exceeds.
+// p99 is the 99th percentile.
 func (s samples) p99() float64 {
 	sorted := slices.Clone(s)
 	slices.Sort(sorted)

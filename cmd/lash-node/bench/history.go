@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// history appends n effects to a session: a reply and a result by turns, as a long turn records them.
+// history appends n effects to a session: replies and results alternate, as in a long turn.
 func history(ctx context.Context, log events.Log, id events.SessionID, effects int) (payload int, err error) {
 	first := opened(id)
 	first.Events = append(first.Events,
@@ -45,7 +45,7 @@ func history(ctx context.Context, log events.Log, id events.SessionID, effects i
 	return payload, nil
 }
 
-// replay reads one history, raw with an ordered consumer, and through the log with decode and fold.
+// replay reads one history: raw with an ordered consumer, and through the log with decode and fold.
 func (r *runner) replay(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
 		n := r.scaled(20000)
@@ -100,7 +100,7 @@ func readRaw(ctx context.Context, b *bus.Bus, n int) error {
 	return nil
 }
 
-// fold decodes and folds from memory, on one core.
+// fold decodes and folds from memory on one core.
 func (r *runner) fold(ctx context.Context) error {
 	const n = 10000
 	var raw [][]byte
@@ -143,7 +143,7 @@ func (r *runner) fold(ctx context.Context) error {
 	return nil
 }
 
-// growth measures what is stored: of 20 turns, and of 1 000 and 10 000 effects.
+// growth measures the stored bytes of 20 turns, and of 1 000 and 10 000 effects.
 func (r *runner) growth(ctx context.Context) error {
 	return r.withRig(ctx, busembed.ProfileInterval, r.growthOn)
 }
@@ -266,19 +266,19 @@ func (r *runner) hotOn(ctx context.Context, g *rig) error {
 	return err
 }
 
-// cacheExpiry is when nats-server 2.15 has let go of the write buffer of a
-// stream, 256 KiB, after its last write (10 s), with some room.
+// cacheExpiry is the time after which nats-server 2.15 frees the write buffer of a stream, 256 KiB: 10 s after the
+// last write, plus a margin.
 const cacheExpiry = 14 * time.Second
 
-// resident is the process's resident memory in bytes, after what is garbage was returned.
+// resident is the resident memory of the process in bytes, after garbage collection.
 func resident() (float64, error) {
-	runtime.GC() // empties the pools' first half; FreeOSMemory the second
+	runtime.GC() // empties the first half of the pools; FreeOSMemory the second
 	debug.FreeOSMemory()
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return float64(m.HeapInuse + m.StackInuse), nil //nolint:nilerr // systems without /proc count the heap
+		return float64(m.HeapInuse + m.StackInuse), nil //nolint:nilerr // on systems without /proc: the heap
 	}
 	pages, err := strconv.ParseFloat(strings.Fields(string(data))[1], 64)
 	return pages * float64(os.Getpagesize()), err

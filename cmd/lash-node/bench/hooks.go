@@ -15,10 +15,10 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// noopHooks is how many hooks that do nothing stand at every point.
+// noopHooks is the number of hooks without effect at every point.
 const noopHooks = 10
 
-// noop is a plugin with one hook that does nothing at every point.
+// noop is a plugin with one hook at every point, which does nothing.
 func noop(r *plugin.Registrar) error {
 	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
 	r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) { return nil, nil })
@@ -36,7 +36,7 @@ func noop(r *plugin.Registrar) error {
 	return nil
 }
 
-// stack is the bench's tools, with or without the hooks that do nothing.
+// stack is the benchmark's tools and hooks.
 func stack(hooks int) (*plugin.Host, error) {
 	tools := benchTools()
 	cfg := plugin.HostConfig{
@@ -49,9 +49,8 @@ func stack(hooks int) (*plugin.Host, error) {
 	return plugin.NewHost(cfg)
 }
 
-// hooks measures a turn with ten hooks that do nothing at every point against
-// the same turn with none: its time, its commits, its bytes, and its fold.
-// Two servers take turns, so that both see the same machine.
+// hooks compares a turn with ten hooks without effect at every point with the same turn without hooks: its time,
+// commits, bytes and fold. The two servers alternate, so that the load of the machine is the same for both.
 func (r *runner) hooks(ctx context.Context) error {
 	bare, err := r.hooked(ctx, 0)
 	if err != nil {
@@ -118,10 +117,10 @@ func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
 	return &hookedRig{g, s}, err
 }
 
-// perTurn is what a turn's history costs.
+// perTurn is the cost of a turn's history.
 type perTurn struct{ commits, bytes, micros float64 }
 
-// foldCost folds a history of turns from memory.
+// foldCost folds a history from memory.
 func foldCost(ctx context.Context, g *rig, turns int) (perTurn, error) {
 	var history []events.Entry
 	size := 0

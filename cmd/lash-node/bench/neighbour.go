@@ -17,7 +17,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// A large session has nodes of just below the size from which on bodies move to blobs, so all of it is in the log.
+// A large session has nodes just below the size from which a body moves to a blob, so all of it is in the log.
 const (
 	largeBytes   = 500 << 20
 	largeNode    = 60 << 10
@@ -25,9 +25,8 @@ const (
 	neighbourFor = 20 * time.Second
 )
 
-// neighbour measures turns of a small session alone, and while the same node
-// reads a session of 500 MB from its beginning, forks it, archives the fork and
-// erases that again, one after the other without a pause.
+// neighbour measures turns of a small session, first alone. Then the same node, without a pause, reads a session of
+// 500 MB from its beginning, forks it, archives the fork and erases the fork.
 func (r *runner) neighbour(ctx context.Context) error {
 	return r.withRig(ctx, busembed.ProfileInterval, r.neighbourOn)
 }
@@ -44,7 +43,7 @@ func (r *runner) neighbourOn(ctx context.Context, g *rig) error {
 	if err := g.rests(ctx, "large"); err != nil {
 		return err
 	}
-	const before = 50 // turns, so that nothing is done for the first time
+	const before = 50 // turns that warm up
 	for range before {
 		if err := g.turn(ctx, "small"); err != nil {
 			return err
@@ -73,7 +72,7 @@ func (r *runner) neighbourOn(ctx context.Context, g *rig) error {
 	return g.hasTurns(ctx, "small", before+len(alone)+len(beside))
 }
 
-// grow appends nodes of so many bytes.
+// grow appends nodes of size bytes.
 func (g *rig) grow(ctx context.Context, id events.SessionID, size int) error {
 	for n := 0; n*largeNode < size; {
 		var req api.AppendNodesRequest
@@ -91,7 +90,7 @@ func (g *rig) grow(ctx context.Context, id events.SessionID, size int) error {
 	return nil
 }
 
-// rests waits until the node's projector has nothing large to do for a session: its snapshot is of the end, but for some commits.
+// rests waits until the node's projector has finished with a session: only a few commits follow its snapshot.
 func (g *rig) rests(ctx context.Context, id events.SessionID) error {
 	const tail = 64
 	last, err := g.client.Log().Last(ctx, id)
@@ -108,7 +107,7 @@ func (g *rig) rests(ctx context.Context, id events.SessionID) error {
 	return err
 }
 
-// turnsUntil runs turns of the small session, one after the other.
+// turnsUntil runs turns of the small session, one after the other, until end.
 func (g *rig) turnsUntil(ctx context.Context, end <-chan struct{}) (took samples, err error) {
 	for err == nil {
 		select {
@@ -121,7 +120,7 @@ func (g *rig) turnsUntil(ctx context.Context, end <-chan struct{}) (took samples
 	return took, err
 }
 
-// hasTurns looks for turns in the history: each that was asked for has ended there, once.
+// hasTurns checks the history: each requested turn has ended there, once.
 func (g *rig) hasTurns(ctx context.Context, id events.SessionID, want int) error {
 	asked, ended := make(map[events.TurnID]int), make(map[events.TurnID]int)
 	for entry, err := range g.client.Log().Read(ctx, id, 1) {
@@ -148,11 +147,11 @@ func (g *rig) hasTurns(ctx context.Context, id events.SessionID, want int) error
 	return nil
 }
 
-// heavy is what goes on with the large session.
+// heavy is the work on the large session.
 type heavy struct {
 	g               *rig
 	log             events.Log
-	enough          chan struct{} // closed once it went on for long enough, and each part of it was done
+	enough          chan struct{} // closed after enough time, when each step was done
 	reads, archives atomic.Int64
 
 	cancel context.CancelFunc
@@ -208,7 +207,7 @@ func (h *heavy) read(ctx context.Context) error {
 	return nil
 }
 
-// fork copies the large session, makes the copy cold and removes it.
+// fork copies the large session, archives the copy and erases it.
 func (h *heavy) fork(ctx context.Context, archiver *follow.Archiver, id events.SessionID) error {
 	host := h.g.node.Host()
 	if _, err := host.Fork(ctx, "large", api.CreateRequest{ID: id}); err != nil {

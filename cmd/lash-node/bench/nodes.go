@@ -15,12 +15,12 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// turnMessages is how many messages a whole turn stores: eight commits and its wake.
+// turnMessages is the number of messages of a whole turn: eight commits and its wake.
 const turnMessages = 9
 
-// nodes measures whole turns in 64 sessions at once by one, two and four node
-// processes, on a server in a process of its own, beside raw publishes of as
-// many messages on that server. All of them share the machine's processors.
+// nodes measures whole turns in 64 sessions at once, run by one, two and four node processes on a server in another
+// process. It compares them with the same number of raw publishes on that server. All share the processors of the
+// machine.
 func (r *runner) nodes(ctx context.Context) (err error) {
 	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
 	if err != nil {
@@ -66,7 +66,7 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 	return nil
 }
 
-// fleet is how many turns a second so many node processes run, in sessions of their own.
+// fleet is the turns a second of count node processes, in new sessions.
 func (r *runner) fleet(ctx context.Context, host *session.Host, url string, count, n int) (perSecond float64, err error) {
 	id := func(i int) events.SessionID { return sessionID(fmt.Sprintf("of%d-", count), i) }
 	for i := range parallel {

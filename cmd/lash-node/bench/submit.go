@@ -14,9 +14,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// submits measures a submit of 1 KiB, to the moment in which it is accepted, by
-// a host that has the session's state, beside a raw publish of as many bytes. No
-// node runs: each turn is cancelled before the next is asked for.
+// submits measures a submit of 1 KiB until its response, by a host that has the session's state, and a raw publish of
+// the same bytes. No node runs: each turn is cancelled before the next submit.
 func (r *runner) submits(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
 		js, err := rawStream(ctx, b, "raw", 1)

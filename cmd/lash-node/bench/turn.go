@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// A whole turn: 6 model replies and 5 tool results of 1 KiB, by an idempotent tool that does nothing.
+// A whole turn: 6 model replies and 5 tool results of 1 KiB. The tool is idempotent and does nothing.
 const (
 	turnReplies = 6
 	turnEffects = 11
@@ -33,7 +33,7 @@ func benchTools() *plugin.Tools {
 	return tools
 }
 
-// benchModel asks for the tool five times, then answers.
+// benchModel calls the tool five times, then answers.
 func benchModel(_ context.Context, req llm.Request) (scripted.Answer, error) {
 	resp := llm.Response{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}}, Usage: events.Usage{Input: 1000, Output: 20}}
 	if req.Iteration < turnReplies-1 {
@@ -43,7 +43,7 @@ func benchModel(_ context.Context, req llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{Response: resp}, nil
 }
 
-// rig is a node and a client, each with its own connection over TCP.
+// rig is a node and a client, each with a TCP connection of its own.
 type rig struct {
 	node   *workers.Node
 	host   *session.Host
@@ -68,7 +68,7 @@ func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Host) (*rig,
 	return &rig{node, host, client, inner}, err
 }
 
-// newNode starts a node that plays the bench's model, with a connection of its own.
+// newNode starts a node with the benchmark's model and a connection of its own.
 func newNode(ctx context.Context, at bus.Config, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
 	b, err := bus.Open(ctx, at)
 	if err != nil {
@@ -95,7 +95,7 @@ func newClient(ctx context.Context, at bus.Config) (*bus.Bus, *session.Host, err
 }
 
 func stopNode(n *workers.Node) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the run's own may have ended
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second) // the run's context may have ended
 	defer cancel()
 	n.Stop(ctx)
 }
@@ -121,7 +121,7 @@ func (r *runner) withRig(ctx context.Context, profile busembed.Profile, part fun
 	return part(ctx, g)
 }
 
-// turn runs one turn and checks that it did what is counted.
+// turn runs one turn and checks that all its effects happened.
 func (g *rig) turn(ctx context.Context, id events.SessionID) error { return runTurn(ctx, g.host, id) }
 
 func runTurn(ctx context.Context, host *session.Host, id events.SessionID) error {
@@ -132,13 +132,12 @@ func runTurn(ctx context.Context, host *session.Host, id events.SessionID) error
 	return err
 }
 
-// turns measures effects of whole turns, alone and in 64 sessions at once,
-// beside the same number of raw publishes.
+// turns measures effects of whole turns, alone and in 64 sessions at once, and the same number of raw publishes.
 func (r *runner) turns(ctx context.Context, profile busembed.Profile) error {
 	return r.withRig(ctx, profile, func(ctx context.Context, g *rig) error { return r.turnsOn(ctx, g, profile, 1) })
 }
 
-// turnsOnCluster measures the same where three servers hold each message.
+// turnsOnCluster measures the same with three replicas.
 func (r *runner) turnsOnCluster(ctx context.Context) error {
 	return r.withCluster(func(at bus.Config) error {
 		g, err := newRig(ctx, at)

@@ -15,34 +15,33 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// What is watched: commits at a steady pace, by watchers that share some
-// connections. Each connection is cut once, and each watcher leaves once besides
-// and comes back later at its cursor.
+// The workload: commits at a steady pace, and watchers that share some connections. Each connection is cut once. Each
+// watcher also leaves once, and returns later with its cursor.
 const (
 	watchers       = 1000
 	watchHosts     = 10
 	watchedCommits = 400
 	watchPace      = 50 * time.Millisecond
-	watchAway      = 5 // commits that a watcher misses
+	watchAway      = 5 // commits during a watcher's absence
 )
 
-// audience is what watchers of one session saw.
+// audience is what the watchers of one session received.
 type audience struct {
 	last events.Seq
 
 	mu       sync.Mutex
 	appended map[events.Seq]time.Time
-	ways     samples // from the append, or from the watcher's or its connection's return, to its eye
+	ways     samples // from the append, or from the return of the watcher or its connection, to the watcher
 }
 
-// wire is a connection of some watchers.
+// wire is a connection that several watchers share.
 type wire struct {
 	b    *bus.Bus
 	host *session.Host
-	back atomic.Pointer[time.Time] // when it was there again after the cut
+	back atomic.Pointer[time.Time] // time at which it was restored after the cut
 }
 
-// cut closes the connection. The watchers on it are not told.
+// cut closes the connection without an error for its watchers.
 func (w *wire) cut() error {
 	if err := w.b.Conn().ForceReconnect(); err != nil {
 		return err
@@ -55,8 +54,8 @@ func (w *wire) cut() error {
 	return nil
 }
 
-// watchers measures how long a commit takes to each of a thousand watchers.
-// It fails where one of them misses a commit, or sees one twice.
+// watchers measures the latency of a commit to each of a thousand watchers. It fails where a watcher misses a commit,
+// or receives one twice.
 func (r *runner) watchers(ctx context.Context) (err error) {
 	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
 	if err != nil {
@@ -89,7 +88,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 		}
 		defer w.b.Close()
 		for k := i; k < n; k += watchHosts {
-			leave := first + 1 + events.Seq(k*max(commits-watchAway, 1)/n) // one after the other
+			leave := first + 1 + events.Seq(k*max(commits-watchAway, 1)/n) // the watchers leave one after the other
 			all.Go(func() {
 				join := sync.OnceFunc(joined.Done)
 				errs <- a.watch(ctx, w, leave, join)
@@ -111,7 +110,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 	return err
 }
 
-// perform appends the commits at their pace, and cuts one connection after the other meanwhile.
+// perform appends the commits at their pace, and cuts one connection after the other.
 func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wires []wire) (err error) {
 	cuts := make(chan error, len(wires))
 	cut, every := 0, max(int(a.last-first)/(len(wires)+1), 1)
@@ -141,7 +140,7 @@ func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wi
 	return err
 }
 
-// watch sees the session to its end, and is away after commit leave for a while.
+// watch receives the session to its end, with a pause after commit leave.
 func (a *audience) watch(ctx context.Context, w *wire, leave events.Seq, joined func()) error {
 	cursor, err := a.see(ctx, w, 0, leave, time.Time{}, joined)
 	if err != nil || cursor >= a.last {
@@ -161,13 +160,13 @@ func (a *audience) watch(ctx context.Context, w *wire, leave events.Seq, joined 
 		}
 	}
 	came := time.Now()
-	for err = events.ErrOutcomeUnknown; errors.Is(err, events.ErrOutcomeUnknown); { // it may come while the connection is cut
+	for err = events.ErrOutcomeUnknown; errors.Is(err, events.ErrOutcomeUnknown); { // the watch may start while the connection is cut
 		cursor, err = a.see(ctx, w, cursor, a.last, came, func() {})
 	}
 	return err
 }
 
-// see watches from a cursor to a commit, and notes how long each was on its way.
+// see watches from a cursor to a commit, and records the latency of each commit.
 func (a *audience) see(ctx context.Context, w *wire, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
 	for o, err := range w.host.Observe(ctx, "watched", cursor) {
 		switch {
@@ -198,7 +197,7 @@ func (a *audience) note(seq events.Seq, came time.Time) {
 	defer a.mu.Unlock()
 	at, ok := a.appended[seq]
 	if !ok {
-		return // of before the first
+		return // the commit is older than the watch
 	}
 	if came.After(at) {
 		at = came

@@ -27,7 +27,7 @@ const (
 	Quit    Verb = "/quit"
 )
 
-// noun names what the user asked for, in a sentence.
+// noun is the object of the user's request, in a sentence.
 func (v Verb) noun() string {
 	switch v {
 	case Say:
@@ -39,7 +39,7 @@ func (v Verb) noun() string {
 	}
 }
 
-// Action is what a user asks for with a line.
+// Action is the request of a typed line.
 type Action struct {
 	Verb    Verb
 	Text    string
@@ -79,8 +79,8 @@ func HelpLines() []Line {
 		noted(Note, "%-16s %s", "ctrl-c", "cancel the running turn; again, or ctrl-d, leaves. ctrl-j begins a new line"))
 }
 
-// Parse says what a line asks for. question is the call that asked for an approval when the user
-// started the line, now the one that asks: an answer is to a question that the user saw. Both may be empty.
+// Parse reads a line. question is the call that waited for an approval when the user started the line; now is the call
+// that waits at this time. An answer counts for the question that the user saw. Both may be empty.
 func Parse(line string, question, now events.EffectID) Action {
 	text := strings.TrimSpace(line)
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestParse has lines with and without a question, and with one that changed while the line was typed.
+// TestParse parses lines with and without a question, and with one that changed while the user typed.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -5,8 +5,9 @@ import (
 	"os"
 )
 
-// ahead is a terminal that lines may have been typed in before it is read key by key. Until then it makes a line feed of enter: in the
-// first read, which has all that was typed by then, it is enter again. From then on a line feed is ctrl-j.
+// ahead reads a terminal that received lines before the program read it key by key. Until then the terminal turns
+// enter into a line feed. The first read has all those lines, and turns their line feeds back into enter. Later a line
+// feed is ctrl-j.
 type ahead struct {
 	*os.File
 	read bool

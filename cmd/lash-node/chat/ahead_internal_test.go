@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestAhead has enter in what was typed before the first read, and ctrl-j after it.
+// TestAhead types enter before the first read, and ctrl-j after it.
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
@@ -14,7 +14,7 @@ func TestAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close() //nolint:errcheck // it is only read
-	defer w.Close() //nolint:errcheck // nothing waits in it
+	defer w.Close() //nolint:errcheck // the test has read all of it
 	in, buf := &ahead{File: r}, make([]byte, 64)
 	for _, tc := range [][2]string{{"one\ntwo\n", "one\rtwo\r"}, {"a\nb\r", "a\nb\r"}} {
 		if _, err := io.WriteString(w, tc[0]); err != nil {

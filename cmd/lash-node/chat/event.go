@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// event shows an event, before it is folded.
+// event shows an event before the view folds it.
 func (v *View) event(c *events.Commit, ev *events.Event) {
 	switch p := ev.Payload.(type) {
 	case *events.TurnRequested:
@@ -25,7 +25,7 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 	case *events.TurnStarted:
 		if t := v.s.Turn(); t != nil && t.ID == ev.Turn {
 			v.retract()
-			if p.Worker != t.Worker { // else it goes on after an answer
+			if p.Worker != t.Worker { // the same worker continues after an answer
 				v.emit(noted(Note, "another node goes on with the turn (attempt %d)", p.Attempt))
 			}
 		}
@@ -56,7 +56,7 @@ func (v *View) event(c *events.Commit, ev *events.Event) {
 	}
 }
 
-// work shows what models and tools do in a turn.
+// work shows model replies and tool calls of a turn.
 func (v *View) work(c *events.Commit, ev *events.Event) {
 	switch p := ev.Payload.(type) {
 	case *events.ModelReplied:
@@ -91,7 +91,7 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 	}
 }
 
-// name is on whose behalf a commit was made.
+// name is the caller of a commit.
 func name(c *events.Commit, callers []string) string {
 	if len(callers) > 0 {
 		return strings.Join(callers, ", ")
@@ -117,7 +117,7 @@ func (v *View) requested(c *events.Commit, p *events.TurnRequested) {
 	}
 }
 
-// said shows what a user said, after a blank line.
+// said shows a user's prompt, after a blank line.
 func (v *View) said(who, text string) {
 	v.emit(Line{Note, ""})
 	mark := transcript.VisibleLine(who) + " > "
@@ -144,13 +144,13 @@ func (v *View) completed(turn events.TurnID, p *events.TurnCompleted) {
 		events.EndPluginAbort, events.EndFailed, events.EndRejected, events.EndInjected, events.EndBranched:
 		said := strings.TrimSpace(p.Issue.Code + " " + p.Issue.Message)
 		if v.fails != nil {
-			said = "" // it stands above
+			said = "" // the prompt is on screen already
 		}
 		v.emit(noted(Problem, "turn %s ended: %s%s: %s", turn, p.End, because(said), v.advice()))
 	}
 }
 
-// advice is what to do about a turn that ended without an answer.
+// advice is the next step after a turn that ended without an answer.
 func (v *View) advice() string {
 	const again = "say it again, or /model NAME takes another model"
 	switch f := v.fails; {
@@ -228,7 +228,7 @@ func (v *View) thought(parts []events.Part) {
 	}
 }
 
-// made shows the calls of a reply.
+// made shows the tool calls of a reply.
 func (v *View) made(turn events.TurnID, iteration int64, parts []events.Part) {
 	call := int64(0)
 	for i := range parts {
@@ -246,7 +246,7 @@ func (v *View) made(turn events.TurnID, iteration int64, parts []events.Part) {
 	}
 }
 
-// short is a text of a call, shortened unless all is to be shown.
+// short shortens a text of a call, except with --full.
 func (v *View) short(text string, lines, limit, n int) string {
 	if v.opts.Full {
 		return text
@@ -284,7 +284,7 @@ func (v *View) result(turn events.TurnID, iteration int64, r *events.ToolResult)
 	v.emit(list...)
 }
 
-// asked shows a question, with the arguments that the call would run with.
+// asked shows a question, with the arguments of the call.
 func (v *View) asked(a *projector.Approval) {
 	args := packed(a.Args)
 	if !a.Blob.IsZero() {

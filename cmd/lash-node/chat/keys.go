@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// key is what a key does. Those that are the chat's come first; the rest is the line editor's.
+// key handles a key: first the chat's own keys, then those of the line editor.
 func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 	name := msg.String()
 	warned := m.warned
@@ -36,14 +36,14 @@ func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// start notes the question that the user sees when a line starts.
+// start records the question that the user sees when a line starts.
 func (m *screen) start() {
 	if m.input.Value() == "" {
 		m.asked = m.question()
 	}
 }
 
-// question is the call that is asked about now.
+// question is the call that waits for an answer now.
 func (m *screen) question() events.EffectID {
 	if m.view == nil || m.view.Question() == nil {
 		return ""
@@ -51,7 +51,7 @@ func (m *screen) question() events.EffectID {
 	return m.view.Question().Effect
 }
 
-// interrupt clears the line, cancels the running turn, or leaves, when it comes again.
+// interrupt cancels the running turn. Without a turn it clears the line. again: it leaves the chat.
 func (m *screen) interrupt(again bool) tea.Cmd {
 	m.warned = true
 	switch {
@@ -79,7 +79,7 @@ func (m *screen) enter() tea.Cmd {
 	return m.act(a)
 }
 
-// recall shows a line that was typed before.
+// recall shows an earlier line of the user.
 func (m *screen) recall(at int) {
 	m.at = at
 	m.asked = m.question()
@@ -89,14 +89,14 @@ func (m *screen) recall(at int) {
 	}
 }
 
-// print puts lines in the order of those that are above the input.
+// print queues lines, in order, for printing above the input.
 func (m *screen) print(list ...Line) {
 	for _, l := range list {
 		m.out = append(m.out, m.rows(l)...)
 	}
 }
 
-// rows are a line as rows of the terminal: none but the first of the chat's own begins at the margin.
+// rows breaks a line into rows of the terminal. Only the first row of the chat's own lines begins at the margin.
 func (m *screen) rows(l Line) []string {
 	if l.Kind == Hint {
 		return []string{m.painted(Note, l.Text)}
@@ -125,7 +125,7 @@ func (m *screen) painted(kind Kind, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// flush prints what there is, a screen at most, one print after the other: the program gives no order to two.
+// flush prints the queued rows, at most one screen, one print at a time: the program does not order two prints.
 func (m *screen) flush() tea.Cmd {
 	switch {
 	case m.printing || !m.drawn:
@@ -138,13 +138,13 @@ func (m *screen) flush() tea.Cmd {
 	n := min(len(m.out), max(m.height-m.input.Height()-liveRows-3, 1))
 	text := strings.Join(m.out[:n], "\n")
 	if text == "" {
-		text = " " // an empty one is left out
+		text = " " // the program does not print an empty text
 	}
 	m.out, m.printing = m.out[n:], true
 	return tea.Sequence(tea.Println(text), func() tea.Msg { return printedMsg{} })
 }
 
-// liveRows is how many rows of the unfinished reply are shown below what is printed.
+// liveRows is the number of rows of the unfinished reply that are shown.
 const liveRows = 6
 
 // View implements [tea.Model].

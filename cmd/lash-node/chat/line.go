@@ -10,30 +10,29 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// Kind says whose words a line is.
+// Kind is the source of a line.
 type Kind int
 
 // The kinds.
 const (
-	Said     Kind = iota // what a user asked
+	Said     Kind = iota // prompt of a user
 	Reply                // text of the model
 	Thought              // reasoning of the model
 	Call                 // a call of a tool
-	Result               // what a tool gave
+	Result               // result of a tool
 	Question             // a call that waits for an approval
-	Note                 // what the chat has to say
-	Problem              // what failed
-	Hint                 // a command to copy: never broken into rows, and without words of users, models or tools
+	Note                 // message of the chat
+	Problem              // failure
+	Hint                 // a command to copy: never broken into rows, and without text of users, models or tools
 )
 
-// Line is one line of a chat. Its text has no line breaks, and a terminal that
-// shows it acts on nothing in it.
+// Line is one line of a chat. Its text has no line breaks and no control characters.
 type Line struct {
 	Kind Kind
 	Text string
 }
 
-// Own reports whether the line is the chat's own: those begin at the margin.
+// Own reports whether the line is the chat's own. Those lines begin at the margin.
 func (l Line) Own() bool {
 	switch l.Kind {
 	case Said, Note, Problem, Question, Hint:
@@ -55,7 +54,7 @@ func linesOf(kind Kind, text string) []Line {
 	return list
 }
 
-// noted is a line of the chat's own, escaped.
+// noted is a line of the chat itself, escaped.
 func noted(kind Kind, format string, args ...any) Line {
 	return Line{kind, transcript.VisibleLine(fmt.Sprintf(format, args...))}
 }
@@ -69,7 +68,7 @@ func packed(args []byte) string {
 	return string(args)
 }
 
-// textOf are the texts of a message; what is no text is named.
+// textOf joins the texts of a message. It names the parts that are no text.
 func textOf(parts []events.Part) string {
 	var list []string
 	for i := range parts {
@@ -88,7 +87,7 @@ func textOf(parts []events.Part) string {
 	return strings.Join(list, "\n")
 }
 
-// clip shortens a text to a number of lines and bytes, and says how to see the rest.
+// clip shortens a text to a number of lines and bytes, and appends the command that shows the rest.
 func clip(text string, lines, limit int, more string) string {
 	head := events.Clip(text, limit, "")
 	if at := nth(head, '\n', lines); at >= 0 {
@@ -100,12 +99,12 @@ func clip(text string, lines, limit int, more string) string {
 	}
 	note := fmt.Sprintf(" … (%d more bytes, %s)", len(rest), more)
 	if len(rest) <= len(note) && !strings.Contains(rest, "\n") {
-		return text // the note would be longer than what it hides
+		return text // the note would be longer than the hidden text
 	}
 	return head + note
 }
 
-// nth is where the n-th of a character stands, from 1; -1 where there are fewer.
+// nth is the index of the n-th c in text, from 1; -1 where there are fewer.
 func nth(text string, c byte, n int) int {
 	at := -1
 	for range n {

@@ -7,9 +7,9 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Link says when the connections to the servers are lost, and when all are back. It is safe for concurrent use.
+// Link reports when connections to the servers are lost, and when all are restored. It is safe for concurrent use.
 type Link struct {
-	Also nats.Option // another one of each connection; nil: none
+	Also nats.Option // an additional option of each connection; nil: none
 
 	said chan Line
 
@@ -17,15 +17,15 @@ type Link struct {
 	down map[*nats.Conn]bool
 }
 
-// NewLink is a link of connections to be made with its options.
+// NewLink makes a link without connections. Its options go to new connections.
 func NewLink() *Link {
-	return &Link{said: make(chan Line, 16), down: make(map[*nats.Conn]bool)} // more than the reader shows at once are left out
+	return &Link{said: make(chan Line, 16), down: make(map[*nats.Conn]bool)} // lines above this number are dropped
 }
 
-// Said gives what there is to say. It is never closed.
+// Said has the lines to show. It is never closed.
 func (l *Link) Said() <-chan Line { return l.said }
 
-// Options of connections.
+// Options are the options of connections that the link reports on.
 func (l *Link) Options() []nats.Option {
 	list := []nats.Option{
 		nats.DisconnectErrHandler(func(nc *nats.Conn, _ error) { l.set(nc, !nc.IsClosed()) }),
@@ -54,7 +54,7 @@ func (l *Link) set(nc *nats.Conn, down bool) {
 	}
 }
 
-// Write implements [io.Writer] for what servers refuse, as the NATS library tells it: one line a call.
+// Write implements [io.Writer] for errors of the NATS library: one line a call.
 func (l *Link) Write(p []byte) (int, error) {
 	l.say(noted(Problem, "%s", strings.TrimSpace(string(p))))
 	return len(p), nil

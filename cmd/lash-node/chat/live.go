@@ -8,22 +8,21 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// live is the unfinished reply, as far as it was streamed. Lines that are shown stay; the last one is
-// not whole yet.
+// live is the streamed part of the unfinished reply. Complete lines stay on screen; the last line is incomplete.
 type live struct {
 	try  try
 	text string // of the attempt so far
-	done int    // bytes of text that are lines
-	cut  bool   // deltas were lost: the rest comes with the commit
+	done int    // bytes of text that were shown as lines
+	cut  bool   // deltas were lost: the commit shows the rest
 }
 
-// try is one attempt of one model call.
+// try identifies one attempt of one model call.
 type try struct {
 	turn                     events.TurnID
 	iteration, call, attempt int64
 }
 
-// delta shows what a delta adds. The observer gives only those of the newest attempt.
+// delta shows a delta. The observer passes only those of the newest attempt.
 func (v *View) delta(d *api.Delta) {
 	if m := d.Message; !m.IsZero() {
 		v.emit(linesOf(Result, m.Text)...)
@@ -43,13 +42,13 @@ func (v *View) delta(d *api.Delta) {
 	}
 }
 
-// retried shows that a model call is tried again, also where replies are not shown while they come.
+// retried shows that a model call is repeated, also where replies are not streamed.
 func (v *View) retried(r api.RetryStatus) {
 	v.retry = r
 	v.emit(noted(Note, "waiting for the model, try %d of %d in %.1f s: %s", r.Attempt+1, r.Attempts, float64(r.WaitMillis)/1000, r.Reason))
 }
 
-// gap stops streaming of the attempt: its commit has the whole.
+// gap stops streaming of the attempt: its commit has the whole reply.
 func (v *View) gap(g *api.Gap) {
 	if g.Turn == v.live.try.turn && g.Iteration == v.live.try.iteration {
 		v.live.cut = true
@@ -58,7 +57,7 @@ func (v *View) gap(g *api.Gap) {
 	v.live = live{try: try{turn: g.Turn, iteration: g.Iteration}, cut: true}
 }
 
-// retract says that what was streamed does not count.
+// retract marks the streamed part as no reply.
 func (v *View) retract() {
 	if v.live.done > 0 {
 		v.emit(noted(Note, "the reply above was cut off and does not count"))
@@ -66,7 +65,7 @@ func (v *View) retract() {
 	v.live = live{}
 }
 
-// finish shows what streaming has left of a reply's text.
+// finish shows the part of a reply's text that was not streamed.
 func (v *View) finish(text string) {
 	rest, ok := strings.CutPrefix(text, v.live.text[:v.live.done])
 	if !ok {
@@ -77,5 +76,5 @@ func (v *View) finish(text string) {
 	v.emit(linesOf(Reply, rest)...)
 }
 
-// Live is the unfinished last line of the reply that streams; escaped, empty where there is none.
+// Live is the unfinished last line of the streamed reply, escaped; empty where there is none.
 func (v *View) Live() string { return transcript.VisibleLine(v.live.text[v.live.done:]) }

@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// screen is the program of a terminal: what a user typed and what was seen go in, lines and a live part at
-// the bottom come out.
+// screen is the program of a terminal. Keys and observations go in; printed lines and a live part at the bottom come
+// out.
 type screen struct {
 	talk    *Talk
 	driver  *driver
@@ -26,25 +26,25 @@ type screen struct {
 	seen   <-chan observed
 	stop   context.CancelFunc // ends the observation
 	gen    int
-	drawn  bool // the program has drawn once: what is printed before goes astray
+	drawn  bool // the program has drawn once: earlier prints are lost
 	input  textarea.Model
 	asked  events.EffectID // the question that the user saw when the line started
-	past   []string        // lines that were typed
-	at     int             // the one that is shown; len(past): none of them
+	past   []string        // earlier lines of the user
+	at     int             // index of the shown one; len(past): a new line
 	width  int
 	height int
 
-	out      []string // to be printed, in order
+	out      []string // rows to print, in order
 	printing bool
-	live     string // of the unfinished reply, below what was printed
+	live     string // unfinished reply, shown below the printed lines
 	leaving  bool
-	warned   bool // ctrl-c was pressed, and nothing else since
+	warned   bool // ctrl-c was the last key
 	failed   error
 
-	doing  map[int]Action // that are under way
+	doing  map[int]Action // requests in progress
 	number int
 	status string
-	since  time.Time // of status
+	since  time.Time // start of the current status
 }
 
 func newScreen(talk *Talk, id events.SessionID, plain bool) *screen {
@@ -71,7 +71,7 @@ func (m *screen) Init() tea.Cmd {
 	return tea.Batch(ticks(), tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawnMsg{} }))
 }
 
-// firstFrame is when the program has drawn for the first time; it draws 60 times a second.
+// firstFrame is the time until the program has drawn once; it draws 60 times a second.
 const firstFrame = 100 * time.Millisecond
 
 // Update implements [tea.Model].
@@ -105,12 +105,12 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.look()
 	printing := m.flush()
 	if m.drawn && !m.printing && m.view != nil {
-		m.live = m.view.Live() // after the lines before it
+		m.live = m.view.Live() // after the lines that precede it
 	}
 	return m, tea.Batch(cmd, printing)
 }
 
-// look notes since when the status is what it is.
+// look records the time at which the status changed.
 func (m *screen) look() {
 	if now := m.waits(); now != m.status {
 		m.status, m.since = now, time.Now()
@@ -136,7 +136,7 @@ func (m *screen) resize(width, height int) {
 	m.input.SetWidth(m.width)
 }
 
-// joined goes on in a fork.
+// joined shows a session that was opened, for example a fork.
 func (m *screen) joined(msg joinedMsg) {
 	if msg.err != nil {
 		m.fail(msg.err)
@@ -167,7 +167,7 @@ func (m *screen) observe(msg seenMsg) {
 	}
 }
 
-// fail leaves.
+// fail records the error and leaves.
 func (m *screen) fail(err error) {
 	m.failed, m.leaving = err, true
 }
@@ -179,7 +179,7 @@ func (m *screen) did(msg didMsg) tea.Cmd {
 	case msg.Err != nil:
 		m.print(noted(Problem, "%s: %s", msg.Action.Verb, msg.Err))
 		if msg.Action.Verb == Say && m.input.Value() == "" {
-			m.input.SetValue(msg.Action.Text) // nothing that was typed is lost
+			m.input.SetValue(msg.Action.Text) // the user can edit the text and send it again
 		}
 	case msg.Session != "":
 		m.print(noted(Note, "from here on this is session %s, a fork of %s", msg.Session, m.session))
@@ -191,7 +191,7 @@ func (m *screen) did(msg didMsg) tea.Cmd {
 	return nil
 }
 
-// act does what a line asks for.
+// act executes a line.
 func (m *screen) act(a Action) tea.Cmd {
 	switch a.Verb {
 	case Nothing:
@@ -224,9 +224,9 @@ func (m *screen) act(a Action) tea.Cmd {
 	return m.driver.do(m.number, m.session, a)
 }
 
-// prepare fills in what an action is about, and does those that need no session.
+// prepare completes an action with its object, and executes those that need no session.
 func (m *screen) prepare(a Action) (Action, bool) {
-	switch a.Verb { //nolint:exhaustive // the others are ready
+	switch a.Verb { //nolint:exhaustive // the others are complete
 	case Say:
 		a.Turn = events.TurnID(ulid.Make().String())
 	case Cancel:
@@ -247,7 +247,7 @@ func (m *screen) prepare(a Action) (Action, bool) {
 	return a, true
 }
 
-// branch finds the message to go back to, or lists them.
+// branch finds the message to branch from, or lists the messages.
 func (m *screen) branch(a Action) (Action, bool) {
 	places, err := m.view.Places()
 	if err != nil {
@@ -277,7 +277,7 @@ func (m *screen) branch(a Action) (Action, bool) {
 	return a, true
 }
 
-// showing finds the call to be shown.
+// showing finds the call to show.
 func (m *screen) showing(a Action) (Action, bool) {
 	n := len(m.view.calls)
 	if a.Text == "" {
@@ -301,7 +301,7 @@ func (m *screen) showing(a Action) (Action, bool) {
 	return a, known
 }
 
-// statusLine says what is waited for, and for how long.
+// statusLine is what the session waits for, and for how long.
 func (m *screen) statusLine() string {
 	if m.status == "" {
 		return ""

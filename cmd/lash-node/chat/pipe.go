@@ -20,32 +20,32 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// ErrTurn is a turn that ended otherwise than by an answer.
+// ErrTurn: a turn ended without an answer.
 var ErrTurn = errors.New("a turn ended without an answer")
 
-// Pipe is a chat without a terminal: prompts come from In, what the model says goes to Out, and the rest to Err.
+// Pipe is a chat without a terminal. It reads prompts from In, and writes replies to Out and all else to Err.
 type Pipe struct {
 	Talk     *Talk
 	In       io.Reader
 	Out, Err io.Writer
 	Session  events.SessionID
-	Joins    bool // the session exists; else the first prompt makes it
-	Whole    bool // all of In is one prompt; else each line is
+	Joins    bool // the session exists; else the first prompt creates it
+	Whole    bool // all of In is one prompt; else each line is one
 	JSON     bool // Out gets the session's events, one object a line
-	Wait     bool // questions of the own turns wait for an answer from elsewhere; else they are refused
+	Wait     bool // approvals of its own turns wait for another client; else the pipe refuses them
 
 	view *View
 	seen <-chan observed
 }
 
-// maxPrompt bounds a prompt, in bytes; the rest of the request needs room too.
+// maxPrompt is the limit of a prompt, in bytes. The other fields of the request take the rest.
 const maxPrompt = api.MaxRequestBytes - 64<<10
 
 // refusal is why a pipe refuses a call.
 const refusal = "no user can be asked: the chat reads from a pipe"
 
-// Run asks for a turn for each prompt, one after the other, and waits until it has ended. [ErrTurn]: one of
-// them brought no answer; those after it were not asked for.
+// Run submits a turn for each prompt, one after the other, and waits for its end. Errors: [ErrTurn] where a turn ended
+// without an answer; later prompts are not submitted.
 func (p *Pipe) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -69,13 +69,14 @@ func (p *Pipe) Run(ctx context.Context) error {
 	}
 }
 
-// prompt is one, or why there are no more.
+// prompt is one prompt, or the error that ended the input.
 type prompt struct {
 	text string
 	err  error
 }
 
-// read hands prompts over. Its goroutine ends with In, or with ctx once In gives something: a read cannot be cut short.
+// read sends prompts. Its goroutine ends with In, or, once ctx has ended, with the next read of In: a read cannot be
+// interrupted.
 func (p *Pipe) read(ctx context.Context) <-chan prompt {
 	out := make(chan prompt)
 	go func() {
@@ -116,7 +117,7 @@ func (p *Pipe) prompts() iter.Seq2[string, error] {
 	}
 }
 
-// open joins the session, which the first prompt makes where it does not exist.
+// open joins the session. Where it does not exist, the first prompt creates it.
 func (p *Pipe) open(ctx context.Context) (err error) {
 	late := p.Talk.late(func(l Line) { p.aside(l) })
 	defer late.Stop()
@@ -127,7 +128,7 @@ func (p *Pipe) open(ctx context.Context) (err error) {
 	return err
 }
 
-// turn asks for one, and shows the session until it has ended.
+// turn submits one prompt, and shows the session until the turn has ended.
 func (p *Pipe) turn(ctx context.Context, prompt string) error {
 	own := events.TurnID(ulid.Make().String())
 	did := make(chan Outcome, 4)
@@ -183,10 +184,10 @@ func (p *Pipe) ended(r *projector.TurnRecord, err error) error {
 	return fmt.Errorf("%w: turn %s is %s: lash-node chat%s --session %s goes on with the session", ErrTurn, r.ID, r.End, p.Talk.Where, p.Session)
 }
 
-// cancelWait bounds the cancel of a chat that was interrupted.
+// cancelWait bounds the cancel request of an interrupted chat.
 const cancelWait = 5 * time.Second
 
-// interrupted cancels the chat's own turn, whose reply has no reader any more.
+// interrupted cancels the pipe's own turn, because no reader is left for its reply.
 func (p *Pipe) interrupted(ctx context.Context, own events.TurnID) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelWait)
 	defer cancel()
@@ -195,7 +196,7 @@ func (p *Pipe) interrupted(ctx context.Context, own events.TurnID) {
 	}
 }
 
-// show prints an observation. What models say in turns of others is no reply to the own prompt.
+// show prints an observation. Replies of other clients' turns do not go to Out.
 func (p *Pipe) show(o api.Observed, own bool) error {
 	if p.JSON && o.Commit != nil {
 		enc := json.NewEncoder(p.Out)
@@ -222,7 +223,7 @@ func (p *Pipe) show(o api.Observed, own bool) error {
 	return err
 }
 
-// aside prints what is no reply.
+// aside writes a line to Err.
 func (p *Pipe) aside(l Line) {
 	indent := ""
 	if !l.Own() {

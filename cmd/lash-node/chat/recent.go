@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/transcript"
 )
 
-// Recent shows the last messages of the conversation, and the questions that wait, where a chat
-// joins a session. limit is how many messages.
+// Recent shows the last messages of the conversation and the pending questions, for a chat that joins a session. limit
+// is the number of messages.
 func (v *View) Recent(limit int) ([]Line, error) {
 	path, err := v.s.Path()
 	if err != nil {
@@ -33,7 +33,7 @@ func (v *View) Recent(limit int) ([]Line, error) {
 	return v.out, nil
 }
 
-// caller is on whose behalf a message was said.
+// caller is the caller that sent a message.
 func (v *View) caller(n *projector.Node) string {
 	if t := v.s.Turn(); t != nil && t.ID == n.Turn && len(t.Callers) > 0 {
 		return t.Callers[0]
@@ -44,7 +44,7 @@ func (v *View) caller(n *projector.Node) string {
 	return ""
 }
 
-// message shows a message as it stands in the conversation.
+// message shows a recorded message of the conversation.
 func (v *View) message(m *events.Message, caller string) {
 	if m.Role == events.RoleAssistant {
 		v.thought(m.Parts)
@@ -54,7 +54,7 @@ func (v *View) message(m *events.Message, caller string) {
 	}
 	for i := range m.Parts {
 		p := &m.Parts[i]
-		switch p.Kind { //nolint:exhaustive // texts are above
+		switch p.Kind { //nolint:exhaustive // texts are shown above
 		case events.PartToolCall:
 			v.emit(noted(Call, "%s %s", p.Tool, v.plain(packed(p.Args), 1, argsBytes)))
 		case events.PartToolResult:
@@ -70,13 +70,13 @@ func (v *View) plain(text string, lines, limit int) string {
 	return clip(text, lines, limit, "lash-replay show has all")
 }
 
-// Place is a message of the conversation that /branch can go back to.
+// Place is a message of the conversation that /branch can return to.
 type Place struct {
 	Node events.NodeID
 	Text string // its beginning, escaped
 }
 
-// speaker is whose message it is: results of tools have the user's role in a conversation.
+// speaker is the author of a message. Tool results have the user's role in a conversation.
 func speaker(m *events.Message) string {
 	results := func(p events.Part) bool { return p.Kind == events.PartToolResult }
 	if len(m.Parts) > 0 && !slices.ContainsFunc(m.Parts, func(p events.Part) bool { return !results(p) }) {
@@ -102,7 +102,7 @@ func (v *View) Places() ([]Place, error) {
 	return list, nil
 }
 
-// beginning is a message's text; of one that has none, which calls it makes or answers.
+// beginning is a message's text. A message without text is described by the calls that it makes or answers.
 func beginning(parts []events.Part) string {
 	text := textOf(parts)
 	if strings.TrimSpace(text) != "" {

@@ -18,11 +18,12 @@ type Screen struct {
 	Talk    *Talk
 	In, Out *os.File
 	Session events.SessionID
-	Joins   bool // the session exists; else it is made
+	Joins   bool // the session exists; else the chat creates it
 	Plain   bool // no colours
 }
 
-// Run talks until the user leaves or ctx ends. It gives the session in which that was: a fork is another one.
+// Run runs the chat until the user leaves or ctx ends. It returns the session that the chat shows last: a fork is a
+// new session.
 func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -43,7 +44,7 @@ func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 	return m.session, errors.Join(err, m.failed)
 }
 
-// open shows the session as it is before the program draws: what is above the input scrolls as a terminal's lines do.
+// open prints the session before the program draws, so that the text above the input scrolls as terminal output.
 func (s *Screen) open(ctx context.Context, m *screen) (err error) {
 	if w, h, err := term.GetSize(s.Out.Fd()); err == nil {
 		m.resize(w, h)
@@ -58,14 +59,14 @@ func (s *Screen) open(ctx context.Context, m *screen) (err error) {
 	return err
 }
 
-// driver does what a screen asks for, and sends it what comes of that. Its goroutines end with ctx.
+// driver executes the requests of a screen, and sends it the results. Its goroutines end with ctx.
 type driver struct {
 	talk *Talk
 	ctx  context.Context //nolint:containedctx // of one run, as the program's is
 	send func(tea.Msg)
 }
 
-// What a screen is sent.
+// Messages to the screen.
 type (
 	joinedMsg struct {
 		gen  int
@@ -87,7 +88,8 @@ type (
 	linkMsg struct{ Line }
 )
 
-// join is a command of the program: it opens a session. gen tells its observations from those of a session before.
+// join is a command of the program that opens a session. gen distinguishes its observations from those of an earlier
+// session.
 func (d *driver) join(id events.SessionID, gen int) tea.Cmd {
 	return func() tea.Msg {
 		var list []Line
@@ -97,7 +99,7 @@ func (d *driver) join(id events.SessionID, gen int) tea.Cmd {
 	}
 }
 
-// pass sends what is observed.
+// pass sends observations to the screen.
 func (d *driver) pass(ctx context.Context, gen int, seen <-chan observed) {
 	for {
 		select {
@@ -123,7 +125,7 @@ func (d *driver) link() {
 	}
 }
 
-// do is a command of the program: it asks the session for something.
+// do is a command of the program that executes an action on the session.
 func (d *driver) do(number int, id events.SessionID, a Action) tea.Cmd {
 	return func() tea.Msg { return didMsg{number, d.talk.Do(d.ctx, id, a)} }
 }

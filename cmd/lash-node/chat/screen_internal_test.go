@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestRows breaks lines for terminals of any width: no row is too wide, nothing is lost, and none of what others said begins at the
-// margin, so that it cannot look like what the chat says.
+// TestRows breaks lines for terminals of any width. No row is too wide, and no text is lost. Text of others never
+// begins at the margin, so it cannot imitate the chat.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +78,7 @@ func press(m *screen, keys ...string) {
 	}
 }
 
-// asked are the actions that are under way.
+// asked are the actions in progress.
 func asked(m *screen) (list []Action) {
 	for n := 1; n <= m.number; n++ {
 		if a, ok := m.doing[n]; ok {
@@ -89,8 +89,8 @@ func asked(m *screen) (list []Action) {
 	return list
 }
 
-// TestAnswerElsewhere has a question answered by another user while the user types y: the question is gone from
-// the screen, and the y goes nowhere, neither to the next question nor to the model.
+// TestAnswerElsewhere: another user answers a question while this user types y. The question disappears, and the y
+// goes neither to the next question nor to the model.
 func TestAnswerElsewhere(t *testing.T) {
 	t.Parallel()
 	m := asking(t)
@@ -113,12 +113,12 @@ func TestAnswerElsewhere(t *testing.T) {
 	}
 }
 
-// TestKeys has history, lines of more than one row, and what ctrl-c does.
+// TestKeys covers the history of lines, lines of several rows, and ctrl-c.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	m := asking(t)
 	press(m, "a", "enter", "b", "ctrl+j", "c", "enter", "d", "up", "up")
-	if got := m.input.Value(); got != "b\nc" { // up moves in the line first
+	if got := m.input.Value(); got != "b\nc" { // the up key first moves within the line
 		t.Errorf("up: got %q", got)
 	}
 	press(m, "up", "up")
@@ -148,7 +148,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestFailedPromptStays gives back what was typed where it could not be asked for.
+// TestFailedPromptStays returns the typed text to the input where the request fails.
 func TestFailedPromptStays(t *testing.T) {
 	t.Parallel()
 	m := asking(t)
@@ -158,7 +158,7 @@ func TestFailedPromptStays(t *testing.T) {
 	}
 }
 
-// TestResize has the window become narrow, then wide: lines that follow and the live part fit the width that it has.
+// TestResize narrows and widens the window. New lines and the live part fit its width.
 func TestResize(t *testing.T) {
 	t.Parallel()
 	m := asking(t)

@@ -14,35 +14,35 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// Talk is how a chat reaches sessions.
+// Talk is the access of a chat to sessions.
 type Talk struct {
 	Service api.Service
 	Blobs   blob.Reader
-	Config  events.Config // of sessions that the chat makes
-	Where   string        // flags that lead another command to the same place, each after a space
-	Starts  string        // how a node is started there: "lash-node serve starts one"
-	Full    bool          // nothing is shortened
+	Config  events.Config // of sessions that the chat creates
+	Where   string        // flags that connect another command to the same servers, each after a space
+	Starts  string        // how to start a node there: "lash-node serve starts one"
+	Full    bool          // texts are not shortened
 	Link    *Link
 }
 
-// observed is an observation, or how they ended.
+// observed is an observation, or the end of the observations.
 type observed struct {
 	api.Observed
 	err error
 }
 
-// slow is how long a chat waits before it says for what.
+// slow is the time after which a chat shows what it waits for.
 const slow = 2 * time.Second
 
-// late says after a while what the opening of a session waits for.
+// late shows, after [slow], what the opening of a session waits for.
 func (t *Talk) late(show func(Line)) *time.Timer {
 	return time.AfterFunc(slow, func() {
 		show(noted(Note, "waiting for a node that opens the session: %s", t.Starts))
 	})
 }
 
-// Open joins a session, which it makes where begins says so, and shows its last messages and what the turn
-// did so far that runs. What happens from then on comes through the channel, until ctx ends.
+// Open joins a session, which it creates where begins is true. It shows the last messages, and what the running turn
+// did so far. Later observations come through the channel until ctx ends.
 func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts Options, show func(Line)) (*View, <-chan observed, error) {
 	if begins {
 		if _, err := t.Service.Create(ctx, api.CreateRequest{ID: id, Config: t.Config}); err != nil {
@@ -72,10 +72,10 @@ func (t *Talk) Open(ctx context.Context, id events.SessionID, begins bool, opts 
 	}
 }
 
-// recentMessages is how many messages a chat shows that joins a session.
+// recentMessages is the number of messages that a chat shows when it joins a session.
 const recentMessages = 12
 
-// watch runs until ctx ends or the observations do.
+// watch forwards observations until ctx or the observations end.
 func watch(ctx context.Context, list iter.Seq2[api.Observed, error]) <-chan observed {
 	out := make(chan observed)
 	go func() {
@@ -90,15 +90,15 @@ func watch(ctx context.Context, list iter.Seq2[api.Observed, error]) <-chan obse
 	return out
 }
 
-// join is a view of a session, and the observations that go on from there. What the running turn
-// and those that wait did so far is observed again, so that it is shown as it was: up to the commit at upto.
+// join returns a view of a session, and the observations that continue from its state. The commits of unfinished
+// turns, up to upto, are observed again, so that they are shown as they happened.
 func (t *Talk) join(ctx context.Context, id events.SessionID, opts Options) (v *View, upto events.Seq, list iter.Seq2[api.Observed, error], err error) {
 	s, err := t.Service.State(ctx, id)
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	upto = s.Seq
-	first := s.Seq + 1 // the oldest commit that belongs to a turn that has not ended
+	first := s.Seq + 1 // the oldest commit of an unfinished turn
 	if now := s.Turn(); now != nil {
 		first = min(first, now.Seq)
 	}
@@ -113,7 +113,7 @@ func (t *Talk) join(ctx context.Context, id events.SessionID, opts Options) (v *
 	return NewView(s, opts), upto, t.observe(ctx, id, s.Seq), nil
 }
 
-// observe gives commits with the texts that lie outside the log.
+// observe returns commits with the texts that are stored outside the log.
 func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
 		for o, err := range t.Service.Observe(ctx, id, cursor) {
@@ -127,8 +127,8 @@ func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
-// fill reads the texts of prompts and replies; of results too where all is to be shown. One that cannot be
-// read stays a reference, which views show as such.
+// fill reads the texts of prompts and replies, and with Full also of results. A text that cannot be read stays a
+// reference, and views show it as such.
 func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
@@ -164,16 +164,16 @@ func (t *Talk) fillResults(ctx context.Context, p *events.ToolReturned) {
 // Outcome is the result of an action.
 type Outcome struct {
 	Action  Action
-	Session events.SessionID // of Fork: where it goes on
-	Lines   []Line           // what is to be shown besides what the session shows
+	Session events.SessionID // of Fork: the new session
+	Lines   []Line           // lines to show in addition to the session's
 	Err     error
 }
 
-// Do asks a session for what an action wants. It waits for nothing but the answer.
+// Do sends the request of an action to a session. It waits for the response only.
 func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outcome) {
 	out.Action = a
 	defer func() { out.Err = t.Explain(out.Err, id) }()
-	switch a.Verb { //nolint:exhaustive // the others ask nothing of a session
+	switch a.Verb { //nolint:exhaustive // the others send no request
 	case Say:
 		req := api.Ask(a.Text)
 		req.ID = a.Turn
@@ -202,7 +202,7 @@ func (t *Talk) Do(ctx context.Context, id events.SessionID, a Action) (out Outco
 	return out
 }
 
-// show is all of a call: its arguments, and its result where it has one.
+// show is a whole call: its arguments, and its result where there is one.
 func (t *Talk) show(ctx context.Context, id events.SessionID, effect events.EffectID) ([]Line, error) {
 	asked, err := t.Service.Approvals(ctx, id)
 	if err != nil {
@@ -228,7 +228,7 @@ func (t *Talk) show(ctx context.Context, id events.SessionID, effect events.Effe
 	return append(append(list, noted(Note, "result:")), linesOf(Result, output)...), nil
 }
 
-// argsOf are the arguments of a call, as the model's message in the conversation has them.
+// argsOf are the arguments of a call, from the model's message.
 func argsOf(s *projector.State, call events.EffectID) []Line {
 	nodes, err := s.AllNodes()
 	if err != nil {
@@ -250,7 +250,7 @@ func argsOf(s *projector.State, call events.EffectID) []Line {
 	return nil
 }
 
-// iterationOf is the model call of a call's id.
+// iterationOf is the number of the model call in the id of a tool call.
 func iterationOf(call events.EffectID) (n int64, ok bool) {
 	var turn string
 	var at int64
@@ -264,7 +264,7 @@ func iterationOf(call events.EffectID) (n int64, ok bool) {
 	return 0, false
 }
 
-// Explain says what to do about an error. It is nil where err is.
+// Explain adds the next step to an error. It is nil where err is.
 func (t *Talk) Explain(err error, id events.SessionID) error {
 	advice := ""
 	switch {
@@ -298,11 +298,11 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	return &explained{err: err, advice: advice}
 }
 
-// explained is an error with what to do next.
+// explained is an error with the next step.
 type explained struct {
 	err    error
 	advice string
-	whole  bool // the advice says all that the error does
+	whole  bool // the advice contains the message of the error
 }
 
 func (e *explained) Error() string {
@@ -313,7 +313,7 @@ func (e *explained) Error() string {
 }
 func (e *explained) Unwrap() error { return e.err }
 
-// Farewell says how to come back to a session.
+// Farewell is how to return to a session.
 func (t *Talk) Farewell(id events.SessionID) string {
 	return fmt.Sprintf("session %s: lash-node chat%s --session %s goes on with it", id, t.Where, id)
 }

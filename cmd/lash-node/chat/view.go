@@ -13,11 +13,11 @@ import (
 
 // Options of a view.
 type Options struct {
-	Live bool // show replies while they come
-	Full bool // shorten nothing, and show what models think
+	Live bool // show replies while they stream
+	Full bool // shorten nothing, and show reasoning
 }
 
-// How much of a call, of its result and of a question is shown, where not all is.
+// Limits of the shown part of a call, of its result and of a question.
 const (
 	argsBytes     = 160
 	resultBytes   = 600
@@ -30,20 +30,20 @@ type View struct {
 	opts  Options
 	s     *projector.State
 	live  live
-	retry api.RetryStatus     // of the model call that runs
+	retry api.RetryStatus     // of the running model call
 	fails *events.ModelFailed // since the last reply
-	model string              // of the last reply that was seen
+	model string              // of the last reply
 	calls []events.EffectID   // numbered from 1
 	out   []Line
 }
 
-// NewView begins at a state of the session, which is the view's from then on.
+// NewView starts with a state of the session. The view owns and changes that state.
 func NewView(s *projector.State, opts Options) *View { return &View{opts: opts, s: s} }
 
 // Seq is the sequence of the last commit seen.
 func (v *View) Seq() events.Seq { return v.s.Seq }
 
-// Seen gives the lines that follow from an observation. Errors: [projector.ErrOutOfOrder].
+// Seen returns the lines of an observation. Errors: [projector.ErrOutOfOrder].
 func (v *View) Seen(o api.Observed) ([]Line, error) {
 	v.out = nil
 	if o.Delta != nil && !o.Delta.Retry.IsZero() {
@@ -71,7 +71,7 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 
 func (v *View) emit(list ...Line) { v.out = append(v.out, list...) }
 
-// Turn is the running turn, or the one that is next; empty where there is none.
+// Turn is the running turn, or the next one; empty where there is none.
 func (v *View) Turn() events.TurnID {
 	switch {
 	case v.s.Turn() != nil:
@@ -82,7 +82,7 @@ func (v *View) Turn() events.TurnID {
 	return ""
 }
 
-// Ended is how a turn ended; nil while it has not.
+// Ended is the record of an ended turn; nil where it has not ended.
 func (v *View) Ended(id events.TurnID) (*projector.TurnRecord, error) { return v.s.Record(id) }
 
 // Question is the oldest call that waits for an approval, or nil.
@@ -93,7 +93,7 @@ func (v *View) Question() *projector.Approval {
 	return nil
 }
 
-// Model says which model the session has.
+// Model is the model of the session.
 func (v *View) Model() string {
 	switch {
 	case v.s.Config.Model != "":
@@ -104,7 +104,7 @@ func (v *View) Model() string {
 	return "as the node chooses (its --model)"
 }
 
-// Call is the call of a number, as lines have it.
+// Call is the call with a number.
 func (v *View) Call(n int) (events.EffectID, bool) {
 	if n < 1 || n > len(v.calls) {
 		return "", false
@@ -112,7 +112,7 @@ func (v *View) Call(n int) (events.EffectID, bool) {
 	return v.calls[n-1], true
 }
 
-// number gives calls their numbers in the order in which they were shown.
+// number numbers calls in the order in which they were shown.
 func (v *View) number(effect events.EffectID) int {
 	if at := slices.Index(v.calls, effect); at >= 0 {
 		return at + 1
@@ -150,7 +150,7 @@ func (v *View) Status() string {
 	return "waiting for " + strings.Join(names, ", ")
 }
 
-// effect is the id of a call of the model's.
+// effect is the id of a tool call of the model.
 func effect(turn events.TurnID, iteration, call int64) events.EffectID {
 	return events.EffectID(fmt.Sprintf("%s/%d/%d", turn, iteration, call))
 }

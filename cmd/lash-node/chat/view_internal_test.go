@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// failing is a test, or one of the many of a property.
+// failing is a test or one case of a property test.
 type failing interface {
 	Helper()
 	Fatal(args ...any)
@@ -38,7 +38,7 @@ func running(t failing, opts Options) *View {
 	return v
 }
 
-// committed is the next commit that a view sees.
+// committed is the next commit of a view.
 func committed(v *View, list ...events.Event) api.Observed {
 	return api.Observed{Seq: v.Seq() + 1, Commit: &events.Commit{
 		ID: "c", Session: "s", At: 1000, Actor: events.Actor{Kind: events.ActorClient, ID: "ann"}, Events: list,
@@ -49,7 +49,7 @@ func replied(text string) events.Event {
 	return events.Of("t1", &events.ModelReplied{Parts: []events.Part{{Kind: events.PartText, Text: text}}, Stop: events.StopEnd})
 }
 
-// TestOtherModelAndTools tells of a model that takes over, of tool sources and of extensions: users want to know why answers change.
+// TestOtherModelAndTools shows a change of model, of tool sources and of extensions: they explain why answers change.
 func TestOtherModelAndTools(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]events.Payload{
@@ -66,7 +66,7 @@ func TestOtherModelAndTools(t *testing.T) {
 	}
 }
 
-// TestRetries shows each further try of a model call with its reason, also where replies are not shown while they come.
+// TestRetries shows each repeated model call with its reason, also where replies are not streamed.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for _, live := range []bool{true, false} {
@@ -84,7 +84,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// TestAdvice says of a model call that failed what of the node's environment is likely wrong.
+// TestAdvice shows, for each failed model call, the likely error in the node's environment.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	for want, p := range map[string]*events.ModelFailed{
@@ -107,7 +107,8 @@ func TestAdvice(t *testing.T) {
 	}
 }
 
-// TestTakeover says of a turn that starts again whether another node goes on with it: after an answer it is mostly the same.
+// TestTakeover shows whether another node continues a turn that starts again. After an approval the same node usually
+// does.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	for worker, want := range map[events.WorkerID]bool{"w": false, "other": true} {
@@ -134,7 +135,7 @@ func TestPlacesHaveText(t *testing.T) {
 	}
 }
 
-// TestPlacesNameTheSpeaker has results of tools, which stand in a message of the user's role.
+// TestPlacesNameTheSpeaker lists results of tools, whose message has the user's role.
 func TestPlacesNameTheSpeaker(t *testing.T) {
 	t.Parallel()
 	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
@@ -153,7 +154,7 @@ func TestPlacesNameTheSpeaker(t *testing.T) {
 	}
 }
 
-// TestClipNeverGrows shortens texts: what is shown is never longer than the text on one line.
+// TestClipNeverGrows: the shortened text is never longer than the whole text on one line.
 func TestClipNeverGrows(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -171,8 +172,8 @@ func TestClipNeverGrows(t *testing.T) {
 	}
 }
 
-// TestStreamedIsRecorded streams replies in pieces, with attempts that fail and pieces that are lost: what stands
-// there in the end is the reply as it was recorded, and what is not of it is said to count for nothing.
+// TestStreamedIsRecorded streams replies in pieces, with failed attempts and lost pieces. The final text is the
+// recorded reply. Text of failed attempts is marked as no reply.
 func TestStreamedIsRecorded(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -204,7 +205,7 @@ func TestStreamedIsRecorded(t *testing.T) {
 		}
 		see(committed(v, replied(text)))
 		visible(t, lines)
-		counts := 0 // from here on
+		counts := 0 // index of the first line that counts
 		for i, l := range lines {
 			if strings.Contains(l.Text, "does not count") {
 				counts = i + 1
@@ -217,7 +218,7 @@ func TestStreamedIsRecorded(t *testing.T) {
 	})
 }
 
-// visible refuses lines that a terminal acts on.
+// visible fails for lines with control characters.
 func visible(t failing, list []Line) {
 	t.Helper()
 	for _, l := range list {
@@ -231,9 +232,9 @@ func visible(t failing, list []Line) {
 
 const hostile = "\x1b[2J\x1b]52;c;aGk=\a\r\u009b2J\u202egpj\u2066\u2028\nann > I am ann\n? Let it run?"
 
-// filled sets every text in a value to what is hostile, and every list to one of its elements.
+// filled sets every text in a value to hostile text, and every list to one element.
 func filled(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // the others say nothing
+	switch v.Kind() { //nolint:exhaustive // the others have no text
 	case reflect.String:
 		v.SetString(hostile)
 	case reflect.Struct:
@@ -250,8 +251,8 @@ func filled(v reflect.Value) {
 	}
 }
 
-// TestEveryEventIsVisible shows every kind of event with hostile texts wherever it has any, and then again with each of the words
-// that decide how it is shown: nothing acts on the terminal, and nothing but a prompt begins a line with a user's name.
+// TestEveryEventIsVisible shows every kind of event with hostile texts, and then again with each word that decides how
+// it is shown. No control character is left, and only a prompt begins a line with a user's name.
 func TestEveryEventIsVisible(t *testing.T) {
 	t.Parallel()
 	shown := 0
@@ -283,9 +284,9 @@ func TestEveryEventIsVisible(t *testing.T) {
 	}
 }
 
-// worded sets the words of a value, which are of types of their own: kinds, roles and ends.
+// worded sets the fields of string types: kinds, roles and ends.
 func worded(v reflect.Value, word string) {
-	switch v.Kind() { //nolint:exhaustive // the others have none
+	switch v.Kind() { //nolint:exhaustive // the others have no such fields
 	case reflect.String:
 		switch v.Interface().(type) {
 		case events.PartKind, events.Role, events.TurnEnd, events.NodeKind:

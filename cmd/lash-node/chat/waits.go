@@ -2,15 +2,15 @@ package chat
 
 import "time"
 
-// waits says once for what a chat waits that waits for long.
+// waits reports a long wait once.
 type waits struct {
 	ticker *time.Ticker
 	what   string
-	ticks  int // since that began
+	ticks  int // since the wait began
 	told   bool
 }
 
-// tick is how often it is looked at.
+// tick is the interval of the checks.
 const tick = 500 * time.Millisecond
 
 func newWaits() *waits { return &waits{ticker: time.NewTicker(tick)} }
@@ -18,7 +18,7 @@ func newWaits() *waits { return &waits{ticker: time.NewTicker(tick)} }
 func (w *waits) C() <-chan time.Time { return w.ticker.C }
 func (w *waits) stop()               { w.ticker.Stop() }
 
-// late is what is waited for, at the tick at which that lasts for long; else empty.
+// late is what, at the tick at which the wait counts as long; else empty.
 func (w *waits) late(what string) string {
 	if what != w.what {
 		w.what, w.ticks, w.told = what, 0, false

@@ -17,12 +17,11 @@ import (
 // MaxBytes bounds a configuration file.
 const MaxBytes = 1 << 20
 
-// ErrTooLarge is a configuration file above [MaxBytes].
+// ErrTooLarge: the configuration file exceeds [MaxBytes].
 var ErrTooLarge = fmt.Errorf("configuration: the file is above the limit of %d bytes", MaxBytes)
 
-// JSON is [kong.JSON] that takes flags by the names that --help gives
-// them, and refuses keys which name none: a misspelt one would silently do nothing.
-// Of a file above [MaxBytes], which is [ErrTooLarge], it reads no more than that.
+// JSON is [kong.JSON] with the flag names of --help. It refuses keys that name no flag, because a misspelt key would
+// have no effect. It reads at most one byte more than [MaxBytes]. Errors: [ErrTooLarge].
 func JSON(r io.Reader) (kong.Resolver, error) {
 	data, err := io.ReadAll(io.LimitReader(r, MaxBytes+1))
 	if err != nil {

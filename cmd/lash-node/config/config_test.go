@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
-// endless is a file of blanks that counts what is read of it.
+// endless is a file of blanks that counts the bytes read.
 type endless struct{ read int }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -20,7 +20,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestConfigBounded reads a file of 1 MiB, one of a byte more, and one without an end.
+// TestConfigBounded reads a file of 1 MiB, one that is a byte longer, and an endless one.
 func TestConfigBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 1 << 20

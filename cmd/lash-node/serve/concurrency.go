@@ -11,16 +11,17 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// concurrency is how much of each class of work a node runs at once; 0 is the default.
+// concurrency is the number of jobs of each class that a node runs at once; 0 is the default.
 type concurrency struct{ Turn, Tool, Task int }
 
-// Decode implements [kong.MapperValue]: "turn=N,tool=N,task=N", any of them, or a number alone, which is turn's.
+// Decode implements [kong.MapperValue]: "turn=N,tool=N,task=N", any of them, or a number alone, which is that of
+// turns.
 func (c *concurrency) Decode(ctx *kong.DecodeContext) error {
 	var text string
 	switch v := ctx.Scan.Pop().Value.(type) {
 	case string:
 		text = v
-	case float64: // of a configuration
+	case float64: // from a configuration file
 		text = strconv.FormatFloat(v, 'f', -1, 64)
 	default:
 		return fmt.Errorf("got %v, want turn=N,tool=N,task=N", v)

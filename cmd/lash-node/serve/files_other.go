@@ -2,5 +2,5 @@
 
 package serve
 
-// openFiles is how many files this process may open: here the system has no such limit.
+// openFiles is the limit of open files. This system has none.
 func openFiles() (uint64, error) { return 1 << 20, nil }

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// httpFlags are those of the HTTP server.
+// httpFlags are the flags of the HTTP server.
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
 	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or of read, write, approve, configure, command some with commas between), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
@@ -30,7 +30,7 @@ type httpFlags struct {
 	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
-// httpDoor is the HTTP door of a node; nil where it has none.
+// httpDoor is the HTTP server of a node; nil where it has none.
 type httpDoor struct {
 	server   *httpapi.Server
 	identity []httpapi.Identifier
@@ -39,7 +39,7 @@ type httpDoor struct {
 	files    *rereader
 }
 
-// openHTTP checks everything and takes the address. Nothing is served before start.
+// openHTTP checks all flags and binds the address. It serves nothing before start.
 func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
@@ -67,7 +67,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 	return d, nil
 }
 
-// callers is who may ask.
+// callers describes the callers that the server accepts.
 func (f *httpFlags) callers() string {
 	var list []string
 	switch {
@@ -92,7 +92,8 @@ func (d *httpDoor) start() {
 	}
 }
 
-// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also takes back what was opened of a door that is not whole.
+// stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also closes a server that was only partly
+// opened.
 func (d *httpDoor) stop(ctx context.Context) {
 	if d == nil {
 		return
@@ -101,7 +102,7 @@ func (d *httpDoor) stop(ctx context.Context) {
 		d.server.Stop(ctx)
 	}
 	if d.on != nil {
-		_ = d.on.Close() // where it was never started
+		_ = d.on.Close() // it did not start
 	}
 	if d.issuer != nil {
 		d.issuer.Stop()
@@ -123,8 +124,7 @@ func (d *httpDoor) serve(f *httpFlags, service operation.Host, secure *tls.Confi
 	return nil
 }
 
-// connections is how many may be open, within the half of the process's files
-// that is not the node's own.
+// connections is the limit of open connections. Half of the process's open files stay free for the node.
 func (f *httpFlags) connections() (int, error) {
 	files, err := openFiles()
 	if err != nil {

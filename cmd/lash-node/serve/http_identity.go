@@ -45,10 +45,10 @@ func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpF
 	return nil
 }
 
-// replace puts the tokens of a file in place.
+// replace replaces the tokens by those of a file.
 func replace(tokens *httpapi.Tokens, file []byte) error {
 	list, err := httpapi.ParseTokens(bytes.NewReader(file))
-	if err == nil && len(list) == 0 { // as one that is just being written
+	if err == nil && len(list) == 0 { // the file may be incomplete while it is written
 		err = errors.New("no token is in it")
 	}
 	if err != nil {
@@ -62,6 +62,6 @@ func (f *httpFlags) oidcConfig() (oidc.Config, error) {
 	if err != nil {
 		return oidc.Config{}, err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file is only read
 	return oidc.ParseConfig(file)
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// certificates are those of the HTTP server, as its files have them at any time.
+// certificates are the current certificates of the HTTP server. They change when their files change.
 type certificates struct {
 	own     atomic.Pointer[tls.Certificate]
-	clients atomic.Pointer[x509.CertPool] // nil: clients show none
+	clients atomic.Pointer[x509.CertPool] // nil: no client certificates
 }
 
-// secure is nil for plain HTTP.
+// secure returns the TLS configuration; nil for plain HTTP.
 func (f *httpFlags) secure(files *rereader) (*tls.Config, error) {
 	switch {
 	case (f.HTTPTLSCert == "") != (f.HTTPTLSKey == ""):
@@ -45,7 +45,7 @@ func (f *httpFlags) secure(files *rereader) (*tls.Config, error) {
 	if f.HTTPClientCert == "optional" {
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 	}
-	config.SessionTicketsDisabled = true // a session that is taken up again is not verified by the authorities of now
+	config.SessionTicketsDisabled = true // a resumed session would skip the check against the current authorities
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		now := config.Clone()
 		now.ClientCAs = c.clients.Load()
@@ -54,7 +54,7 @@ func (f *httpFlags) secure(files *rereader) (*tls.Config, error) {
 	return config, nil
 }
 
-// plain refuses plain HTTP where others than this machine could read it.
+// plain refuses plain HTTP at addresses that other machines can reach.
 func (f *httpFlags) plain() error {
 	host, _, err := net.SplitHostPort(f.HTTP)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// checkIdle refuses flags that do nothing without another one: what they should bound would not be bounded.
+// checkIdle refuses flags that have no effect without another flag: a limit that the user sets must apply.
 func (c *Command) checkIdle() error {
 	door, own := c.HTTP != "", c.NATS == ""
 	var errs []error

@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
-// TestIdleFlags gives every flag of the HTTP door without a door, and every flag of
-// foreign servers without such: each is refused by its name, and nothing starts.
+// TestIdleFlags sets every flag of the HTTP server without --http, and every flag of external servers without --nats.
+// Each is refused by name, and nothing starts.
 func TestIdleFlags(t *testing.T) {
 	t.Parallel()
 	idle := map[string]string{"nats-scopes": "--nats URL"}

@@ -14,10 +14,10 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// traceWait is how long what was traced last may take to be written.
+// traceWait bounds the write of the last trace lines.
 const traceWait = 2 * time.Second
 
-// trace is where the node's trace goes; nil without one.
+// trace is the writer of the node's trace; nil without --trace.
 func (c *Command) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), err error) {
 	if c.Trace == "" {
 		return nil, func() {}, nil
@@ -27,7 +27,7 @@ func (c *Command) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), 
 		return nil, nil, fmt.Errorf("--trace: %w", err)
 	}
 	return file.Trace, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's own has ended
+		ctx, cancel := context.WithTimeout(context.Background(), traceWait) // the command's context has ended
 		defer cancel()
 		if err := file.Close(ctx); err != nil {
 			log.Warn("trace", zap.Error(err))
@@ -35,7 +35,7 @@ func (c *Command) trace(log *zap.Logger) (trace session.TraceFunc, stop func(), 
 	}, nil
 }
 
-// logger writes through the terminal's filter: what is logged may quote a server or a history.
+// logger writes through the terminal filter, because log lines may quote a server or a history.
 func (c *Command) logger(s *program.Streams) (*zap.Logger, error) {
 	if c.adds.Logger != nil {
 		return c.adds.Logger, nil
@@ -48,7 +48,7 @@ func (c *Command) logger(s *program.Streams) (*zap.Logger, error) {
 	return logTo(s, cfg)
 }
 
-// logTo is a log that goes where the program's words go, and is filtered there.
+// logTo is a logger on standard error, through the terminal filter.
 func logTo(s *program.Streams, cfg zap.Config) (*zap.Logger, error) {
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.Err), cfg.Level)
 	if cfg.Sampling != nil {
@@ -57,7 +57,8 @@ func logTo(s *program.Streams, cfg zap.Config) (*zap.Logger, error) {
 	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.Err)))
 }
 
-// access logs and counts each request: the log of the node's work leaves lines out where there are many.
+// access logs and counts each request. It has a logger without sampling, because the node's log drops lines under
+// load.
 func (c *Command) access(s *program.Streams, watched *watched) (accesslog.Func, error) {
 	log := c.adds.Logger
 	if log == nil {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	modelWait   = 10 * time.Second // for the provider's list
+	modelWait   = 10 * time.Second // for the provider's list of models
 	modelsShown = 40
 )
 
-// checkModel refuses a model that is missing, or that the provider does not have.
-// A provider that gives no list, or does not answer, is taken at its word: it may come back.
+// checkModel refuses a missing model, and one that the provider's list does not have. It accepts any name where the
+// provider returns no list: the provider may be down.
 func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider) error {
 	lister, ok := p.(llm.Lister)
 	if !ok {
@@ -52,7 +52,7 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	return nil
 }
 
-// shown is a list for a line of a terminal.
+// shown is a list of names, shortened to one line.
 func shown(names []string) string {
 	if more := len(names) - modelsShown; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:modelsShown], ", "), more)
@@ -60,7 +60,7 @@ func shown(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// noModel answers where no model is configured, so that a new user sees what to do next.
+// noModel replies where no model is configured. The reply names the next step.
 func noModel(context.Context, llm.Request) (scripted.Answer, error) {
 	text := "This node has no model. Start it with OPENAI_API_KEY, OPENAI_BASE_URL or ANTHROPIC_API_KEY in its environment."
 	return scripted.Answer{Response: llm.Response{
@@ -68,12 +68,12 @@ func noModel(context.Context, llm.Request) (scripted.Answer, error) {
 	}}, nil
 }
 
-// HasKey reports whether the environment names a shipped provider that asks models.
+// HasKey reports whether the environment has the key of a shipped provider.
 func HasKey(env func(name string) string) bool {
 	return env("OPENAI_API_KEY") != "" || env("OPENAI_BASE_URL") != "" || env("ANTHROPIC_API_KEY") != ""
 }
 
-// providers are those of the program, all others whose key is in the environment, and the scripted one.
+// providers are those of the program, the shipped ones whose key is in the environment, and the scripted one.
 func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error) {
 	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
 	choice := "scripted"

@@ -16,18 +16,19 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// Node is a node that serves, until Stop.
+// Node is a serving node, until Stop.
 type Node struct {
 	node    *workers.Node
 	bus     *bus.Bus
-	server  *busembed.Server // nil: the servers are others'
+	server  *busembed.Server // nil: external servers
 	door    *httpDoor        // nil: none
 	watched *watched
-	closers []func() // of what was opened, in that order
+	closers []func() // of the opened resources, in that order
 	grace   time.Duration
 }
 
-// Start starts a node for another command, which sets flags; the others have their defaults. It does not wait for a signal.
+// Start starts a node for another command. set changes flags; the others have their defaults. The caller handles
+// signals.
 func Start(ctx context.Context, s *program.Streams, cfg Config, set func(flags *Command)) (*Node, error) {
 	c, err := cfg.parsed(s)
 	if err != nil {
@@ -47,20 +48,20 @@ func (cfg Config) parsed(s *program.Streams, args ...string) (*Command, error) {
 	return &into.Command, err
 }
 
-// Host gives and takes what clients of the node do.
+// Host executes the operations of clients on the node.
 func (n *Node) Host() *session.Host { return n.node.Host() }
 
-// Clients is how many connections other programs have to the node's embedded server.
+// Clients is the number of connections of other programs to the node's embedded server.
 func (n *Node) Clients() int {
 	if n.server == nil {
 		return 0
 	}
-	return n.server.Clients() - n.bus.Connections() // these are this process
+	return n.server.Clients() - n.bus.Connections() // the connections of this process
 }
 
-// Stop hands running turns over, gives calls in flight --grace to end, and closes everything.
+// Stop returns running turns to the queue, waits at most --grace for running calls, and closes everything.
 func (n *Node) Stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's own has often ended by now
+	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context has usually ended
 	defer cancel()
 	var stopping sync.WaitGroup
 	stopping.Go(func() { n.door.stop(ctx) })
@@ -94,7 +95,7 @@ func (c *Command) start(ctx context.Context, s *program.Streams) (*Node, error) 
 	return n, nil
 }
 
-// startNode opens what a node needs, and starts it. What it has opened is among n's closers, also where it fails.
+// startNode opens the resources of a node, and starts it. n's closers have every opened resource, also after an error.
 func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cfg workers.Config) (err error) {
 	if err := c.open(ctx, s, n, &cfg); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	return nil
 }
 
-// checked is the node's configuration as far as it is known before anything is opened.
+// checked is the node's configuration, as far as flags alone determine it.
 func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.Config, err error) {
 	cfg = workers.Config{
 		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
@@ -143,7 +144,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	return cfg, err
 }
 
-// open opens the bus, and what takes the node's records.
+// open opens the bus, the trace and the telemetry.
 func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *workers.Config) (err error) {
 	if err := c.openBus(ctx, s, n, cfg.Logger); err != nil {
 		return err
@@ -163,7 +164,7 @@ func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *wo
 	return err
 }
 
-// name is the node's, cut to what leaves room for its runs' own; empty where the host has none.
+// name is the node's name, cut so that a suffix for each run fits. It is empty where the machine has no host name.
 func (c *Command) name() string {
 	if c.Name != "" {
 		return c.Name

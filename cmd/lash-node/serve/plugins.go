@@ -24,7 +24,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
-// PluginFlags choose the plugins of sessions, and set the shipped ones up.
+// PluginFlags select the plugins of sessions, and configure the shipped ones.
 type PluginFlags struct {
 	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
 	Root           string        `help:"Directory that files, shell and background work in." placeholder:"DIR" type:"path"`
@@ -38,12 +38,12 @@ func (f *PluginFlags) rules() gate.Options {
 	return gate.Options{Allow: f.Allow, Ask: f.Ask, Deny: f.Deny}
 }
 
-// shipped is a plugin that comes with lash.
+// shipped is a plugin that is part of lash.
 type shipped struct {
 	name   string
 	help   string
-	always bool // stands in the default list
-	rooted bool // needs --root, and a gate before it
+	always bool // part of the default list
+	rooted bool // needs --root, and the gate before it
 	build  func(*PluginFlags) (plugin.Factory, error)
 }
 
@@ -51,7 +51,7 @@ func plain(f plugin.Factory) func(*PluginFlags) (plugin.Factory, error) {
 	return func(*PluginFlags) (plugin.Factory, error) { return f, nil }
 }
 
-// shippedPlugins is every one of them, in the order of their stack. What a program adds stands behind them.
+// shippedPlugins are the shipped plugins in stack order. Those of the program follow them.
 func shippedPlugins() []shipped {
 	return []shipped{
 		{"history", "keeps prompts within the model's window, and compacts", true, false, plain(history.Factory(history.Options{}))},
@@ -76,7 +76,7 @@ func shippedPlugins() []shipped {
 	}
 }
 
-// known is every plugin that --plugins may name, in the order of their stack.
+// known are the plugins that --plugins accepts, in stack order.
 func (cfg Config) known() []shipped {
 	list := shippedPlugins()
 	for _, f := range cfg.Plugins {
@@ -85,7 +85,7 @@ func (cfg Config) known() []shipped {
 	return list
 }
 
-// check refuses additions that flags cannot name.
+// check refuses plugins and providers whose ids are no valid or unique flag values.
 func (cfg Config) check() error {
 	var errs []error
 	taken := map[string]bool{"": true, "default": true, "none": true}
@@ -119,7 +119,7 @@ func (c *Command) Help() string {
 	return c.adds.PluginsHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
 }
 
-// PluginsHelp lists what --plugins may name, one a line.
+// PluginsHelp lists the values of --plugins, one a line.
 func (cfg Config) PluginsHelp() string {
 	var b strings.Builder
 	b.WriteString("Plugins:\n\n")
@@ -130,7 +130,7 @@ func (cfg Config) PluginsHelp() string {
 	return b.String()
 }
 
-// chosen resolves the list to names.
+// chosen expands the list of --plugins to names.
 func (c *Command) chosen() ([]string, error) {
 	var names, known []string
 	for _, p := range c.adds.known() {

@@ -15,12 +15,12 @@ import (
 	"go.uber.org/zap"
 )
 
-// rereadEvery is the time between two looks at files. A change counts when two
-// looks found the same, so that a file that is being written is not taken for a whole one.
+// rereadEvery is the interval at which files are read. A change counts when two successive reads are equal, so that a
+// partly written file is not loaded.
 const rereadEvery = time.Second
 
-// rereader loads files, and loads them again when they change. What it cannot
-// load it logs, and what was loaded before stays in use.
+// rereader loads files, and loads them again when they change. It logs a file that it cannot load, and the previous
+// content stays in use.
 type rereader struct {
 	log  *zap.Logger
 	sets []*fileSet
@@ -29,17 +29,17 @@ type rereader struct {
 	running sync.WaitGroup
 }
 
-// fileSet are files that are loaded together, as a certificate and its key are.
+// fileSet are files that are loaded together, for example a certificate and its key.
 type fileSet struct {
-	flag  string // that names them
+	flag  string // flag that names the files
 	paths []string
 	load  func(contents [][]byte) error
 
-	tried [][]byte // loaded last, or refused
-	seen  [][]byte // at the last look
+	tried [][]byte // last content that was loaded or refused
+	seen  [][]byte // content of the last read
 }
 
-// add loads files now, and again when they change after start.
+// add loads files now, and, after start, again when they change.
 func (r *rereader) add(flag string, load func(contents [][]byte) error, paths ...string) error {
 	f := &fileSet{flag: flag, paths: paths, load: load}
 	var err error
@@ -66,9 +66,9 @@ func (f *fileSet) read() ([][]byte, error) {
 	return contents, nil
 }
 
-// start looks at the files every second, and at once on SIGHUP, until stop.
+// start reads the files every second, and at once on SIGHUP, until stop.
 func (r *rereader) start() {
-	ctx, cancel := context.WithCancel(context.Background()) // of the looks, ends with stop
+	ctx, cancel := context.WithCancel(context.Background()) // ends with stop
 	r.cancel = cancel
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
@@ -82,14 +82,14 @@ func (r *rereader) start() {
 				return
 			case <-tick.C:
 			case <-hangup:
-				r.look() // and once more, for two that are the same
+				r.look() // a second read, as two equal ones are required
 			}
 			r.look()
 		}
 	})
 }
 
-// stop ends the looks. It may come without start.
+// stop ends the reads. It may be called without start.
 func (r *rereader) stop() {
 	if r.cancel != nil {
 		r.cancel()
@@ -108,11 +108,11 @@ func (r *rereader) look() {
 	}
 }
 
-// look loads what changed and stands still. A fault is returned once.
+// look loads the content that changed and was equal in two reads. It returns each error once.
 func (f *fileSet) look() (changed bool, err error) {
 	now, err := f.read()
 	if err != nil {
-		now = [][]byte{[]byte(err.Error())} // as if that were the content
+		now = [][]byte{[]byte(err.Error())} // the error counts as the content
 	}
 	steady := same(now, f.seen)
 	f.seen = now

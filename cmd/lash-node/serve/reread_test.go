@@ -12,7 +12,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestReread looks at two files after each change: loaded is what two looks found, and a bad file changes nothing.
+// TestReread reads two files after each change. A change is loaded after two equal reads, and a bad file changes
+// nothing.
 func TestReread(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
@@ -43,7 +44,7 @@ func TestReread(t *testing.T) {
 	}
 	for i, step := range []struct {
 		change func()
-		loaded string // after two looks more, and three; empty: nothing
+		loaded string // what the second and third read load; empty: nothing
 		errors int
 	}{
 		{func() {}, "", 0},

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// natsScopes reads what users of other accounts may do; nil without a file.
+// natsScopes reads the rights of users of other accounts; nil without a file.
 func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	if c.Scopes == "" {
 		return nil, nil //nolint:nilnil // the node's default
@@ -23,7 +23,7 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--nats-scopes: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file is only read
 	scopes := make(map[string]api.Reach)
 	lines := bufio.NewScanner(file)
 	for n := 1; lines.Scan(); n++ {
@@ -50,7 +50,7 @@ func (c *Command) natsScopes() (map[string]api.Reach, error) {
 	return scopes, lines.Err()
 }
 
-// checkUser refuses a name that no user of a server has who may ask nodes.
+// checkUser refuses a name that cannot be a host user of a NATS server.
 func checkUser(user string) error {
 	name, tenant, _ := strings.Cut(user, "@")
 	if events.CheckToken("name", name) != nil || tenant == "" {
@@ -59,7 +59,8 @@ func checkUser(user string) error {
 	return nil
 }
 
-// locks reads what sessions cannot change; nothing without a file. The node's own provider is known by then.
+// locks reads the settings that sessions cannot change; none without a file. The node's provider is known at that
+// time.
 func (c *Command) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
@@ -68,7 +69,7 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 	if err != nil {
 		return locks, fmt.Errorf("--locks: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file is only read
 	if locks, err = lock.Parse(file); err == nil {
 		err = errors.Join(c.knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
 	}
@@ -78,8 +79,9 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 	return locks, nil
 }
 
-// knownPlugins refuses names of plugins that no node of this program can have: to lock their options locks nothing.
-// One that only other nodes of the fleet have may be locked: this one takes requests for their sessions.
+// knownPlugins refuses names of plugins that this program does not know: a lock on their options would have no effect.
+// It accepts plugins that only other nodes of the fleet have, because this node also serves requests for their
+// sessions.
 func (c *Command) knownPlugins(names []string) error {
 	var known []string
 	for _, p := range c.adds.known() {

@@ -1,5 +1,5 @@
-// Package serve is `lash-node serve` for programs that add tools, hooks, protocols and model providers of their own:
-// their main hands those to [Main], and has all flags, environment variables and outputs of the command.
+// Package serve is `lash-node serve` for programs that add tools, hooks, protocols and model providers. Their main
+// passes those to [Main], and has all flags, environment variables and outputs of the command.
 package serve
 
 import (
@@ -18,19 +18,20 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Config is what a program adds to the command. Its zero value is `lash-node serve`.
+// Config is what a program adds to the command. The zero value is `lash-node serve`.
 type Config struct {
-	// Plugins stand behind the shipped ones in the stack of every session. --plugins knows them by their ids, and its
-	// "default" has them all. A shipped plugin's id is refused.
+	// Plugins follow the shipped ones in the stack of every session. --plugins accepts their ids, and its "default"
+	// includes them. The id of a shipped plugin is an error.
 	Plugins []plugin.Factory
-	// Providers are those that --provider, and a session's configuration, may name beside the shipped ones; one with the id of
-	// a shipped one replaces that. The first is the default of --provider.
+	// Providers are additional values of --provider and of a session's configuration. One with the id of a shipped
+	// provider replaces it. The first is the default of --provider.
 	Providers []llm.Provider
-	// Logger takes the node's log and its access log. Defaults to lines of JSON on standard error, as --debug says.
+	// Logger receives the node's log and its access log. Default: lines of JSON on standard error, at the level of
+	// --debug.
 	Logger *zap.Logger
 }
 
-// Main is the whole program: it runs a node by the flags of this process until a signal, and returns its exit code.
+// Main runs a node with the flags of this process until a signal, and returns the exit code.
 func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &alone{}).Main() }
 
 // alone is the command as a program of its own.
@@ -44,7 +45,7 @@ func (cfg Config) cli(name string, into *alone) *program.CLI {
 	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
 }
 
-// Command is the command line of a node that serves. Kong fills its flags; [Config] is what the program adds.
+// Command is the command line of a serving node. Kong fills its flags; [Config] has the additions of the program.
 type Command struct {
 	Config kong.ConfigFlag `help:"Read flags from a JSON object, by their names. Flags on the command line win." placeholder:"FILE"`
 

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
-// own is a provider with an id and a list of models of its own, which says what tools it was offered.
+// own is a provider with its own id and list of models. Its reply names the tools of the request.
 type own struct {
 	*scripted.Provider
 	id     string
@@ -53,7 +53,7 @@ func quiet() *program.Streams {
 	return &program.Streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
 }
 
-// started starts a node by a command line.
+// started starts a node from a command line.
 func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
 	t.Helper()
 	c, err := cfg.parsed(quiet(), args...)
@@ -63,8 +63,8 @@ func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
 	return c.start(t.Context(), quiet())
 }
 
-// TestAdditions starts nodes of a program with a tool and providers of its own, by flags: --plugins knows the tool, and
-// --provider and --model the providers.
+// TestAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
+// and --model the providers.
 func TestAdditions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ args, want string }{
@@ -93,7 +93,7 @@ func TestAdditions(t *testing.T) {
 			}
 			turn, err := node.Host().Run(t.Context(), id, api.Ask("hi"))
 			got := strings.Fields(turn.Text)
-			if name == "default" { // the shipped ones have more
+			if name == "default" { // default has the shipped ones too
 				got = slices.DeleteFunc(got, func(word string) bool { return !slices.Contains(strings.Fields(tc.want), word) })
 			}
 			if err != nil || strings.Join(got, " ") != tc.want {
@@ -103,7 +103,7 @@ func TestAdditions(t *testing.T) {
 	}
 }
 
-// TestAdditionsAreChecked refuses what flags could not name, before anything starts.
+// TestAdditionsAreChecked: additions that flags could not name are refused before anything starts.
 func TestAdditionsAreChecked(t *testing.T) {
 	t.Parallel()
 	store := filepath.Join(t.TempDir(), "st")
@@ -133,7 +133,7 @@ func TestAdditionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAlone has the command as a program of its own: its usage has its name, the plugins that it adds, and the flags.
+// TestAlone prints the usage of the command as a program of its own: with its name, its plugins and the flags.
 func TestAlone(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -163,7 +163,7 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestCallers has the sources of callers, each alone and together.
+// TestCallers sets the sources of callers, each alone and together.
 func TestCallers(t *testing.T) {
 	t.Parallel()
 	for want, f := range map[string]httpFlags{

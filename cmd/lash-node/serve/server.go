@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/program"
 )
 
-// openBus opens the bus, and starts the server where that is embedded.
+// openBus opens the bus. It starts the embedded server where --nats is not set.
 func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log *zap.Logger) error {
 	cfg, err := c.servers(s, n)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	return nil
 }
 
-// servers is where the bus is: an embedded server that it starts, or existing ones.
+// servers is the configuration of the bus: for an embedded server, which it starts, or for external ones.
 func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err error) {
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {

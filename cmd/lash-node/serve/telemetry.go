@@ -26,7 +26,7 @@ import (
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
-// telemetryFlags say who may look at the node, and where its traces go.
+// telemetryFlags are the address of health and metrics, and the collector of traces.
 type telemetryFlags struct {
 	Ops       string  `help:"Address for /healthz, /readyz and /metrics (Prometheus). Off by default." placeholder:"HOST:PORT"`
 	OTLP      string  `name:"otlp" help:"Export traces of turns to this OpenTelemetry collector, as OTLP over HTTP. OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES count." placeholder:"URL"`
@@ -34,18 +34,18 @@ type telemetryFlags struct {
 	Prices    string  `help:"File of what tokens cost, for the metrics: a JSON object as {\"date\": \"2026-03-31\", \"source\": \"our contract\", \"models\": [{\"provider\": \"openai\", \"names\": [\"gpt-5\"], \"input\": 1.25, \"cache_read\": 0.125, \"output\": 10}]}, in US dollars for a million tokens. It is read again when it changes. Without it the prices of the build count." placeholder:"FILE" type:"path"`
 }
 
-// watched is what a node tells of itself.
+// watched is the telemetry of a node.
 type watched struct {
 	registry *prometheus.Registry
 	metrics  *telemetry.Metrics
 	spans    *telemetry.Spans // nil: not exported
-	on       net.Listener     // nil: nobody may look
+	on       net.Listener     // nil: not served
 	server   *telemetry.Server
 	files    *rereader
 	log      *zap.Logger
 }
 
-// watch makes what takes the node's records, and takes the address. It serves nothing yet.
+// watch makes the telemetry and binds its address. It serves nothing yet.
 func (f *telemetryFlags) watch(ctx context.Context, s *program.Streams, log *zap.Logger) (*watched, error) {
 	w := &watched{registry: prometheus.NewRegistry(), files: &rereader{log: log}, log: log}
 	err := f.export(ctx, s, w)
@@ -62,7 +62,7 @@ func (f *telemetryFlags) watch(ctx context.Context, s *program.Streams, log *zap
 	return w, nil
 }
 
-// export makes the metrics, and what exports spans where that is wanted.
+// export makes the metrics, and the span exporter where a collector is set.
 func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watched) (err error) {
 	if w.metrics, err = telemetry.NewMetrics(w.registry); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 	return nil
 }
 
-// prices has the metrics cost tokens as a file says, where there is one.
+// prices loads the prices of tokens into the metrics, where a file is set.
 func (f *telemetryFlags) prices(w *watched) error {
 	if f.Prices == "" {
 		return nil
@@ -106,7 +106,7 @@ func (f *telemetryFlags) prices(w *watched) error {
 	}, f.Prices)
 }
 
-// checkHeaders refuses what the exporter cannot read: it would log that, and the credentials in it.
+// checkHeaders refuses headers that the exporter cannot parse. The exporter would log them, with their credentials.
 func checkHeaders(s *program.Streams, variable string) error {
 	headers := s.Env(variable)
 	if headers == "" {
@@ -123,8 +123,8 @@ func checkHeaders(s *program.Streams, variable string) error {
 
 var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
-// quietExporter keeps what a collector answers out of the errors of exports,
-// which are logged: some echo the headers that they were sent, credentials too.
+// quietExporter removes the collector's response from export errors, which are logged. Some collectors echo the
+// request headers, with their credentials.
 type quietExporter struct{ sdk.SpanExporter }
 
 func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
@@ -132,11 +132,11 @@ func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan
 	if err == nil {
 		return nil
 	}
-	said, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no type for it
+	said, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no error type for it
 	return errors.New(strings.TrimRight(said, " (:"))
 }
 
-// listen takes the address that a flag gives.
+// listen binds the address of a flag.
 func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	var listen net.ListenConfig
 	on, err := listen.Listen(ctx, "tcp", address)
@@ -146,7 +146,7 @@ func listen(ctx context.Context, flag, address string) (net.Listener, error) {
 	return on, nil
 }
 
-// trace hands each record to whoever takes it.
+// trace passes each record to the metrics, the spans and also.
 func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	return func(r api.TraceRecord) {
 		w.metrics.Trace(r)
@@ -159,12 +159,12 @@ func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	}
 }
 
-// tell adds what the store and the node have to tell.
+// tell adds the metrics of the store and the node.
 func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
 	return w.registry.Register(telemetry.NewAssets(b, node.Running))
 }
 
-// answer serves at the address, where there is one.
+// answer serves at the address, where one is set.
 func (w *watched) answer(node *workers.Node, s *program.Streams) {
 	if len(w.files.sets) > 0 {
 		w.files.start()
@@ -176,15 +176,15 @@ func (w *watched) answer(node *workers.Node, s *program.Streams) {
 	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 
-// stop exports what waits. It comes after the node.
+// stop exports the pending spans. It runs after the node has stopped.
 func (w *watched) stop() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the command's own has ended
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second) // the command's context has ended
 	defer cancel()
 	w.files.stop()
 	if w.server != nil {
 		w.server.Stop(ctx)
 	} else if w.on != nil {
-		_ = w.on.Close() // it was never served
+		_ = w.on.Close() // it was not served
 	}
 	if w.spans != nil {
 		if err := w.spans.Stop(ctx); err != nil {

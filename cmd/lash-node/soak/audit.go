@@ -24,15 +24,15 @@ type claim struct {
 	again  bool // an attempt after the first
 }
 
-// recorded is where the reply or the result of an effect stands, or its loss.
+// recorded is the commit of an effect's reply, result or loss.
 type recorded struct {
 	seq  events.Seq
-	at   int64           // Unix milliseconds, when it was about to be appended
+	at   int64           // Unix milliseconds, shortly before the append
 	by   events.WorkerID // empty: not a worker
 	lost bool
 }
 
-// audit holds one history against its recording and the ledgers.
+// audit compares one history with its recording and the ledgers.
 type audit struct {
 	plan    *playback.Plan
 	claims  []claim
@@ -42,11 +42,11 @@ type audit struct {
 
 // findings of one session.
 type findings struct {
-	lost    error // the history is not what was recorded
+	lost    error // the history differs from the recording
 	doubled []string
-	calls   int // whose fate is unknown, as the history says
-	again   int // effects that were asked for again before they were recorded
-	stale   int // effects that a worker repeated which did not know yet that it was superseded
+	calls   int // calls with an unknown outcome, as the history records
+	again   int // effects that started again before they were recorded
+	stale   int // effects that a superseded worker repeated before it noticed
 	claims  []claim
 }
 
@@ -118,10 +118,9 @@ func (a *audit) record(effect events.EffectID, r recorded) {
 	a.effects[effect] = r
 }
 
-// asked looks for what was asked for again though it must not be: a call that
-// is not to run twice, and what its worker knew the answer of. A worker that
-// was frozen may wake up after its turn went on elsewhere, and ask for what it
-// was about to: nobody can keep it from that, and it records nothing.
+// asked finds effects that ran again and must not: a repeated call of a non-idempotent tool, and an effect whose
+// recorded outcome its worker knew. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
+// next effect once more. No guard can prevent that, and its append fails.
 func (a *audit) asked(ledger []entry) {
 	once := a.mustNotRepeat()
 	count, own := make(map[events.EffectID]int), make(map[string]int)
@@ -146,10 +145,9 @@ func (a *audit) asked(ledger []entry) {
 	}
 }
 
-// knew reports whether a worker had what was recorded when it asked: it
-// recorded it itself before, or claimed the turn after it was. What it recorded
-// itself it has asked for once: a commit has the time of its first input, and
-// that of a later one may be asked for after.
+// knew reports whether a worker knew a recorded outcome when it started the effect: it had recorded the outcome
+// earlier, or claimed the turn after the outcome. The worker's own first request does not count as a repetition: a
+// commit has the time of its first input, so a later input of the commit may start after that time.
 func (a *audit) knew(e entry, r recorded, again bool) bool {
 	if again && r.by == e.Worker && e.At > r.at {
 		return true

@@ -34,7 +34,7 @@ func planned(t *testing.T, convs []recording.Conversation) *playback.Plan {
 	return plan
 }
 
-// TestAsked holds ledgers against what a history says: worker a had the turn, and b from sequence 10 on.
+// TestAsked compares ledgers with a history: worker a has the turn, and b from sequence 10 on.
 func TestAsked(t *testing.T) {
 	t.Parallel()
 	plan := rowPlan(t)
@@ -42,7 +42,7 @@ func TestAsked(t *testing.T) {
 	const model, tool = "t0000/1/model", "t0000/0/0"
 	for _, tc := range []struct {
 		name           string
-		by             events.WorkerID // who recorded the reply, at 500, sequence 5
+		by             events.WorkerID // the worker that recorded the reply, at 500, sequence 5
 		ledger         []entry
 		doubled, stale int
 	}{
@@ -68,7 +68,7 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestTakeovers times claims against kills, and tells those apart that something else went on beside.
+// TestTakeovers measures claims after kills, and marks those during which another fault happened.
 func TestTakeovers(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
@@ -83,7 +83,7 @@ func TestTakeovers(t *testing.T) {
 		{turn: "t1", worker: "a", at: at(9)},
 		{turn: "t1", worker: "b", at: at(10.4), again: true},
 		{turn: "t1", worker: "c", at: at(22), again: true},
-		{turn: "t1", worker: "d", at: at(43), again: true}, // c was frozen
+		{turn: "t1", worker: "d", at: at(43), again: true}, // c is frozen
 	}, incidents)
 	want := []takeover{
 		{"s", "t1", "a", "b", at(10), 400 * time.Millisecond, false, false},

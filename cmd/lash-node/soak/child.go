@@ -13,20 +13,19 @@ import (
 	"time"
 )
 
-// Spec is what a child process is: one of the fields is set.
+// Spec is the role of a child process: one of the fields is set.
 type Spec struct {
 	Server *ServerSpec `json:"server,omitempty"`
 	Node   *NodeSpec   `json:"node,omitempty"`
 }
 
-// ready is what a child prints once it works.
+// ready is the line that a child prints once it works.
 const ready = "ready"
 
-// readyWait is how long a child may take to work.
+// readyWait bounds the start of a child.
 const readyWait = 60 * time.Second
 
-// child is a process that was started here. It dies with this one: its input
-// ends, and where the system can, it is killed.
+// child is a child process. It ends with this process: its input closes, and on Linux the kernel kills it.
 type child struct {
 	cmd   *exec.Cmd
 	input io.Closer
@@ -35,7 +34,7 @@ type child struct {
 
 // launcher starts children.
 type launcher struct {
-	program string   // that runs [RunChild] when it is started with args
+	program string   // runs [RunChild] when it is started with args
 	args    []string // of the program
 	log     *os.File // what children print on stderr
 }
@@ -46,7 +45,7 @@ func (l *launcher) start(ctx context.Context, spec Spec) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), l.program, l.args...), ended: make(chan struct{})} //nolint:gosec // it is this program
+	c := &child{cmd: exec.CommandContext(context.WithoutCancel(ctx), l.program, l.args...), ended: make(chan struct{})} //nolint:gosec // this program
 	c.cmd.Stderr = l.log
 	dieWithParent(c.cmd)
 	input, err := c.cmd.StdinPipe()
@@ -94,7 +93,7 @@ func (c *child) kill() {
 	_ = c.input.Close()
 }
 
-// stop asks the child to end, and kills it after grace.
+// stop requests an orderly end of the child, and kills it after grace.
 func (c *child) stop(grace time.Duration) {
 	_ = c.input.Close()
 	timer := time.NewTimer(grace)
@@ -106,8 +105,7 @@ func (c *child) stop(grace time.Duration) {
 	}
 }
 
-// RunChild is a child's whole life: it reads what it is, works until its input
-// ends, and returns.
+// RunChild runs a child: it reads its [Spec], and works until its input ends.
 func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,18 +1,15 @@
-// Package soak runs a fleet of real processes under faults and holds what
-// became of it against what went in.
+// Package soak runs a fleet of real processes under faults, and compares every history with its recording.
 //
-// A run has three servers, each the child of this process with a store of its
-// own, and some nodes, children too. Recorded conversations are the load: a
-// client here drives them, a scripted model and scripted tools in the nodes
-// answer as recorded, and leave a line in a ledger outside of everything for
-// each thing that they do. Every connection goes through a [link], which can
-// be cut, so that partitions need no privileges.
+// A run has three servers and some nodes. Each is a child process; a server has a store of its own. The load is
+// recorded conversations. A client in this process drives them. Scripted models and tools in the nodes reply as
+// recorded, and write each request to a ledger file, which no fault touches. Every connection passes through a [link]
+// that can be cut, so partitions need no privileges.
 //
 //	parent ── link ──┐
 //	node 1 ── link ──┼── server 1 ── link ── server 2 …
 //	node 2 ── link ──┘
 //
-// When the time is over everything is healed, what was begun may end, and then
-// every history is compared with its recording and with the ledgers. Lost is
-// what did not end or differs; doubled is what ran twice and must not.
+// At the end all faults are undone, and the running conversations may finish. Then every history is compared with its
+// recording and with the ledgers. A session is lost if its turns did not end or its history differs. An effect is
+// doubled if it ran twice and must not.
 package soak

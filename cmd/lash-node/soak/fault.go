@@ -17,11 +17,11 @@ type Fault string
 
 // The faults.
 const (
-	FaultKill      Fault = "kill"      // kill -9 of a node, which comes back at once or after a while
+	FaultKill      Fault = "kill"      // kill -9 of a node, which restarts at once or later
 	FaultFreeze    Fault = "freeze"    // SIGSTOP of a node or a server, then SIGCONT
-	FaultServer    Fault = "server"    // kill -9 of a server, which comes back
-	FaultPartition Fault = "partition" // a node or a server is cut off from everything
-	FaultWakes     Fault = "wakes"     // kill -9 of a node, and every wake in the queue is lost
+	FaultServer    Fault = "server"    // kill -9 of a server, which restarts
+	FaultPartition Fault = "partition" // a node or a server has no connection
+	FaultWakes     Fault = "wakes"     // kill -9 of a node, and a purge of every wake in the queue
 )
 
 // Faults are all kinds.
@@ -32,18 +32,18 @@ func Faults() []Fault {
 // kills reports whether the fault kills a node.
 func (f Fault) kills() bool { return f == FaultKill || f == FaultWakes }
 
-// incident is a fault that happened.
+// incident is a fault of a run.
 type incident struct {
 	Fault  Fault                     `json:"fault"`
 	Target string                    `json:"target"`
-	Worker events.WorkerID           `json:"worker,omitempty"` // of a node's process
+	Worker events.WorkerID           `json:"worker,omitempty"` // of the process of a node
 	At     time.Time                 `json:"at"`
-	Until  time.Time                 `json:"until"`         // when all was well again
-	Lost   time.Time                 `json:"lost,omitzero"` // when the queue of wakes was empty; zero: it was not purged, or the purge failed
-	wakes  map[events.SessionID]bool // of turns, in the queue right before a kill; nil: unknown
+	Until  time.Time                 `json:"until"`         // end of the fault
+	Lost   time.Time                 `json:"lost,omitzero"` // when the purge of the wakes was complete; zero: no purge, or it failed
+	wakes  map[events.SessionID]bool // sessions with a wake in the queue right before the kill; nil: unknown
 }
 
-// journal is the incidents so far.
+// journal has the incidents so far.
 type journal struct {
 	mu   sync.Mutex
 	list []incident
@@ -61,14 +61,14 @@ func (j *journal) all() []incident {
 	return slices.Clone(j.list)
 }
 
-// fate does faults to a fleet, at random. A minority of the servers and all
-// nodes but one at most are disturbed at a time.
+// fate applies random faults to a fleet. At any time, a minority of the servers and all nodes but one may be
+// disturbed.
 type fate struct {
 	f       *fleet
 	o       *Options
 	random  *rand.Rand
 	bus     *bus.Bus
-	queue   sync.Mutex // of a kill with what the queue has then
+	queue   sync.Mutex // locked from a read of the queue to the kill
 	wait    sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by name
@@ -83,17 +83,16 @@ const (
 	pauseMax = 1500 * time.Millisecond
 )
 
-// Of every cycle the last part is calm: nodes are killed, with and without a
-// loss of wakes, and nothing else happens, so that takeovers are timed which no
-// other fault made slow.
+// The last part of every cycle is calm: nodes are killed, with and without a purge of the wakes, and no other fault
+// happens. Takeovers in this part are measured without the delay of other faults.
 const (
-	cycle     = 30 * time.Second // long enough that a turn whose wake is lost goes on within the calm
+	cycle     = 30 * time.Second // long enough that a turn continues in the calm part after its wake is lost
 	calmAfter = 10 * time.Second
 )
 
 func calm(since time.Duration) bool { return since%cycle >= calmAfter }
 
-// run does faults until ctx ends, and returns when all is well again.
+// run applies faults until ctx ends. It returns when all faults are undone.
 func (t *fate) run(ctx context.Context) error {
 	began := time.Now()
 	kills := slices.DeleteFunc(slices.Clone(t.o.Faults), func(f Fault) bool { return !f.kills() })
@@ -104,7 +103,7 @@ func (t *fate) run(ctx context.Context) error {
 		}
 		fault := list[t.random.IntN(len(list))]
 		onServer := fault == FaultServer || !fault.kills() && t.random.IntN(3) == 0
-		// The draws are the same whether or not the target is free, so that a seed gives one sequence.
+		// The draws are the same whether or not the target is free, so a seed gives one sequence.
 		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
 		d := draw{length: t.between(time.Second, 5*time.Second), short: t.random.IntN(2) == 0}
 		name := node.name
@@ -132,17 +131,17 @@ func (t *fate) run(ctx context.Context) error {
 	return t.err
 }
 
-// draw is what was drawn for one fault.
+// draw has the random values of one fault.
 type draw struct {
 	length time.Duration
-	short  bool // at once, or without a word
+	short  bool // restart at once, or a partition that refuses connections
 }
 
 func (t *fate) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(t.random.Int64N(int64(high-low)))
 }
 
-// sleep is false when ctx ended.
+// sleep pauses for a random time. It is false when ctx ended.
 func (t *fate) sleep(ctx context.Context, low, high time.Duration) bool {
 	return bus.Sleep(ctx, t.between(low, high))
 }
@@ -176,7 +175,7 @@ func (t *fate) release(name string, onServer bool, err error) {
 	}
 }
 
-// onNode does a fault to a node and undoes it. The end of ctx only makes it shorter.
+// onNode applies a fault to a node and undoes it. The end of ctx only shortens it.
 func (t *fate) onNode(ctx context.Context, i *incident, n *node, d draw) error {
 	switch i.Fault {
 	case FaultFreeze:

@@ -14,10 +14,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// clusterSize is how many servers replicate everything; one of them at a time is disturbed.
+// clusterSize is the number of servers. One of them at a time is disturbed.
 const clusterSize = 3
 
-// fleet is the children and what connects them.
+// fleet has the children and their links.
 type fleet struct {
 	o        *Options
 	launch   *launcher
@@ -28,7 +28,7 @@ type fleet struct {
 	incident *journal
 }
 
-// server is a place in the cluster that a process fills.
+// server is a server of the cluster. Its process changes with restarts.
 type server struct {
 	spec  ServerSpec
 	child *child
@@ -36,7 +36,7 @@ type server struct {
 	from  []*link // from clients
 }
 
-// node is a place that processes fill, one after the other.
+// node is a node of the fleet. Its process changes with restarts.
 type node struct {
 	name  string
 	url   string
@@ -59,7 +59,7 @@ func startFleet(ctx context.Context, o *Options, servers int, incidents *journal
 	return f, nil
 }
 
-// start lays the links, and fills every place.
+// start opens the links, and starts every child.
 func (f *fleet) start(ctx context.Context, servers int) error {
 	if err := f.lay(ctx, servers); err != nil {
 		return err
@@ -81,7 +81,7 @@ func (f *fleet) start(ctx context.Context, servers int) error {
 	return nil
 }
 
-// lay chooses ports and opens every link.
+// lay reserves ports and opens every link.
 func (f *fleet) lay(ctx context.Context, servers int) error {
 	ports, err := busembed.FreePorts(2 * servers)
 	if err != nil {
@@ -144,7 +144,7 @@ func (f *fleet) connect(ctx context.Context, n *node) error {
 	return nil
 }
 
-// startNode fills a node's place with a new process.
+// startNode starts a new process for a node.
 func (f *fleet) startNode(ctx context.Context, n *node) error {
 	n.runs++
 	n.id = events.WorkerID(fmt.Sprintf("%s-%d", n.name, n.runs))
@@ -156,7 +156,7 @@ func (f *fleet) startNode(ctx context.Context, n *node) error {
 	return err
 }
 
-// stopGrace is how long children may take to end in order.
+// stopGrace bounds an orderly stop of a child.
 const stopGrace = 3 * time.Second
 
 // stop ends every child, nodes first.

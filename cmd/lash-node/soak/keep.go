@@ -14,16 +14,15 @@ import (
 	"github.com/lash-go/lash/session/archive"
 )
 
-// keep writes a session as an archive file below the run's store: lash-replay
-// reads it anywhere, as it cannot the store of one server of a cluster. A
-// session that was never created has no file.
+// keep writes a session as an archive file below the run's store. lash-replay can read the archive; it cannot read the
+// store of one server of a cluster. A session that was never created has no file.
 func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (file string, err error) {
 	dir := filepath.Join(store, "histories")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
 	}
 	file = filepath.Join(dir, string(id)+".lash")
-	f, err := os.Create(file) //nolint:gosec // it is the run's own
+	f, err := os.Create(file) //nolint:gosec // a file of the run
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +36,7 @@ func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (f
 	return file, nil
 }
 
-// keepList writes what a run came to as a file of the run's store, an entry a line.
+// keepList writes a list as a file of the run's store, one JSON object a line.
 func keepList[T any](store, name string, list []T) error {
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// entry is a line of a ledger: a model or a tool was asked for something.
+// entry is a line of a ledger: one request to a model or a tool.
 type entry struct {
 	Session events.SessionID
 	Effect  events.EffectID
@@ -20,9 +20,9 @@ func (e entry) String() string {
 	return fmt.Sprintf("%s %s %s %d\n", e.Session, e.Effect, e.Worker, e.At)
 }
 
-// readLedger reads a ledger, by session. A last line that was cut off is no line: its writer died before it did anything.
+// readLedger reads a ledger, by session. It ignores an incomplete last line: its writer died before the effect ran.
 func readLedger(name string, into map[events.SessionID][]entry) error {
-	data, err := os.ReadFile(name) //nolint:gosec // it is the run's own
+	data, err := os.ReadFile(name) //nolint:gosec // a file of the run
 	if os.IsNotExist(err) {
 		return nil
 	}

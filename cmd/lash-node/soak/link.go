@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// link passes TCP connections on to an address, and can be cut.
+// link forwards TCP connections to an address, and can be cut.
 type link struct {
 	listener net.Listener
 	target   string
 	pumps    sync.WaitGroup
 
 	mu     sync.Mutex
-	opened chan struct{} // closed while the link passes on
-	refuse bool          // while it is cut: new connections, and those that there were
+	opened chan struct{} // closed while the link forwards
+	refuse bool          // while it is cut: connections are closed and refused
 	conns  map[net.Conn]bool
 	closed bool
 }
@@ -34,8 +34,8 @@ func newLink(ctx context.Context, target string) (*link, error) {
 
 func (l *link) address() string { return l.listener.Addr().String() }
 
-// cut passes nothing on any more. Either both ends are told, as when a host
-// dies, or packets vanish, as when a cable is pulled.
+// cut stops forwarding. refuse true closes connections at both ends, as when a host dies. refuse false drops packets,
+// as when a cable is pulled.
 func (l *link) cut(refuse bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +66,7 @@ func (l *link) dropLocked() {
 	}
 }
 
-// close ends the link and all that it carries.
+// close closes the link and all its connections.
 func (l *link) close() {
 	_ = l.listener.Close()
 	l.mu.Lock()
@@ -89,7 +89,7 @@ func (l *link) accept() {
 	}
 }
 
-// keep notes a connection, unless the link refuses them.
+// keep registers a connection, unless the link refuses connections.
 func (l *link) keep(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +119,7 @@ func (l *link) gate() {
 func (l *link) carry(c net.Conn) {
 	defer l.drop(c)
 	l.gate()
-	to, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", l.target) // bounded by the loopback device
+	to, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", l.target) // the loopback device answers at once
 	if err != nil || !l.keep(to) {
 		return
 	}

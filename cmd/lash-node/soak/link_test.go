@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// echoes is a link to a server that sends back every line.
+// echoes is a link to a server that sends every line back.
 func echoes(t *testing.T) *link {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -54,7 +54,7 @@ func dial(t *testing.T, l *link) *bufio.ReadWriter {
 	return bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
 }
 
-// said sends a line and reads what comes back.
+// said sends a line and reads the response.
 func said(c *bufio.ReadWriter, line string) (string, error) {
 	if _, err := c.WriteString(line + "\n"); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func wantEcho(t *testing.T, c *bufio.ReadWriter, line string) {
 	}
 }
 
-// TestLinkSilent loses nothing of what was sent while packets vanished: it comes late.
+// TestLinkSilent: bytes that are sent while packets are dropped arrive later, without loss.
 func TestLinkSilent(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)
@@ -93,7 +93,7 @@ func TestLinkSilent(t *testing.T) {
 	wantEcho(t, c, "after")
 }
 
-// TestLinkRefused ends what was connected and takes nobody until it is healed.
+// TestLinkRefused: a cut with refusal closes all connections and accepts none until it is healed.
 func TestLinkRefused(t *testing.T) {
 	t.Parallel()
 	l := echoes(t)

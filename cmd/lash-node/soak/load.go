@@ -22,19 +22,19 @@ type load struct {
 	player *playback.Player
 	host   *session.Host
 	turns  atomic.Int64 // ended
-	again  atomic.Int64 // errors that clients went on after
+	again  atomic.Int64 // errors after which a client continued
 
 	mu    sync.Mutex
 	begun []*conversation
 }
 
-// conversation is one that was begun.
+// conversation is one that has started.
 type conversation struct {
 	plan *playback.Plan
-	err  error // it did not come to its end
+	err  error // the reason why it did not finish
 }
 
-// run plays conversations over and over until ctx ends, then those that were begun to their ends, at most until limit ends.
+// run plays conversations repeatedly until ctx ends. Then it finishes those that have started, until limit ends.
 func (l *load) run(ctx, limit context.Context) error {
 	var all sync.WaitGroup
 	var next atomic.Int64
@@ -55,7 +55,7 @@ func (l *load) run(ctx, limit context.Context) error {
 	return <-errs
 }
 
-// play drives one conversation, and goes on where an error broke it off.
+// play drives one conversation, and continues after errors.
 func (l *load) play(ctx context.Context, id events.SessionID) error {
 	plan, err := planOf(id, l.convs)
 	if err == nil {

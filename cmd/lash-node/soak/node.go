@@ -25,19 +25,19 @@ import (
 	"github.com/lash-go/lash/workers/recording"
 )
 
-// NodeSpec is a child that is a node.
+// NodeSpec is the [Spec] of a node.
 type NodeSpec struct {
 	Name     string          `json:"name"`
-	Worker   events.WorkerID `json:"worker"` // of this run of the node
+	Worker   events.WorkerID `json:"worker"` // of this process of the node
 	URL      string          `json:"url"`
 	Replicas int             `json:"replicas"`
 	Chats    []string        `json:"chats"`
 	Ledger   string          `json:"ledger"`
-	Think    time.Duration   `json:"think"` // a model call takes half to one and a half of it, a tool a third of that
+	Think    time.Duration   `json:"think"` // a model call takes 0.5 to 1.5 times this, a tool a third of that
 }
 
-// coldAfter keeps the hot sessions few, whatever the soak's length: each is a
-// stream on three servers, and servers that come back take all of them up.
+// coldAfter keeps the number of hot sessions small in a run of any length. Each hot session is a stream on three
+// servers, and a server that restarts recovers all streams.
 const coldAfter = 10 * time.Second
 
 func (s *NodeSpec) run(ctx context.Context, working func()) error {
@@ -53,7 +53,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	if err != nil {
 		return err
 	}
-	defer ledger.Close() //nolint:errcheck // it was only appended to
+	defer ledger.Close() //nolint:errcheck // the file is only appended to
 	b, err := openBus(ctx, s.URL, s.Replicas, log)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	return nil
 }
 
-// openBus connects through links only: addresses that servers tell of lead around them.
+// openBus connects through links only. It ignores the addresses that servers announce, because those bypass the links.
 func openBus(ctx context.Context, url string, replicas int, log *zap.Logger) (*bus.Bus, error) {
 	return bus.Open(ctx, bus.Config{
 		URL: url, Replicas: replicas, Logger: log,
@@ -92,7 +92,7 @@ func openBus(ctx context.Context, url string, replicas int, log *zap.Logger) (*b
 	})
 }
 
-// cast is the model and the tools of a node.
+// cast has the models and tools of a node.
 type cast struct {
 	spec    *NodeSpec
 	ctx     context.Context //nolint:containedctx // of the process
@@ -112,7 +112,7 @@ func sessionOf(n, conversation int) events.SessionID {
 	return events.SessionID(fmt.Sprintf("s%05d-%d", n, conversation))
 }
 
-// planOf is the inverse: what a session of that name plays.
+// planOf is the inverse of [sessionOf]: the plan of a session's conversation.
 func planOf(id events.SessionID, convs []recording.Conversation) (*playback.Plan, error) {
 	_, number, _ := strings.Cut(string(id), "-")
 	n, err := strconv.Atoi(number)
@@ -124,7 +124,7 @@ func planOf(id events.SessionID, convs []recording.Conversation) (*playback.Plan
 	return plan, nil
 }
 
-// tools are asked for before the session's model is.
+// tools are the tools of a session. The node requests them before the model.
 func (c *cast) tools(id events.SessionID) *plugin.Tools {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,8 +144,8 @@ func (c *cast) tools(id events.SessionID) *plugin.Tools {
 	return c.player.Tools(id)
 }
 
-// effectsOf has a third of the tools be such that must not run twice. Where a
-// call does more than return, the conversation needs each of them.
+// effectsOf declares a tool idempotent, without effects, or non-idempotent, a third of the tools each. A plan with a call
+// that does more than return has no non-idempotent tools, because its conversation needs each call.
 func effectsOf(plan *playback.Plan, tool string) events.Effects {
 	switch {
 	case plan.MayLose[tool]:
@@ -156,7 +156,7 @@ func effectsOf(plan *playback.Plan, tool string) events.Effects {
 	return events.EffectsIdempotent
 }
 
-// mayLose are the tools of a plan that must not run twice.
+// mayLose are the non-idempotent tools of a plan; nil where a call of the plan injects, hangs or has no result.
 func mayLose(plan *playback.Plan) map[string]bool {
 	list := make(map[string]bool)
 	for _, tool := range plan.Tools {
@@ -180,7 +180,7 @@ func hash(text string) uint32 {
 	return sum.Sum32()
 }
 
-// asked leaves a line in the ledger, then takes its time.
+// asked writes a line to the ledger, and then waits for the duration of the effect.
 func (c *cast) asked(ctx context.Context, id events.SessionID, effect events.EffectID) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (c *cast) asked(ctx context.Context, id events.SessionID, effect events.Eff
 	}
 }
 
-// hung does what the client did that the recording shows: it cancels the turn.
+// hung cancels the turn, as the client in the recording did.
 func (c *cast) hung(id events.SessionID, turn events.TurnID) {
 	c.cancels.Go(func() {
 		for c.ctx.Err() == nil {

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the child with this process. A group of
-// its own keeps a terminal's ctrl-c from it: the parent ends it, in order.
+// dieWithParent makes the kernel kill the child with this process. The child has its own process group, so a
+// terminal's ctrl-c does not reach it: the parent stops it in order.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

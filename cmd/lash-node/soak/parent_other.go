@@ -4,5 +4,5 @@ package soak
 
 import "os/exec"
 
-// dieWithParent has no means here: the end of its input ends the child.
+// dieWithParent does nothing on this system: the child ends when its input ends.
 func dieWithParent(*exec.Cmd) {}

@@ -8,22 +8,20 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Turns     int64 `json:"turns"`  // ended
 	Faults    int   `json:"faults"` // of all kinds
 	Takeovers int   `json:"takeovers"`
-	// Takeovers of killed nodes while nothing else was disturbed: from the kill
-	// to the commit that claims the turn on another node. These sessions had
-	// their wake in the queue until then.
+	// Takeovers of killed nodes while no other fault was active: from the kill to the commit that claims the turn on
+	// another node. The queue had the wake of these sessions throughout.
 	TakeoverP50 float64 `json:"takeover_p50_ms"`
 	TakeoverP99 float64 `json:"takeover_p99_ms"` // at most 2 s
 	Doubled     int     `json:"doubled"`         // effects that ran twice and must not
-	Lost        int     `json:"lost"`            // sessions whose accepted turns did not end, or whose history differs
+	Lost        int     `json:"lost"`            // sessions with an unfinished accepted turn, or whose history differs
 
-	// The same of sessions that had no wake when their node was killed, or lost it
-	// before the claim. A wake that had reached another worker by then counts as
-	// lost: it has its effect, within half a second.
+	// The same for sessions without a wake at the kill, or whose wake was purged before the claim. A wake that another
+	// worker already had counts as purged: it still works, within half a second.
 	LostWakeP50 float64 `json:"lost_wake_p50_ms"`
 	LostWakeP99 float64 `json:"lost_wake_p99_ms"` // at most 10 s
 
@@ -34,20 +32,20 @@ type Report struct {
 	TakeoversTimed  int           `json:"takeovers_timed"` // with their wake
 	LostWakeMax     float64       `json:"lost_wake_max_ms"`
 	LostWakeTimed   int           `json:"lost_wake_timed"`
-	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while servers or other nodes were disturbed
-	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of those
-	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of those
-	Again           int           `json:"again"`             // effects that were under way when their worker died, and asked for again
-	UnknownCalls    int           `json:"unknown_calls"`     // calls that must not run twice and were under way when their worker died, as the histories say
-	StaleEffects    int           `json:"stale_effects"`     // repeated by workers that were frozen or cut off, and not recorded
-	ClientsWentOn   int64         `json:"clients_went_on"`   // errors that clients went on after
+	DisturbedTimed  int           `json:"disturbed_timed"`   // takeovers of killed nodes while other faults were active
+	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of the disturbed takeovers
+	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of the disturbed takeovers
+	Again           int           `json:"again"`             // effects running when their worker died, which ran again
+	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker died, as the histories record
+	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
+	ClientsWentOn   int64         `json:"clients_went_on"`   // errors after which clients continued
 	DurationSeconds float64       `json:"duration_s"`        // with faults
-	Bad             []Bad         `json:"bad,omitempty"`     // sessions that lost or doubled something
-	Store           string        `json:"store,omitempty"`   // where everything is kept
-	Stopped         bool          `json:"stopped,omitempty"` // before the time was over
+	Bad             []Bad         `json:"bad,omitempty"`     // sessions with a lost or doubled effect
+	Store           string        `json:"store,omitempty"`   // directory of all files of the run
+	Stopped         bool          `json:"stopped,omitempty"` // before the end of the duration
 }
 
-// Bad is a session that lost or doubled something.
+// Bad is a session with a lost or doubled effect.
 type Bad struct {
 	Session events.SessionID `json:"session"`
 	Lost    string           `json:"lost,omitempty"`
@@ -55,8 +53,7 @@ type Bad struct {
 	History string           `json:"history"` // archive file, for lash-replay
 }
 
-// TakeoverLimit and LostWakeLimit are what the 99th percentile of takeovers may
-// take: with the session's wake, and where that was lost.
+// TakeoverLimit and LostWakeLimit bound the 99th percentile of takeovers, with the session's wake and without it.
 const (
 	TakeoverLimit = 2 * time.Second
 	LostWakeLimit = 10 * time.Second
@@ -67,7 +64,7 @@ func (r *Report) Late() bool {
 	return r.TakeoverP99 > millis(TakeoverLimit) || r.LostWakeP99 > millis(LostWakeLimit)
 }
 
-// Failed reports whether something was lost, doubled or late.
+// Failed reports whether the run has lost, doubled or late effects.
 func (r *Report) Failed() bool { return r.Lost > 0 || r.Doubled > 0 || r.Late() }
 
 func (r *Report) bad(id events.SessionID) *Bad {
@@ -95,7 +92,7 @@ func (r *Report) add(id events.SessionID, f *findings) {
 	}
 }
 
-// takeover is a killed node's turn that another claimed.
+// takeover is a turn of a killed node that another worker claimed.
 type takeover struct {
 	Session   events.SessionID `json:"session"`
 	Turn      events.TurnID    `json:"turn"`
@@ -103,11 +100,11 @@ type takeover struct {
 	To        events.WorkerID  `json:"to"`
 	Killed    time.Time        `json:"killed"`
 	Took      time.Duration    `json:"took_ns"`   // until the commit that claims it
-	LostWake  bool             `json:"lost_wake"` // the queue had no wake of the session, at the kill or at some time since
-	Disturbed bool             `json:"disturbed"` // servers or other nodes were, meanwhile, or what the queue had is unknown
+	LostWake  bool             `json:"lost_wake"` // the queue had no wake of the session, at the kill or later
+	Disturbed bool             `json:"disturbed"` // another fault was active, or the wakes in the queue are unknown
 }
 
-// takeovers times each claim after the first against the kill of the worker before. n counts all of them.
+// takeovers measures each claim after the first from the kill of the worker before it. n counts all of them.
 func takeovers(session events.SessionID, claims []claim, incidents []incident) (list []takeover, n int) {
 	held := make(map[events.TurnID]claim)
 	for _, c := range claims {
@@ -119,7 +116,7 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 		n++
 		i := slices.IndexFunc(incidents, func(i incident) bool { return i.Fault.kills() && i.Worker == before.worker })
 		if i < 0 || c.at.Before(incidents[i].At) {
-			continue // it was frozen or cut off
+			continue // its worker was frozen or disconnected
 		}
 		kill := &incidents[i]
 		list = append(list, takeover{
@@ -131,11 +128,11 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 	return list, n
 }
 
-// settle is how long after a fault clients and servers may still find each other again.
+// settle is the time after a fault in which clients and servers still reconnect.
 const settle = time.Second
 
-// disturbed reports whether something else than kills of nodes and losses of wakes went on between two times.
-// A purge that failed may have been done or not.
+// disturbed reports whether a fault other than a kill of a node or a purge of wakes was active between two times. A
+// failed purge counts too: its outcome is unknown.
 func disturbed(incidents []incident, from, to time.Time) bool {
 	return slices.ContainsFunc(incidents, func(i incident) bool {
 		known := i.Fault == FaultKill || i.Fault == FaultWakes && !i.Lost.IsZero()
@@ -143,7 +140,7 @@ func disturbed(incidents []incident, from, to time.Time) bool {
 	})
 }
 
-// purged reports whether the queue of wakes was, between two times.
+// purged reports whether the queue of wakes was purged between two times.
 func purged(incidents []incident, from, to time.Time) bool {
 	return slices.ContainsFunc(incidents, func(i incident) bool { return i.Lost.After(from) && i.Lost.Before(to) })
 }

@@ -17,31 +17,31 @@ import (
 	"github.com/lash-go/lash/workers/playback"
 )
 
-// Restart is what a node that is killed and comes back at once costs the turns
-// that it runs: one server, one node, and nobody else who could take over.
+// Restart is the delay of running turns when their node is killed and restarts at once. There is one server and no
+// other node.
 type Restart struct {
-	Turns     int     `json:"turns"`     // in flight
-	PlainMS   float64 `json:"plain_ms"`  // from the first request to the last end, undisturbed
+	Turns     int     `json:"turns"`     // running at the kill
+	PlainMS   float64 `json:"plain_ms"`  // from the first request to the last end, without a kill
 	KilledMS  float64 `json:"killed_ms"` // the same with a kill -9 in the middle
 	AddedMS   float64 `json:"added_ms"`  // the difference
-	ReadyMS   float64 `json:"ready_ms"`  // from the kill until the new process works
+	ReadyMS   float64 `json:"ready_ms"`  // from the kill until the new process is ready
 	LastMS    float64 `json:"last_ms"`   // from the kill until the last turn was claimed again
-	Takeovers int     `json:"takeovers"` // turns that went on in the new process
-	Again     int     `json:"again"`     // effects that were under way and asked for again
-	Doubled   int     `json:"doubled"`   // effects asked for again though they were recorded
-	Lost      int     `json:"lost"`      // turns that did not end, or whose history differs
+	Takeovers int     `json:"takeovers"` // turns that continued in the new process
+	Again     int     `json:"again"`     // effects running at the kill that ran again
+	Doubled   int     `json:"doubled"`   // recorded effects that ran again
+	Lost      int     `json:"lost"`      // unfinished turns, and those whose history differs
 	Bad       []Bad   `json:"bad,omitempty"`
 }
 
-// The turns of a restart: each is a row of model calls, with a tool call between.
+// The turns of a restart: model calls in sequence, with a tool call between each two.
 const (
 	restartTurns   = 64
 	restartSteps   = 10
 	restartEffects = 2*restartSteps + 1
 )
 
-// RunRestart measures. Of the options it takes the store, the program, the
-// progress and how long the model thinks.
+// RunRestart measures a restart. It uses these options: the store, the program, the progress and the duration of model
+// calls.
 func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	o.Nodes, o.Sessions = 1, restartTurns
 	o.Chats = []string{filepath.Join(o.Store, "restart.jsonl")}
@@ -69,7 +69,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	}
 	l := &load{o: o, convs: convs, player: playback.NewPlayer(host), host: host}
 	warm := func() error { return nil }
-	if _, err := l.row(ctx, 0, warm); err != nil { // the first turns find cold caches
+	if _, err := l.row(ctx, 0, warm); err != nil { // the first turns fill the caches
 		return nil, err
 	}
 	plain, err := l.row(ctx, 1, warm)
@@ -96,7 +96,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	return r, l.auditRestart(ctx, b, r, incidents)
 }
 
-// halfway waits until a node's ledger has that many lines.
+// halfway waits until a node's ledger has a number of lines.
 func (l *load) halfway(ctx context.Context, n *node, lines int) error {
 	for bus.Sleep(ctx, 5*time.Millisecond) {
 		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
@@ -109,12 +109,12 @@ func (l *load) halfway(ctx context.Context, n *node, lines int) error {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
 
-// row plays every session once, beside something else, and returns how long that took.
+// row plays every session once while beside runs, and returns the duration.
 func (l *load) row(ctx context.Context, n int, beside func() error) (time.Duration, error) {
 	began := time.Now()
 	ended := make(chan error, restartTurns)
 	for i := range restartTurns {
-		go func() { ended <- l.play(ctx, sessionOf(n*restartTurns+i, 0)) }() // all are waited for below
+		go func() { ended <- l.play(ctx, sessionOf(n*restartTurns+i, 0)) }() // the loop below waits for all
 	}
 	errs := []error{beside()}
 	for range restartTurns {
@@ -130,7 +130,7 @@ func (l *load) auditRestart(ctx context.Context, b *bus.Bus, r *Restart, inciden
 	return err
 }
 
-// writeRow writes the recording of a turn of n tool calls, one after the other.
+// writeRow writes the recording of a turn with n tool calls in sequence.
 func writeRow(name string, n int) error {
 	messages := []map[string]any{{"role": "user", "content": "count"}}
 	for i := range n {

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// ServerSpec is a child that is a server of the cluster.
+// ServerSpec is the [Spec] of a server of the cluster.
 type ServerSpec struct {
 	Name        string   `json:"name"`
 	Store       string   `json:"store"`
@@ -17,7 +17,7 @@ type ServerSpec struct {
 	Routes      []string `json:"routes"` // links to the others
 }
 
-// readyEvery is how often a server looks whether its cluster has a leader.
+// readyEvery is the interval at which a server checks for a leader of its cluster.
 const readyEvery = 50 * time.Millisecond
 
 func (s *ServerSpec) run(ctx context.Context, working func()) error {

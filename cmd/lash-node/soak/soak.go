@@ -27,8 +27,8 @@ type Options struct {
 	Chats    []string      // files of recorded conversations
 	Seed     uint64
 	Think    time.Duration // of the scripted model
-	Store    string        // a directory of the run's own
-	Keep     bool          // every history as an archive file, not only those that are bad
+	Store    string        // a directory of the run
+	Keep     bool          // every history as an archive file, not only the failed ones
 	Progress io.Writer
 
 	// Program with Args runs [RunChild].
@@ -36,10 +36,11 @@ type Options struct {
 	Args    []string
 }
 
-// endWait is how long no turn may end, once all is well again, before what was begun counts as lost.
+// endWait is the longest time without an ended turn, after all faults are undone. After it the remaining turns count
+// as lost.
 const endWait = 60 * time.Second
 
-// Run runs a fleet under faults until the time is over or ctx ends, and reports what became of everything.
+// Run runs a fleet under faults for the duration or until ctx ends, and returns a report.
 func Run(ctx context.Context, o *Options) (*Report, error) {
 	convs, err := readChats(o.Chats)
 	if err != nil {
@@ -51,7 +52,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	defer f.stop()
-	whole := context.WithoutCancel(ctx) // the end of ctx ends the faults only
+	whole := context.WithoutCancel(ctx) // the end of ctx only ends the faults
 	b, err := openBus(whole, f.ownURL, clusterSize, zap.NewNop())
 	if err != nil {
 		return nil, err
@@ -82,7 +83,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	fate := &fate{
-		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // it must repeat
+		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // a seed repeats it
 		bus: b,
 	}
 	var all sync.WaitGroup
@@ -96,7 +97,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		if errs[1] = fate.run(faulty); errs[1] != nil {
 			stop()
 		}
-		<-faulty.Done() // the load goes on for as long where there are no faults
+		<-faulty.Done() // without faults the load runs for the same time
 		for before := int64(-1); errs[1] == nil && limit.Err() == nil && l.turns.Load() > before; {
 			before = l.turns.Load()
 			bus.Sleep(limit, endWait)
@@ -108,7 +109,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	return errors.Join(errs...)
 }
 
-// tellEvery is how often a run says how it stands.
+// tellEvery is the interval of progress lines.
 const tellEvery = 3 * time.Second
 
 func (l *load) tell(ctx context.Context, incidents *journal) {
@@ -122,10 +123,10 @@ func (l *load) tell(ctx context.Context, incidents *journal) {
 	}
 }
 
-// auditors read histories at once.
+// auditors is the number of histories that are checked at once.
 const auditors = 8
 
-// audit holds every history against its recording and the ledgers.
+// audit compares every history with its recording and the ledgers.
 func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []incident) error {
 	_, _ = fmt.Fprintf(l.o.Progress, "reading %d histories\n", len(l.begun))
 	names, err := filepath.Glob(filepath.Join(l.o.Store, "ledger-*"))

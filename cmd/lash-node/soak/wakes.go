@@ -15,12 +15,11 @@ import (
 // workStream is the queue of wakes.
 const workStream = "lash-work"
 
-// queueWait bounds what is asked of the queue. Servers that are disturbed may not answer.
+// queueWait bounds a request to the queue. Disturbed servers may not answer.
 const queueWait = 2 * time.Second
 
-// kill kills a node. Where the fault says so it purges the queue then: within
-// milliseconds, where the node's neighbour notices the death after half a
-// second and wakes the sessions that have a wake.
+// kill kills a node. For [FaultWakes] it then purges the queue within milliseconds. The node's neighbour notices the
+// death after half a second and wakes the sessions that have a wake, so the purge is earlier.
 func (t *fate) kill(ctx context.Context, i *incident, n *node) error {
 	t.queue.Lock()
 	defer t.queue.Unlock()
@@ -58,7 +57,7 @@ func wakesOf(ctx context.Context, b *bus.Bus) map[events.SessionID]bool {
 	return list
 }
 
-// purgeWakes takes every wake out of the queue, delivered or not.
+// purgeWakes removes every wake from the queue, delivered or not.
 func purgeWakes(ctx context.Context, b *bus.Bus) error {
 	once, cancel := context.WithTimeout(ctx, queueWait)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestLostWakes tells takeovers whose wake was lost from others. Worker a had the turn, and is killed at 10 s.
+// TestLostWakes distinguishes takeovers with and without a lost wake. Worker a has the turn, and is killed at 10 s.
 func TestLostWakes(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
@@ -44,7 +44,7 @@ func TestLostWakes(t *testing.T) {
 	}
 }
 
-// TestLate fails a run whose 99th percentile of takeovers exceeds its limit: that of those with their wake, or of those without.
+// TestLate: a run fails when a 99th percentile of takeovers exceeds its limit, with wakes or with lost wakes.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	took := func(lost, disturbed bool, n int, took time.Duration) (list []takeover) {
@@ -77,7 +77,7 @@ func TestLate(t *testing.T) {
 	}
 }
 
-// TestPurgeWakes takes every wake out of the queue, delivered or not.
+// TestPurgeWakes removes every wake from the queue, delivered or not.
 func TestPurgeWakes(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -1,4 +1,4 @@
-// Package child runs the programs among the examples, for their tests: each as a process of its own.
+// Package child runs the example programs for their tests, each in a process of its own.
 package child
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 )
 
-// variable makes a test binary the program that it tests.
+// variable makes a test binary run the program that it tests.
 const variable = "LASH_EXAMPLE"
 
-// Main is the test binary's: it runs the program itself where [Start] started it, and otherwise the tests.
+// Main is the TestMain of the examples. In a process of [Start] it runs the program, and otherwise the tests.
 func Main(m *testing.M, program func()) {
 	if os.Getenv(variable) == "" {
 		bustest.VerifyTestMain(m)
@@ -26,10 +26,10 @@ func Main(m *testing.M, program func()) {
 	program()
 }
 
-// patience is how long a program may take for all that its test wants of it.
+// patience bounds the run of a program in a test.
 const patience = time.Minute
 
-// Program is one that runs. What it writes to its standard output and error can be waited for.
+// Program is a running program. Tests can wait for lines of its standard output and error.
 type Program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -39,11 +39,11 @@ type Program struct {
 	ended bool
 }
 
-// Start starts the program with more in its environment. It does not outlive the test.
+// Start starts the program with additional environment variables. It ends with the test.
 func Start(t *testing.T, env []string, args ...string) *Program {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	p := &Program{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...)} //nolint:gosec // this test itself
+	p := &Program{t: t, cmd: exec.CommandContext(ctx, os.Args[0], args...)} //nolint:gosec // this test binary
 	p.cmd.Env = append(os.Environ(), variable+"=1", "GORACE=atexit_sleep_ms=0", "OPENAI_API_KEY=k", "MODEL=m", "ANTHROPIC_API_KEY=")
 	p.cmd.Env = append(p.cmd.Env, env...)
 	r, w, err := os.Pipe()
@@ -54,7 +54,7 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 	if p.in, err = p.cmd.StdinPipe(); err == nil {
 		err = p.cmd.Start()
 	}
-	_ = w.Close() // the child has its own
+	_ = w.Close() // the child has a copy
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 	return p
 }
 
-// Await gives the next line that holds the text.
+// Await returns the next line that contains the text.
 func (p *Program) Await(text string) (line string) {
 	p.t.Helper()
 	for p.lines.Scan() {
@@ -92,7 +92,7 @@ func (p *Program) Type(line string) {
 	}
 }
 
-// Signal asks it to end.
+// Signal sends a signal.
 func (p *Program) Signal(sig os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(sig); err != nil {
@@ -100,13 +100,13 @@ func (p *Program) Signal(sig os.Signal) {
 	}
 }
 
-// Ended waits until it ends, which has to be with exit code 0, and gives all that it said.
+// Ended waits for exit code 0, and returns all output.
 func (p *Program) Ended() (said string) {
 	p.t.Helper()
 	return p.Failed(0)
 }
 
-// Failed is Ended, with another exit code.
+// Failed is [Program.Ended] for another exit code.
 func (p *Program) Failed(code int) (said string) {
 	p.t.Helper()
 	for p.lines.Scan() {
@@ -119,7 +119,7 @@ func (p *Program) Failed(code int) (said string) {
 	return strings.Join(p.said, "\n")
 }
 
-// Kill ends it at once.
+// Kill kills it at once.
 func (p *Program) Kill() {
 	if !p.ended {
 		p.ended = true

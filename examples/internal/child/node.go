@@ -35,7 +35,7 @@ func Connect(t *testing.T, store string) *bus.Bus {
 	return b
 }
 
-// Letter is a tool that may not run twice, so that package gate has each of its calls wait for an approval.
+// Letter is a non-idempotent tool, so package gate requires an approval for each of its calls.
 func Letter() plugin.Factory {
 	type letter struct{ To, Text string }
 	return plugin.OfTool(plugin.Tool{Name: "send_letter", Description: "Sends a letter."}, func(_ context.Context, _ plugin.Call, l letter) (string, error) {
@@ -43,7 +43,7 @@ func Letter() plugin.Factory {
 	})
 }
 
-// WritesToAnn is a model that has one letter sent, and then says what came of it.
+// WritesToAnn is a model that sends one letter, and then reports the result.
 func WritesToAnn(t *testing.T) (url string) {
 	t.Helper()
 	return llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
@@ -54,7 +54,8 @@ func WritesToAnn(t *testing.T) (url string) {
 	})
 }
 
-// Node starts a node in the test's own process, whose embedded server has the store, with [Letter] and the gate.
+// Node starts a node in the test's process, with an embedded server, [Letter] and the gate. It returns the store of
+// the server.
 func Node(t *testing.T, model string) (store string, host *session.Host) {
 	t.Helper()
 	store = t.TempDir()
