@@ -25,7 +25,7 @@ import (
 //
 // The guard of each append decides what comes first; a copy that is there already is not registered again.
 func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
-	ctx = api.Apart(ctx) // for the session's own sake: its caller may not reach the parent
+	ctx = api.Apart(ctx) // on behalf of the session itself: its caller may not reach the parent
 	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.CheckTransferCapacity}
 	var err error
 	for moved := false; !moved && err == nil; {
@@ -48,10 +48,11 @@ func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task)
 	})
 }
 
-// leaving is what the decisions that transfer tasks of closed sessions call themselves.
+// leaving is the cause of the commits that transfer tasks of closed sessions.
 const leaving = "leave closed session"
 
-// leaveAll is Leave for all tasks whose transfer is pending in the state that this process has; workers do what it cannot.
+// leaveAll is Leave for all tasks with a pending transfer in the state of this process; a worker retries the failed
+// ones.
 func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 	s, err := h.states.Lock(ctx, id)
 	if err != nil {
