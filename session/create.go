@@ -180,9 +180,9 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // a parent that this process cannot reach gets no children
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // a parent that the caller cannot reach gets no children
 		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
-			o.creator, err = nil, nil // the parent is not reachable from here
+			o.creator, err = nil, nil // the parent is not in this deployment
 		}
 		if err != nil {
 			return err
