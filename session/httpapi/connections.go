@@ -23,10 +23,9 @@ import (
 //	               ├── Config.AnonymousTimeout        ▼
 //	               └── a new one needs its place ──► closed
 //
-// A new connection always gets in, at the cost of the oldest anonymous one of
-// its address or of all, or else of the known one that is idle for the longest
-// time. It is refused only where all connections are of known callers that work,
-// of whom [Config.MaxRequests] and [Config.MaxStreams] bound how many there are.
+// The server accepts each new connection. Where a limit is reached it closes another one: the oldest anonymous one of
+// the same address or of all, else the known one that is idle for the longest time. It refuses a new connection only
+// where all connections are known and have requests, which [Config.MaxRequests] and [Config.MaxStreams] limit.
 type connections struct {
 	max, maxAnonymous, maxPerAddress, maxPerCaller int
 	timeout                                        time.Duration // of anonymous ones
