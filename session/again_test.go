@@ -168,7 +168,7 @@ func TestWaitingBytes(t *testing.T) {
 		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
-	for n < check.MaxWaitingBytes/(151<<10) { // the overhead beside their texts is below 1 KiB
+	for n < check.MaxWaitingBytes/(151<<10) { // their overhead is below 1 KiB each
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:

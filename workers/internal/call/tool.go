@@ -58,7 +58,7 @@ type dispatch struct {
 	parked   *parking         // see [errParked]
 	inner    bool             // the model does not read its result: another call made it, or another node handed it over
 	fixed    bool             // an outer call must not run twice
-	stopped  *events.Issue    // the turn cannot go on
+	stopped  *events.Issue    // the turn cannot continue
 	unknown  bool             // the catalogue has no such tool
 }
 
