@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/session/check"
 )
 
-// TestAgainHintsAgain loses the hint of every command: the same command again,
-// from another host, appends nothing and gives the hint.
+// TestAgainHintsAgain loses the hint of every command. A repeat of the command from another host appends nothing and
+// publishes the hint.
 func TestAgainHintsAgain(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(context.Context, *session.Host) error{
@@ -61,7 +61,7 @@ func TestAgainHintsAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := b.state()
-			// The hints before these, of the same connection, are stored then too.
+			// The earlier hints were published on the same connection, so they are stored by now.
 			err := errors.Join(b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
 				b.bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
 			if err != nil {
@@ -89,7 +89,7 @@ func TestAgainHintsAgain(t *testing.T) {
 	}
 }
 
-// awaitHint waits until a wake or a timer is there.
+// awaitHint waits until the bus has a wake or a timer.
 func (b *bundle) awaitHint() {
 	b.t.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; {
@@ -105,9 +105,8 @@ func (b *bundle) awaitHint() {
 	b.t.Fatal("got no hint")
 }
 
-// TestAgainKeepsThePlace repeats commands whose hints are there: none is given
-// again, as a newer wake would stand behind those of all other sessions, and
-// each would be a write.
+// TestAgainKeepsThePlace repeats commands whose hints are stored. The repeat publishes no hint: a newer wake would
+// move the session to the end of the queue, and each publish is a write.
 func TestAgainKeepsThePlace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -135,7 +134,7 @@ func TestAgainKeepsThePlace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What was published before, of the same connection, is stored then.
+		// The earlier hints were published on the same connection, so they are stored by now.
 		err = errors.Join(b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
 			b.bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
 		if err != nil {
@@ -159,7 +158,7 @@ func TestAgainKeepsThePlace(t *testing.T) {
 	}
 }
 
-// TestWaitingBytes bounds what waits in a session, whatever it is.
+// TestWaitingBytes checks the limit on the waiting bytes of a session, over all sorts of waiting content.
 func TestWaitingBytes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -169,7 +168,7 @@ func TestWaitingBytes(t *testing.T) {
 		return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 	}
 	n := 0
-	for n < check.MaxWaitingBytes/(151<<10) { // what they cost beside their texts is less than a KiB
+	for n < check.MaxWaitingBytes/(151<<10) { // their overhead is below 1 KiB each
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:

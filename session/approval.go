@@ -16,11 +16,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Approve answers a question about a call. The first answer in the history
-// counts, also when its turn has ended; the same again does nothing, another is [api.ErrDifferent]. When it
-// returns nil the answer is in the history, and the turn goes on wherever a
-// worker takes it, unless it is cancelled before. Other errors: [api.ErrNotAsked],
-// [api.ErrSelfApproval], see [Config].
+// Approve answers the approval request of a call. The first answer in the history counts, also when its turn has
+// ended. An equal answer later changes nothing; a different one is [api.ErrDifferent]. When Approve returns nil the
+// answer is in the history, and any worker can continue the turn unless it is cancelled first. Other errors:
+// [api.ErrNotAsked], [api.ErrSelfApproval], see [Config].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
 	ctx, asked := api.TakeAsked(ctx)
 	if answer.By == "" || asked.Actor != "" {
@@ -38,7 +37,7 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 
 func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, asked api.Asked) error {
 	body := answer
-	body.By = "" // which may be the host
+	body.By = "" // the caller may be the host
 	return h.decideAsked(ctx, id, command{operation.Approve.Name, "approve", &body}, asked, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
@@ -55,8 +54,8 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 	})
 }
 
-// lateAnswer is what an answer meets whose turn has ended: the first answer, if
-// the history has one; else notAsked stands.
+// lateAnswer responds to an answer whose turn has ended: it compares the answer with the first one in the history.
+// Without a first answer it returns notAsked.
 func (h *Host) lateAnswer(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, notAsked error) error {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -83,7 +82,7 @@ func (h *Host) lateAnswer(ctx context.Context, id events.SessionID, answer event
 	return notAsked
 }
 
-// sameAnswer refuses an answer that differs from the first one, which counts.
+// sameAnswer refuses an answer that differs from the first one.
 func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven) error {
 	if first.Granted == answer.Granted {
 		return nil
@@ -95,9 +94,9 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 	return fmt.Errorf("%s has %s it before: %w", first.By, word, api.ErrDifferent)
 }
 
-// ResolveTool gives the result of a pending call of the running turn, by its
-// completion key, which may be before the call is pending. The first result in
-// the history counts. A key that names no call without a result is [api.ErrUnknownTurn].
+// ResolveTool stores the result of a pending call of the running turn, by its completion key. The result may arrive
+// before the call is pending. The first result in the history counts. A key that names no call without a result is
+// [api.ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
 	ctx, asked := api.TakeAsked(ctx)
 	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
@@ -111,7 +110,7 @@ func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.
 	return nil
 }
 
-// resolution is a result as a command takes it: checked, and what is large of it in blobs.
+// resolution checks a result and moves its large bodies to blobs.
 func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.ToolResolved, error) {
 	if err := r.Validate(); err != nil {
 		return r, err

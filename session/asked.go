@@ -21,11 +21,11 @@ type stamp struct {
 	actor       events.Actor
 	cause       string
 	key, digest string // of the request; empty: it has no key
-	older       string // what an earlier version recorded as the cause in place of the key
-	byID        bool   // what the request makes has an id, which finds it again
+	older       string // the cause that an earlier version recorded in place of the key
+	byID        bool   // the request creates something with an id, and a repeat finds it by that id
 }
 
-// stamp is the stamp of a decision without a key.
+// stamp returns the stamp of a decision without a key.
 func (h *Host) stamp(cause string, a api.Asked) stamp {
 	s := stamp{actor: h.actor, cause: cause}
 	if a.Actor != "" {
@@ -34,7 +34,7 @@ func (h *Host) stamp(cause string, a api.Asked) stamp {
 	return s
 }
 
-// named is the id of what a request makes: the id in the request, or its key, or a new id.
+// named returns the id of what a request creates: the id in the request, else its key, else a new id.
 func named[ID ~string](given ID, a api.Asked) ID {
 	return cmp.Or(given, ID(a.Key), ID(ulid.Make().String()))
 }
@@ -46,8 +46,8 @@ type command struct {
 	body  any    // of the format: the target and all arguments
 }
 
-// keyed is the stamp of a request: its key in the cause, and the digest that
-// tells it from other requests with that key.
+// keyed returns the stamp of a request. The cause contains the key. The digest distinguishes the request from other
+// requests with that key.
 func (h *Host) keyed(c command, a api.Asked) (stamp, error) {
 	s := h.stamp(c.cause, a)
 	if a.Key == "" {
@@ -64,15 +64,15 @@ func (h *Host) keyed(c command, a api.Asked) (stamp, error) {
 	return s, nil
 }
 
-// keyedByID is keyed for a request whose repeat finds what the first one made by its id, on the
-// state as it is.
+// keyedByID is keyed for a request that creates something with an id. A repeat finds it by the id, and decides on the
+// current state.
 func (h *Host) keyedByID(c command, a api.Asked) (stamp, error) {
 	s, err := h.keyed(c, a)
 	s.cause, s.byID = c.cause, true
 	return s, err
 }
 
-// same refuses a key that another request used.
+// same refuses a key that an earlier, different request used.
 func (by *stamp) same(r projector.Request) error {
 	if r.Key != "" && r.Digest != by.digest { // earlier versions recorded no digest
 		return fmt.Errorf("key %s: %w", by.key, api.ErrDifferent)
@@ -80,8 +80,8 @@ func (by *stamp) same(r projector.Request) error {
 	return nil
 }
 
-// landed is the sequence of the request's commit; 0 where there is
-// none. [Host.decideOnce] searches for it in every state that guards an append.
+// landed returns the sequence of the request's commit; 0 where the history has none. [Host.decideOnce] searches for
+// it in every state that guards an append.
 func (by *stamp) landed(s *projector.State) (events.Seq, error) {
 	if by.key == "" {
 		return 0, nil
@@ -126,8 +126,8 @@ func (h *Host) decideAsked(ctx context.Context, id events.SessionID, c command, 
 	return h.decideAs(ctx, id, by, d)
 }
 
-// beforeLanding is the state before the request's commit; nil where
-// there is none. Code that prepares a decision uses it to find a repeat first.
+// beforeLanding returns the state before the request's commit; nil where the history has no such commit. Code that
+// prepares a decision uses it to find a repeat first.
 func (h *Host) beforeLanding(ctx context.Context, s *projector.State, by stamp) (*projector.State, error) {
 	seq, err := by.landed(s)
 	if err != nil || seq == 0 {

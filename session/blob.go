@@ -20,7 +20,7 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	if id == "" {
 		return h.b.PutBlob(ctx, body)
 	}
-	s, err := h.State(ctx, id) // before anything is stored for a caller that may not
+	s, err := h.State(ctx, id) // checks the caller's rights before anything is stored
 	if err == nil {
 		err = check.Open(s)
 	}

@@ -12,9 +12,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestEveryReferenceIsFound has a history with every kind of event that a
-// reference can stand in, each with one of its own: all are found, in that
-// session and in no other one.
+// TestEveryReferenceIsFound builds a history with every event kind that can contain a blob reference, each with its
+// own reference. All are found, in that session and in no other.
 func TestEveryReferenceIsFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -11,23 +11,22 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// BranchOf is the id of the session in which a turn goes on that was asked for
-// with [api.WhenBusyBranch]: the same in every process.
+// BranchOf is the id of the session that [api.WhenBusyBranch] creates for a turn. The id is the same in every
+// process.
 func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
 
-// Branch makes the session in which a waiting turn goes on, and asks for the
-// turn there. The session is this one as it was before the turn in the way
-// began: a copy, with configuration, catalogue and the plugins' states. Any number
-// may do it at once or again: on return there is one such session, and it has
-// the turn or will. Errors: [api.ErrExists] where the id is another session's.
+// Branch creates the session in which a waiting turn continues, and requests the turn there. The new session is a
+// copy of this one as it was before the running turn began, with configuration, catalogue and plugin states.
+// Concurrent and repeated calls are safe: on return exactly one such session exists, and it has the turn or will get
+// it. Errors: [api.ErrExists] where the id belongs to an unrelated session.
 func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
 	branch := BranchOf(id, q.ID)
 	for {
 		err := h.openBranch(ctx, id, branch, q)
 		if errors.Is(err, errRaced) {
-			continue // there is one
+			continue // the session exists
 		}
 		if err == nil {
 			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
@@ -39,10 +38,10 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 	}
 }
 
-// errRaced is a session that another one was faster to open.
+// errRaced reports that another process opened the session first.
 var errRaced = errors.New("session was opened meanwhile")
 
-// openBranch opens the session, unless there is one.
+// openBranch opens the session unless it exists.
 func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q projector.QueuedTurn) error {
 	have, err := h.State(ctx, branch)
 	switch {
@@ -51,7 +50,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 		return err
 	case have.Forked.Session != id:
 		return api.ErrExists
-	case have.Status == projector.StatusOpening: // an earlier version began it, and died
+	case have.Status == projector.StatusOpening: // an earlier version started to open it, and stopped before the end
 		return api.ErrOpening
 	default:
 		return nil
@@ -60,7 +59,7 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	now, err := h.State(ctx, id) // grants are those of now, not of then
+	now, err := h.State(ctx, id) // the branch gets the current grants, not those of the older state
 	if err != nil {
 		return err
 	}
@@ -77,8 +76,8 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	return err
 }
 
-// stateBefore is the session as it was before the turn in the way began, or,
-// where that turn did not start, before the waiting turn was recorded.
+// stateBefore is the session's state before the running turn began. Where that turn did not start, it is the state
+// before the waiting turn was recorded.
 func (h *Host) stateBefore(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (*projector.State, error) {
 	s, err := follow.OpenBefore(ctx, h.b, id, func(s *projector.State) bool {
 		t := s.Turn()

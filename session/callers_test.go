@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestTurnsOfPluginsHaveCallers has plugins ask for turns: each has the callers
-// of the turn that the plugin's call belongs to, though that has ended and
-// others ran since; else of the turn that runs, or ended last.
+// TestTurnsOfPluginsHaveCallers lets plugins request turns. Each turn gets the callers of the turn that the plugin's
+// call belongs to, also after that turn has ended and others ran. Without such a turn it gets the callers of the
+// running turn, else of the turn that ended last.
 func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -37,7 +37,7 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 		}
 	}
 	follows("")
-	asks("alice", "t1") // before what plugins asked for: nobody starts that
+	asks("alice", "t1") // first, because no worker starts the plugins' turns
 	follows("", "alice")
 	follows("t1/0/0", "alice")
 	b.append("t1", &events.TurnCompleted{End: events.EndFinished})

@@ -15,16 +15,16 @@ import (
 	"github.com/lash-go/lash/session/reader"
 )
 
-// Cancel asks a turn to stop and returns at once. The first request in the
-// history wins: the evidence returned is its. A turn that ended before is left
-// as it is; one that waits for its time ends at once. A turn that the history
-// does not have is [api.ErrUnknownTurn]. The origin of a caller of the service is its name. Origin and reason have [check.MaxReasonBytes] each at most.
+// Cancel requests that a turn stops, and returns at once. The first request in the history wins; the evidence
+// returned is of that request. A turn that ended before does not change. A turn that waits for its time ends at once.
+// A turn that the history does not have is [api.ErrUnknownTurn]. The origin of an authenticated caller is its name.
+// Origin and reason have at most [check.MaxReasonBytes] bytes each.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}
-	if caller, ok := api.CallerOf(ctx); ok { // the server authenticated the caller, whose name stands in place of the request's
+	if caller, ok := api.CallerOf(ctx); ok { // the server authenticated the caller; its name replaces the request's origin
 		req.Origin = caller.Name
 	}
 	ctx, asked := api.TakeAsked(ctx)
@@ -62,7 +62,7 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 		case q.Cancelled:
 			c.requested(&q.Cancel)
 			return nil, nil
-		case q.Busy == events.BusyBranch: // another session has it, or is about to
+		case q.Busy == events.BusyBranch: // another session has the turn, or will get it
 			c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}
 			return nil, nil
 		default:
@@ -73,7 +73,7 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case found.Scheduled: // no worker comes to end it for long
+	case found.Scheduled: // no worker would end it before its time
 		return []events.Event{c.event(), events.Of(c.turn, &events.TurnCompleted{End: events.EndCancelled})}, nil
 	case found.Record == nil:
 		return nil, api.ErrUnknownTurn
@@ -82,7 +82,7 @@ func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 	return nil, nil
 }
 
-// requested tells this call's request from another's, which came first.
+// requested distinguishes this call's request from an earlier one.
 func (c *canceller) requested(first *events.TurnCancelRequested) {
 	c.receipt, c.evidence = api.CancelRequested, api.CancelRequest{ID: first.Request, Origin: first.Origin, Reason: first.Reason}
 	if first.Request != c.req.ID {

@@ -13,13 +13,13 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// CloseSession ends a session and, in the same commit, its live tasks whose policy
-// is not to go on: [events.ClosePolicy]. That commit also says which are to become the parent's: this process transfers
-// them, or a worker where it cannot, see [Host.Leave]. A second
-// close does nothing, nor does that of a session which never was; a turn that
-// runs or waits in the queue refuses it with [api.ErrTurnRunning]; one that waits for
-// its time ends as cancelled, in the same commit. That is one commit whatever the session holds: [MostQueued],
-// [task.MaxLive], [task.MaxMonitors] and [check.MaxReasonBytes] see to it.
+// CloseSession closes a session. The same commit ends its live tasks, except those whose [events.ClosePolicy] lets
+// them continue. The commit also lists the tasks to transfer to the parent. This process transfers them; a worker
+// does so where this process fails, see [Host.Leave].
+//
+// A second close, or a close of a session that never existed, does nothing. A running or queued turn refuses the
+// close with [api.ErrTurnRunning]. A turn that waits for its time ends as cancelled, in the same commit. One commit
+// is always enough: [MostQueued], [task.MaxLive], [task.MaxMonitors] and [check.MaxReasonBytes] bound its size.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	if err := check.Reason("reason", reason); err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)
@@ -37,7 +37,7 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return nil // host specification 2.4
+		return nil // a close of a session that does not exist succeeds
 	case err == nil:
 		h.stacks.Forget(id)
 		h.leaveAll(ctx, id)
@@ -54,9 +54,8 @@ func cancelScheduled(s *projector.State) []events.Event {
 	return list
 }
 
-// CloseOpening closes a session whose creator died before it had appended all
-// initial nodes. A creator that goes on after all finds its session closed.
-// One that moved since the sequence is left as it is.
+// CloseOpening closes a session whose creator stopped before it appended all initial nodes. A creator that continues
+// later finds the session closed. A session with commits after the sequence at does not change.
 func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
 	return h.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpening || s.Seq != at {

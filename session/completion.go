@@ -15,10 +15,10 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// CompleteFunc asks a model once, under the retry policy.
+// CompleteFunc makes one direct completion, with retries under the retry policy.
 type CompleteFunc func(ctx context.Context, call DirectCall) (plugin.Completion, error)
 
-// DirectCall is a direct completion as a session asks for it.
+// DirectCall is the input of a direct completion of a session.
 type DirectCall struct {
 	plugin.CompletionRequest
 	Session events.SessionID
@@ -27,8 +27,8 @@ type DirectCall struct {
 	Where   api.TraceContext
 }
 
-// Complete asks the session's model. In a turn the reply is recorded under its
-// key before it is used: asked for again, it comes from the history.
+// Complete makes a direct completion with the session's model. In a turn the reply is recorded under its key before
+// it is used. A repeated request gets the recorded reply.
 func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	got, err := s.complete(ctx, req, source)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 		return plugin.Completion{}, err
 	}
 	if turn == "" && got.Usage.IsZero() {
-		return got, nil // nothing to charge, nothing to find again
+		return got, nil // no usage to charge, no reply to repeat
 	}
 	old, err := s.charge(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
@@ -67,7 +67,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	return got, nil
 }
 
-// direct is the call of a model that a request asks for, and the fact that it will be.
+// direct builds the model call of a request, and the event that records it.
 func (s *services) direct(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
 	if s.Host.complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
@@ -90,14 +90,14 @@ func (s *services) direct(state *projector.State, req plugin.CompletionRequest, 
 	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()}, fact, err
 }
 
-// ask asks the model, and puts the reply into the fact.
+// ask calls the model, and stores the reply in the event.
 func (s *services) ask(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
 	got, err := s.Host.complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }
 
-// recorded is a reply as the history has it.
+// recorded returns a reply as the history has it.
 func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
@@ -111,9 +111,9 @@ func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err e
 	}, nil
 }
 
-// directReply is what a turn has recorded under the key of a completion; nil
-// where there is nothing. It looks at the log: the caller's own state is from
-// before what the caller has asked. A key that stands for another request is [api.ErrDifferent].
+// directReply is the reply that a turn has recorded under the key of a completion; nil where it has none. It reads
+// the log, because the caller's state may be older than the caller's own requests. A key of a different request is
+// [api.ErrDifferent].
 func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (*events.ModelCompleted, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -122,8 +122,8 @@ func (h *Host) directReply(ctx context.Context, id events.SessionID, turn events
 	return completion.Recorded(s, turn, fact)
 }
 
-// charge records a direct completion. If a reply to the same key was recorded
-// meanwhile, that one is returned, and this one is charged under a new key.
+// charge records a direct completion. If another process recorded a reply to the same key meanwhile, charge returns
+// that reply and charges this one under a new key.
 func (h *Host) charge(ctx context.Context, id events.SessionID, turn events.TurnID, fact *events.ModelCompleted) (old *events.ModelCompleted, err error) {
 	err = h.decide(ctx, id, "direct completion", func(s *projector.State) ([]events.Event, error) {
 		var err error

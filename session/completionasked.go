@@ -12,12 +12,11 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Complete asks a session's model outside of turns: nothing of the conversation
-// goes to it, and the reply is not part of that. The reply is recorded, and
-// charged to the ledger under source, 1 to [events.MaxIDBytes] bytes. A repeat with
-// the same key, see [api.Asked], is answered from the history and spends
-// nothing. Errors: [*events.FieldError], [api.ErrClosed],
-// [plugin.ErrUnavailable] of a host without models, [api.ErrCompletion].
+// Complete makes a direct completion with a session's model, outside of turns. The request contains nothing of the
+// conversation, and the reply does not become part of it. The reply is recorded and charged to the ledger under
+// source, which has 1 to [events.MaxIDBytes] bytes. A repeat with the same key, see [api.Asked], gets the recorded
+// reply and spends nothing. Errors: [*events.FieldError], [api.ErrClosed], [plugin.ErrUnavailable] of a host without
+// models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	by, err := h.keyed(command{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, asked)
@@ -50,7 +49,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
-	first := events.Seq(0) // of a copy of the request that was done meanwhile
+	first := events.Seq(0) // of a concurrent copy of the request
 	err = h.decideThen(ctx, id, by, func(*projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", fact)}, nil
 	}, func(state *projector.State, appended bool) (err error) {
@@ -62,7 +61,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil || first == 0 {
 		return got, err
 	}
-	if !fact.Usage.IsZero() { // both were paid for
+	if !fact.Usage.IsZero() { // both model calls cost tokens
 		if _, err := h.charge(ctx, id, "", fact); err != nil {
 			return plugin.Completion{}, err
 		}
@@ -70,7 +69,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	return s.completedAt(ctx, first, nil)
 }
 
-// completedAt is the reply that a commit recorded.
+// completedAt reads the reply from the commit that recorded it.
 func (s *services) completedAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err

@@ -21,15 +21,15 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// What decisions call themselves, in the commits that they make.
+// Causes of the commits that decisions append.
 const (
 	configuring  = "configure"
 	openingFrame = "open frame"
 )
 
-// Configure replaces the configuration, as the plugins' mutators leave it, and
-// notifies the plugins. Without a change it appends nothing and notifies no
-// plugin. It asks the mutators again where the configuration changed meanwhile.
+// Configure replaces the configuration with the one that the plugins' mutators return, and notifies the plugins.
+// Without a change it appends nothing and notifies no plugin. Where the configuration changed meanwhile it calls the
+// mutators again.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
 	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)
@@ -39,7 +39,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 		if err != nil {
 			return err
 		}
-		// Before the change is asked for: it may be in the configuration, and others after it.
+		// The repeat is found first: the configuration may already contain this change and later ones.
 		if done, err := h.configured(ctx, s, asked, req); err != nil || done {
 			return err
 		}
@@ -59,13 +59,13 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 	})
 }
 
-// wanted is what a request makes of a session's configuration, whatever mutators make of that.
+// wanted is the configuration that a request produces, before the mutators.
 func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) command {
 	return command{operation.Configure.Name, configuring, new(req.Change(s.Config))}
 }
 
-// configured reports whether the request made its change before. What it asks for
-// is a function: that is compared by what it makes of the configuration as it was then.
+// configured reports whether the request made its change before. The request is a function, so the comparison uses
+// its output for the configuration of that time.
 func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req api.ConfigureRequest) (bool, error) {
 	if asked.Key == "" {
 		return false, nil
@@ -85,7 +85,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 	return true, err
 }
 
-// mutated is the change as the mutators leave it; they are not asked of one that changes nothing.
+// mutated is the change after the mutators. They are not called for a request that changes nothing.
 func (h *Host) mutated(ctx context.Context, s *projector.State, req api.ConfigureRequest) (plugin.ConfigChange, error) {
 	change := plugin.ConfigChange{Session: s.Session, Previous: s.Config, Current: s.Config}
 	if err := check.Open(s); err != nil {
@@ -111,7 +111,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	switch {
-	case errors.Is(err, plugin.ErrUnavailable) && change.Current.Protocol != s.Config.Protocol: // the way back from a protocol that there is none of
+	case errors.Is(err, plugin.ErrUnavailable) && change.Current.Protocol != s.Config.Protocol: // a protocol that no plugin implements can still be replaced
 	case err != nil:
 		return change, err
 	default:
@@ -122,8 +122,8 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	return change, err
 }
 
-// Locked is a configuration as the operator's locks leave it, for turns of
-// sessions that are older than these. How long such a session is kept, archivers hold to the lock.
+// Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
+// Archivers apply the locks of the retention settings.
 func (h *Host) Locked(c events.Config) (events.Config, error) {
 	retain := c.RetainMillis
 	c.RetainMillis = 0
@@ -132,7 +132,8 @@ func (h *Host) Locked(c events.Config) (events.Config, error) {
 	return c, err
 }
 
-// configure records a change, unless the configuration is not what it was made from: then it moved.
+// configure records a change. It reports moved where the configuration is no longer the one that the change was made
+// from.
 func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command) (moved bool, err error) {
 	if change.Current.Equal(change.Previous) {
 		return false, nil
@@ -146,7 +147,7 @@ func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.Con
 	return moved && err == nil, err
 }
 
-// withStack works with a session's plugins as of now.
+// withStack calls work with a session's plugins at the current state.
 func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*plugin.Session, *projector.State) error) error {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -155,14 +156,14 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 	return h.withStackOf(ctx, s, work)
 }
 
-// withStackOf is withStack on a state that was just looked at.
+// withStackOf is withStack on a state that the caller has just read.
 func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Session, *projector.State) error) error {
 	p, beside, release, err := h.Stack(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer release()
-	if !api.LooksOnly(ctx) { // else the next one who may, records it
+	if !api.LooksOnly(ctx) { // else the next caller with the right records it
 		if err := h.record(ctx, s.Session, "materialise", beside); err != nil {
 			return err
 		}
@@ -170,7 +171,7 @@ func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*p
 	return work(p, s)
 }
 
-// record appends facts that need no decision.
+// record appends events that need no decision.
 func (h *Host) record(ctx context.Context, id events.SessionID, cause string, list []events.Payload) error {
 	if len(list) == 0 {
 		return nil
@@ -184,8 +185,8 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 	})
 }
 
-// appliedBefore reports whether a request's commit is in the history, for what
-// plugins do: that must be known before they are asked.
+// appliedBefore reports whether the history has a request's commit. Plugins have effects of their own, so this check
+// precedes their call.
 func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c command, asked api.Asked) (by stamp, s *projector.State, done bool, err error) {
 	if by, err = h.keyed(c, asked); err != nil {
 		return by, nil, false, err
@@ -200,7 +201,7 @@ func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c command
 	return by, s, seq != 0, err
 }
 
-// Actions lists what the session's plugins offer.
+// Actions lists the actions of the session's plugins.
 func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.ActionDef, err error) {
 	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
 		list = p.Actions()
@@ -209,14 +210,13 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 	return list, err
 }
 
-// InvokeAction runs a plugin's action on a session and records what it changed
-// of plugins' states. An action that takes no session is not told which it is.
-// What it does is done for who asked for it, who needs the right that the action names.
-// Where another node changed the same state meanwhile it is [plugin.ErrStateMoved].
-// A request whose key is in the history was done: it is not done again, and its
-// result is not kept, which is [events.ErrOutcomeUnknown].
+// InvokeAction runs a plugin's action on a session and records the plugin states that it changed. An action without a
+// session does not receive the session's id. The action runs for the request's caller, which needs the right that the
+// action names. Where another node changed the same state meanwhile the error is [plugin.ErrStateMoved]. A request
+// whose key is in the history does not run again; its result is not stored, so the error is
+// [events.ErrOutcomeUnknown].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
-	ctx, asked := api.TakeAsked(ctx) // an action may ask for many things: none of them has the key
+	ctx, asked := api.TakeAsked(ctx) // an action may make many requests, and none of them has the key
 	by, s, done, err := h.appliedBefore(ctx, id, command{operation.InvokeAction.Name, "invoke action", &api.ActionArgs{Name: name, Args: args}}, asked)
 	if err == nil && done {
 		err = fmt.Errorf("action %s was done with key %s, and its result is not kept: %w", name, asked.Key, events.ErrOutcomeUnknown)
@@ -242,8 +242,8 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 	return result, err
 }
 
-// saveStates records the plugin states that changed outside of a turn, and what
-// with decides, which may be nil. Where a copy of the request did so meanwhile, these are dropped.
+// saveStates records the plugin states that changed outside of a turn, and the events of with, which may be nil.
+// Where a copy of the request did so meanwhile, saveStates drops these changes.
 func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p *plugin.Session, with decision) error {
 	list, err := p.Unsaved()
 	if err != nil || len(list) == 0 && with == nil {
@@ -289,11 +289,11 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p 
 	return errors.Join(err, loadErr)
 }
 
-// Compact asks the session's compactors for a summary and opens a frame with
-// it. It is false where none gave one.
+// Compact calls the session's compactors for a summary and opens a frame with it. opened is false where no compactor
+// returned one.
 func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
 	ctx, asked := api.TakeAsked(ctx)
-	// Before the compactors are asked: a summary is not to be had for nothing.
+	// The repeat is found first: a summary costs a model call.
 	compact := command{operation.Compact.Name, openingFrame, &struct{}{}}
 	by, err := h.keyed(compact, asked)
 	if err != nil {
@@ -329,8 +329,8 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	return opened && err == nil, err
 }
 
-// SetProtocolOptions sets the protocol's durable turn options, of the current
-// frame or of all. A frame begins with those of the one before. The same again changes nothing.
+// SetProtocolOptions sets the protocol's durable turn options, of the current frame or of all frames. A new frame
+// copies the options of the frame before. Equal options change nothing.
 func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
 	if len(options) == 0 {
 		return &events.FieldError{Field: "options", Reason: "is empty", Err: events.ErrInvalid}

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/internal/nodes"
 )
 
-// onPath leaves of the base what is asked for of it.
+// onPath reduces the base to the part that the request copies.
 func (o *opening) onPath(ctx context.Context) (err error) {
 	if !o.req.PathOnly || o.base == nil {
 		return nil
@@ -23,8 +23,8 @@ func (o *opening) onPath(ctx context.Context) (err error) {
 	return err
 }
 
-// store puts what the session begins with where its first commit, which is still to come, names it. A creator
-// that dies between the two leaves blobs that nothing names.
+// store stores the blobs that the first commit will name. A creator that stops before that commit leaves blobs
+// without a reference.
 func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *projector.State) error {
 	if o.base == nil {
 		return nil
@@ -37,7 +37,7 @@ func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *pr
 	return s.AttachBase(ref, body)
 }
 
-// nodes are those that come after the base, with ids that it does not have.
+// nodes returns the nodes that follow the base, with ids that the base does not have.
 func (o *opening) nodes(ctx context.Context) ([]events.NewNode, error) {
 	beside := projector.New(o.id)
 	if o.base != nil && len(o.req.Nodes) > 0 {

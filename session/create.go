@@ -17,20 +17,20 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// madeByNodes are the ids of sessions that nodes derive from others'. A caller that
-// could make one before would be given another caller's turns.
+// madeByNodes matches the ids that nodes derive from other sessions' ids. A caller that created such a session first
+// would receive another caller's turns.
 var madeByNodes = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
 
-// Create opens a session and returns its id. Of many creators of one id
-// exactly one succeeds; the others get [api.ErrExists].
+// Create opens a session and returns its id. Of concurrent creators of one id exactly one succeeds; the others get
+// [api.ErrExists].
 func (h *Host) Create(ctx context.Context, req api.CreateRequest) (events.SessionID, error) {
 	handle, err := h.CreateFrom(ctx, "", req)
 	return handle.Session, err
 }
 
-// CreateFrom opens a session on behalf of another one, its creator, which may
-// be empty (host specification 2.2). What starts from a state is a copy of its graph and
-// frames, with ids, protocol options and execution state; counters and ledger begin anew.
+// CreateFrom opens a session on behalf of another session, its creator, which may be empty. A session that starts
+// from a state copies its graph and frames, with ids, protocol options and execution state. Its counters and ledger
+// start at zero.
 func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api.CreateRequest) (api.Handle, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	id := named(req.ID, asked)
@@ -69,8 +69,8 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
-// open makes the session, or what is missing of one that the same request
-// left unfinished before. Errors: [api.ErrExists], and [*events.ConflictError] where another process creates it meanwhile.
+// open creates the session, or the missing part of one that the same request left unfinished before. Errors:
+// [api.ErrExists], and [*events.ConflictError] where another process creates it meanwhile.
 func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
 	begun, err := o.begun(ctx)
 	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
@@ -104,7 +104,7 @@ func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.S
 	return opened, o.create(ctx, begun, opened, nodes)
 }
 
-// begun is a session that the same request left unfinished before.
+// An unfinished session that an earlier copy of the request opened.
 type begun struct {
 	opened *events.SessionOpened
 	state  *projector.State
@@ -117,14 +117,14 @@ func (b *begun) fact() *events.SessionOpened {
 	return b.opened
 }
 
-// begun finds the session of the request by its id; nil where there is none.
+// The request's unfinished session, found by its id; nil where none exists.
 func (o *opening) begun(ctx context.Context) (*begun, error) {
 	if o.by.key == "" {
-		return nil, nil //nolint:nilnil // every request is a new one
+		return nil, nil //nolint:nilnil // without an id and key every request is a new one
 	}
 	s, err := o.h.State(ctx, o.id)
 	if errors.Is(err, events.ErrNoSession) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // the session does not exist
 	}
 	if err != nil {
 		return nil, err
@@ -144,20 +144,20 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 	return nil, api.ErrExists
 }
 
-// opening is a session that is about to be.
+// opening is a session before its first commit.
 type opening struct {
 	h        *Host
 	id       events.SessionID
 	asked    api.Asked
-	makers   []string         // callers on whose behalf it is made
-	granting *projector.State // whose grants count; nil: of the session that it begins from
+	makers   []string         // callers on whose behalf the session is created
+	granting *projector.State // whose grants count; nil: those of the base
 	by       stamp
 	req      api.CreateRequest
 	creator  *projector.State // nil: none
 	base     *projector.State // nil: empty; may be partial
 }
 
-// stamp tells the request from others, by all that it says.
+// stamp sets the stamp of the request, from its full content.
 func (o *opening) stamp() (err error) {
 	body := struct {
 		Request  api.CreateRequest `msgpack:"r"`
@@ -180,9 +180,9 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	}
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
-		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // one that is not reached gets no children
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // a parent that the caller cannot reach gets no children
 		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
-			o.creator, err = nil, nil // a parent elsewhere
+			o.creator, err = nil, nil // the parent is not in this deployment
 		}
 		if err != nil {
 			return err
@@ -221,8 +221,8 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	return err
 }
 
-// locked holds what is asked for to the operator's locks, and to the protocols that there are. What is taken over
-// from a session that is older than a lock is for the nodes to hold to it.
+// locked applies the operator's locks to the request, and refuses an unknown protocol. What the session copies from a
+// session that is older than a lock, the nodes check.
 func (o *opening) locked() (err error) {
 	if !o.req.Config.IsZero() {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
@@ -245,7 +245,7 @@ func (o *opening) locked() (err error) {
 	return nil
 }
 
-// TakeFirstTurnInput gives the first turn's input once; nil after that, and for unknown sessions.
+// TakeFirstTurnInput returns the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, asked, func(s *projector.State) ([]events.Event, error) {
@@ -262,7 +262,7 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		return nil, nil //nolint:nilnil // host specification 2.3
+		return nil, nil //nolint:nilnil // an unknown session has no first input
 	case err != nil:
 		return nil, err
 	}
@@ -272,9 +272,8 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 	return first, err
 }
 
-// create appends the opening commit, and what does not fit in it in further
-// ones. Until the last of them the session is opening and starts no turn. Of
-// an unfinished session it appends the commits that are missing.
+// create appends the opening commit, and further commits for what does not fit in it. Until the last of them the
+// session is opening and starts no turn. Of an unfinished session it appends the missing commits.
 func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
 	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
 	if err != nil {
@@ -323,24 +322,24 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 	return nil
 }
 
-// createTime is how long the append of a counted session may take.
+// createTime limits the append of a session that counts against a limit.
 const createTime = 30 * time.Second
 
-// createCounted is create for an owner below the limit of open sessions.
+// createCounted is create under the owner's limit of open sessions.
 func (o *opening) createCounted(ctx context.Context, opened *events.SessionOpened, nodes []events.NewNode) error {
 	release, err := o.h.quota.Reserve(ctx, opened.Owner, o.id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	// Without the caller's cancel: the counter records the outcome of the append before the release.
+	// The caller's cancel does not apply: the counter records the outcome of the append before the release.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), createTime)
 	defer cancel()
 	return o.create(ctx, nil, opened, nodes)
 }
 
-// Fork opens a new session with the nodes of the active path of another, the
-// same ids, the same leaf and the same frames. It starts with an empty ledger.
+// Fork opens a new session with the nodes of another session's active path, with the same node ids, leaf and frames.
+// Its ledger is empty.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
 	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return h.Create(ctx, req)

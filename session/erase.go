@@ -11,11 +11,10 @@ import (
 	"github.com/lash-go/lash/session/check"
 )
 
-// Erase removes everything of a session, whatever runs in it, but a tombstone
-// in the directory, which it returns: when, who, why, and how long the history
-// was. The id stays taken. What an error interrupts, a node finishes. Erasing
-// again returns the first tombstone. Sessions that began as its copies, or as its
-// children, stay. The reason has [check.MaxReasonBytes] at most. Errors: [events.ErrNoSession].
+// Erase removes all data of a session, also while turns run in it. Only a tombstone in the directory remains, which
+// Erase returns: time, actor, reason and the length of the history. The id cannot be used again. A node finishes an
+// erase that an error interrupts. A second Erase returns the first tombstone. Copies and children of the session
+// remain. The reason has at most [check.MaxReasonBytes] bytes. Errors: [events.ErrNoSession].
 func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
 	if err := check.Reason("reason", reason); err != nil {
 		return bus.Tombstone{}, fmt.Errorf("erase session %s: %w", id, err)

@@ -11,11 +11,10 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// ApplyExtension hands the protocol an object of its own, and records it with
-// what it changed of plugins' states. A protocol whose plugin is
-// [plugin.Stateful] keeps what it needs of it there; others are handed it again,
-// after all that came before it, wherever the session is opened and after each
-// restore. Errors: [*events.FieldError], [*api.LimitError], and the protocol's own.
+// ApplyExtension passes an extension to the protocol, and records it with the plugin states that it changed. A
+// protocol whose plugin is [plugin.Stateful] keeps the effect in its state. Other protocols receive all extensions
+// again, in order, when a process opens the session and after each restore. Errors: [*events.FieldError],
+// [*api.LimitError], and the protocol's own.
 func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
 	ctx, asked := api.TakeAsked(ctx)
 	if err := check.ExtensionForm("", e); err != nil {
@@ -28,7 +27,8 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 	return h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error { return h.extend(ctx, p, s, by, e) })
 }
 
-// extend has the stack's lock, so that protocols of this process get extensions in the order of the history.
+// extend runs under the stack's lock, so that the protocols of this process receive extensions in the order of the
+// history.
 func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State, by stamp, e events.Extension) error {
 	st, unlock, err := h.stacks.Lock(ctx, s.Session)
 	if err != nil {

@@ -12,13 +12,12 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// ReplaceExtensions puts extensions in place of all that the session keeps, or
-// none. It mends a session whose protocol refuses one of them, as a newer
-// version may, and which no turn could be run in. The protocol is restored, on
-// every node, and handed these. No plugin is asked where the list is empty. A protocol
-// that saves its state, see [plugin.Stateful], takes only the empty list: what it made of
-// extensions is in that state, and stays. [Host.ApplyExtension] adds to it.
-// Errors: [*events.FieldError], also of one that the protocol refuses, which is [api.ErrProtocol], and [*api.LimitError].
+// ReplaceExtensions replaces all extensions of the session; the list may be empty. It repairs a session whose
+// protocol refuses an extension, for example after an upgrade, and which therefore runs no turn. Every node restores
+// the protocol and passes it the new list. With an empty list it calls no plugin. A protocol that saves its state,
+// see [plugin.Stateful], accepts only the empty list: the effect of earlier extensions stays in that state.
+// [Host.ApplyExtension] adds one extension. Errors: [*events.FieldError], also of an extension that the protocol
+// refuses, which is [api.ErrProtocol], and [*api.LimitError].
 func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
 	ctx, asked := api.TakeAsked(ctx)
 	kept := &projector.State{}
@@ -57,7 +56,7 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 		return err
 	}
 	defer unlock()
-	defer st.MustRestore() // also after a refusal: the live protocol has seen extensions that the history does not have
+	defer st.MustRestore() // also after a refusal: the live protocol has received extensions that the history does not have
 	if err := h.stacks.TryExtensions(ctx, st, s, list); err != nil {
 		return err
 	}

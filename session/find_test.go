@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// project writes a session's row of the directory, as it stands now.
+// project writes a session's row of the directory from its current state.
 func (b *bundle) project(id events.SessionID) {
 	b.t.Helper()
 	if err := follow.NewProjector(b.bus, nil).Project(b.t.Context(), id); err != nil {
@@ -22,7 +22,7 @@ func (b *bundle) project(id events.SessionID) {
 	}
 }
 
-// found walks a caller's pages, and looks into every cursor: it names none but what the page before it showed.
+// found reads all pages of a caller, and checks every cursor: it contains only ids that the page before it showed.
 func (b *bundle) found(name string, own bool, limit int) (list []string) {
 	b.t.Helper()
 	ctx := api.WithCaller(b.t.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
@@ -50,10 +50,9 @@ func (b *bundle) found(name string, own bool, limit int) (list []string) {
 	}
 }
 
-// TestSessionsOfCaller crosses what a caller was granted when the directory's
-// rows were written with what it is granted now, and the sizes of pages: a
-// caller that is bounded to its own sessions finds those alone that it may read
-// by both; another one finds all.
+// TestSessionsOfCaller combines the grants at the time of the directory's rows, the current grants and the page
+// sizes. A caller that is bounded to its own sessions finds exactly those that both grants let it read. Another
+// caller finds all.
 func TestSessionsOfCaller(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -90,9 +89,8 @@ func TestSessionsOfCaller(t *testing.T) {
 	}
 }
 
-// TestRowsOfEarlierVersions has rows that say nothing of owners and grants:
-// callers that are bounded do not find these sessions until an archiver has
-// written the rows anew, with nothing else of them changed.
+// TestRowsOfEarlierVersions has rows without owners and grants. Bounded callers do not find these sessions until an
+// archiver rewrites the rows, which changes no other field.
 func TestRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -144,7 +142,7 @@ func (b *bundle) row(id events.SessionID) (row follow.Directory) {
 	return row
 }
 
-// retain is an archiver's look at the directory, after which nothing is erased.
+// retain runs an archiver's pass over the directory that erases nothing.
 func (b *bundle) retain() {
 	b.t.Helper()
 	a := follow.NewArchiver(b.bus, follow.ArchiverConfig{})

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// OpenFrame starts a fresh prompt over the same graph. It is false, and does
-// nothing, when the id is blank or the current frame's.
+// OpenFrame starts a new frame, with an empty prompt over the same graph. opened is false, and nothing changes, when
+// the id is blank or the current frame's.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
@@ -28,7 +28,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 	return opened && err == nil, err
 }
 
-// openFrame decides on a frame, and says whether it was opened.
+// openFrame decides on a frame, and sets opened where it opens it.
 func openFrame(req *api.FrameRequest, opened *bool) decision {
 	return func(s *projector.State) ([]events.Event, error) {
 		*opened = false
@@ -52,7 +52,7 @@ func openFrame(req *api.FrameRequest, opened *bool) decision {
 	}
 }
 
-// hasFrame reports whether the frame was ever opened: a retry of an old request opens nothing.
+// hasFrame reports whether the frame was ever opened: a repeat of an old request opens nothing.
 func hasFrame(s *projector.State, id events.FrameID) bool {
 	for _, f := range s.Frames {
 		if f.ID == id {

@@ -14,10 +14,9 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// Grant says what a caller may do in a session that is not its own; without
-// rights it takes back what was granted. The same again appends nothing. A
-// session that is closed takes grants too, as it can still be read. Errors:
-// [*api.LimitError], [*events.FieldError].
+// Grant sets the rights of a caller in a session of another owner; an empty list revokes them. Equal rights append
+// nothing. A closed session accepts grants too, because it can still be read. Errors: [*api.LimitError],
+// [*events.FieldError].
 func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
 	ctx, asked := api.TakeAsked(ctx)
 	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.stamp("", asked).actor.ID}
@@ -49,20 +48,19 @@ func grant(s *projector.State, p *events.SessionGranted) ([]events.Event, error)
 	return []events.Event{events.Of("", p)}, nil
 }
 
-// sortedRights puts rights in one order, so that the same ones are the same grant.
+// sortedRights returns the rights in a fixed order, so that equal sets are equal lists.
 func sortedRights(list []events.SessionRight) []events.SessionRight {
 	list = slices.Clone(list)
 	slices.Sort(list)
 	return list
 }
 
-// ownership is who owns a session that is about to be, and the grants that it
-// begins with. What begins from another session belongs to the owner of what it
-// copies, else to its parent's. The caller that made it and is not the owner
-// keeps the rights that it has there: else it could not reach what it made.
+// ownership is the owner of a new session, and its initial grants. A copy belongs to the owner of the copied session,
+// else to the owner of its parent. A creating caller that is not the owner keeps its rights of the source: else it
+// could not reach the new session.
 func (o *opening) ownership() (owner string, grants []events.Event) {
 	from := o.creator
-	if o.base != nil && o.req.Start != api.StartSnapshot { // a snapshot is what the caller says
+	if o.base != nil && o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
 		from = o.base
 	}
 	if from == nil {

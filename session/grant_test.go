@@ -16,13 +16,13 @@ import (
 	"github.com/lash-go/lash/session/check"
 )
 
-// as is a request of a caller that reaches only its own sessions, and needs a right in one.
+// as is the context of a request by a caller that reaches only its own sessions, with the right that it needs.
 func as(ctx context.Context, name string, needs api.Right, id events.SessionID) context.Context {
 	c := api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
 	return api.WithAsked(api.WithCaller(ctx, c, needs, id), api.Asked{Actor: name})
 }
 
-// owned creates a session of alice's.
+// owned creates a session of the caller alice.
 func (b *bundle) owned(id events.SessionID) {
 	b.t.Helper()
 	if _, err := b.host.Create(as(b.t.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id}); err != nil {
@@ -37,9 +37,8 @@ func (b *bundle) grant(h *session.Host, id events.SessionID, to string, rights .
 	}
 }
 
-// TestGrantGuardsAppends has a caller write through a host whose state is from
-// before its grant was taken back elsewhere: the append is refused. The other
-// way round it is not, though the host at hand knows of no grant yet.
+// TestGrantGuardsAppends revokes a grant through one host and writes through another host with an older state: the
+// append is refused. With a new grant that the second host has not read yet, the append succeeds.
 func TestGrantGuardsAppends(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -64,8 +63,8 @@ func TestGrantGuardsAppends(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileWriting takes a grant back while its holder writes as fast as
-// it can, through two hosts: nothing of the holder's comes after that.
+// TestRevokedWhileWriting revokes a grant while its caller writes through two hosts: the history has no write of the
+// caller after the revocation.
 func TestRevokedWhileWriting(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,7 +112,7 @@ func TestRevokedWhileWriting(t *testing.T) {
 	}
 }
 
-// TestGrantsAreBounded grants as much as may be, and once more.
+// TestGrantsAreBounded makes the largest number of grants, and one more.
 func TestGrantsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -142,8 +141,8 @@ func TestGrantsAreBounded(t *testing.T) {
 	}
 }
 
-// TestContentOfOthersIsFree has code that an operation calls, and callers in the
-// same process, ask for what needs the right to configure.
+// TestContentOfOthersIsFree sends content that needs the right to configure from code that an operation calls, and
+// from callers in the same process: it is allowed.
 func TestContentOfOthersIsFree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -159,8 +158,8 @@ func TestContentOfOthersIsFree(t *testing.T) {
 	}
 }
 
-// TestCopyBelongsToItsContent copies a session of another owner below one's own,
-// with no more than the right to write: the copy is the other owner's, and cannot be read.
+// TestCopyBelongsToItsContent copies a session of another owner below the caller's own session, with only the right
+// to write: the copy belongs to the other owner, and the caller cannot read it.
 func TestCopyBelongsToItsContent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -183,8 +182,8 @@ func TestCopyBelongsToItsContent(t *testing.T) {
 	}
 }
 
-// TestIDsOfNodes asks, through a door, for sessions of ids that nodes derive: one
-// that was there before would be given another caller's turn, as a branch is.
+// TestIDsOfNodes creates, as a remote caller, sessions with ids that nodes derive. They are refused: a node would
+// later give such a session, for example a branch, another caller's turn.
 func TestIDsOfNodes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,10 +18,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// AppendNodes appends nodes, all or none. A required ancestor that left the
-// active path gives [*api.StaleBranchError]: a guard against branch change, not
-// against company, as others may append meanwhile. The protocol sees the nodes
-// before, once, with no lock held.
+// AppendNodes appends nodes, all or none. A required ancestor that is no longer on the active path gives
+// [*api.StaleBranchError]. This guards against a change of branch only; other requests may append below the ancestor
+// meanwhile. The protocol checks the nodes before the append, once, without a lock.
 func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (result api.AppendedNodes, err error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	if err != nil {
@@ -62,7 +61,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	return result, nil
 }
 
-// before is what rules an append out, or what the same append gave before.
+// before returns the refusal of an append, or the result of an earlier append of the same request.
 func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
@@ -86,7 +85,7 @@ func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, 
 	return api.AppendedNodes{}, nil
 }
 
-// protocolAppend lets the protocol see nodes, unless the state at hand, which may be old, rules their append out.
+// protocolAppend passes the nodes to the protocol, unless the cached state already refuses their append.
 func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, by stamp) (shown bool, err error) {
 	wanted := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
@@ -110,7 +109,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.
 	return true, p.Protocol().AppendNodes(ctx, plugin.ProtocolSession{Session: id}, nodes)
 }
 
-// wholeNodes are nodes as the protocol sees them: with the bodies that their messages refer to.
+// wholeNodes are the nodes with the bodies that their messages refer to, as the protocol receives them.
 func (h *Host) wholeNodes(ctx context.Context, list []api.AppendNode) ([]api.AppendNode, error) {
 	list = slices.Clone(list)
 	for i := range list {
@@ -149,8 +148,8 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 	return append(heal, events.Of("", &events.GraphAppended{Nodes: nodes, Key: req.IdempotencyKey})), result, nil
 }
 
-// BranchTo moves the leaf to a node, or before the first one when node is
-// empty. Nothing is deleted. A running turn refuses it with [api.ErrTurnRunning].
+// BranchTo moves the leaf to a node, or before the first node when node is empty. It deletes nothing. A running turn
+// refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
 	ctx, asked := api.TakeAsked(ctx)
 	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
@@ -173,9 +172,8 @@ func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.No
 	}))
 }
 
-// Rewrite makes the active path's messages equal to target, without changing
-// anything: the common beginning is kept, the rest becomes a new branch (host
-// specification 1.6).
+// Rewrite makes the active path's messages equal to target. It keeps the common prefix and appends the rest as a new
+// branch. No stored node changes.
 func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
 	var wanted []events.Message
 	for _, m := range target {

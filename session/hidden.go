@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// HiddenError is the failure of a hidden task that was awaited.
+// HiddenError is the failure of a hidden task that AwaitHiddenTasks waited for.
 type HiddenError struct {
 	Task   events.TaskID
 	Label  string
@@ -22,10 +22,11 @@ type HiddenError struct {
 // Error implements error.
 func (e *HiddenError) Error() string { return fmt.Sprintf("hidden task %q: %s", e.Label, e.Reason) }
 
-// hiddenKey marks the context of a hidden task's work.
+// hiddenKey is the context key of a hidden task's work.
 type hiddenKey struct{}
 
-// WithinHidden is the context of a hidden task's work: what it spawns is its own, and it awaits nothing else.
+// WithinHidden returns the context of a hidden task's work. Tasks that the work hides are its children, and it waits
+// for those only.
 func WithinHidden(ctx context.Context, id events.TaskID) context.Context {
 	return context.WithValue(ctx, hiddenKey{}, id)
 }
@@ -35,8 +36,8 @@ func hiddenParent(ctx context.Context) events.TaskID {
 	return id
 }
 
-// HideTask registers a hidden task that a worker is about to run. More than [task.MaxHidden] of a
-// session are an [api.LimitError]; the label has [events.MaxTaskText] bytes at most.
+// HideTask registers a hidden task that a worker is about to run. A session has at most [task.MaxHidden] of them;
+// more are an [api.LimitError]. The label has at most [events.MaxTaskText] bytes.
 func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: "hide task"}, name, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
@@ -46,10 +47,10 @@ func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.Ta
 	})
 }
 
-// AwaitHiddenTasks waits until the session has no hidden task that runs, on any
-// node, in the order of their spawns, and for the tasks that they spawn. It returns the first failure
-// at once as a [*HiddenError]; the rest of the tasks continue, and no await sees them any more. A task whose
-// worker dies has failed. A session that does not exist has no tasks.
+// AwaitHiddenTasks waits until no hidden task of the session runs on any node. It waits in the order of their
+// registration, and also for the tasks that they register. It returns the first failure at once as a [*HiddenError];
+// the remaining tasks continue, and later calls do not include them. A task whose worker stops has failed. A session
+// that does not exist has no tasks.
 func (h *Host) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	var failed *HiddenError
 	var ids []events.TaskID

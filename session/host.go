@@ -27,48 +27,49 @@ import (
 	"github.com/lash-go/lash/session/watch"
 )
 
-// Config of a host.
+// Config is the input of [New].
 type Config struct {
 	Bus   *bus.Bus
 	Actor string // the actor of this host's commits. Defaults to "host"
-	// Plugins of the sessions. Without them the host refuses what they take part in as [plugin.ErrUnavailable]: ask a node, as package client does.
+	// Plugins of the sessions. Without them the host refuses requests that need plugins as [plugin.ErrUnavailable];
+	// package client sends such requests to a node.
 	Plugins *plugin.Host
 	// NoPlugins says that no node has plugins that take part in decisions of this host: mutators of configurations, a
 	// protocol that checks appended nodes, tools. The host then decides from the history alone.
 	NoPlugins bool
-	// Complete asks a model directly. Without it, direct completions are [plugin.ErrUnavailable] here.
+	// Complete makes direct completions. Without it they are [plugin.ErrUnavailable] on this host.
 	Complete CompleteFunc
-	// Spawner runs tasks of this process. Without it, those are [plugin.ErrUnavailable] here.
+	// Spawner runs tasks of this process. Without it such tasks are [plugin.ErrUnavailable] on this host.
 	Spawner Spawner
-	// Worker of this process, if it has one. Wakes name it, as it has the state.
+	// Worker of this process, if it has one. Wakes name it, because its process has the state cached.
 	Worker events.WorkerID
-	// Moved names a session that owes work after a commit of this host. A worker of this
-	// process starts a run of it before the wake comes. It must not block.
+	// Moved receives a session that needs a worker after a commit of this host. A worker of this process can start a
+	// run before the wake arrives. It must not block.
 	Moved func(events.SessionID)
 	// States is the number of states that the host caches. Defaults to 1024.
 	States int
-	// Trace gets the records of traces. Without it there are none.
+	// Trace receives the trace records. Nil disables tracing.
 	Trace TraceFunc
 	// TraceMetadata is part of the context of every record.
 	TraceMetadata map[string]string
 
-	// MaxQueued is how many turns may wait in one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
+	// MaxQueued limits the waiting turns of one session. Defaults to [DefaultMaxQueued], and is at most [MostQueued].
 	MaxQueued int
-	// MaxSessionsPerCaller is how many open sessions may belong to one owner; more are an [api.LimitError].
-	// Sessions of other hosts count once the directory has them. Defaults to any number.
+	// MaxSessionsPerCaller limits the open sessions of one owner; more are an [api.LimitError]. Sessions of other
+	// hosts count once the directory has them. Defaults to no limit.
 	MaxSessionsPerCaller int
-	// Locks are what sessions cannot change.
+	// Locks are settings that sessions cannot change.
 	Locks lock.Locks
 
-	// ForbidSelfApproval refuses a caller that approves a call of a turn that it asked for, or
-	// put an input into, also where that turn follows from another one, as a subagent's does.
+	// ForbidSelfApproval refuses an approval by a caller that requested the turn or injected input into it. The rule
+	// also applies to turns that follow from such a turn, for example a subagent's.
 	ForbidSelfApproval bool
 
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
 
-// Host decides requests on sessions, and appends their events. It is safe for concurrent use.
+// Host decides requests on sessions and appends their events. It is safe for concurrent use.
 type Host struct {
 	b     *bus.Bus
 	log   events.Log
@@ -98,11 +99,11 @@ type Host struct {
 
 var _ api.Service = (*Host)(nil)
 
-// DefaultMaxQueued is how many turns may wait in one session, where nothing else is configured.
+// DefaultMaxQueued is the default of [Config.MaxQueued], in turns.
 const DefaultMaxQueued = 1024
 
-// MostQueued is what MaxQueued may be at most: the commit that closes a session
-// ends all turns that wait for their time, and all tasks.
+// MostQueued is the upper bound of [Config.MaxQueued], in turns. The commit that closes a session ends all its
+// scheduled turns and tasks, and must stay below the size limit.
 const MostQueued = 4096
 
 // New makes a host.
@@ -146,19 +147,18 @@ func New(cfg Config) (*Host, error) {
 	return h, nil
 }
 
-// decision is the events to append at a state; none where the state needs no change.
+// decision returns the events to append for a state; none where the state needs no change.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision of the host's own until its events are committed or it refuses: fold,
-// decide, append at that sequence; where the session has new commits, fold them and
-// decide again. The first try uses the cached state: if that is behind, the append
-// conflicts. Only fresh state refuses.
+// decide runs a decision of the host itself until its events are committed or the decision refuses: fold, decide,
+// append at that sequence; where the session has new commits, fold them and decide again. The first try uses the
+// cached state: if that is behind, the append conflicts. Only a current state can refuse.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
 	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
-// decideAs is decide for a client's command. For a command that the history already has it
-// repeats the hints, as the host that appended it may have died before them.
+// decideAs is decide for a client's command. For a command that the history already has it publishes the hints again,
+// because the first host may have stopped before it published them.
 func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
 	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
 		if appended {
@@ -168,7 +168,7 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 	})
 }
 
-// decideThen is decide, and then calls then with the resulting state.
+// decideThen is decide, followed by then with the resulting state.
 func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
@@ -188,7 +188,7 @@ func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-// After manyConflicts a decision waits before each new try, so that it does not load the server.
+// After manyConflicts a decision waits before each new try, to limit the load on the server.
 const (
 	manyConflicts = 16
 	manyWait      = 20 * time.Millisecond
@@ -238,14 +238,14 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 		return err
 	}
 	h.quota.Record(s.State)
-	if !turn.NeedsWorker(s.State, 0) { // else a worker runs the session, and marks it dirty
+	if !turn.NeedsWorker(s.State, 0) { // else the worker that runs the session marks it dirty
 		_ = h.b.MarkDirty(c.Session)
 	}
 	h.hints.Commit(s.State, c.Events, due)
 	return nil
 }
 
-// commit puts events in an envelope, and large bodies in blobs. A request that may only read gets none.
+// commit builds the commit of the events, and moves large bodies to blobs. It refuses a request that may only read.
 func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
 	if err := mayAppend(ctx); err != nil {
 		return nil, err
@@ -271,7 +271,7 @@ func mayAppend(ctx context.Context) error {
 	return nil
 }
 
-// cached is a copy of the cached state, which may be behind the log, after a check that may refuse.
+// cached returns a copy of the cached state, which may be behind the log. check may refuse it.
 func (h *Host) cached(ctx context.Context, id events.SessionID, check func(*projector.State) error) (s *projector.State, err error) {
 	err = h.states.Inspect(ctx, id, false, func(now *projector.State) error {
 		if err := check(now); err != nil {

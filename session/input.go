@@ -13,11 +13,11 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// MaxInputs is how many injected inputs may be pending in one session.
+// MaxInputs limits the pending injected inputs of one session.
 const MaxInputs = 1024
 
-// Inject queues an input. It never waits for the running turn: the next
-// checkpoint takes it, or the next turn's start.
+// Inject queues an input. It never waits for the running turn: the turn's next checkpoint consumes the input, or the
+// start of the next turn does.
 func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
 	if req.Role == "" {
 		req.Role = events.RoleUser
@@ -56,7 +56,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 		if err := check.Waiting(s, check.PartsBytes(in.Parts)); err != nil {
 			return nil, err
 		}
-		// A node of the id that it would get came with a fork, or a host appended it.
+		// A fork can copy a node with this id, or a host can append one.
 		n, err := s.Node(projector.InputNode(req.ID))
 		if err == nil && n != nil {
 			err = fmt.Errorf("inject %s: node %s: %w", req.ID, n.ID, api.ErrDifferent)
@@ -68,7 +68,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 	})
 }
 
-// inputDigest identifies the content of an input, pending or settled; empty when there is none.
+// inputDigest identifies the content of an input, pending or finished; empty when the session has no such input.
 func inputDigest(s *projector.State, id events.InputID) (string, error) {
 	for _, in := range s.Inputs {
 		if in.ID == id {
@@ -82,8 +82,8 @@ func inputDigest(s *projector.State, id events.InputID) (string, error) {
 	return settled.Digest, nil
 }
 
-// CancelInputs takes pending inputs back, all that are pending in one step,
-// and tells of each id what the cancel met. Errors: of the session, and of more than [MaxInputs] ids.
+// CancelInputs cancels pending inputs in one commit, and returns a receipt for each id. Errors: those of the session,
+// and of more than [MaxInputs] ids.
 func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
 	if err := check.Count("inputs", len(inputs), MaxInputs); err != nil {
 		return nil, fmt.Errorf("cancel inputs: %w", err)
@@ -107,9 +107,8 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 	return receipts, err
 }
 
-// CancelInputsFrom takes a pending input back with all that were injected
-// after it, in one step, and returns their ids. One that is not pending is left
-// as it is with all others: the receipt says what became of it.
+// CancelInputsFrom cancels a pending input and all later ones, in one commit, and returns their ids. If the first one
+// is not pending it cancels none, and the receipt gives the reason.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt api.InputReceipt, cancelled []events.InputID, err error) {
 	ctx, asked := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.CancelInputsFrom.Name, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
@@ -134,7 +133,7 @@ func cancelInputs(pending []events.InputID) []events.Event {
 	return []events.Event{events.Of("", &events.InputCancelled{Inputs: pending})}
 }
 
-// receiptOf is what a cancel of an input meets: one that is pending can be cancelled.
+// receiptOf is the receipt of a cancel; a pending input is cancelled.
 func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, error) {
 	if slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == input }) {
 		return api.InputCancelled, nil

@@ -9,9 +9,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestKeyReadsNoHistory makes requests with keys that are new in a long
-// session: a read of so many commits would go over a connection of its own, see
-// Connections of the bus, and one of fewer would be seen in the messages.
+// TestKeyReadsNoHistory sends requests with new keys to a long session. A read of the whole history would use a
+// connection of its own, which the bus counts in Connections. A shorter read would change the message count.
 func TestKeyReadsNoHistory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// filler has a session hold things of one sort up to their limits, with the largest values, and then one more.
+// filler fills a session with one sort of content up to its limit, with the largest values, and then adds one more.
 type filler struct {
 	list func() []events.Event
 	more func(b *bundle) error
@@ -30,7 +30,7 @@ func longText(n int) string { return strings.Repeat("x", n) }
 
 func longParts(n int) []events.Part { return []events.Part{{Kind: events.PartText, Text: longText(n)}} }
 
-// What each input of those below has of text, so that all of them are what may wait together.
+// The text length of each input below: all of them together fill the limit of waiting bytes.
 const inputText = check.MaxWaitingBytes/(session.MostQueued+session.MaxInputs) - 512
 
 var fillers = map[string]filler{
@@ -57,7 +57,7 @@ var fillers = map[string]filler{
 				events.Of("", &events.InputInjected{Input: wake, Role: events.RoleUser, Parts: longParts(inputText)}),
 				events.Of("", &events.MonitorReported{Monitor: id, Lines: []events.MonitorLine{{Sequence: int64(i + 1), Text: longText(2000), Wake: wake}}}),
 			)
-			if i > 0 { // the first is armed, and nothing has polled for it
+			if i > 0 { // the first is armed, and no poll has started it
 				list = append(list, events.Of("", &events.TaskRegistered{Task: events.TaskOf(id), Of: events.TaskMonitor, Runner: task.MonitorRunner, Cancel: events.CancelAbortLocal}))
 			}
 		}
@@ -85,7 +85,7 @@ var fillers = map[string]filler{
 		_, err := b.host.Inject(b.t.Context(), sid, api.InjectRequest{Parts: longParts(1)})
 		return err
 	}},
-	"nodes": {func() (list []events.Event) { // whose parts cost more than their texts
+	"nodes": {func() (list []events.Event) { // the overhead of their parts is larger than their texts
 		for i := range 40 {
 			n := events.NewNode{ID: events.NodeID(longID(events.MaxIDBytes, i)), Kind: events.NodeMessage, Message: events.Message{Role: events.RoleUser}}
 			for range 12_000 / (1 + i%2) {
@@ -103,7 +103,7 @@ var fillers = map[string]filler{
 	}, nil},
 }
 
-// fill appends events in commits as large as may be.
+// fill appends events in commits of the largest size.
 func (b *bundle) fill(list []events.Event) {
 	b.t.Helper()
 	at, err := b.bus.Log().Last(b.t.Context(), sid)
@@ -133,8 +133,8 @@ func (b *bundle) fill(list []events.Event) {
 	}
 }
 
-// TestFullSession fills sessions up to their limits with the largest values. What is full takes no more, and can be
-// forked, closed in one commit, kept as a snapshot, archived, brought back, and erased.
+// TestFullSession fills sessions up to their limits with the largest values. A full session refuses more. It can be
+// forked, closed in one commit, snapshotted, archived, restored and erased.
 func TestFullSession(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -162,10 +162,10 @@ func TestFullSession(t *testing.T) {
 	}
 }
 
-// fewer is how many events of a sort have no place beside those of the others.
+// fewer is the number of events of a sort that do not fit because of the other sorts.
 func (b *bundle) fewer(sort string) int {
 	switch sort {
-	case "tasks": // two events each; those of monitors have theirs
+	case "tasks": // two events each; the tasks of monitors have their own
 		return 2 * (task.MaxMonitors - 1)
 	case "inputs":
 		return task.MaxMonitors
@@ -185,7 +185,7 @@ func (b *bundle) full(sort string) {
 	}
 }
 
-// throughLife forks the session, and then ends it step by step.
+// throughLife forks the session, and then closes, archives, restores and erases it.
 func (b *bundle) throughLife() {
 	b.t.Helper()
 	ctx, t := b.t.Context(), b.t
@@ -210,7 +210,7 @@ func (b *bundle) throughLife() {
 		t.Errorf("closed: got %d commits, %d live tasks, %d scheduled", closed.Seq-before.Seq, len(task.Live(closed)), len(closed.Scheduled))
 	}
 	b.cold()
-	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // which makes it hot
+	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // this commit restores the session from the archive
 	b.cold()
 	if _, err := b.host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Errorf("erase: %v", err)
@@ -238,7 +238,7 @@ func (b *bundle) cold() {
 	}
 }
 
-// TestWaitingCounts has inputs wait that are large in other ways than by their texts: they count as much as they take.
+// TestWaitingCounts queues inputs whose size is not in their texts. The limit counts their full size.
 func TestWaitingCounts(t *testing.T) {
 	t.Parallel()
 	var small []events.Part
@@ -271,7 +271,7 @@ func TestWaitingCounts(t *testing.T) {
 	}
 }
 
-// TestReasons bounds what callers say with what they end or begin.
+// TestReasons checks the limits of reasons and other texts that callers send with a start or an end.
 func TestReasons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -300,7 +300,7 @@ func TestReasons(t *testing.T) {
 	b.unchanged(before, "refused")
 }
 
-// TestCancelAllOfCalls cancels as many tasks at once as may live, each of which runs a call of the turn.
+// TestCancelAllOfCalls cancels the largest number of live tasks at once, each of which runs a call of the turn.
 func TestCancelAllOfCalls(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -319,7 +319,7 @@ func TestCancelAllOfCalls(t *testing.T) {
 	}
 }
 
-// TestForkOfResults forks a session whose newest message has as many results as a reply may ask for, with the longest ids.
+// TestForkOfResults forks a session whose newest message has the largest number of results, with the longest ids.
 func TestForkOfResults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

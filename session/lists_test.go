@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestListsAreBounded sends every request that is a list of names with one more
-// than there can be any use of: each name costs a look at the session, while
-// others wait for it. It is refused with its field and limit, whatever the names are.
+// TestListsAreBounded sends every request that contains a list of names, with one more than its limit. Each name
+// costs a lookup under the session's lock. The error names the field and the limit, for any names.
 func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -47,7 +47,7 @@ func newHost(t *testing.T, on *bus.Bus, maxQueued int) *session.Host {
 	return h
 }
 
-// another is a host of another process.
+// another is a host with its own cache, as in another process.
 func (b *bundle) another(maxQueued int) *session.Host {
 	b.t.Helper()
 	return newHost(b.t, bustest.Open(b.t, b.server), maxQueued)
@@ -65,7 +65,7 @@ func (b *bundle) state() *projector.State {
 	return s
 }
 
-// append has a worker append what happened in a turn.
+// append appends events of a turn, as a worker does.
 func (b *bundle) append(turn events.TurnID, list ...events.Payload) {
 	b.t.Helper()
 	c := &events.Commit{Session: sid, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}}
@@ -79,7 +79,7 @@ func (b *bundle) append(turn events.TurnID, list ...events.Payload) {
 	}
 }
 
-// pending has turn t1 run, with so many calls that wait for somebody outside.
+// pending starts turn t1, with this number of calls that wait for an external result.
 func (b *bundle) pending(calls int) {
 	b.t.Helper()
 	b.running(calls)
@@ -90,7 +90,7 @@ func (b *bundle) pending(calls int) {
 	b.append("t1", pended)
 }
 
-// running has turn t1 run, with so many calls.
+// running starts turn t1, with this number of calls.
 func (b *bundle) running(calls int) {
 	b.t.Helper()
 	if _, err := b.host.Submit(b.t.Context(), sid, ask("t1", "go")); err != nil {
@@ -113,7 +113,7 @@ func ask(id events.TurnID, text string) api.TurnRequest {
 	return req
 }
 
-// unchanged wants that nothing was appended since.
+// unchanged checks that the history has no commit after since.
 func (b *bundle) unchanged(since *projector.State, what string) {
 	b.t.Helper()
 	if now := b.state(); now.Seq != since.Seq {
@@ -135,7 +135,7 @@ func (b *bundle) history(after events.Seq) (list []events.Kind) {
 	return list
 }
 
-// takeWake takes the session's wake out of the queue, and waits for it.
+// takeWake waits for the session's wake and removes it from the queue.
 func (b *bundle) takeWake() *bus.Wake {
 	b.t.Helper()
 	q, err := b.bus.Queue(b.t.Context(), bus.ClassTurn)

@@ -14,17 +14,17 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// RegisterMonitor adds a monitor or replaces what one runs, from its next start
-// on. An unchanged specification appends nothing. It runs once a poll finds it
-// armed: [Host.TakeMonitorUpdates], or a node runs a turn.
+// RegisterMonitor adds a monitor, or replaces the specification that it uses from its next start on. An unchanged
+// specification appends nothing. An armed monitor starts at the next poll, which is [Host.TakeMonitorUpdates] or a
+// turn on a node.
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	return h.monitors(ctx, api.Asked{}, id, command{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
 }
 
-// StartMonitor registers and arms a monitor. When it returns nil that is
-// durable; some worker runs it soon. One that runs goes on.
+// StartMonitor registers and arms a monitor. When it returns nil that is durable, and a worker runs the monitor soon.
+// A running monitor continues.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
 	ctx, asked := api.TakeAsked(ctx)
 	err := h.monitors(ctx, asked, id, command{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
@@ -37,9 +37,8 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 	return err
 }
 
-// StopMonitor stops a monitor, whether it runs or not. It stays stopped until
-// it is started again. An unknown one is [task.ErrUnknownMonitor]. Its processes
-// are killed by the worker that has them, as soon as that hears of it.
+// StopMonitor stops a monitor, whether it runs or not. It stays stopped until the next StartMonitor. An unknown
+// monitor is [task.ErrUnknownMonitor]. The worker that runs it kills its processes when it receives the stop.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, asked := api.TakeAsked(ctx)
 	return h.monitors(ctx, asked, id, command{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
@@ -47,8 +46,7 @@ func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor eve
 	})
 }
 
-// AckMonitorWakes acknowledges pending wakes for a host that delivers the
-// lines by itself: their inputs are taken back.
+// AckMonitorWakes acknowledges pending wakes for a host that delivers the lines by itself: it cancels their inputs.
 func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
 	return h.monitors(ctx, api.Asked{}, id, command{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
 		return task.AckWakes(s, ids), nil
@@ -68,7 +66,7 @@ func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionI
 	return nil
 }
 
-// MonitorSnapshot tells how the monitors stand. It starts none.
+// MonitorSnapshot returns the state of the session's monitors. It starts none.
 func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -87,14 +85,14 @@ func active(s *projector.State) int {
 	return n
 }
 
-// TakeMonitorUpdates starts what is armed and does not run, and drains the
-// updates. For a caller without [api.RightCommand] nothing is started.
+// TakeMonitorUpdates starts armed monitors that do not run, and drains the updates. For a caller without
+// [api.RightCommand] it starts none.
 func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
 	return h.TakeMonitorUpdatesTo(ctx, id, math.MaxInt64)
 }
 
-// TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to an update, by its
-// sequence: a request for it that comes late takes none that came after it was made.
+// TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to and including the update with sequence upto. A delayed
+// request therefore drains no later updates.
 func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	if err := h.startArmed(ctx, id); err != nil {
@@ -121,9 +119,8 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 	return u, err
 }
 
-// startArmed registers the tasks of armed monitors that have none, and makes
-// sure that those which no worker has claimed yet have a wake. For a caller
-// without [api.RightCommand] it does nothing.
+// startArmed registers the tasks of armed monitors that have none, and publishes a wake for those that no worker has
+// claimed. For a caller without [api.RightCommand] it does nothing.
 func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	s, err := h.State(ctx, id)
 	if err != nil || !api.Allows(ctx, api.RightCommand, s) {
@@ -149,7 +146,7 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	})
 }
 
-// declared are the monitors that the session's plugins declare, where this host has plugins.
+// declared are the monitors that the session's plugins declare; none where this host has no plugins.
 func (h *Host) declared(ctx context.Context, id events.SessionID) (specs []events.MonitorSpec, err error) {
 	if h.plugins == nil {
 		return nil, nil

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// opened is the event that opens the session.
+// opened builds the event that opens the session.
 func (o *opening) opened() *events.SessionOpened {
 	p := &events.SessionOpened{
 		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
@@ -39,15 +39,15 @@ func (o *opening) opened() *events.SessionOpened {
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
-		if o.req.Start != api.StartSnapshot { // a snapshot is what the caller says
+		if o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
 			o.bind(p)
 		}
 	}
 	return p
 }
 
-// bind holds a copy to what its base was held to, as far as the request, whose
-// caller may configure, says nothing else.
+// bind copies the restrictions of the base to the copy. A request of a caller with the right to configure can replace
+// them.
 func (o *opening) bind(p *events.SessionOpened) {
 	p.Access = within(o.base.Access, p.Access)
 	if p.Subagent.IsZero() {
@@ -63,7 +63,7 @@ func (o *opening) bind(p *events.SessionOpened) {
 	}
 }
 
-// within restricts a child: what its parent may not use, it may not either.
+// within restricts a child: it may not use a tool that its parent may not use.
 func within(parent, child events.ToolAccess) events.ToolAccess {
 	hide := slices.Clone(parent.Hidden)
 	if len(parent.Tools) > 0 {
@@ -84,11 +84,12 @@ func within(parent, child events.ToolAccess) events.ToolAccess {
 	return child
 }
 
-// inheritedBytes is how much of the bodies of plugin states the first commit of a fork holds. It also has
-// the opening, the catalogue and the first nodes, which may be events of the largest size.
+// inheritedBytes limits the plugin states that the first commit of a fork contains inline, in bytes. That commit also
+// has the opening, the catalogue and the first nodes, which may be events of the largest size.
 const inheritedBytes = 64 << 10
 
-// inherited are the creator's plugin states, tool sources, overlay, extensions and tool state, of a fork.
+// inherited are the events of a fork that copy the creator's plugin states, tool sources, overlay, extensions and
+// tool state.
 func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != api.PluginsFork {
 		return nil, nil

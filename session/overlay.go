@@ -10,11 +10,10 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// SetOverlay lays tools and contributions over a session's own, until another
-// one does or the session is closed. The history has what they are, so every
-// node offers them; what runs the tools elsewhere says [plugin.Overlay]. A
-// session that forks the plugins of this one begins with them. The same again
-// changes nothing; so does one that cannot be composed. Errors: those of [plugin.Overlay.Check].
+// SetOverlay adds tools and contributions to a session's own, until the next SetOverlay or the close of the session.
+// The history stores their declarations, so every node offers them; [plugin.Overlay] says how another node runs the
+// tools. A session that forks the plugins of this one starts with the overlay. An equal overlay changes nothing, and
+// neither does one that fails to compose. Errors: those of [plugin.Overlay.Check].
 func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
@@ -37,7 +36,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 	})
 }
 
-// InvalidateCaches forgets what this process has built of a session's tool catalogue.
+// InvalidateCaches drops this process's cached tool catalogue of a session.
 func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error {
 	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
 		p.InvalidateCaches()

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/session/check"
 )
 
-// checkParents refuses a parent that has the session above it, and one that has too many.
+// checkParents refuses a parent that is a descendant of the session, and one with too many ancestors.
 func (h *Host) checkParents(ctx context.Context, id, parent events.SessionID) error {
 	above := check.Lineage{id}
 	for parent != "" {
@@ -17,7 +17,7 @@ func (h *Host) checkParents(ctx context.Context, id, parent events.SessionID) er
 		}
 		next, err := h.parentOf(ctx, parent)
 		if errors.Is(err, events.ErrNoSession) {
-			return nil // a parent elsewhere, or erased
+			return nil // the parent is not in this deployment, or was erased
 		}
 		if err != nil {
 			return err
@@ -27,7 +27,7 @@ func (h *Host) checkParents(ctx context.Context, id, parent events.SessionID) er
 	return nil
 }
 
-// parentOf never changes while a session lives, so any state of it will do.
+// parentOf reads any cached state: a session's parent never changes.
 func (h *Host) parentOf(ctx context.Context, id events.SessionID) (events.SessionID, error) {
 	s, err := h.states.Lock(ctx, id)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// asksPlugins reports whether the host has to ask a session's plugins about a decision that they can change or refuse.
-// A host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
+// asksPlugins reports whether the host must call a session's plugins for a decision that they can change or refuse. A
+// host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
 func (h *Host) asksPlugins() (bool, error) {
 	if h.plugins == nil && !h.noPlugins {
 		return false, fmt.Errorf("this host has no plugins, which have a say here: ask a node: %w", plugin.ErrUnavailable)
@@ -18,26 +18,26 @@ func (h *Host) asksPlugins() (bool, error) {
 	return h.plugins != nil, nil
 }
 
-// Stack is a session's plugins, at the states that the session saved, until
-// release is called. A process builds them once. record is what their building wants recorded; every caller gets it
-// until the history has it, or something else in its place. The state must be the caller's own,
-// and the caller must have no lock: plugins may ask the host for anything.
-// Errors: [plugin.ErrUnavailable] where the host has no plugins, and
-// [plugin.ErrBuilding] for a call by the code that builds them.
+// Stack returns a session's plugins, at their saved states, until release is called. A process builds them once per
+// session. record lists the events that the build needs recorded; every caller receives them until the history has
+// them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
+// host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
+// code that builds them.
 func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
 	return h.stacks.Open(ctx, state)
 }
 
-// HoldStack keeps a session's plugins as they are in this process until release is called.
+// HoldStack prevents the removal of a session's plugins from this process until release is called.
 func (h *Host) HoldStack(id events.SessionID) (release func()) { return h.stacks.Hold(id) }
 
-// FollowStack brings a session's plugins to what other processes recorded, and drops changes of them that are not recorded.
+// FollowStack updates a session's plugins to the states that other processes recorded, and drops their unrecorded
+// changes.
 func (h *Host) FollowStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
 	return h.stacks.Follow(ctx, state, p)
 }
 
-// KeepOverlay keeps the handlers of an overlay's tools for the session's plugins, which are built
-// again now and then, and returns all that are kept, the newest first.
+// KeepOverlay stores the handlers of an overlay's tools in this process, because the session's plugins are rebuilt
+// from time to time. It returns all stored overlays, the newest first.
 func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
 	return h.stacks.KeepOverlays(id, o)
 }

@@ -21,7 +21,7 @@ import (
 
 const mostOwned = 3
 
-// owning is a host with the limit, in a process of its own.
+// owning is a host with the limit, as in a process of its own.
 func (b *bundle) owning(most int) *session.Host {
 	b.t.Helper()
 	h, err := session.New(session.Config{Bus: bustest.Open(b.t, b.server), MaxSessionsPerCaller: most, NoPlugins: true})
@@ -31,7 +31,7 @@ func (b *bundle) owning(most int) *session.Host {
 	return h
 }
 
-// by is the context of a request of a caller's.
+// by is the context of a caller's request.
 func by(ctx context.Context, caller string) context.Context {
 	return api.WithAsked(ctx, api.Asked{Actor: caller})
 }
@@ -41,7 +41,7 @@ func isRefused(err error) bool {
 	return ok && full.Limit == mostOwned && full.What == "open sessions of their owner"
 }
 
-// project writes the directory's row of a session, as some node does a little later.
+// project writes the directory's row of a session, as a projector does later.
 func project(t rapid.TB, on *bus.Bus, id events.SessionID) {
 	t.Helper()
 	if err := follow.NewProjector(on, nil).Project(context.Background(), id); err != nil {
@@ -49,9 +49,8 @@ func project(t rapid.TB, on *bus.Bus, id events.SessionID) {
 	}
 }
 
-// TestOwnedSessions makes, closes, forks and erases sessions of two owners through two hosts
-// and hosts that begin anew, in any order. Where the directory follows each commit, exactly
-// those are refused that would be one too many.
+// TestOwnedSessions makes, closes, forks and erases sessions of two owners through two hosts and restarted hosts, in
+// any order. The directory follows each commit, and exactly the sessions above the limit are refused.
 func TestOwnedSessions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -117,8 +116,8 @@ func TestOwnedSessions(t *testing.T) {
 	})
 }
 
-// TestOwnedSessionsWithoutDirectory has no projector at all, so that the directory shows nothing: bursts through one host
-// are exact, what it closes makes place, and a host that begins anew counts what is open.
+// TestOwnedSessionsWithoutDirectory has no projector, so the directory is empty. A burst through one host is counted
+// exactly. A close through that host releases its session, and a new host counts the open sessions again.
 func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -152,7 +151,7 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	first := burst(h, "alice")
 	want("at once", first, mostOwned)
 	want("another caller", burst(h, "bob"), mostOwned)
-	project(t, b.bus, first[0]) // a row that is behind by then takes nothing back
+	project(t, b.bus, first[0]) // this row is now behind, and changes no count
 	if err := h.CloseSession(t.Context(), first[0], "done"); err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +164,7 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]}); !errors.Is(err, api.ErrExists) {
 		t.Errorf("an id that is taken: got %v, want %v", err, api.ErrExists)
 	}
-	project(t, b.bus, first[0]) // else nothing tells a new host that it is closed
+	project(t, b.bus, first[0]) // else a new host does not see the close
 	again := b.owning(mostOwned)
 	want("after a restart", burst(again, "alice"), 0)
 	if _, err := again.Create(t.Context(), api.CreateRequest{}); err != nil {
@@ -173,7 +172,7 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	}
 }
 
-// TestOwnedRequestIsCut has a client that goes away as soon as the server has its session: that counts.
+// TestOwnedRequestIsCut cuts the request as soon as the server has stored the session: the session counts.
 func TestOwnedRequestIsCut(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -197,7 +196,7 @@ func TestOwnedRequestIsCut(t *testing.T) {
 			case <-done:
 			}
 		}()
-		_, _ = h.Create(ctx, api.CreateRequest{}) // it is made or refused, whatever is answered
+		_, _ = h.Create(ctx, api.CreateRequest{}) // the session is created or refused, whatever this call returns
 		close(done)
 		<-ctx.Done()
 	}
@@ -215,7 +214,7 @@ func TestOwnedRequestIsCut(t *testing.T) {
 	}
 }
 
-// TestOwnedBranches asks for turns that go on in sessions of their own: those that wait for that count.
+// TestOwnedBranches requests turns that branch: the waiting ones count.
 func TestOwnedBranches(t *testing.T) {
 	t.Parallel()
 	for name, submit := range map[string]func(*session.Host, context.Context, api.TurnRequest) error{
@@ -252,8 +251,8 @@ func TestOwnedBranches(t *testing.T) {
 	}
 }
 
-// TestOwnedSessionsCost counts messages: none for a host without the limit, and with it one read of what changed
-// since, however many sessions there are.
+// TestOwnedSessionsCost counts messages: a host without the limit sends none. With the limit a request costs one read
+// of the changes, for any number of sessions.
 func TestOwnedSessionsCost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

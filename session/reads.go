@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// What reads a session is in package reader, and what observes it in package watch. Clients use the same.
+// Package reader reads sessions and package watch observes them. Clients use the same packages.
 
 // State implements [api.Service].
 func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
@@ -86,7 +86,7 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 	return h.watcher.Observe(ctx, id, cursor)
 }
 
-// WatchTurn is the events of a turn that was submitted before, see [watch.Watcher.WatchTurn].
+// WatchTurn streams the events of a turn that was submitted before, see [watch.Watcher.WatchTurn].
 func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
 	return h.watcher.WatchTurn(ctx, id, turn)
 }
@@ -101,7 +101,7 @@ func (h *Host) Run(ctx context.Context, id events.SessionID, req api.TurnRequest
 	return h.watcher.Run(ctx, h, id, req)
 }
 
-// StartTurnStream submits a turn, and is its events, see [watch.Watcher.StartTurnStream].
+// StartTurnStream submits a turn and streams its events, see [watch.Watcher.StartTurnStream].
 func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	return h.watcher.StartTurnStream(ctx, h, id, req)
 }

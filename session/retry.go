@@ -9,9 +9,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Retry has workers take up a session again that has a dead letter, and then
-// forgets the letter. Where the session still cannot be folded the letter comes
-// again. Errors: [events.ErrNoSession].
+// Retry makes workers process a dead-lettered session again, and then deletes the dead letter. If the session still
+// cannot be folded, workers store a new one. Errors: [events.ErrNoSession].
 func (h *Host) Retry(ctx context.Context, letter *bus.DeadLetter) error {
 	_, err := h.log.Last(ctx, letter.Session)
 	if err == nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// asking is a request of a caller with a scope, that reaches every session.
+// asking is the context of a request by a caller with a scope that reaches every session.
 func asking(ctx context.Context, scope api.Scope, op operation.Name) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
 	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, sid), api.Asked{Actor: "bob"})
 }
 
-// TestSystemStays moves a conversation with messages of the system by every
-// request that can: without the right to configure they stay where they are.
+// TestSystemStays sends every request that moves a conversation with system messages. Without the right to configure,
+// the system messages stay at their place.
 func TestSystemStays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -79,8 +79,8 @@ func TestSystemStays(t *testing.T) {
 	}
 }
 
-// TestCopyIsHeldToWhatItsBaseIs copies a session with options and bounds of its
-// tools: without the right to configure the copy has them too.
+// TestCopyIsHeldToWhatItsBaseIs copies a session with options and tool restrictions. A copy by a caller without the
+// right to configure has them too.
 func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,18 +16,17 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// services are the capabilities of one session, as plugins see them. Every one
-// works from any node: it is a decision on the session's history.
+// services are the capabilities of one session for its plugins. They work on any node, because each is a decision on
+// the session's history.
 type services struct {
-	*Host   // does what plugins and hosts ask for alike
+	*Host   // implements the capabilities that plugins and hosts share
 	id      events.SessionID
-	current func() *projector.State // the caller's working state; nil asks the history
-	effect  events.EffectID         // of the caller, where it is one: names what must not be done twice
+	current func() *projector.State // the caller's working state; nil reads the history
+	effect  events.EffectID         // the calling effect, or empty; it names what must happen only once
 }
 
-// Services gives a session's capabilities to its plugins. current, which may be
-// nil, is the state that the caller works on; effect names the caller, so that
-// what it creates or asks again is the same.
+// Services returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
+// state. effect names the caller: a repeated call of the same effect creates and requests the same things.
 func (h *Host) Services(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
 	return &services{Host: h, id: id, current: current, effect: effect}
 }
@@ -80,8 +79,8 @@ func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn even
 	return s.ended(ctx, id, turn)
 }
 
-// ended puts a turn together that has ended. What a child used is charged
-// before that is told, so that the turn which waited for it shows it.
+// ended assembles a turn that has ended. It first charges the child's usage, so that the waiting turn's usage
+// includes it.
 func (s *services) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	state, err := s.State(ctx, id)
 	if err == nil && state.Parent == s.id {
@@ -98,8 +97,8 @@ func (s *services) CancelTurn(ctx context.Context, id events.SessionID, turn eve
 	return err
 }
 
-// callers are those on whose behalf a plugin acts: of the turn that its call
-// belongs to, else of the one that runs, else of the one that ended last.
+// callers are the callers on whose behalf a plugin acts: those of the turn that its call belongs to, else of the
+// running turn, else of the turn that ended last.
 func (s *services) callers(ctx context.Context) ([]string, error) {
 	state, err := s.SnapshotCurrent(ctx)
 	if err != nil {
@@ -146,16 +145,16 @@ func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.T
 	return s.ended(ctx, id, r.ID)
 }
 
-// ChargeChild tells a parent what its child has used in all, and the parent's own parent then, up to the root.
+// ChargeChild records the total usage of a child in its parent, then in the parent's parent, up to the root.
 func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
 	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
 		if above.Add(child.Parent) != nil {
-			return nil // two that were created at once are above each other
+			return nil // two sessions that were created at the same time can be each other's parent
 		}
 		parent, err := h.chargeParent(ctx, child)
 		if errors.Is(err, events.ErrNoSession) {
-			return nil // the parent is gone, and its ledger with it
+			return nil // the parent and its ledger were erased
 		}
 		if err != nil || parent == nil {
 			return err
@@ -165,7 +164,7 @@ func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
 	return nil
 }
 
-// chargeParent charges one level, and gives the parent where that is a child itself.
+// chargeParent charges one level, and returns the parent's state where the parent is a child itself.
 func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*projector.State, error) {
 	charge := &events.UsageCharged{Child: child.Session, Source: child.Source, At: child.Seq, Entries: []events.UsageEntry{}}
 	if charge.Source == "" {
@@ -175,7 +174,7 @@ func (h *Host) chargeParent(ctx context.Context, child *projector.State) (*proje
 		charge.Entries = append(charge.Entries, events.UsageEntry{Model: model, Usage: u})
 	}
 	if len(charge.Entries) == 0 {
-		return nil, nil //nolint:nilnil // there is nothing to tell
+		return nil, nil //nolint:nilnil // nothing to charge
 	}
 	slices.SortFunc(charge.Entries, func(a, b events.UsageEntry) int { return strings.Compare(a.Model, b.Model) })
 	above := false

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Spawner runs work of this process for sessions.
+// Spawner runs the work of session tasks in this process.
 type Spawner interface {
 	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error
 	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error

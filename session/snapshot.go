@@ -11,11 +11,10 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
-// which those that are in blobs may be left out. Only callers with the right
-// to configure may have it done. Errors: an [*events.FieldError] of snapshot.
+// RestoreSnapshot builds a complete state from a snapshot's head and segments. Segments that are in blobs may be left
+// out. It needs the right to configure. Errors: an [*events.FieldError] of snapshot.
 func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error) {
-	if err := api.Configuring(ctx, "snapshot"); err != nil { // before the work that it makes
+	if err := api.Configuring(ctx, "snapshot"); err != nil { // first, because the rest is expensive
 		return nil, err
 	}
 	s, err := projector.Restore(head)
@@ -34,9 +33,9 @@ func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]by
 	return s, nil
 }
 
-// shown holds a caller that is bounded to its own sessions to the bodies that it
-// may read: a session that begins with the snapshot names all that the snapshot
-// names, and so gives it to its owner. They are those that the history names of which it is a snapshot.
+// shown limits a caller that is bounded to its own sessions to the bodies that it may read. A session that starts
+// from the snapshot refers to all bodies of the snapshot, and so lets its owner read them. Allowed are the bodies
+// that the history of the snapshot's session names.
 func (h *Host) shown(ctx context.Context, s *projector.State) error {
 	if caller, ok := api.CallerOf(ctx); !ok || !caller.Own {
 		return nil
@@ -55,8 +54,8 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 	return err
 }
 
-// attach completes a state from the segments that came with it and from blobs. Those that came are
-// stored: a copy of the state names them.
+// attach completes a state from the segments in the request and from blobs. It stores the segments of the request,
+// because a copy of the state refers to them.
 func (h *Host) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
 	came := make(map[events.BlobRef][]byte, len(segments))
 	for _, data := range segments {
@@ -65,7 +64,7 @@ func (h *Host) attach(ctx context.Context, s *projector.State, segments [][]byte
 	return follow.Complete(ctx, blobsBeside{h.b, came}, s)
 }
 
-// blobsBeside are those that came with a request, which it stores when they are asked for, and those that are stored.
+// blobsBeside are the segments of a request and the stored blobs. It stores a segment of the request when it is read.
 type blobsBeside struct {
 	*bus.Bus
 	came map[events.BlobRef][]byte

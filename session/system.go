@@ -10,9 +10,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// keepingSystem is a decision that moves the conversation, held to one rule: a
-// caller without [api.RightConfigure] takes no message of the system out of it,
-// nor any message of it to another place.
+// keepingSystem wraps a decision that moves the conversation with one rule: a caller without [api.RightConfigure]
+// must not remove a system message from it, nor move one.
 func keepingSystem(ctx context.Context, d decision) decision {
 	return func(s *projector.State) ([]events.Event, error) {
 		list, err := d(s)
@@ -35,7 +34,7 @@ func keepingSystem(ctx context.Context, d decision) decision {
 	}
 }
 
-// systemMessages are the nodes of what the system says to the model in the current frame.
+// systemMessages are the nodes of the system messages in the current frame.
 func systemMessages(s *projector.State) ([]events.NodeID, error) {
 	view, err := s.View()
 	if err != nil {

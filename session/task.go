@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// RegisterTask puts a task in the session's registry. The id of a live task is
-// [task.ErrRunning]. When it returns nil the task is in the history, and a worker runs it soon.
+// RegisterTask adds a task to the session's registry. The id of a live task is [task.ErrRunning]. When it returns nil
+// the task is in the history, and a worker runs it soon.
 func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	reg := events.TaskRegistered{
@@ -30,7 +30,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 	if err != nil {
 		return projector.Task{}, err
 	}
-	reg.Trace = tracing.Of(ctx) // after the key: the same request may come again under another span
+	reg.Trace = tracing.Of(ctx) // after the key: a repeat may come under another span
 	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
@@ -41,7 +41,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
-	if err != nil { // the host that registered it may have died before its wake
+	if err != nil { // the host that registered it may have stopped before it published the wake
 		t, lookErr = h.rewakeTask(ctx, id, req.ID)
 	}
 	if err == nil && req.OnCancel != nil {
@@ -62,8 +62,8 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 	return reader.TaskOf(ctx, s, name)
 }
 
-// decideTask is a decision about one task, and the task's record as that left
-// it: what others decide next, here or elsewhere, is not in it.
+// decideTask runs a decision about one task, and returns the task's record right after its commit. The record does
+// not include later decisions.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
 	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
@@ -73,7 +73,7 @@ func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, na
 	return t, err
 }
 
-// change decides something about one task that is nothing where the task is unknown, hidden or ended.
+// change runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
 func (h *Host) change(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
 	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Hidden {
@@ -87,13 +87,15 @@ func (h *Host) change(ctx context.Context, id events.SessionID, name events.Task
 	return err
 }
 
-// UnregisterBackgroundTask takes a task out of the registry, whatever its state, without cancelling it. Unknown is nothing.
+// UnregisterBackgroundTask removes a task from the registry, in any state, without cancelling it. It ignores an
+// unknown task.
 func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.callbacks.Drop(id, name)
 	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
-// CompleteBackgroundTask ends a live task. A state that does not end one does nothing, and so does an unknown or ended task.
+// CompleteBackgroundTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
+// task.
 func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
 	err := h.change(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
@@ -104,32 +106,32 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 	return err
 }
 
-// TransitionBackgroundTask moves a live task to running or waiting; anything else does nothing.
+// TransitionBackgroundTask moves a live task to running or waiting; otherwise it does nothing.
 func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
 	return h.change(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
-// RequestCancelTask asks a live task to stop by itself: its context ends, and
-// it says how it ended. A program outside sees the request in the session. The reason has at most
-// [events.MaxTaskText] bytes. An unknown task is [task.ErrUnknown].
+// RequestCancelTask requests that a live task stops by itself: its context ends, and its runner reports how it ended.
+// An outside program reads the request from the session. The reason has at most [events.MaxTaskText] bytes. An
+// unknown task is [task.ErrUnknown].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
 	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
 }
 
-// hostReason is why a task was cancelled that a host cancelled.
+// hostReason is the reason of a cancel by a host.
 const hostReason = "requested by host"
 
-// CancelTask cancels a task, at once, and returns its record. An ended one is
-// returned as it is; unknown is [task.ErrUnknown]. The task of a monitor stops the monitor.
+// CancelTask cancels a task at once, and returns its record. An ended task does not change. An unknown one is
+// [task.ErrUnknown]. A cancel of a monitor's task stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, asked := api.TakeAsked(ctx)
 	request := command{operation.CancelTask.Name, "cancel task", &name}
 	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
-// CancelManagedTask is [Host.CancelTask] for who does not mind that there is none.
+// CancelManagedTask is [Host.CancelTask], but ignores an unknown task.
 func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
 	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
@@ -155,13 +157,14 @@ func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id ev
 	return t, err
 }
 
-// CancelAllBackgroundTasks cancels every live task, in one commit, and returns their records by creation.
+// CancelAllBackgroundTasks cancels every live task, in one commit, and returns their records in the order of
+// creation.
 func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
 	return h.CancelUnreferencedAsyncHandles(ctx, id, nil)
 }
 
-// CancelTasks cancels every live task of a session but those that are kept, in
-// one commit, and returns their ids by creation.
+// CancelTasks cancels every live task of a session that is not in keep, in one commit, and returns their ids in the
+// order of creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
 	if err := check.Count("keep", len(keep), task.MaxLive); err != nil {
 		return nil, err
@@ -174,8 +177,8 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 	return ids, err
 }
 
-// CancelUnreferencedAsyncHandles cancels every live task that is not kept, those of
-// monitors too, in one commit, and returns their records by creation.
+// CancelUnreferencedAsyncHandles cancels every live task that is not in keep, including those of monitors, in one
+// commit, and returns their records in the order of creation.
 func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
 	list, err := h.cancelUnreferenced(ctx, id, keep)
 	if errors.Is(err, events.ErrNoSession) {
@@ -202,7 +205,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 		for i := range list {
 			if t, ok := s.Task(list[i].ID); ok {
 				list[i] = *t
-			} else { // more have ended than the state keeps
+			} else { // more tasks have ended than the state keeps
 				list[i].State, list[i].Summary, list[i].Args = events.TaskCancelled, hostReason, nil
 				list[i].UpdatedAt, list[i].CompletedAt = s.UpdatedAt, s.UpdatedAt
 			}
@@ -218,7 +221,8 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. No ids are fine.
+// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
+// empty list is valid.
 func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil
@@ -230,5 +234,5 @@ func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.Sessio
 	return task.Validate(s, ids)
 }
 
-// clipText keeps a text within the bounds of the format.
+// clipText cuts a text to [events.MaxTaskText].
 func clipText(text string) string { return events.Clip(text, events.MaxTaskText, " [cut]") }

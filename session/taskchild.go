@@ -14,11 +14,11 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// PassOn does in the session that does a cancelled task's work what the cancel asks for: its turns are
-// cancelled, those that wait too, and the session is closed where the task's policy is to end with its own.
-// That ends its tasks, whose children are likewise told. done is false while a turn still runs, and
-// then nothing is recorded: the worker asks again. A session that no node can fold cannot be told: workers try it, as
-// often as any, and once it has its dead letter the task has failed with that reason.
+// PassOn applies the cancel of a task in the session that does the task's work. It cancels the session's running and
+// waiting turns, and closes the session where the task's policy ends it with the task. The close ends the session's
+// own tasks, and their children follow the same way. done is false while a turn still runs; then nothing is recorded,
+// and the worker calls again. No command reaches a session that no node can fold: workers retry it as often as any
+// session, and once it has a dead letter the task fails with that reason.
 func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
 	why := ""
 	done, err = h.stopChild(ctx, id, &t)
@@ -34,8 +34,8 @@ func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task
 	})
 }
 
-// unreachable says why no command reaches a session, a task's child or parent, any more: it has a dead letter. Else the
-// error stays, and workers find out whether the session can be folded.
+// unreachable returns why no command reaches a child or parent session any more: it has a dead letter. Otherwise it
+// returns the error, and workers find out whether the session can be folded.
 func (h *Host) unreachable(ctx context.Context, id events.SessionID, err error) (why string, _ error) {
 	if ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown) {
 		return "", err
@@ -58,8 +58,8 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 	case err != nil:
 		return false, err
 	case s.Status == projector.StatusOpening:
-		return false, nil // it becomes open, or its creator has died and the sweep closes it
-	case s.Status != projector.StatusOpen || s.Parent == "": // a session that is no child's is no task's either
+		return false, nil // it becomes open, or the sweep closes it
+	case s.Status != projector.StatusOpen || s.Parent == "": // only child sessions do the work of a task
 		return true, nil
 	}
 	reason := fmt.Sprintf("task %s of session %s was cancelled", t.ID, parent)
@@ -82,7 +82,7 @@ func (h *Host) stopChild(ctx context.Context, parent events.SessionID, t *projec
 	return err == nil, err
 }
 
-// liveTurns are the turns of a session that run or wait, also for their time.
+// liveTurns are the running, waiting and scheduled turns of a session.
 func liveTurns(s *projector.State) (ids []events.TurnID) {
 	if t := s.Turn(); t != nil {
 		ids = append(ids, t.ID)

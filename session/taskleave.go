@@ -13,19 +13,19 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// Leave transfers a task whose session closed to the session that it is to go on in, its parent: t is its record, of which
-// [projector.Task.LeavePending] says so. Any number of processes may do it at once, and again. The task is cancelled in its
-// closed session if the parent is gone, closed or full, has another task of its id, refuses the record as invalid or too
-// large, or has a dead letter. After any other error the transfer is still pending.
+// Leave transfers a task of a closed session to the session in which it continues, its parent. t is its record, where
+// [projector.Task.LeavePending] is true. Any number of processes may call it at the same time, and again. The task is
+// cancelled in its closed session if the parent is gone, closed or full, has another task with its id, refuses the
+// record as invalid or too large, or has a dead letter. After any other error the transfer is still pending.
 //
 //	closed session                           its parent
 //	session.closed, task.leaving
 //	                                         task.registered, from the closed session
 //	task.transferred, or task.stayed
 //
-// The guard of each append decides what comes first; a copy that is there already is not registered again.
+// The guard of each append decides which of two concurrent events comes first. An existing copy is not registered again.
 func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
-	ctx = api.Apart(ctx) // for the session's own sake: its caller may not reach the parent
+	ctx = api.Apart(ctx) // on behalf of the session itself: its caller may not reach the parent
 	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.CheckTransferCapacity}
 	var err error
 	for moved := false; !moved && err == nil; {
@@ -48,10 +48,11 @@ func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task)
 	})
 }
 
-// leaving is what the decisions that transfer tasks of closed sessions call themselves.
+// leaving is the cause of the commits that transfer tasks of closed sessions.
 const leaving = "leave closed session"
 
-// leaveAll is Leave for all tasks whose transfer is pending in the state that this process has; workers do what it cannot.
+// leaveAll is Leave for all tasks with a pending transfer in the state of this process; a worker retries the failed
+// ones.
 func (h *Host) leaveAll(ctx context.Context, id events.SessionID) {
 	s, err := h.states.Lock(ctx, id)
 	if err != nil {

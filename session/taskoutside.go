@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// What a program outside says of a task that it registered and runs: one with
-// neither a runner nor a worker, that [api.TaskRequest.Outside] allows. Of any other task that is [task.ErrTaken], of
-// an unknown one [task.ErrUnknown]; one that has ended stays as it is.
+// Reports of an outside program about a task that it registered and runs: a task with neither a runner nor a worker,
+// which [api.TaskRequest.Outside] allows. Any other task is [task.ErrTaken], and an unknown one [task.ErrUnknown]. An
+// ended task does not change.
 
-// ProgressTask records a message of at most [events.MaxTaskText] bytes, and
-// returns the task's record: its state tells of a cancel that was requested. Of a
-// task that goes on in a closed session it is [api.ErrClosed]: read the record with Task, and say its end with EndTask.
+// ProgressTask records a message of at most [events.MaxTaskText] bytes, and returns the task's record, whose state
+// shows a requested cancel. For a task that continues in a closed session the error is [api.ErrClosed]: read the
+// record with Task, and report the end with EndTask.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
 	c := command{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
 	return h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {

@@ -8,27 +8,27 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// What workers ask of a host. Each names the claim that it acts on; where the
-// history has another one by now, nothing is appended: [task.ErrTaken].
+// Requests of workers. Each names the claim that it acts on. Where the history has a different claim, it appends
+// nothing: [task.ErrTaken].
 
-// ClaimTask appends a worker's claim of a task on top of the claim that it saw.
+// ClaimTask appends a worker's claim of a task after the claim that the worker read.
 func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.Start(s, seen, worker)
 	})
 }
 
-// FinishTask ends a task on its runner's word.
+// FinishTask records the end of a task that its runner reports.
 func (h *Host) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
 	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
 }
 
-// ProgressTaskAs records what a task's runner has to say.
+// ProgressTaskAs records a progress message of a task's runner.
 func (h *Host) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
 	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
 }
 
-// TransitionTaskAs moves a task to running or waiting on its runner's word.
+// TransitionTaskAs moves a task to running or waiting, as its runner reports.
 func (h *Host) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
 	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
 }
@@ -39,7 +39,7 @@ func (h *Host) whileHeld(ctx context.Context, id events.SessionID, c task.Claim,
 	})
 }
 
-// CancelTaskAs cancels a task whose worker is gone, and which was to stop.
+// CancelTaskAs cancels a task with a requested cancel whose worker is gone.
 func (h *Host) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
 	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
@@ -51,7 +51,7 @@ func (h *Host) AbandonTask(ctx context.Context, id events.SessionID, c task.Clai
 	})
 }
 
-// ReportMonitor records lines that came together, in one commit.
+// ReportMonitor records one batch of lines in one commit.
 func (h *Host) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) { return task.Report(s, c, lines) })
 }

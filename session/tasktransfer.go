@@ -13,17 +13,19 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TransferAsyncHandles moves tasks to another session, all or none: an id that is a
-// live task there refuses with [task.ErrRunning] and moves nothing; one that the
-// source does not have is skipped. A monitor stays where it is: [task.ErrMonitorTask].
+// TransferAsyncHandles moves tasks to another session, all or none. An id that is a live task in the target refuses
+// the transfer with [task.ErrRunning]. An id that the source does not have is skipped. The task of a monitor cannot
+// move: [task.ErrMonitorTask].
 //
-// Two histories cannot change in one step. The target registers all tasks in
-// one commit, then the source marks all as transferred in one. In between they
-// are in both, the source's word counts, and a task that changes there is
-// registered anew before the source lets go. A caller that dies in between
-// calls again, or leaves it to the worker that the wakes of the tasks in the
-// target bring, which finishes the transfer. A task whose earlier transfer is
-// not finished is not passed on before it is, as its first source still runs it.
+// Two histories cannot change in one step:
+//
+//  1. The target registers all tasks in one commit.
+//  2. The source marks all as transferred in one commit.
+//
+// Between the two both sessions have the tasks, and the source's record counts. A task that changes in between is
+// registered again before step 2. If the caller stops in between, a second call finishes the transfer; so does the
+// worker that receives the wakes of the tasks in the target. A task with an unfinished earlier transfer does not move
+// before that one is finished, because its first source still runs it.
 func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	if from == to || len(ids) == 0 {
 		return nil
@@ -47,14 +49,14 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	}
 }
 
-// transferring is what the decisions of a transfer call themselves.
+// transferring is the cause of the commits of a transfer.
 const transferring = "transfer tasks"
 
-// finisher finishes an earlier transfer of a task, where that is not finished.
+// finisher finishes an earlier transfer of a task. finished is false where none was pending.
 type finisher func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
 
-// FinishTransfer finishes a transfer whose caller stopped after the target had
-// the task: t is the task's record there. finished is false where nothing was to be done.
+// FinishTransfer finishes a transfer whose caller stopped after step 1: t is the task's record in the target.
+// finished is false where no transfer was pending.
 func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
 	if !t.Live() || t.From == "" {
 		return false, nil
@@ -74,14 +76,14 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 	return true, err
 }
 
-// mover says how a transfer is made.
+// mover holds the parameters of a transfer.
 type mover struct {
 	by     stamp                                                 // of the commit by which the tasks leave, with the request's key
 	finish finisher                                              // of earlier transfers; nil: of a task that is on its way back, either direction will do
 	room   func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
 }
 
-// transfer is one try. A target that has closed takes no new tasks; copies that it has are brought up to date.
+// transfer is one try. A closed target accepts no new tasks; the copies that it has are updated.
 func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, m mover) (moved bool, err error) {
 	source, err := h.State(ctx, from)
 	if err != nil {
@@ -97,7 +99,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	for i := 0; m.finish != nil && i < len(list); i++ {
 		t, _ := source.Task(list[i].Task)
 		if finished, err := m.finish(ctx, from, *t); finished || err != nil {
-			return false, err // the task may be another one by now
+			return false, err // the task may have been replaced meanwhile
 		}
 	}
 	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: m.by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {

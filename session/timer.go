@@ -15,12 +15,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// SubmitAt asks for a turn that starts at a time, or at once where that has
-// passed. When it returns nil the history has the turn, and until its time a
-// [Host.Cancel] of it ends it without having run. The same again is the same
-// turn; an id that was used with another time or other input is [api.ErrDifferent].
-// A [Host.Submit] of the id meanwhile starts the turn at once. A session that is
-// closed by then has ended the turn as cancelled.
+// SubmitAt requests a turn that starts at a time, or at once where that time has passed. When it returns nil the
+// history has the turn. Before its time a [Host.Cancel] ends it without a run. A repeat with equal content is the
+// same turn; an id that was used with another time or input is [api.ErrDifferent]. A [Host.Submit] of the id before
+// the time starts the turn at once. A close of the session before the time ends the turn as cancelled.
 func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
 	ctx, asked, err := api.TakeRequest(ctx, &req)
 	req.ID = named(req.ID, asked)
@@ -75,8 +73,8 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 	})
 }
 
-// scheduled accepts a turn for a time; one whose time has passed by the clock of
-// the host that accepts it is requested in the same commit.
+// scheduled returns the events that accept a turn for a time. If the time has passed by this host's clock, the same
+// commit requests the turn.
 func (h *Host) scheduled(s *projector.State, name events.TurnID, p *events.TurnScheduled) []events.Event {
 	list := []events.Event{events.Of(name, p)}
 	if p.At <= events.MillisOf(time.Now()) {
@@ -85,12 +83,12 @@ func (h *Host) scheduled(s *projector.State, name events.TurnID, p *events.TurnS
 	return list
 }
 
-// requestExtra is what a request has beside a scheduled turn at most: the turn
-// in its way, and the tags around that.
+// requestExtra is the largest size of a turn request beyond its scheduled form, in bytes: the id of the running turn,
+// and the tags.
 const requestExtra = 128
 
-// fits refuses a scheduled turn whose request, which a worker appends at its
-// time, would be too large for an event.
+// fits refuses a scheduled turn whose request would be too large for an event. A worker appends the request at the
+// turn's time.
 func fits(p *events.TurnScheduled) error {
 	body, err := events.EncodePayload(p)
 	if err == nil && len(body)+requestExtra > events.MaxEventBytes {
@@ -99,11 +97,9 @@ func fits(p *events.TurnScheduled) error {
 	return err
 }
 
-// ResolveAt gives a pending call of the running turn its result at a time, on
-// whatever node, however long that is. The first time that is set for a key
-// stays, so that a tool which runs again waits for the same. A turn that has
-// ended by then has no use for it. A key that names no call without a result is
-// [api.ErrUnknownTurn].
+// ResolveAt gives a pending call of the running turn its result at a time, on any node and after any delay. The first
+// time that is set for a key counts, so a tool that runs again waits for the same time. A turn that has ended by then
+// ignores the result. A key that names no call without a result is [api.ErrUnknownTurn].
 func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.EffectID, at time.Time, result events.ToolResult) error {
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// soon is a time that does not come during the tests.
+// soon is a time after the end of the tests.
 var soon = time.Now().Add(time.Hour)
 
 func (b *bundle) submitAt(id events.TurnID, at time.Time) {
@@ -40,7 +40,7 @@ func (b *bundle) awaitTimer() {
 	}
 }
 
-// TestSubmitAtAgain is the same turn; another time, policy or input is another one.
+// TestSubmitAtAgain repeats a request and gets the same turn. Another time, policy or input is a different turn.
 func TestSubmitAtAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -74,7 +74,7 @@ func TestSubmitAtAgain(t *testing.T) {
 	b.unchanged(before, "refused")
 }
 
-// TestSubmitBeforeItsTime starts the turn at once: it keeps its place in the history.
+// TestSubmitBeforeItsTime starts the turn at once. It stays at its position in the history.
 func TestSubmitBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -90,12 +90,12 @@ func TestSubmitBeforeItsTime(t *testing.T) {
 	}
 	before := b.state()
 	b.submitAt("t1", soon)
-	b.submitAt("t1", soon.Add(time.Hour)) // the time has no meaning any more
+	b.submitAt("t1", soon.Add(time.Hour)) // the time no longer matters
 	b.unchanged(before, "scheduled again")
 	b.takeWake()
 }
 
-// TestCancelBeforeItsTime ends the turn without having run.
+// TestCancelBeforeItsTime ends the turn without a run.
 func TestCancelBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -111,15 +111,15 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	if r, err := b.host.Await(t.Context(), sid, "t1"); err != nil || r.End != events.EndCancelled || r.Attempts != 0 {
 		t.Errorf("await: got %+v, %v", r, err)
 	}
-	b.submitAt("t1", soon) // has ended: it is the same turn
+	b.submitAt("t1", soon) // a repeat of the ended turn
 	b.unchanged(before, "scheduled again")
 	if _, _, err := b.host.Cancel(t.Context(), sid, "none", api.CancelRequest{}); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }
 
-// TestCloseEndsAll closes a session with as many scheduled turns and live tasks
-// as may be, in one commit, or ends none of them.
+// TestCloseEndsAll closes a session with the largest number of scheduled turns and live tasks. One commit ends all of
+// them, or none.
 func TestCloseEndsAll(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -167,7 +167,7 @@ func TestCloseEndsAll(t *testing.T) {
 	}
 }
 
-// TestScheduledTurnsCount among those that may wait.
+// TestScheduledTurnsCount checks that scheduled turns count against the limit of waiting turns.
 func TestScheduledTurnsCount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -233,7 +233,7 @@ func TestResolveAt(t *testing.T) {
 	}
 }
 
-// TestResolveTool keeps the first result, whichever of many hosts brings it.
+// TestResolveTool keeps the first result, from whichever host.
 func TestResolveTool(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -265,7 +265,7 @@ func TestResolveTool(t *testing.T) {
 	b.takeWake()
 }
 
-// TestApprove keeps the first answer; the same again wakes again, another is refused.
+// TestApprove keeps the first answer. A repeat publishes the wake again, and a different answer is refused.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// ToolSources are the sources of tools that a session has, in the order in which
-// they were added, and then those that plugins of this host register, by name.
+// ToolSources lists a session's tool sources in the order of their addition, then those that plugins of this host
+// register, by name.
 func (h *Host) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -36,8 +36,8 @@ func (h *Host) ToolSources(ctx context.Context, id events.SessionID) ([]api.Tool
 	return list, nil
 }
 
-// registeredSources are the sources that plugins of this host register for a
-// session. They are asked without its live plugins, which cannot be had where a source is missing.
+// registeredSources are the sources that plugins of this host register for a session. It does not need the session's
+// live plugins, which fail to build where a source is missing.
 func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 	if h.plugins == nil {
 		return nil, nil
@@ -45,15 +45,14 @@ func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 	return h.plugins.Sources(h.stacks.BuildContext(s))
 }
 
-// AddToolSource adds the tools of a source to a session, and gives the new
-// generation of its tools. A turn that runs has them from its next model call
-// on. What hosts set for its tools while the session had it before, counts
-// again. A source that the session has keeps its place: nothing is checked, no plugin of this host
-// is asked, and every node asks the source anew, as after [Host.RefreshCatalog].
+// AddToolSource adds the tools of a source to a session, and returns the new generation of its tools. A running turn
+// has them from its next model call on. Earlier overrides of the source's tools apply again. A source that the
+// session already has stays in its place: nothing is checked, no plugin of this host is called, and every node reads
+// the source again, as after [Host.RefreshCatalog].
 //
-// Errors, for a source that the session does not have: [api.ErrUnknownSource] where no plugin of this host
-// registers it, [*api.LimitError], an [*events.FieldError] where it has a tool whose
-// name another one of the session has, and those of the source.
+// Errors, for a source that the session does not have: [api.ErrUnknownSource] where no plugin of this host registers
+// it, [*api.LimitError], an [*events.FieldError] where one of its tools has the name of another tool of the session,
+// and those of the source.
 func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
 	return h.changeSources(ctx, id, command{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return h.toolsWith(ctx, s, source)
@@ -68,10 +67,9 @@ func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source st
 	})
 }
 
-// RemoveToolSource takes the tools of a source away, and gives the new
-// generation. Calls of them that run go on; further ones are refused. What hosts set for
-// them stays until the source returns. No plugin is asked, so a source that no
-// node has any more can be removed. One that the session does not have is [api.ErrUnknownSource].
+// RemoveToolSource removes the tools of a source, and returns the new generation. Running calls of them continue;
+// later calls are refused. Overrides of the tools stay until the source returns. It calls no plugin, so a source that
+// no node registers any more can be removed. A source that the session does not have is [api.ErrUnknownSource].
 func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
 	return h.changeSources(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return toolset.Without(&s.Catalog, source), nil
@@ -83,8 +81,8 @@ func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source
 	})
 }
 
-// changeSources changes a session's tool sources: change gives the new ones, and look
-// the tools that the session has with them.
+// changeSources changes a session's tool sources: change returns the new sources, and look the session's tools with
+// them.
 func (h *Host) changeSources(
 	ctx context.Context, id events.SessionID, c command, source string, look lookFunc, change func(now []string, has bool) ([]string, error),
 ) (int64, error) {
@@ -100,7 +98,7 @@ func (h *Host) changeSources(
 	})
 }
 
-// toolsWith are a session's tools with those of another source.
+// toolsWith are a session's tools with those of an additional source.
 func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string) ([]events.ToolEntry, error) {
 	if slices.Contains(s.ToolSources, source) {
 		return s.Catalog.Tools, nil
@@ -124,9 +122,9 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 	return toolset.Offer(&s.Catalog, entry.Tools), nil
 }
 
-// RefreshCatalog builds a session's tool catalogue anew on every node, with the
-// overlay and the tool sources as they are, and gives the new generation, which is what nodes keep
-// catalogues by. What a turn offers then, it records with its next model call.
+// RefreshCatalog makes every node rebuild a session's tool catalogue, with the current overlay and tool sources, and
+// returns the new generation. Nodes cache catalogues by generation. A turn records the offered tools with its next
+// model call.
 func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error) {
 	ctx, who := api.TakeAsked(ctx)
 	err = h.decideAsked(ctx, id, command{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, who, func(s *projector.State) ([]events.Event, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// ToolCatalog lists a session's tools from searchable on, one JSON object each.
+// ToolCatalog lists a session's tools at level searchable or above, one JSON object each.
 func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -32,8 +32,8 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	return slices.Clone(entry.List()), nil
 }
 
-// ToolState is which tools a session has and how far each is offered. Where
-// the host has plugins, it is what they offer now, also before a turn recorded it.
+// ToolState returns the session's tools and the level at which each is offered. Where the host has plugins, these are
+// the tools that they offer now, also before a turn recorded them.
 func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
 	s, err := h.State(ctx, id)
 	if err != nil {
@@ -43,8 +43,8 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 	return api.ToolState{Generation: s.Catalog.Generation, Tools: slices.Clone(tools)}, err
 }
 
-// tools are the session's tools as its plugins offer them now, with the
-// overrides of the history; those of the history where no plugin offers any.
+// tools are the session's tools as its plugins offer them now, with the overrides of the history. Where no plugin
+// offers any, they are the tools of the history.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 	entry, err := h.offered(ctx, s)
 	if err != nil {
@@ -56,11 +56,11 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 	return s.Catalog.Tools, nil
 }
 
-// offered is what the session's plugins offer; nil where this host has no
-// plugins, or is asked by those whose answer that would be.
+// offered is the catalogue of the session's plugins; nil where this host has no plugins, or where the call comes from
+// the code that builds the catalogue.
 func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
 	if h.plugins == nil {
-		return nil, nil //nolint:nilnil // nothing is offered
+		return nil, nil //nolint:nilnil // no catalogue is available
 	}
 	p, _, release, err := h.Stack(ctx, s)
 	if err == nil {
@@ -76,11 +76,10 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 	return nil, err
 }
 
-// ApplyToolState replaces the tool state and gives the new generation, if the
-// state's is the session's: [*api.GenerationError] otherwise. Of a tool the name,
-// the source and the override count: what the tool is, its source declares. Tools that the state
-// leaves out are off, also where plugins offer them. A source that no plugin registers is
-// [api.ErrUnknownSource]; a tool that its source does not have, [api.ErrUnknownTool].
+// ApplyToolState replaces the tool state and returns the new generation, if the state's generation is the session's:
+// [*api.GenerationError] otherwise. It uses the name, the source and the override of each tool; the source declares
+// the rest. Tools that the state leaves out are off, also where plugins offer them. A source that no plugin registers
+// is [api.ErrUnknownSource]; a tool that its source does not have is [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
 	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
@@ -94,11 +93,11 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 	})
 }
 
-// lookFunc finds the tools that a decision is about.
+// lookFunc finds the tools that a decision needs.
 type lookFunc func(context.Context, *projector.State) ([]events.ToolEntry, error)
 
-// retool runs a decision on a session's tools, and gives the generation that it leads to. What the
-// plugins offer is asked before, with no lock held, and again where the tools moved meanwhile.
+// retool runs a decision on a session's tools, and returns the resulting generation. It calls the plugins first,
+// without a lock, and again where the tools changed meanwhile.
 func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look lookFunc, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
 	ctx, who := api.TakeAsked(ctx)
 	by, err := h.keyed(c, who)
@@ -113,7 +112,7 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look 
 		if err != nil {
 			return 0, err
 		}
-		// Before the tools are: those that the request made are no longer the ones it was made for.
+		// The repeat is found first: after the request's commit the tools are no longer those that it was made for.
 		if before, err := h.beforeLanding(ctx, asked, by); err != nil || before != nil {
 			return toolset.NextGeneration(before), err
 		}
@@ -141,8 +140,8 @@ func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look 
 	return generation, nil
 }
 
-// SetToolsAvailability overrides the level of tools in one step, all or none,
-// and gives the new generation; "" lifts the override.
+// SetToolsAvailability overrides the level of tools in one step, all or none, and returns the new generation; ""
+// removes the override.
 func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error) {
 	if err := check.Count("names", len(names), check.MaxToolNames); err != nil {
 		return 0, fmt.Errorf("set tool availability: %w", err)

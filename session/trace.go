@@ -16,14 +16,13 @@ import (
 	"github.com/lash-go/lash/session/internal/convert"
 )
 
-// TraceFunc takes one record of a trace. It must not block, and what goes wrong
-// with it is its own affair: no turn waits for it or hears of it.
+// TraceFunc receives one trace record. It must not block. Its failures do not reach a turn.
 type TraceFunc func(api.TraceRecord)
 
-// Traces reports whether anybody takes a trace.
+// Traces reports whether the host has a trace function.
 func (h *Host) Traces() bool { return h.trace != nil }
 
-// Trace tells of something that happened at a time, 0 for now. A sink that panics is contained.
+// Trace emits a record of something that happened at a time, 0 for now. It recovers a panic of the trace function.
 func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
 	if h.trace == nil {
 		return
@@ -44,7 +43,7 @@ func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEve
 	h.trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
 }
 
-// where is the place of a service's caller.
+// where is the trace context of a service's caller.
 func (s *services) where() api.TraceContext {
 	c := api.TraceContext{Session: s.id}
 	if s.current != nil {
@@ -59,7 +58,7 @@ func (s *services) where() api.TraceContext {
 	return c
 }
 
-// traced puts what a plugin asks for under the span of its call, else under its session's turn.
+// traced puts a plugin's request under the span of its call, else under the span of the session's turn.
 func (s *services) traced(ctx context.Context) context.Context {
 	where := s.where()
 	if trace.SpanContextFromContext(ctx).IsValid() || where.Turn == "" {
@@ -75,7 +74,7 @@ func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMes
 	return nil
 }
 
-// jsonOf is a payload as JSON whatever it is.
+// jsonOf returns a payload as valid JSON; an empty one is nil.
 func jsonOf(payload []byte) json.RawMessage {
 	if len(payload) == 0 {
 		return nil

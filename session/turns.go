@@ -18,13 +18,11 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Submit asks for a turn and returns its id. When it returns nil the request is
-// in the history, in its place in the order of turns, and from then on it ends
-// there. It waits for nothing else. An id that was used with the same input is
-// the same turn; with other input it is [api.ErrDifferent]. A session in which as
-// many turns wait as may refuses more with an [api.LimitError]. What becomes of
-// the turn while another one runs, WhenBusy says: a policy that does not exist,
-// or does not fit the input, is [events.ErrInvalid].
+// Submit requests a turn and returns its id. When it returns nil the history has the request, in the order of turns,
+// and the turn will end in the history. It does not wait for a worker. An id that was used with the same input is the
+// same turn; with other input it is [api.ErrDifferent]. A session at its limit of waiting turns refuses more with an
+// [api.LimitError]. WhenBusy decides about the turn while another one runs. An unknown policy, or one that does not
+// fit the input, is [events.ErrInvalid].
 func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
 	a, err := h.SubmitTurn(ctx, id, req)
 	return a.Turn, err
@@ -52,18 +50,18 @@ func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.Turn
 	return a, nil
 }
 
-// asSubmitted is what tells a request for a turn from others: who asks is known besides.
+// asSubmitted is the part of a request that distinguishes it from others, without its callers.
 func asSubmitted(req api.TurnRequest, input events.TurnInput) api.TurnRequest {
 	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: api.WhenBusy(busyOf(req.WhenBusy))}
 }
 
-// requested is a turn as it is asked for, what is large of its input in blobs.
+// requested is a turn request whose large bodies are in blobs.
 type requested struct {
 	name events.TurnID
 	events.TurnRequested
 }
 
-// callersOf are those on whose behalf a turn is asked for.
+// callersOf are the callers on whose behalf a turn is requested.
 func callersOf(req api.TurnRequest, asked api.Asked) []string {
 	if asked.Actor != "" {
 		return []string{asked.Actor}
@@ -71,7 +69,7 @@ func callersOf(req api.TurnRequest, asked api.Asked) []string {
 	return req.Callers
 }
 
-// request appends the request of a turn, with what its policy decides.
+// request appends the request of a turn, with the events of its policy.
 func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
 	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.Input)}
 	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
@@ -107,7 +105,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 	return a, err
 }
 
-// prepare checks a request, and puts what is large of its input in blobs.
+// prepare checks a request, and moves large bodies of its input to blobs.
 func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnInput, error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
@@ -127,7 +125,7 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnReq
 	return input, nil
 }
 
-// busyOf is the policy as histories name it.
+// busyOf is the policy in the format of histories.
 func busyOf(w api.WhenBusy) events.WhenBusy {
 	if w == api.WhenBusyEnqueue {
 		return events.BusyEnqueue
@@ -135,8 +133,8 @@ func busyOf(w api.WhenBusy) events.WhenBusy {
 	return events.WhenBusy(w)
 }
 
-// admissible refuses an input that the session's protocol does not take. The
-// state at hand may be old: the worker that starts the turn asks again.
+// admissible refuses an input that the session's protocol does not accept. The cached state may be old: the worker
+// that starts the turn checks again.
 func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.TurnID, input events.TurnInput) error {
 	if h.plugins == nil {
 		return nil
@@ -152,7 +150,7 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 	p, _, release, err := h.Stack(ctx, s)
 	switch {
 	case errors.Is(err, plugin.ErrNoSource):
-		return nil // the worker that starts the turn has it
+		return nil // the worker that starts the turn checks it
 	case err != nil:
 		return err
 	}
@@ -160,7 +158,7 @@ func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.
 	input, err = blob.FillInput(ctx, h.b, input)
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
-		return nil // the worker that starts the turn ends it, and says which body there is none of
+		return nil // the worker that starts the turn ends it, and names the missing body
 	case err != nil:
 		return err
 	}

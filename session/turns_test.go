@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestQueueLimitIsExact has many hosts ask for more turns than may wait, all at
-// once: as many as may are accepted, and run in the order in which they were.
+// TestQueueLimitIsExact lets many hosts request more turns than may wait, at once. Exactly the allowed number is
+// accepted, and they run in the order of acceptance.
 func TestQueueLimitIsExact(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -60,7 +60,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 			t.Errorf("place %d: got %s of %d, want %s of %d", i, q.ID, q.Seq, list[i].id, list[i].seq)
 		}
 	}
-	// One that ends makes room for one.
+	// A turn that ends frees one slot.
 	b.append(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed})
 	h := b.another(limit)
 	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
@@ -74,7 +74,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestSubmitAgain attaches to the same turn, wherever it is, from any host.
+// TestSubmitAgain returns the same turn from any host, in any state of the turn.
 func TestSubmitAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -113,7 +113,7 @@ func TestSubmitAgain(t *testing.T) {
 	}
 }
 
-// TestSubmitAtOnce asks for one turn in many places at once: it stands once.
+// TestSubmitAtOnce requests one turn from many hosts at once: the history has it once.
 func TestSubmitAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -143,7 +143,7 @@ func TestSubmitAtOnce(t *testing.T) {
 	}
 }
 
-// TestSubmitAgainWakesAgain, as the host that asked first may have died before its wake.
+// TestSubmitAgainWakesAgain repeats a request, because the first host may have stopped before it published the wake.
 func TestSubmitAgainWakesAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -168,7 +168,7 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsRefused names the field and the limit, and leaves the history as it is.
+// TestTooLargeIsRefused checks that the error names the field and the limit, and that the history does not change.
 func TestTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -233,7 +233,7 @@ func TestTooLargeIsRefused(t *testing.T) {
 	}
 }
 
-// TestIDsOfClients look like those that the runtime derives: each is a turn of its own.
+// TestIDsOfClients uses client ids in the form of ids that the runtime derives: each is a separate turn.
 func TestIDsOfClients(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

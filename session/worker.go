@@ -7,27 +7,28 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Wake publishes the wake of a session that owes work.
+// Wake publishes the wake of a session that needs a worker.
 func (h *Host) Wake(s *projector.State) { h.hints.Wake(s) }
 
-// WakePassing publishes the wakes of the tasks whose cancel has to be passed on, for a worker that finds them in a state.
+// WakePassing publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
+// state that has such tasks.
 func (h *Host) WakePassing(s *projector.State) { h.hints.Passing(s) }
 
-// TakeState is the state that this process has of a session, with what was computed from it, for a worker that continues
-// with it; nil where there is none. It may be behind the log. The host keeps a copy.
+// TakeState moves the cached state of a session to a worker, with the values computed from it; nil where the cache
+// has none. The state may be behind the log. The host keeps a copy.
 func (h *Host) TakeState(ctx context.Context, id events.SessionID) *projector.State {
 	return h.states.Take(ctx, id)
 }
 
-// ReturnState is the inverse of [Host.TakeState]: the host owns the state from then on. It replaces an older one, and is
-// dropped where the host has none or a newer one.
+// ReturnState moves a state back to the host's cache, the inverse of [Host.TakeState]. It replaces an older state.
+// The host drops it where its cache has no entry or a newer state.
 func (h *Host) ReturnState(ctx context.Context, state *projector.State) {
 	h.states.Return(ctx, state)
 }
 
-// AppendAs appends a commit that a worker of this process decided on at seq, in
-// turn with the host's own decisions about the session, so that neither starves
-// the other. after is called once the commit is in the log, and gives the state with it.
+// AppendAs appends a commit that a worker of this process decided at seq. It takes turns with the host's own
+// decisions about the session, so that both make progress. after runs once the commit is in the log, and returns the
+// state with it.
 func (h *Host) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
 	s, err := h.states.Lock(ctx, c.Session)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package accesslog describes requests that ended, for the log and for metrics: one
-// form for every API of the session service. It imports events. A record holds
-// neither credentials nor what was said: no body, no query, no path of which the
-// client chose the words.
+// Package accesslog describes completed requests, for the log and for metrics, in one form for every API of the
+// session service. It imports events. A record contains neither credentials nor content: no body, no query, no text
+// of a path that the client chooses freely.
 package accesslog
 
 import (
@@ -12,35 +11,34 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// The APIs through which requests come.
+// The APIs of requests.
 const (
 	HTTP = "http"
 	NATS = "nats"
 )
 
-// Inside is the caller of a request from the account of the nodes, whose users
-// say themselves who they are.
+// Inside is the caller of a request from the nodes' own account, which does not authenticate its users' names.
 const Inside = "(inside)"
 
-// Record is a request that ended.
+// Record is a completed request.
 type Record struct {
 	API       string           // HTTP or NATS
-	Operation string           // of a fixed list; empty where there is none such
-	Session   events.SessionID // empty where the request names none, or no valid one
-	Caller    string           // as it was authenticated, and as histories name it; empty where it was not
-	Status    int              // of HTTP; 0 where none was sent, and over NATS
-	Code      string           // of the refusal or failure; empty where it was done
-	Reason    string           // why the caller was not authenticated, where that is known
-	Remote    string           // address of the connection; over NATS the user as the server knows it, empty for a program of the nodes' account
+	Operation string           // of a fixed list; empty: no operation of the list
+	Session   events.SessionID // empty: the request names none, or no valid one
+	Caller    string           // the authenticated name, as in commits; empty: not authenticated
+	Status    int              // of HTTP; 0: no response was sent, or NATS
+	Code      string           // of the refusal or failure; empty: success
+	Reason    string           // why the authentication failed, where known
+	Remote    string           // address of the connection; over NATS the server's name of the user, empty for a program of the nodes' account
 	Duration  time.Duration
 	Read      int64 // bytes of the request's body
 	Written   int64 // bytes of the answer's body
 }
 
-// Func takes records. Calls may overlap, and hold requests up.
+// Func receives records. Calls may overlap, and delay the request's end.
 type Func func(Record)
 
-// Log writes a line for each record. The logger should not sample.
+// Log returns a Func that writes a line for each record. The logger should not sample.
 func Log(log *zap.Logger) Func {
 	log = log.Named("access")
 	return func(r Record) {
@@ -52,7 +50,7 @@ func Log(log *zap.Logger) Func {
 	}
 }
 
-// Both gives a record to two.
+// Both returns a Func that passes each record to a and then to b.
 func Both(a, b Func) Func {
 	return func(r Record) {
 		a(r)
@@ -60,7 +58,7 @@ func Both(a, b Func) Func {
 	}
 }
 
-// SessionOf is a session's id, empty for a text that is none.
+// SessionOf is the text as a session id; empty where it is not a valid one.
 func SessionOf(text string) events.SessionID {
 	if events.CheckToken("session", text) != nil {
 		return ""

@@ -8,10 +8,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ActivityType says what an activity is about.
+// ActivityType is the subject of an activity.
 type ActivityType string
 
-// The activities. Each carries the session event that it comes from.
+// The activities. Each contains the session event that it comes from.
 const (
 	ActivityModelRequest   ActivityType = "model_request_started"
 	ActivityModelResponse  ActivityType = "model_request_completed"
@@ -38,20 +38,20 @@ const (
 	ActivityDone           ActivityType = "done"
 )
 
-// ToolCode is the name of the tool that a protocol's code runs as: part of no catalogue.
+// ToolCode is the tool name of code that a protocol runs. No catalogue has it.
 const ToolCode = "run_code"
 
-// TurnActivity is a turn's event as an app shows it: what belongs together has one
-// correlation id, as the deltas of one run of text, or the start and the end of a call, with the question about it.
+// TurnActivity is a turn's event in a form for display. Activities that belong together have one correlation id: the
+// deltas of one run of text, or the start, the approval and the end of a call.
 type TurnActivity struct {
-	ID          string       `json:"id"` // names it in its turn's stream: the turn, a slash and its number from 1
+	ID          string       `json:"id"` // unique in its turn's stream: the turn, a slash and the activity's number from 1
 	Correlation string       `json:"correlation_id"`
 	Type        ActivityType `json:"type"`
-	Retracted   []string     `json:"retracted,omitempty"` // of model_attempt_reset: whose text must not be shown any more
+	Retracted   []string     `json:"retracted,omitempty"` // model_attempt_reset: correlation ids of text to hide
 	Event       SessionEvent `json:"event"`
 }
 
-// Activities makes activities of a turn's events, one of each, in their order. An error is terminal, as theirs are.
+// Activities maps a turn's events to activities, one for each, in their order. An error ends the sequence.
 func Activities(list iter.Seq2[SessionEvent, error]) iter.Seq2[TurnActivity, error] {
 	return func(yield func(TurnActivity, error) bool) {
 		var a activities
@@ -67,17 +67,17 @@ func Activities(list iter.Seq2[SessionEvent, error]) iter.Seq2[TurnActivity, err
 	}
 }
 
-// activities knows what the last events began.
+// activities is the state that links an activity to earlier ones.
 type activities struct {
 	n     int
-	run   string       // of the text that streams; empty: none does
+	run   string       // of the current run of text; empty: none
 	kind  ActivityType // of the run
 	shown []string     // correlation ids of the text that the current attempt has streamed
 	open  []openCall   // in the order of their starts
 }
 
 type openCall struct {
-	call        events.EffectID // empty: of a node of before
+	call        events.EffectID // empty: of an earlier node
 	id          events.CallID
 	name        string
 	iteration   int64
@@ -88,7 +88,7 @@ func (a *activities) next(e SessionEvent) TurnActivity {
 	a.n++
 	id := fmt.Sprintf("%s/%d", e.Turn, a.n)
 	t := TurnActivity{ID: id, Correlation: id, Type: activityOf(&e), Event: e}
-	switch e.Type { //nolint:exhaustive // the others stand alone
+	switch e.Type { //nolint:exhaustive // the other types have no links
 	case EventTextDelta, EventReasoningDelta:
 		if a.run == "" || a.kind != t.Type {
 			a.run, a.kind = id, t.Type
@@ -111,7 +111,7 @@ func (a *activities) next(e SessionEvent) TurnActivity {
 	return t
 }
 
-// about is the correlation of the open call that a question is about, or that makes the call that it is about.
+// about returns the correlation id of the open call that an approval refers to; otherwise where no such call is open.
 func (a *activities) about(call events.EffectID, otherwise string) string {
 	for _, c := range a.open {
 		if c.call != "" && (c.call == call || strings.HasPrefix(string(call), string(c.call)+"/")) {
@@ -121,7 +121,8 @@ func (a *activities) about(call events.EffectID, otherwise string) string {
 	return otherwise
 }
 
-// ended is the correlation of a call that returned: models repeat ids, so of a call without a name the first that is open counts.
+// ended returns the correlation id of a call that returned. Model call ids can repeat: for a call without a name the
+// first open call with the id counts.
 func (a *activities) ended(e *SessionEvent, otherwise string) string {
 	for i, c := range a.open {
 		if c.call == e.Call && c.id == e.CallID && c.name == e.Name && c.iteration == e.Iteration {
@@ -139,7 +140,7 @@ func activityOf(e *SessionEvent) ActivityType {
 	case EventToolCall:
 		return either(e.Name == ToolCode, ActivityCodeCompleted, ActivityCallCompleted)
 	case EventTurnOutcome:
-		switch e.TurnOutcome.Type { //nolint:exhaustive // the rest has no name of its own
+		switch e.TurnOutcome.Type { //nolint:exhaustive // other outcomes use the general type
 		case OutcomeSubmittedValue:
 			return ActivitySubmittedValue
 		case OutcomeToolValue:

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// sequence gives events, and then an error where there is one.
+// sequence yields events, and then err unless it is nil.
 func sequence(err error, list ...api.SessionEvent) iter.Seq2[api.SessionEvent, error] {
 	return func(yield func(api.SessionEvent, error) bool) {
 		for _, e := range list {
@@ -27,7 +27,8 @@ func sequence(err error, list ...api.SessionEvent) iter.Seq2[api.SessionEvent, e
 	}
 }
 
-// TestActivities names what belongs together: runs of text, calls whose ids repeat, and what a reset takes back.
+// TestActivities checks correlation ids: of runs of text, of calls whose ids repeat, and of text that a reset
+// retracts.
 func TestActivities(t *testing.T) {
 	t.Parallel()
 	call := func(typ api.EventType, id, name string) api.SessionEvent {
@@ -68,7 +69,7 @@ func TestActivities(t *testing.T) {
 	}
 }
 
-// TestActivitiesKeepEvents has every event come through, in order, under an id of its own, with a type.
+// TestActivitiesKeepEvents checks that every event appears once, in order, with a unique id and a type.
 func TestActivitiesKeepEvents(t *testing.T) {
 	t.Parallel()
 	types := []api.EventType{

@@ -2,32 +2,29 @@ package api
 
 import "context"
 
-// Asked is on whose behalf something is done that was asked for through a
-// door, and under which key, so that asking again is the same request. A door
-// says so with [WithAsked].
+// Asked is the metadata of a request: its actor and its key. A server attaches it with [WithAsked].
 type Asked struct {
-	Actor string // as the door authenticated it: histories name it. Empty: the host
-	// Key of the request, and the id of what it makes where it gives none. The
-	// commit that it leads to has the key, so that a repeat finds the commit,
-	// whenever and wherever it comes, and is answered as the first was. In any
-	// other request the key is [ErrDifferent]. Empty: nothing is looked for.
+	Actor string // the authenticated caller, which commits name. Empty: the host
+	// Key identifies the request, and is the id of what it creates where it contains no id. The request's commit
+	// stores the key, so a repeat at any time and place finds the commit and gets the first answer. Another request
+	// with the key is [ErrDifferent]. Empty: repeats are not detected.
 	Key string
 }
 
 type askedKey struct{}
 
-// takenAsked is what [TakeAsked] leaves.
+// takenAsked is the metadata that remains after [TakeAsked].
 type takenAsked struct {
-	actor string // who asked for all of it
+	actor string // the actor of the request
 }
 
-// WithAsked attaches who asked, and the key, for one method of the host. Calls that this method
-// makes with the context of [TakeAsked] keep the actor and lose the key: they are requests of their own.
+// WithAsked attaches the metadata of a request for one method of the host. Calls that this method makes with the
+// context of [TakeAsked] keep the actor and lose the key: they are separate requests.
 func WithAsked(ctx context.Context, a Asked) context.Context {
 	return context.WithValue(ctx, askedKey{}, a)
 }
 
-// TakeAsked takes what [WithAsked] put in: the context that it returns has the actor alone.
+// TakeAsked returns the metadata that [WithAsked] attached. The returned context has the actor, and no key.
 func TakeAsked(ctx context.Context) (context.Context, Asked) {
 	switch a := ctx.Value(askedKey{}).(type) {
 	case Asked:

@@ -7,27 +7,25 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ErrUnknownBlob is a body that the session's history does not name, or that is gone.
+// ErrUnknownBlob reports a body that the session's history does not name, or that was deleted.
 var ErrUnknownBlob = errors.New("the session's history names no such body")
 
-// MaxDigests is how many bodies one request may name, counted as often as they are named.
+// MaxDigests is the number of digests that one request may have, repeats included.
 const MaxDigests = 4096
 
-// Bodies keeps bodies outside of histories, up to [events.MaxBlobBytes]. A body
-// has no owner: whoever may read a session whose history names it may read it,
-// and nobody else. Finding one costs a look at the fold; what that does not
-// name, as the whole output behind a shortened one or a body that no message
-// refers to yet, a read of the history.
+// Bodies stores bodies outside of histories, of at most [events.MaxBlobBytes] bytes each. A body has no owner:
+// exactly the callers that may read a session whose history names the body may read it. Most references are found in
+// the folded state. Others need a read of the history, for example the full output behind a shortened one, or a body
+// that no message refers to yet.
 type Bodies interface {
-	// StoreBlob stores a body and says so in the session's history, for parts of
-	// messages that refer to it; without a session no history names it yet. Over
-	// NATS it has to fit a request. Errors:
-	// [*events.FieldError], which is [events.ErrTooLarge] above the limit; [ErrClosed].
+	// StoreBlob stores a body and records it in the session's history, for message parts that refer to it. Without a
+	// session no history names it yet. Over NATS the body must fit in a request. Errors: [*events.FieldError], which
+	// is [events.ErrTooLarge] above the limit; [ErrClosed].
 	StoreBlob(ctx context.Context, id events.SessionID, body []byte) (events.BlobRef, error)
-	// FindBlobs are the references with which the session's history names digests, in their order. It reads the
-	// history once, whatever their number. Errors: [ErrUnknownBlob] where it does not name one of them,
+	// FindBlobs returns the references with which the session's history names digests, in their order. It reads the
+	// history at most once. Errors: [ErrUnknownBlob] where the history does not name one of them,
 	// [*events.FieldError] for more than [MaxDigests].
 	FindBlobs(ctx context.Context, id events.SessionID, digests ...string) ([]events.BlobRef, error)
-	// ReadBlob gives the body of what FindBlobs finds, checked against its digest. Errors: [ErrUnknownBlob].
+	// ReadBlob returns a body that FindBlobs finds, checked against its digest. Errors: [ErrUnknownBlob].
 	ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error)
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Reach is what a caller may do, and in which sessions.
+// Reach is the scope of a caller, and the sessions that it covers.
 type Reach struct {
 	Scope Scope
-	Own   bool // only in sessions that it owns, and in those that it has a grant of. Defaults to every session
+	Own   bool // only sessions that the caller owns or has a grant for. Defaults to every session
 }
 
-// Caller is a user of the service, as the NATS server or the HTTP server authenticated it.
+// Caller is a user of the service that the NATS server or the HTTP server authenticated.
 type Caller struct {
 	Name string // as histories name it: 1 to 64 of A-Z a-z 0-9 _ -
 	Reach
@@ -47,39 +47,38 @@ func (c Caller) May(needs Right, s *projector.State) error {
 	return fmt.Errorf("%w: %s has no right %q in session %s", ErrForbidden, c.Name, needs, s.Session)
 }
 
-// request is what a caller asks for.
+// request is the authorization data of a caller's request.
 type request struct {
 	caller  Caller
 	needs   Right
 	session events.SessionID // that it names; empty: none
 
-	configures string // the field that needs [RightConfigure] too; empty: none
+	configures string // the request's field that also needs [RightConfigure]; empty: none
 }
 
 type callerKey struct{}
 
-// WithCaller has the host hold what is called with the context to what the
-// caller may in the session that its request names, which may be none. A
-// context without a caller may everything.
+// WithCaller attaches a caller, the right that its request needs and the session that it names, which may be empty.
+// The host checks the caller's rights against them. A context without a caller has all rights.
 func WithCaller(ctx context.Context, c Caller, needs Right, session events.SessionID) context.Context {
 	return context.WithValue(ctx, callerKey{}, request{caller: c, needs: needs, session: session})
 }
 
-// CallerOf is the caller of a context, if it has one.
+// CallerOf returns the caller of a context, if it has one.
 func CallerOf(ctx context.Context) (Caller, bool) {
 	r, ok := ctx.Value(callerKey{}).(request)
 	return r.caller, ok
 }
 
-// Allows reports whether the caller of a context may in a session what needs a
-// right, given the session's state. Without a caller everything is allowed.
+// Allows reports whether the caller of a context has a right in a session, from the session's state. Without a caller
+// the answer is true.
 func Allows(ctx context.Context, needs Right, s *projector.State) bool {
 	r, ok := ctx.Value(callerKey{}).(request)
 	return !ok || r.caller.May(needs, s) == nil
 }
 
-// Shows refuses an answer with what a session's history says to a caller of a context that may not read it, though it may
-// do what it asked for. The error is [ErrForbidden].
+// Shows refuses an answer that contains parts of a session's history where the caller of a context has no right to
+// read it. The request itself may have been allowed. The error is [ErrForbidden].
 func Shows(ctx context.Context, s *projector.State) error {
 	r, ok := ctx.Value(callerKey{}).(request)
 	if !ok {
@@ -88,7 +87,7 @@ func Shows(ctx context.Context, s *projector.State) error {
 	return r.caller.May(RightRead, s)
 }
 
-// Needing is the context for what needs another right than the operation that the caller asked for.
+// Needing returns the context for a step that needs a different right than the caller's operation.
 func Needing(ctx context.Context, needs Right) context.Context {
 	r, ok := ctx.Value(callerKey{}).(request)
 	if !ok || r.needs == needs {
@@ -98,20 +97,18 @@ func Needing(ctx context.Context, needs Right) context.Context {
 	return context.WithValue(ctx, callerKey{}, r)
 }
 
-// Apart is the context for what a process does for its own sake while it
-// answers a request: it has no caller and no actor.
+// Apart returns the context for work that a process does for itself during a request: it has no caller and no actor.
 func Apart(ctx context.Context) context.Context {
 	return context.WithValue(context.WithValue(ctx, callerKey{}, nil), askedKey{}, takenAsked{})
 }
 
-// LooksOnly reports whether the caller of a context asked for what needs
-// [RightRead] alone. Such a request appends nothing.
+// LooksOnly reports whether the caller's request needs only [RightRead]. Such a request appends nothing.
 func LooksOnly(ctx context.Context) bool {
 	r, ok := ctx.Value(callerKey{}).(request)
 	return ok && r.needs == RightRead
 }
 
-// Naming is the context for a further session that the caller's request names.
+// Naming returns the context for another session that the caller's request names.
 func Naming(ctx context.Context, session events.SessionID) context.Context {
 	r, ok := ctx.Value(callerKey{}).(request)
 	if !ok || r.session == session {
@@ -121,9 +118,8 @@ func Naming(ctx context.Context, session events.SessionID) context.Context {
 	return context.WithValue(ctx, callerKey{}, r)
 }
 
-// Reached holds the caller of a context to what it may in a session, given its
-// state or the error of looking for it. A session that the caller does not
-// reach, one that was erased, and one that never was give the same error.
+// Reached checks the rights of the caller of a context in a session, from its state or the error of its lookup. The
+// error is the same for a session that the caller does not reach, an erased one and one that never existed.
 func Reached(ctx context.Context, session events.SessionID, s *projector.State, err error) error {
 	r, ok := ctx.Value(callerKey{}).(request)
 	if !ok || r.session != session {

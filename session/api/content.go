@@ -7,9 +7,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Configures is the field that needs [RightConfigure] besides what the
-// operation needs, as it says with what the session runs. Empty: none does. A
-// snapshot does, because a caller may have written it.
+// Configures is the field that needs [RightConfigure] in addition to the operation's right, because it sets the
+// configuration of the session or the words of the system. Empty: none does. A snapshot does, because a caller may
+// have written it.
 func (r *CreateRequest) Configures() string {
 	switch {
 	case len(r.Options) > 0:
@@ -43,7 +43,7 @@ func (r *TurnRequest) Configures() string {
 		return "input.options"
 	case !in.Extension.IsZero():
 		return "input.extension"
-	case len(in.Layers) > 0: // they are the system's words
+	case len(in.Layers) > 0: // layers are part of the system prompt
 		return "input.layers"
 	}
 	return ""
@@ -63,7 +63,7 @@ func (r *AppendNodesRequest) Configures() string { return systemNode(r.Nodes) }
 // Configures is like [CreateRequest.Configures].
 func (r *FrameRequest) Configures() string { return systemNode(r.Nodes) }
 
-// RewriteRequest is the messages of a rewritten history.
+// RewriteRequest is the list of messages of a rewritten history.
 type RewriteRequest []RewriteMessage
 
 // Configures is like [CreateRequest.Configures].
@@ -76,7 +76,7 @@ func (r RewriteRequest) Configures() string {
 	return ""
 }
 
-// systemNode is the field of the first message that speaks to the model as the system.
+// systemNode is the field of the first message with the system role.
 func systemNode(list []AppendNode) string {
 	for i := range list {
 		if m := list[i].Message; m != nil && m.Role == events.RoleSystem {
@@ -86,11 +86,9 @@ func systemNode(list []AppendNode) string {
 	return ""
 }
 
-// TakeRequest is [TakeAsked] for a request whose content may need
-// [RightConfigure]. A caller whose scope lacks that is refused at once; in a
-// session [Reached] refuses one that lacks it there. Requests without a caller,
-// and those of code that an operation calls, are not held to it. Errors: an
-// [*events.FieldError] that is [ErrForbidden].
+// TakeRequest is [TakeAsked] for a request whose content may need [RightConfigure]. It refuses a caller whose scope
+// lacks that right at once; [Reached] refuses a caller that lacks it in the session. Requests without a caller, and
+// those of code that an operation calls, are exempt. Errors: an [*events.FieldError] that is [ErrForbidden].
 func TakeRequest(ctx context.Context, says interface{ Configures() string }) (context.Context, Asked, error) {
 	_, taken := ctx.Value(askedKey{}).(takenAsked)
 	ctx, a := TakeAsked(ctx)

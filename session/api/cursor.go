@@ -9,17 +9,16 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Position is where an entry stands in a list: by time or sequence, newest
-// first, then by name, the greatest first, as new ids are. It is all that a cursor says, so a cursor tells a caller
-// nothing of entries that it was not shown.
+// Position is the position of an entry in a list. Lists are sorted by time or sequence, newest first, then by name,
+// greatest first, as new ids are. A cursor contains nothing else, so it reveals no entry that the caller did not see.
 type Position struct {
-	List string `msgpack:"l"` // whose cursor it is
+	List string `msgpack:"l"` // the list that the cursor belongs to
 	At   int64  `msgpack:"a"`
 	ID   string `msgpack:"i"`
 	Sub  string `msgpack:"s,omitempty"` // the entry's name within ID
 }
 
-// Compare is negative for an entry that comes before other, by At and ID.
+// Compare is negative for an entry before other, by At and ID.
 func (p Position) Compare(other Position) int {
 	return cmp.Or(cmp.Compare(other.At, p.At), strings.Compare(other.ID, p.ID))
 }
@@ -27,14 +26,14 @@ func (p Position) Compare(other Position) int {
 // maxCursor bounds a cursor, in bytes.
 const maxCursor = 1024
 
-// Cursor writes a position for clients, to whom it is opaque.
+// Cursor encodes a position. Clients treat it as opaque.
 func (p Position) Cursor() (string, error) {
 	data, err := events.EncodePayload(&p)
 	return base64.RawURLEncoding.EncodeToString(data), err
 }
 
-// PositionOf reads what [Position.Cursor] wrote for a list. An empty cursor is
-// the zero position. Errors: an [*events.FieldError] of the field cursor.
+// PositionOf decodes a cursor of [Position.Cursor] for a list. An empty cursor is the zero position. Errors: an
+// [*events.FieldError] of the field cursor.
 func PositionOf(list, cursor string) (p Position, err error) {
 	if cursor == "" {
 		return p, nil

@@ -7,19 +7,19 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// details are the data of an error as it travels; numbers in decimal.
+// details are the data of an error in its wire form; numbers in decimal.
 type details = map[string]string
 
-// detailed is an error with data as it travels.
+// detailed maps an error with data to its wire form.
 type detailed struct {
-	code   string // empty: that of a sentinel which it is
+	code   string // empty: the code of the sentinel that the error is
 	class  Class  // with code
 	encode func(error) details
 	decode func(b ErrorBody, sentinel error) error // sentinel: of the body's code; nil: it has none
 }
 
-// withData is the one table of errors with data. An error that is several of
-// them is the first. What encode or decode of a row is not for gives nil.
+// withData is the one table of errors with data. For an error that matches several rows the first row counts. encode
+// and decode return nil for an error that is not the row's.
 //
 //nolint:gochecknoglobals // a read-only table
 var withData = []detailed{
@@ -58,7 +58,7 @@ var withData = []detailed{
 	}, func(d details) *LimitError {
 		return &LimitError{What: d["what"], Limit: number[int](d["limit"])}
 	}),
-	// Sentinels say the codes of these: their data tells them.
+	// The sentinels of these errors set their codes; the rows add data.
 	{encode: encoder(func(e *TurnFailedError) details {
 		return details{"turn": string(e.Turn), "issue_kind": e.Issue.Kind, "issue_code": e.Issue.Code, "issue_message": clip(e.Issue.Message)}
 	}), decode: func(b ErrorBody, _ error) error {
@@ -88,7 +88,7 @@ var withData = []detailed{
 	}},
 }
 
-// coding is a row of an error that has a code of its own.
+// coding is the row of an error that has its own code.
 func coding[E error](code string, class Class, encode func(E) details, decode func(details) E) detailed {
 	return detailed{code, class, encoder(encode), func(b ErrorBody, _ error) error {
 		if b.Code != code {
@@ -107,7 +107,7 @@ func encoder[E error](encode func(E) details) func(error) details {
 	}
 }
 
-// detail is the row of the error with data that err is, with the data; the zero one for others.
+// detail returns the row and the data of an error with data; the zero row for others.
 func detail(err error) (detailed, details) {
 	for _, row := range withData {
 		if d := row.encode(err); d != nil {
@@ -128,6 +128,6 @@ func number[N ~int | ~int64 | ~uint64](text string) N {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return N(n)
 	}
-	n, _ := strconv.ParseInt(text, 10, 64) // garbage is 0
+	n, _ := strconv.ParseInt(text, 10, 64) // invalid text is 0
 	return N(n)
 }

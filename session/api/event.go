@@ -6,11 +6,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// EventType tags a session event (host specification 3.5).
+// EventType tags a session event.
 type EventType string
 
-// The tags. The last three are ours: one takes back what the attempt in flight has
-// shown, and two tell that a call waits for a person, and what that answered.
+// The tags. model_attempt_reset retracts the text of the current model attempt. The two approval tags report that a
+// call waits for a person, and the answer.
 const (
 	EventTextDelta       EventType = "text_delta"
 	EventReasoningDelta  EventType = "reasoning_delta"
@@ -33,9 +33,8 @@ const (
 	EventApprovalGiven   EventType = "tool_approval_given"
 )
 
-// SessionEvent is one event of a turn as hosts show it. It can be sent as it
-// is: its JSON has the names of host specification 3.5. Which fields are set
-// depends on Type; those without a comment are common to all.
+// SessionEvent is one event of a turn for display. Its JSON form is the wire format. Type decides which fields are
+// set; fields without a comment are set for all types.
 type SessionEvent struct {
 	Type      EventType     `json:"type"`
 	Turn      events.TurnID `json:"turn"`
@@ -50,15 +49,15 @@ type SessionEvent struct {
 	Name   string          `json:"name,omitempty" jsonschema:"of a call: its tool"`
 	Args   json.RawMessage `json:"args,omitempty" jsonschema:"of a call, not with an answer: a JSON string where the model's JSON is broken"`
 
-	Output         string         `json:"output,omitempty"`       // tool_call: what the tool gave, whatever of it the model reads
+	Output         string         `json:"output,omitempty"`       // tool_call: the tool's full output, also where the model reads a shortened one
 	Outcome        events.Outcome `json:"tool_outcome,omitempty"` // tool_call; empty is success
-	DurationMillis int64          `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0 where nobody measured
+	DurationMillis int64          `json:"duration_ms,omitempty"`  // tool_call, llm_response; 0: not measured
 
 	MessageCount int      `json:"message_count,omitempty"` // llm_request
 	ToolList     []string `json:"tool_list,omitempty"`     // llm_request: by name
 
-	Usage      *TokenUsage      `json:"usage,omitempty"`      // token_usage; child_token_usage: since what was told of the child before
-	Cumulative *TokenUsage      `json:"cumulative,omitempty"` // token_usage: of the turn so far; child_token_usage: of the child in all
+	Usage      *TokenUsage      `json:"usage,omitempty"`      // token_usage; child_token_usage: since the last event of the child
+	Cumulative *TokenUsage      `json:"cumulative,omitempty"` // token_usage: of the turn so far; child_token_usage: total of the child
 	Session    events.SessionID `json:"session_id,omitempty"` // child_token_usage: the child
 	Source     string           `json:"source,omitempty"`     // child_token_usage: in the ledger
 	Model      string           `json:"model,omitempty"`      // child_token_usage
@@ -78,9 +77,9 @@ type SessionEvent struct {
 	Messages   []InputMessage        `json:"messages,omitempty"`   // injected_messages_committed: what plugins added
 	Checkpoint events.CheckpointKind `json:"checkpoint,omitempty"` // injected_turn_input_accepted, injected_messages_committed
 
-	Plugin string          `json:"plugin_id,omitempty"` // plugin_event; tool_approval_asked: who asks
-	Event  json.RawMessage `json:"event,omitempty"`     // plugin_event: what it wants shown
-	Text   string          `json:"text,omitempty"`      // message: what running code says
+	Plugin string          `json:"plugin_id,omitempty"` // plugin_event; tool_approval_asked: the plugin that asks
+	Event  json.RawMessage `json:"event,omitempty"`     // plugin_event: the plugin's data for display
+	Text   string          `json:"text,omitempty"`      // message: text of running code
 	Kind   string          `json:"kind,omitempty"`      // message
 
 	TurnOutcome *TurnOutcome   `json:"outcome,omitempty"`  // turn_outcome
@@ -97,24 +96,24 @@ type TokenUsage struct {
 	Reasoning  int64 `json:"reasoning_tokens,omitempty"`
 }
 
-// UsageOf is usage as clients and traces read it.
+// UsageOf converts usage to the form for clients and traces.
 func UsageOf(u events.Usage) TokenUsage {
 	return TokenUsage{Input: u.Input, Output: u.Output, CacheRead: u.CacheRead, CacheWrite: u.CacheWrite, Reasoning: u.Reasoning}
 }
 
-// AcceptedInput is an injected input that a turn took in.
+// AcceptedInput is an injected input that a turn consumed.
 type AcceptedInput struct {
 	ID      events.InputID `json:"id"`
 	Message InputMessage   `json:"message"`
 }
 
-// InputMessage is what was injected, by a host or a plugin.
+// InputMessage is a message that a host or a plugin injected.
 type InputMessage struct {
 	Role  events.Role `json:"role"`
 	Parts []InputPart `json:"parts"`
 }
 
-// InputPart is a piece of it. A body kept outside the log is given by its digest.
+// InputPart is a part of an injected message. A body outside the log is named by its digest.
 type InputPart struct {
 	Type      events.PartKind `json:"type"`
 	Text      string          `json:"text,omitempty"`
@@ -122,7 +121,7 @@ type InputPart struct {
 	Blob      string          `json:"blob,omitempty"` // hex sha256
 }
 
-// OutcomeType says how a turn ended (host specification 3.7).
+// OutcomeType is how a turn ended.
 type OutcomeType string
 
 // The outcomes.
@@ -132,30 +131,30 @@ const (
 	OutcomeToolValue        OutcomeType = "tool_value"
 	OutcomeFrameSwitch      OutcomeType = "agent_frame_switch"
 	OutcomeStopped          OutcomeType = "stopped"
-	OutcomeDiverted         OutcomeType = "diverted" // it did not start, as another turn was in its way
+	OutcomeDiverted         OutcomeType = "diverted" // the turn did not start, because another one ran
 )
 
-// TurnOutcome is how a turn ended.
+// TurnOutcome is how a turn ended, with its data.
 type TurnOutcome struct {
 	Type     OutcomeType    `json:"type"`
 	Text     string         `json:"text,omitempty"`      // of an assistant message, may be empty
-	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop; of what was diverted: rejected, injected or branched
+	Reason   events.TurnEnd `json:"reason,omitempty"`    // of a stop; of a diverted turn: rejected, injected or branched
 	ToolName string         `json:"tool_name,omitempty"` // of a tool's value or error
-	Value    string         `json:"value,omitempty"`     // likewise: what the tool gave; of a submitted value: that
-	FrameID  events.FrameID `json:"frame_id,omitempty"`  // of a frame switch: where a follow-on turn goes on
+	Value    string         `json:"value,omitempty"`     // likewise: the tool's value; of a submitted value: that value
+	FrameID  events.FrameID `json:"frame_id,omitempty"`  // of a frame switch: the frame of the follow-on turn
 	Task     string         `json:"task,omitempty"`      // likewise: its input
 
-	By      events.TurnID    `json:"by,omitempty"`         // of what was diverted: the turn in its way, or that took its message in
-	Session events.SessionID `json:"session_id,omitempty"` // of branched: where it goes on
+	By      events.TurnID    `json:"by,omitempty"`         // of a diverted turn: the turn that ran, or that consumed its message
+	Session events.SessionID `json:"session_id,omitempty"` // of a branched turn: the session in which it continues
 }
 
-// ErrorEnvelope is an error as machines read it.
+// ErrorEnvelope is the machine-readable form of an error.
 type ErrorEnvelope struct {
 	Kind                string            `json:"kind"`
 	Code                string            `json:"code,omitempty"`
-	TerminalReason      events.StopReason `json:"terminal_reason,omitempty"` // of the reply that ended the turn, where it did not end by itself
+	TerminalReason      events.StopReason `json:"terminal_reason,omitempty"` // of the reply that ended the turn; empty for a normal end
 	UserMessage         string            `json:"user_message"`
 	ProviderFailureKind string            `json:"provider_failure_kind,omitempty"` // as package llm names it
-	Raw                 string            `json:"raw,omitempty"`                   // what the provider sent, without secrets; at most 4000 characters
+	Raw                 string            `json:"raw,omitempty"`                   // the provider's message, without secrets; at most 4000 characters
 	Retryable           *bool             `json:"retryable,omitempty"`             // of a failed model call: whether the same request may succeed later
 }

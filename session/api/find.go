@@ -10,14 +10,12 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Finder lists sessions, their turns and what waits for an answer, page by
-// page. Lists begin with the newest, by what never changes of an entry: what is
-// added meanwhile moves nothing from one page to another.
+// Finder lists sessions, turns and approval requests, in pages. Lists are sorted newest first, by fields that never
+// change, so new entries move no entry to another page.
 //
-// Sessions come from the directory, which projectors keep and which lags behind
-// the histories, by about a second: a session that was just opened, or just let
-// a caller in, may be missing, and a row may be old. Rights do not lag: a caller
-// that is bounded to its own sessions gets those alone that it may read by their states now.
+// Sessions come from the directory. Projectors maintain it about a second behind the histories: a new session, or a
+// session with a new grant, may be missing, and a row may be old. Rights are always current: a caller that is bounded
+// to its own sessions finds only those that it may read by their current states.
 type Finder interface {
 	// Sessions lists the sessions that a query selects. A page costs a read of the
 	// whole directory, in bounded batches. Errors: [*events.FieldError].
@@ -25,59 +23,58 @@ type Finder interface {
 	// Turns lists a session's turns: ended, running, waiting and scheduled ones.
 	// Errors: [events.ErrNoSession], [*events.FieldError].
 	Turns(ctx context.Context, id events.SessionID, p Page) (TurnPage, error)
-	// PendingApprovals lists the questions that wait for an answer in every
-	// session that the directory says has some, as the sessions' states say now.
-	// A page costs what one of Sessions does, and the states. Errors: [*events.FieldError].
+	// PendingApprovals lists the approval requests that wait for an answer. It selects the sessions by the directory
+	// and reads their current states. A page costs a page of Sessions and the states. Errors: [*events.FieldError].
 	PendingApprovals(ctx context.Context, p Page) (ApprovalPage, error)
-	// ViewAt is the conversation, with what stood beside it, as it was at a sequence, or at the end where
-	// that comes before; the view says which. It costs a fold from the beginning.
-	// Errors: [events.ErrNoSession], [*events.FieldError] for sequence 0.
+	// ViewAt returns the conversation and its settings at a sequence, or at the end where that comes first; the view
+	// has the sequence. It folds the history from the beginning. Errors: [events.ErrNoSession], [*events.FieldError]
+	// for sequence 0.
 	ViewAt(ctx context.Context, id events.SessionID, seq events.Seq) (projector.ReadView, error)
 }
 
-// The sizes of pages, in entries.
+// Sizes of pages, in entries.
 const (
 	DefaultPage = 100
 	MaxPage     = 1000
 )
 
-// MaxApprovalPageBytes is the size of arguments from which on a page of approvals ends, in bytes.
+// MaxApprovalPageBytes ends a page of approvals once their arguments have this size, in bytes.
 const MaxApprovalPageBytes = 4 << 20
 
-// MaxQueryLabels is how many labels a query may name.
+// MaxQueryLabels limits the labels of a query.
 const MaxQueryLabels = 16
 
-// Page asks for a part of a list.
+// Page selects a part of a list.
 type Page struct {
-	Cursor string // [SessionPage.Next] of the page before. Empty: the first
+	Cursor string // [SessionPage.Next] of the previous page. Empty: the first page
 	Limit  int    // entries, up to [MaxPage]. Defaults to [DefaultPage]
 }
 
-// SessionQuery selects sessions: those for which everything holds that is set.
+// SessionQuery selects sessions that match all set fields.
 type SessionQuery struct {
 	Page
 	Status projector.Status  // opening, open, closed, erasing or erased. Empty: any of the first three
-	Labels map[string]string // that the session has, with these values
+	Labels map[string]string // labels of the session, with these values
 	Parent events.SessionID
 	Owner  string
 
-	CreatedFrom, CreatedTo events.Millis // from the first on and before the second; 0: no bound
-	UpdatedFrom, UpdatedTo events.Millis // likewise, of the last commit
+	CreatedFrom, CreatedTo events.Millis // the first is inclusive, the second exclusive; 0: no bound
+	UpdatedFrom, UpdatedTo events.Millis // likewise, for the last commit
 }
 
 // SessionSummary is a session as the directory has it.
 type SessionSummary struct {
 	ID        events.SessionID
-	Seq       events.Seq // of the last commit that the row knows
+	Seq       events.Seq // of the last commit that the row includes
 	Status    projector.Status
 	Parent    events.SessionID
 	Labels    map[string]string
 	Owner     string
-	Turns     int64         // ever started
+	Turns     int64         // started turns
 	Running   events.TurnID // empty: none
-	Queued    int           // turns that wait
-	Tasks     int           // live ones
-	Approvals int           // questions that wait for an answer
+	Queued    int           // waiting turns
+	Tasks     int           // live tasks
+	Approvals int           // approval requests without an answer
 	CreatedAt events.Millis
 	UpdatedAt events.Millis
 }
@@ -85,17 +82,17 @@ type SessionSummary struct {
 // SessionPage is a part of a list of sessions.
 type SessionPage struct {
 	Sessions []SessionSummary
-	Next     string // cursor of the next page; empty: there is none
+	Next     string // cursor of the next page; empty: this is the last page
 }
 
-// TurnStatus says where a turn stands.
+// TurnStatus is the status of a turn.
 type TurnStatus string
 
 // The statuses.
 const (
 	TurnEnded     TurnStatus = "ended"
 	TurnRunning   TurnStatus = "running"
-	TurnAsking    TurnStatus = "asking"    // it runs, and a call of it waits for an approval
+	TurnAsking    TurnStatus = "asking"    // it runs, and one of its calls waits for an approval
 	TurnWaiting   TurnStatus = "waiting"   // behind another one
 	TurnScheduled TurnStatus = "scheduled" // for its time
 )
@@ -104,17 +101,17 @@ const (
 type TurnSummary struct {
 	ID          events.TurnID
 	Status      TurnStatus
-	End         events.TurnEnd   // of ended ones
-	Issue       events.Issue     // why it failed; zero: it did not
-	By          events.TurnID    // of a diverted one: the turn in its way
-	Session     events.SessionID // of one that branched: where it goes on
+	End         events.TurnEnd   // of ended turns
+	Issue       events.Issue     // why it failed; zero: it did not fail
+	By          events.TurnID    // of a diverted turn: the turn that ran
+	Session     events.SessionID // of a branched turn: the session in which it continues
 	ModelCalls  int64
 	ToolCalls   int64
 	Usage       events.Usage
 	RequestedAt events.Millis
-	StartedAt   events.Millis // 0: it has not
-	CompletedAt events.Millis // 0: it has not
-	Due         events.Millis // of scheduled ones
+	StartedAt   events.Millis // 0: it has not started
+	CompletedAt events.Millis // 0: it has not ended
+	Due         events.Millis // of scheduled turns
 	Accepted    events.Seq    // of the commit that accepted it
 }
 
@@ -124,19 +121,19 @@ type TurnPage struct {
 	Next  string // as in [SessionPage]
 }
 
-// PendingApproval is a question in a session. Arguments above the inline cap are a reference.
+// PendingApproval is an approval request of a session. Arguments above the inline limit are a reference.
 type PendingApproval struct {
 	Session events.SessionID
 	projector.Approval
 }
 
-// ApprovalPage is a part of the questions of all sessions.
+// ApprovalPage is a part of the approval requests of all sessions.
 type ApprovalPage struct {
 	Approvals []PendingApproval
 	Next      string // as in [SessionPage]
 }
 
-// Check refuses a size that no page has, and gives the one that counts.
+// Check returns the page size, with its default. It refuses a size out of range.
 func (p Page) Check() (limit int, err error) {
 	switch {
 	case p.Limit < 0 || p.Limit > MaxPage:
@@ -147,7 +144,7 @@ func (p Page) Check() (limit int, err error) {
 	return p.Limit, nil
 }
 
-// Check refuses what no session can be.
+// Check refuses values that no session can have.
 func (q *SessionQuery) Check() error {
 	switch q.Status {
 	case "", projector.StatusOpening, projector.StatusOpen, projector.StatusClosed, projector.StatusErasing, projector.StatusErased:
@@ -180,7 +177,7 @@ func (q *SessionQuery) Check() error {
 	return nil
 }
 
-// maxQueryLabel is how long a label of a query may be, name and value, in bytes.
+// maxQueryLabel limits a label of a query, name and value together, in bytes.
 const maxQueryLabel = 1024
 
 func invalidQuery(field, reason string) error {

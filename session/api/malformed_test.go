@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestMalformedIsWhose tells a request that nobody can decode from a history that nobody can.
+// TestMalformedIsWhose checks that the error of a malformed request differs from the error of a malformed history.
 func TestMalformedIsWhose(t *testing.T) {
 	t.Parallel()
 	_, garbage := api.DecodeRequest([]byte("garbage"))

@@ -8,32 +8,32 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// RequestFormat is the version of requests and answers. A node refuses others.
+// RequestFormat is the version of requests and answers. A node refuses other versions.
 const RequestFormat = 1
 
-// MaxRequestBytes bounds an encoded request and an encoded answer, so that it
-// fits a 1 MiB message. Larger bodies are put into blobs first, and named by their references.
+// MaxRequestBytes limits an encoded request and an encoded answer, so that each fits in a 1 MiB message. Larger
+// bodies go to blobs, and the request has their references.
 const MaxRequestBytes = events.MaxCommitBytes
 
-// Request is what travels to a node: [Asked], the session, and what is asked.
+// Request is the wire form of a request to a node.
 type Request struct {
 	Format  int64            `msgpack:"f"`
 	Actor   string           `msgpack:"a,omitempty"`
 	Key     string           `msgpack:"k,omitempty"`
-	Since   events.Seq       `msgpack:"q,omitempty"` // of earlier clients: nothing reads it
+	Since   events.Seq       `msgpack:"q,omitempty"` // set by earlier clients; ignored
 	Session events.SessionID `msgpack:"s,omitempty"`
-	Body    []byte           `msgpack:"b,omitempty"` // of the operation's own type
+	Body    []byte           `msgpack:"b,omitempty"` // the operation's request type, encoded
 }
 
-// Answer is what comes back: one of error and body is set.
+// Answer is the wire form of an answer: it has an error or a body.
 type Answer struct {
 	Error ErrorBody  `msgpack:"e,omitempty"`
-	Body  []byte     `msgpack:"b,omitempty"` // of the operation's own type
-	Seq   events.Seq `msgpack:"q,omitempty"` // of the commit that the request made; 0 where it made none
+	Body  []byte     `msgpack:"b,omitempty"` // the operation's answer type, encoded
+	Seq   events.Seq `msgpack:"q,omitempty"` // of the request's commit; 0 where it made none
 }
 
-// EncodeRequest writes a request. One that is too large is an
-// [*events.FieldError] that is [events.ErrTooLarge].
+// EncodeRequest encodes a request. A request that is too large is an [*events.FieldError] that is
+// [events.ErrTooLarge].
 func EncodeRequest(r Request) ([]byte, error) {
 	data, err := events.EncodePayload(&r)
 	if err == nil && len(data) > MaxRequestBytes {
@@ -45,7 +45,7 @@ func EncodeRequest(r Request) ([]byte, error) {
 	return data, err
 }
 
-// DecodeRequest reads a request and checks its envelope. The error is of class invalid.
+// DecodeRequest decodes a request and checks its envelope. The error is of class invalid.
 func DecodeRequest(data []byte) (Request, error) {
 	var r Request
 	if len(data) > MaxRequestBytes {
@@ -70,10 +70,9 @@ func DecodeRequest(data []byte) (Request, error) {
 	return r, errors.Join(errs...)
 }
 
-// DecodeStrict reads what [events.EncodePayload] wrote into v, a pointer to
-// the zero value, and nothing else: a field that this program does not know
-// would be part of what is asked, and must not be passed over. What is not that is an
-// [*events.FieldError] that is [ErrRequest].
+// DecodeStrict decodes the output of [events.EncodePayload] into v, a pointer to the zero value. It refuses unknown
+// fields: an ignored field would change the meaning of the request. The error is an [*events.FieldError] that is
+// [ErrRequest].
 func DecodeStrict(data []byte, v any) error {
 	if err := events.DecodePayload(data, v); err != nil {
 		if errors.Is(err, events.ErrMalformed) {
@@ -88,27 +87,27 @@ func DecodeStrict(data []byte, v any) error {
 	return err
 }
 
-// What is asked, and answered, of operations that take or give more than one value.
+// Wire forms of operations that take or return more than one value.
 type (
-	// CreateArgs is a request with the state that it starts from.
+	// CreateArgs creates a session, with the state that it starts from.
 	CreateArgs struct {
 		Request  CreateRequest `msgpack:"r"`
 		Head     []byte        `msgpack:"h,omitempty"` // of the snapshot
-		Segments [][]byte      `msgpack:"s,omitempty"` // of it, as far as blobs may not have them
+		Segments [][]byte      `msgpack:"s,omitempty"` // of the snapshot; may be left out where blobs have them
 	}
-	// ConfigureArgs replaces a configuration, if it is the one that the session has.
+	// ConfigureArgs replaces a configuration, if Current is the session's.
 	ConfigureArgs struct {
 		Previous events.Config `msgpack:"p"`
 		Current  events.Config `msgpack:"c"`
 		Key      string        `msgpack:"k,omitempty"`
 	}
-	// SubmitAnswer is a turn that was accepted.
+	// SubmitAnswer is an accepted turn.
 	SubmitAnswer struct {
 		Turn  events.TurnID `msgpack:"t"`
 		Input string        `msgpack:"i"` // digest
 		Seq   events.Seq    `msgpack:"q"` // of the commit that accepted it
 	}
-	// SubmitAtArgs asks for a turn at a time.
+	// SubmitAtArgs requests a turn at a time.
 	SubmitAtArgs struct {
 		At      events.Millis `msgpack:"t"`
 		Request TurnRequest   `msgpack:"r"`
@@ -118,12 +117,12 @@ type (
 		Turn    events.TurnID `msgpack:"t"`
 		Request CancelRequest `msgpack:"r"`
 	}
-	// CancelAnswer is what that met.
+	// CancelAnswer is the outcome of a cancel.
 	CancelAnswer struct {
 		Receipt  CancelReceipt `msgpack:"r"`
 		Evidence CancelRequest `msgpack:"e"`
 	}
-	// CancelFromAnswer is what the cancel of an input and of all after it met.
+	// CancelFromAnswer is the outcome of a cancel of an input and of all later ones.
 	CancelFromAnswer struct {
 		Receipt   InputReceipt     `msgpack:"r"`
 		Cancelled []events.InputID `msgpack:"c"`
@@ -138,7 +137,7 @@ type (
 		Names []string        `msgpack:"n"`
 		Level events.Override `msgpack:"l,omitempty"`
 	}
-	// ProgressArgs is what a task's program has to say.
+	// ProgressArgs is a progress message of a task's program.
 	ProgressArgs struct {
 		Task    events.TaskID `msgpack:"t"`
 		Message string        `msgpack:"m"`
@@ -149,7 +148,7 @@ type (
 		State   events.TaskState `msgpack:"s"`
 		Summary string           `msgpack:"y,omitempty"`
 	}
-	// RequestCancelArgs asks a task to stop by itself.
+	// RequestCancelArgs requests that a task stops by itself.
 	RequestCancelArgs struct {
 		Task   events.TaskID `msgpack:"t"`
 		Reason string        `msgpack:"r,omitempty"`
@@ -159,12 +158,12 @@ type (
 		To    events.SessionID `msgpack:"t"`
 		Tasks []events.TaskID  `msgpack:"k"`
 	}
-	// ProtocolOptionsArgs sets the protocol's options of the current frame, or of all.
+	// ProtocolOptionsArgs sets the protocol's options of the current frame, or of all frames.
 	ProtocolOptionsArgs struct {
 		Options []byte `msgpack:"o"` // JSON
 		All     bool   `msgpack:"a,omitempty"`
 	}
-	// ActionArgs asks a plugin for an action.
+	// ActionArgs invokes an action of a plugin.
 	ActionArgs struct {
 		Name string `msgpack:"n"`
 		Args []byte `msgpack:"a,omitempty"` // JSON

@@ -68,7 +68,7 @@ func TestRequestTooLarge(t *testing.T) {
 	}
 }
 
-// TestRequestOfTheFuture has a field that this program does not know.
+// TestRequestOfTheFuture decodes a request with an unknown field.
 func TestRequestOfTheFuture(t *testing.T) {
 	t.Parallel()
 	data, err := events.EncodePayload(&struct {
@@ -83,7 +83,7 @@ func TestRequestOfTheFuture(t *testing.T) {
 	}
 }
 
-// FuzzDecodeRequest must not panic, and what it accepts must be what it writes.
+// FuzzDecodeRequest checks that no input panics, and that an accepted request encodes to the same bytes.
 func FuzzDecodeRequest(f *testing.F) {
 	for _, r := range []api.Request{request(), {Format: api.RequestFormat}} {
 		data, err := api.EncodeRequest(r)

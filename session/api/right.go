@@ -8,35 +8,34 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Right is what a caller needs for an operation, over NATS and over HTTP.
+// Right is the permission that an operation needs, over NATS and over HTTP.
 type Right string
 
 // The rights.
 const (
-	RightRead      = Right(events.GrantRead)    // look and watch
+	RightRead      = Right(events.GrantRead)    // read and watch
 	RightWrite     = Right(events.GrantWrite)   // open sessions, run turns, change the conversation
-	RightApprove   = Right(events.GrantApprove) // let calls run that wait, give their results
-	RightConfigure = Right("configure")         // with what turns run: model, protocol, limits, tools
+	RightApprove   = Right(events.GrantApprove) // answer approval requests, and give results of pending calls
+	RightConfigure = Right("configure")         // set the model, protocol, limits and tools of turns
 	RightCommand   = Right("command")           // run commands on nodes, as monitors do
-	// RightGrant lets others into a session. No scope names it: those with the
-	// right to write or to configure have it. [Caller.May] says in which sessions.
+	// RightGrant is the right to change grants. No scope names it: a scope with the right to write or to configure
+	// has it. [Caller.May] says in which sessions.
 	RightGrant = Right("grant")
 )
 
-// Scope is what a caller may do: one of the scopes below, or a list of rights
-// separated by commas. The scope "write" is more than the right [RightWrite]: it
-// also has read, approve and configure. The list "read,write" has those two
-// rights only. A single "read" or "write" is the scope.
+// Scope is the set of rights of a caller: one of the scopes below, or a list of rights separated by commas. The scope
+// "write" has more than [RightWrite]: it also has read, approve and configure. The list "read,write" has only those
+// two rights. A single "read" or "write" is the scope.
 type Scope string
 
-// The scopes. Each has what those before it have.
+// The scopes. Each includes those before it.
 const (
 	ScopeRead  Scope = "read"
-	ScopeWrite Scope = "write" // every right but that to commands
+	ScopeWrite Scope = "write" // every right except command
 	ScopeAdmin Scope = "admin" // every right
 )
 
-// Rights are all that a scope has; nil for none that there is.
+// Rights are all rights of a scope; nil for an unknown scope.
 func (s Scope) Rights() []Right {
 	all := []Right{RightRead, RightWrite, RightApprove, RightConfigure, RightCommand}
 	switch s {
@@ -65,7 +64,7 @@ func (s Scope) Has(r Right) bool {
 	return slices.Contains(s.Rights(), r)
 }
 
-// Check refuses what is no scope.
+// Check refuses an unknown scope.
 func (s Scope) Check() error {
 	if s.Rights() == nil {
 		return errors.New("scope is none of read, write, admin, nor a list of read, write, approve, configure and command")

@@ -10,10 +10,9 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Service is what hosts do with sessions: the same in the process of a node,
-// over NATS and over HTTP. Every method may be called from many goroutines and
-// by many hosts at once. What returned nil is durable. A call whose answer was
-// lost may be repeated as it is: ids and keys in the requests make it one.
+// Service has the operations on sessions. It is the same in the process of a node, over NATS and over HTTP. All
+// methods are safe for concurrent use, from any number of goroutines and hosts. The effect of a call that returned
+// nil is durable. A call whose answer was lost may be repeated unchanged: its ids and keys identify it.
 type Service interface {
 	Finder
 	Bodies
@@ -55,8 +54,8 @@ type Service interface {
 	ToolState(ctx context.Context, id events.SessionID) (ToolState, error)
 	ApplyToolState(ctx context.Context, id events.SessionID, state ToolState) (generation int64, err error)
 	SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (generation int64, err error)
-	// ToolSources are those that the session has, in the order in which they were added, and then those that it
-	// can have at the host that answers.
+	// ToolSources lists the session's sources, in the order of their addition, and then those that the answering host
+	// can add.
 	ToolSources(ctx context.Context, id events.SessionID) ([]ToolSource, error)
 	AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)
 	RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error)

@@ -11,34 +11,34 @@ type CreateRequest struct {
 	Config events.Config     `msgpack:"c,omitempty"`
 	Parent events.SessionID  `msgpack:"p,omitempty"`
 	Labels map[string]string `msgpack:"l,omitempty"`
-	Nodes  []AppendNode      `msgpack:"n,omitempty"` // initial nodes, after what Start brings
+	Nodes  []AppendNode      `msgpack:"n,omitempty"` // initial nodes, after those of Start
 
 	Start    Start             `msgpack:"s,omitempty"`
 	From     events.SessionID  `msgpack:"f,omitempty"` // of StartExisting
-	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot. What its Snapshot handed out must be stored
-	PathOnly bool              `msgpack:"h,omitempty"` // of what Start brings, the nodes of the active path alone: as a fork does
+	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot. The bodies that [projector.State.Snapshot] returned must be stored
+	PathOnly bool              `msgpack:"h,omitempty"` // only the nodes of the active path, as a fork has
 	Relation events.Relation   `msgpack:"r,omitempty"` // Defaults to child where there is a parent
 	Plugins  PluginSource      `msgpack:"g,omitempty"`
 	Options  map[string]string `msgpack:"o,omitempty"` // JSON for plugins, by plugin id
-	First    *events.Message   `msgpack:"m,omitempty"` // input of the first turn, for whoever takes it
-	Access   events.ToolAccess `msgpack:"a,omitempty"` // besides what is hidden from the parent
+	First    *events.Message   `msgpack:"m,omitempty"` // input of the first turn, see TakeFirstTurnInput
+	Access   events.ToolAccess `msgpack:"a,omitempty"` // in addition to the parent's restrictions
 	Subagent events.Subagent   `msgpack:"b,omitempty"`
 	Usage    string            `msgpack:"u,omitempty"` // the ledger's source in the parent. Defaults to "child"
 }
 
-// Start says what a session begins with.
+// Start is the initial content of a session.
 type Start string
 
-// The starts. The base is copied whole, with other branches, frames, protocol options and execution state; its ledger
-// and counters begin anew.
+// The starts. The copy has all branches, frames, protocol options and the execution state of the base. Its ledger and
+// counters start at zero.
 const (
 	StartEmpty    Start = ""
 	StartCurrent  Start = "current_session"  // the creator's history
 	StartExisting Start = "existing_session" // another session's
-	StartSnapshot Start = "snapshot"         // a state at hand
+	StartSnapshot Start = "snapshot"         // a state in the request
 )
 
-// PluginSource says with which state a session's plugins begin.
+// PluginSource is the source of the initial plugin states of a session.
 type PluginSource string
 
 // The sources.
@@ -59,21 +59,20 @@ const CompactionFrame = "compaction"
 
 // ConfigureRequest changes the configuration.
 type ConfigureRequest struct {
-	Change         func(events.Config) events.Config // gets the current one
-	IdempotencyKey string                            // of this request, in place of the door's: a repeat does nothing, see [Asked]
+	Change         func(events.Config) events.Config // receives the current one
+	IdempotencyKey string                            // the key of this request, instead of [Asked.Key]: a repeat does nothing
 }
 
-// GrantRequest says what a caller may do in a session that is not its own. It
-// replaces what was granted to that caller before.
+// GrantRequest sets the rights of a caller in a session of another owner. It replaces the caller's earlier grant.
 type GrantRequest struct {
 	To     string                `msgpack:"t"`           // the caller's name: 1 to 64 of A-Z a-z 0-9 _ -
-	Rights []events.SessionRight `msgpack:"r,omitempty"` // of read, write and approve; none takes back what was granted
+	Rights []events.SessionRight `msgpack:"r,omitempty"` // of read, write and approve; an empty list revokes the grant
 }
 
 // FrameRequest opens a frame.
 type FrameRequest struct {
 	Frame  events.FrameID `msgpack:"f,omitempty"`
 	Reason string         `msgpack:"r,omitempty"`
-	Keep   events.NodeID  `msgpack:"k,omitempty"` // nodes of the active path from here on stay visible
+	Keep   events.NodeID  `msgpack:"k,omitempty"` // nodes of the active path from this one on stay visible
 	Nodes  []AppendNode   `msgpack:"n,omitempty"`
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TaskRequest registers a background task. One with a Runner is run by any
-// worker that has the runner; one with a Worker is a closure of that worker;
-// any other is run by a program outside, which says how it goes.
+// TaskRequest registers a background task. A task with a Runner runs on any worker that has the runner. A task with a
+// Worker is a closure of that worker. Any other task runs in an outside program, which reports its progress and end.
 type TaskRequest struct {
 	ID       events.TaskID        `msgpack:"i"`
 	Of       events.TaskKind      `msgpack:"k,omitempty"`
@@ -24,14 +23,13 @@ type TaskRequest struct {
 	Runner   string               `msgpack:"-"`
 	Args     []byte               `msgpack:"j,omitempty"` // JSON for the runner, at most 16 KiB
 	Worker   events.WorkerID      `msgpack:"-"`
-	// OnCancel is called once, when the task is cancelled or asked to stop by
-	// anybody, while this process lives. Only tasks that are run outside have one.
+	// OnCancel is called once, when the task is cancelled or a cancel is requested, while this process runs. Only
+	// tasks of outside programs have one.
 	OnCancel func() `msgpack:"-"`
 }
 
-// Outside refuses what a program that is no node must not register: a task that
-// nodes run, or one of a kind or with an id that nodes give to their own.
-// The error is an [*events.FieldError].
+// Outside refuses a registration that an outside program must not make: a task that nodes run, or a kind or an id
+// that nodes use for their own tasks. The error is an [*events.FieldError].
 func (r *TaskRequest) Outside() error {
 	field, reason := "", "is for tasks that nodes run: the program that registers this one runs it"
 	switch {
@@ -59,24 +57,24 @@ func (r *TaskRequest) Outside() error {
 	return &events.FieldError{Field: field, Reason: reason, Err: events.ErrInvalid}
 }
 
-// MonitorSnapshot is how a session's monitors stand.
+// MonitorSnapshot is the state of a session's monitors.
 type MonitorSnapshot struct {
-	Revision int64               `msgpack:"r,omitempty"` // counts changes; a number seen before means nothing is new
-	Active   int                 `msgpack:"a,omitempty"` // how many run
+	Revision int64               `msgpack:"r,omitempty"` // counts changes; an unchanged number means no news
+	Active   int                 `msgpack:"a,omitempty"` // number of running monitors
 	Monitors []projector.Monitor `msgpack:"m,omitempty"`
 }
 
-// MonitorEvent is an update that was taken.
+// MonitorEvent is a drained update.
 type MonitorEvent struct {
-	Sequence int64            `msgpack:"q"` // a gap means that some were dropped before they were taken
+	Sequence int64            `msgpack:"q"` // a gap means that updates were dropped before the drain
 	Monitor  events.MonitorID `msgpack:"m"`
 	Message  string           `msgpack:"x,omitempty"`
 	Stderr   bool             `msgpack:"e,omitempty"`
-	Input    events.InputID   `msgpack:"i,omitempty"` // the input that the line became; empty where it is only news
+	Input    events.InputID   `msgpack:"i,omitempty"` // the input that the line became; empty: the line became no input
 	Text     string           `msgpack:"t,omitempty"` // of that input
 }
 
-// MonitorUpdates is what a host took.
+// MonitorUpdates are the drained updates.
 type MonitorUpdates struct {
 	Revision int64          `msgpack:"r,omitempty"`
 	Active   int            `msgpack:"a,omitempty"`

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestOutsideTasks refuses each field and each value by which a program outside
-// would have nodes run something, or act on another session.
+// TestOutsideTasks checks that each field and value is refused by which an outside program would start work on nodes,
+// or act on another session.
 func TestOutsideTasks(t *testing.T) {
 	t.Parallel()
 	refused := map[string][]func(*api.TaskRequest){

@@ -4,7 +4,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Ask is a request for a turn whose input is a text.
+// Ask returns a turn request with a text as its input.
 func Ask(text string) TurnRequest {
 	return TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: text}}}}
 }

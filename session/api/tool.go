@@ -7,20 +7,20 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// ToolState is which tools a session has and how far each is offered.
+// ToolState is the session's tools, with the level at which each is offered.
 type ToolState struct {
 	Generation int64              `msgpack:"g,omitempty"`
 	Tools      []events.ToolEntry `msgpack:"t,omitempty"` // sorted by name
 }
 
-// ToolSource is a source of tools that a session can have beside those of its plugins.
+// ToolSource is a source of tools that a session can have in addition to those of its plugins.
 type ToolSource struct {
 	Name  string `msgpack:"n"`
 	Added bool   `msgpack:"a,omitempty"` // the session has it
-	Known bool   `msgpack:"k,omitempty"` // a plugin registers it at the node that answers
+	Known bool   `msgpack:"k,omitempty"` // a plugin of the answering node registers it
 }
 
-// SetAvailability overrides a tool's level; "" lifts the override. An unknown name is [ErrUnknownTool].
+// SetAvailability overrides a tool's level; "" removes the override. An unknown name is [ErrUnknownTool].
 func (s *ToolState) SetAvailability(name string, level events.Override) error {
 	i := slices.IndexFunc(s.Tools, func(t events.ToolEntry) bool { return t.Name == name })
 	if i < 0 {

@@ -10,9 +10,8 @@ import (
 // TraceSchema is the version of [TraceRecord].
 const TraceSchema = 1
 
-// TraceRecord is one line of a trace (host specification 10). It says what
-// happened, not what was said: texts, arguments and attachments stay in the
-// history, where the context finds them.
+// TraceRecord is one line of a trace. It has the times and outcomes of steps. Texts, arguments and attachments stay
+// in the history; the context names their place.
 type TraceRecord struct {
 	Schema  int64         `json:"schema_version"`
 	ID      string        `json:"id"` // unique
@@ -21,7 +20,7 @@ type TraceRecord struct {
 	Event   TraceEvent    `json:"event"`
 }
 
-// TraceContext is where something happened. Every field may be empty.
+// TraceContext is the place of a trace event. Every field may be empty.
 type TraceContext struct {
 	Session   events.SessionID  `json:"session,omitempty"`
 	Turn      events.TurnID     `json:"turn,omitempty"`
@@ -29,14 +28,14 @@ type TraceContext struct {
 	Iteration *int64            `json:"iteration,omitempty"`  // from 0
 	Effect    events.EffectID   `json:"effect,omitempty"`
 	ModelCall string            `json:"llm_call,omitempty"`  // <session>:<turn>:<iteration>:<the turn's attempt>
-	Origin    events.EffectID   `json:"tool_call,omitempty"` // the call, or other effect, that it was made by
-	Agent     string            `json:"agent,omitempty"`     // capability that a child session was made with
+	Origin    events.EffectID   `json:"tool_call,omitempty"` // the call, or other effect, that made the completion
+	Agent     string            `json:"agent,omitempty"`     // capability that created the child session
 	Metadata  map[string]string `json:"metadata,omitempty"`
 
-	Client events.TraceParent `json:"client,omitzero"` // the span that the turn was asked for under
+	Client events.TraceParent `json:"client,omitzero"` // the span of the turn's request
 }
 
-// TraceContextOf is where a session stands: in its running turn, if it has one.
+// TraceContextOf is the trace context of a session: its running turn, if it has one.
 func TraceContextOf(s *projector.State) TraceContext {
 	c := TraceContext{Session: s.Session, Agent: s.Subagent.Capability}
 	if t := s.Turn(); t != nil {
@@ -45,20 +44,21 @@ func TraceContextOf(s *projector.State) TraceContext {
 	return c
 }
 
-// ModelRequest is what a model is asked with, beside the conversation. What is missing is left to the provider.
+// ModelRequest is the parameters of a model call, without the conversation. The provider chooses those that are not
+// set.
 type ModelRequest struct {
 	MaxOutputTokens int64         `json:"max_tokens,omitempty"`
 	Temperature     events.Number `json:"temperature,omitempty"`
 	TopP            events.Number `json:"top_p,omitempty"`
 	Seed            events.Number `json:"seed,omitempty"`
 	Stop            []string      `json:"stop_sequences,omitempty"`
-	Output          bool          `json:"json,omitempty"` // the reply is to be JSON
+	Output          bool          `json:"json,omitempty"` // the reply must be JSON
 }
 
 // TraceType tags a trace event.
 type TraceType string
 
-// The tags (host specification 10).
+// The tags.
 const (
 	TraceSessionStarted    TraceType = "session_started" // its first turn starts
 	TraceTurnStarted       TraceType = "turn_started"
@@ -70,11 +70,11 @@ const (
 	TraceToolCallStarted   TraceType = "tool_call_started"
 	TraceToolCallCompleted TraceType = "tool_call_completed"
 	TraceProtocolStep      TraceType = "protocol_step" // code that a protocol ran
-	TraceTokenUsage        TraceType = "token_usage"   // of a model call, with its failed tries; one that failed has none where they used nothing
+	TraceTokenUsage        TraceType = "token_usage"   // of a model call, with its failed tries; no event where those used nothing
 	TraceCustom            TraceType = "custom"        // by a plugin
 )
 
-// TraceEvent is what happened. Which fields are set depends on Type.
+// TraceEvent is the content of a trace record. Type decides which fields are set.
 type TraceEvent struct {
 	Type    TraceType       `json:"type"`
 	Name    string          `json:"name,omitempty"`    // custom: of a hook's directive "plugin.<plugin>.<name>"
@@ -82,28 +82,28 @@ type TraceEvent struct {
 
 	Status string         `json:"status,omitempty"` // turn_completed: finished, stopped or failed
 	Reason events.TurnEnd `json:"reason,omitempty"` // turn_completed
-	Frame  events.FrameID `json:"frame,omitempty"`  // turn_completed: that a follow-on goes on in
-	Kind   string         `json:"kind,omitempty"`   // turn_completed, llm_call_failed: of what went wrong
+	Frame  events.FrameID `json:"frame,omitempty"`  // turn_completed: the frame of the follow-on turn
+	Kind   string         `json:"kind,omitempty"`   // turn_completed, llm_call_failed: kind of the failure
 	Code   string         `json:"code,omitempty"`   // likewise; of a failed call too
 
 	Tool    string         `json:"tool,omitempty"`             // tool_call_*
-	About   string         `json:"tool_description,omitempty"` // tool_call_completed: what the model is told of the tool
-	CallID  events.CallID  `json:"call_id,omitempty"`          // tool_call_*: as the model gave it
+	About   string         `json:"tool_description,omitempty"` // tool_call_completed: the tool's description for the model
+	CallID  events.CallID  `json:"call_id,omitempty"`          // tool_call_*: the model's id of the call
 	Outcome events.Outcome `json:"tool_outcome,omitempty"`     // tool_call_completed, protocol_step; empty is success
 	Class   string         `json:"class,omitempty"`            // likewise, of failures
 
 	Provider string            `json:"provider,omitempty"`        // llm_call_*, token_usage: its id; turn_completed: of the last reply, or as configured
-	Model    string            `json:"model,omitempty"`           // llm_call_*, token_usage: as the provider reported it, else as asked for; turn_completed: as configured
+	Model    string            `json:"model,omitempty"`           // llm_call_*, token_usage: as the provider reported it, else as requested; turn_completed: as configured
 	Asked    string            `json:"requested_model,omitempty"` // llm_call_*, token_usage
-	Reply    string            `json:"response_id,omitempty"`     // llm_call_completed: as the provider names it
+	Reply    string            `json:"response_id,omitempty"`     // llm_call_completed: the provider's id of the reply
 	Request  *ModelRequest     `json:"request,omitempty"`         // llm_call_*
 	Source   string            `json:"source,omitempty"`          // llm_call_*, token_usage: in the ledger
 	Stop     events.StopReason `json:"stop,omitempty"`            // llm_call_completed
 	Usage    *TokenUsage       `json:"usage,omitempty"`           // token_usage, llm_call_completed; turn_completed: of the turn so far
-	Prompt   string            `json:"prompt,omitempty"`          // prompt_built: digest
-	Messages int               `json:"messages,omitempty"`        // prompt_built: how many
-	Tools    int               `json:"tools,omitempty"`           // prompt_built: how many
+	Prompt   string            `json:"prompt,omitempty"`          // prompt_built: digest, in hex
+	Messages int               `json:"messages,omitempty"`        // prompt_built: number of messages
+	Tools    int               `json:"tools,omitempty"`           // prompt_built: number of tools
 
-	Attempts int64 `json:"attempts,omitempty"`    // of calls: tries it took; of turn_completed: nodes that had the turn
+	Attempts int64 `json:"attempts,omitempty"`    // of calls: number of tries; of turn_completed: number of nodes that ran the turn
 	Millis   int64 `json:"duration_ms,omitempty"` // of calls; of turn_completed since it started
 }

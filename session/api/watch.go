@@ -6,21 +6,21 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Observed is one thing seen of a session: one of Commit, Delta and Gap is set.
+// Observed is one observation of a session: exactly one of Commit, Delta and Gap is set.
 type Observed struct {
 	Seq    events.Seq     // of Commit, and the cursor that resumes after it; 0 otherwise
 	Commit *events.Commit // the observer's own copy
-	Delta  *Delta         // the next piece of the reply in flight
+	Delta  *Delta         // the next piece of the streaming reply
 	Gap    *Gap           // pieces before the next Delta were lost
 }
 
-// Gap says that deltas of the reply in flight were lost for this observer. Its commit will hold the whole reply.
+// Gap reports that this observer lost deltas of the streaming reply. The commit of the reply has the full text.
 type Gap struct {
 	Turn      events.TurnID
 	Iteration int64
 }
 
-// CursorError is a cursor beyond the end of the history: it belongs to another session, or to one that was lost.
+// CursorError reports a cursor beyond the end of the history: of another session, or of a lost one.
 type CursorError struct {
 	Session events.SessionID
 	Cursor  events.Seq
@@ -31,39 +31,38 @@ func (e *CursorError) Error() string {
 	return fmt.Sprintf("cursor %d is beyond the end of session %s, last is %d", e.Cursor, e.Session, e.Last)
 }
 
-// Delta is a piece of streamed output: never truth, only company for the eye.
-// N counts the deltas of one attempt from 0, so that a late joiner can put
-// together what it read and what it hears. A newer call and a newer attempt
-// retract the text of the one before.
+// Delta is a piece of streamed output, for display only; the commit has the final text. N counts the deltas of one
+// attempt from 0, so an observer that joins late can combine what it read with what it receives. A newer call or
+// attempt retracts the text of the earlier one.
 type Delta struct {
 	Turn      events.TurnID   `msgpack:"u"`
 	Iteration int64           `msgpack:"i"`
-	Call      int64           `msgpack:"c,omitempty"` // when the model call began, in ns: only an order between an iteration's calls, of which takeovers make more
+	Call      int64           `msgpack:"c,omitempty"` // start of the model call, in ns; only orders the calls of one iteration, which a takeover repeats
 	Attempt   int64           `msgpack:"a"`           // of the call, from 1
 	N         int64           `msgpack:"n"`
 	Kind      events.PartKind `msgpack:"k,omitempty"` // text or reasoning
 	Text      string          `msgpack:"x,omitempty"`
-	Retry     RetryStatus     `msgpack:"r,omitempty"` // set on its own, without text
-	Message   SideMessage     `msgpack:"m,omitempty"` // set on its own: no part of any reply, and has no N
+	Retry     RetryStatus     `msgpack:"r,omitempty"` // set alone, without text
+	Message   SideMessage     `msgpack:"m,omitempty"` // set alone: part of no reply, and without N
 }
 
-// SideMessage is what running code says beside its result. Only who watches
-// while it is said hears it.
+// SideMessage is a message of running code outside of its result. It is not stored: only observers at that time
+// receive it.
 type SideMessage struct {
 	Text string `msgpack:"x"`
 	Kind string `msgpack:"k,omitempty"`
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether the message is empty.
 func (m SideMessage) IsZero() bool { return m == SideMessage{} }
 
-// RetryStatus tells that a failed model call will be tried again.
+// RetryStatus reports that a failed model call will be retried.
 type RetryStatus struct {
 	WaitMillis int64  `msgpack:"w"`
-	Attempt    int64  `msgpack:"a"` // the one that failed, from 1
-	Attempts   int64  `msgpack:"m"` // allowed in all
+	Attempt    int64  `msgpack:"a"` // the failed one, from 1
+	Attempts   int64  `msgpack:"m"` // the maximum
 	Reason     string `msgpack:"r"`
 }
 
-// IsZero reports whether there is none.
+// IsZero reports whether the status is empty.
 func (r RetryStatus) IsZero() bool { return r == RetryStatus{} }

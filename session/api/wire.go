@@ -8,43 +8,43 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Class groups errors by what their receiver can do about them.
+// Class groups errors by the reaction that the receiver has.
 type Class string
 
 // The classes.
 const (
-	ClassInvalid     Class = "invalid"     // the request is wrong, and will be
+	ClassInvalid     Class = "invalid"     // the request is wrong, and a repeat fails too
 	ClassTooLarge    Class = "too_large"   // likewise, by its size
 	ClassNotFound    Class = "not_found"   // it names something that does not exist
-	ClassConflict    Class = "conflict"    // the session is not as the request wants it
-	ClassFailed      Class = "failed"      // what was asked for was tried, and failed
-	ClassUnavailable Class = "unavailable" // not here, or not now
-	ClassBusy        Class = "busy"        // there is too much of it now: the same may succeed later
-	ClassForbidden   Class = "forbidden"   // who asks has no right to it
-	ClassUnknown     Class = "unknown"     // nobody knows whether it was done: asking the same again is safe but for actions
-	ClassInternal    Class = "internal"    // it is no fault of the request
+	ClassConflict    Class = "conflict"    // the session's state does not allow the request
+	ClassFailed      Class = "failed"      // the operation was tried, and failed
+	ClassUnavailable Class = "unavailable" // not on this node, or not now
+	ClassBusy        Class = "busy"        // a limit is reached: the same request may succeed later
+	ClassForbidden   Class = "forbidden"   // the caller has no right to it
+	ClassUnknown     Class = "unknown"     // the outcome is unknown: a repeat is safe, except of an action
+	ClassInternal    Class = "internal"    // a fault of the service
 )
 
-// CodeInternal is the code of every error that has none of its own.
+// CodeInternal is the code of every error without a code of its own.
 const CodeInternal = "internal"
 
-// coded is a sentinel as it travels.
+// coded maps a sentinel to its wire form.
 type coded struct {
 	err   error
 	code  string
 	class Class
 }
 
-// codes is the one table of sentinels that doors know, beside that of errors with data. An error that is
-// several of them is the first. Codes are part of the wire format: they are never
-// renamed, never reused.
+// codes is the one table of sentinels with a wire form; errors with data have their own table. For an error that
+// matches several rows the first row counts. Codes are part of the wire format: they are never renamed and never
+// reused.
 //
 //nolint:gochecknoglobals // a read-only table
 var codes = []coded{
 	{events.ErrTooLarge, "too_large", ClassTooLarge},
 	{events.ErrInvalidID, "invalid_id", ClassInvalid},
 	{ErrRequest, "malformed_request", ClassInvalid},
-	{events.ErrMalformed, "malformed", ClassInternal}, // what is stored is damaged
+	{events.ErrMalformed, "malformed", ClassInternal}, // stored data is damaged
 	{ErrExists, "session_exists", ClassConflict},
 	{ErrClosed, "session_closed", ClassConflict},
 	{ErrOpening, "session_opening", ClassConflict},
@@ -90,20 +90,20 @@ var codes = []coded{
 	{context.Canceled, "cancelled", ClassUnknown},
 }
 
-// maxMessage bounds the text of an error that travels, in bytes.
+// maxMessage limits the text of an error on the wire, in bytes.
 const maxMessage = 4 << 10
 
-// ErrorBody is an error as it travels, in msgpack and in JSON.
+// ErrorBody is the wire form of an error, in msgpack and in JSON.
 type ErrorBody struct {
 	Code    string            `json:"code" msgpack:"c"`
 	Message string            `json:"message" msgpack:"m"`
 	Details map[string]string `json:"details,omitempty" msgpack:"d,omitempty"` // of errors with data; numbers in decimal
 }
 
-// IsZero reports whether there is no error.
+// IsZero reports whether the body has no error.
 func (b ErrorBody) IsZero() bool { return b.Code == "" }
 
-// Code is an error's code and class. An error that the table does not have is [CodeInternal].
+// Code returns an error's code and class. An error that the table does not have is [CodeInternal].
 func Code(err error) (code string, class Class) {
 	if row, _ := detail(err); row.code != "" {
 		return row.code, row.class
@@ -116,8 +116,8 @@ func Code(err error) (code string, class Class) {
 	return CodeInternal, ClassInternal
 }
 
-// EncodeError is what a door says of an error, which is not nil. Of an error
-// that the table does not have it says nothing: that is for the door's log.
+// EncodeError returns the wire form of a non-nil error. For an error that the table does not have it has no text,
+// which belongs in the server's log.
 func EncodeError(err error) ErrorBody {
 	code, _ := Code(err)
 	if code == CodeInternal {
@@ -129,12 +129,11 @@ func EncodeError(err error) ErrorBody {
 
 func clip(text string) string { return events.Clip(text, maxMessage, "") }
 
-// RemoteError is an error that came through a door. It is what it was on the
-// other side, for [errors.Is] and [errors.AsType].
+// RemoteError is an error that came over the wire. [errors.Is] and [errors.AsType] find the original error in it.
 type RemoteError struct {
 	Body  ErrorBody
 	Class Class
-	err   error // nil: unknown to this program, or to the door
+	err   error // nil: unknown to this program, or to the server
 }
 
 func (e *RemoteError) Error() string { return e.Body.Message }

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// travel takes an error through a door of either encoding.
+// travel encodes and decodes an error in both encodings.
 func travel(t *testing.T, err error) []*api.RemoteError {
 	t.Helper()
 	sent := api.EncodeError(fmt.Errorf("do it: %w", err))

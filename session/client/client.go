@@ -17,19 +17,19 @@ import (
 	"github.com/lash-go/lash/session/watch"
 )
 
-// Config of a client.
+// Config is the input of [New].
 type Config struct {
-	Bus *bus.Bus // required; one of [bus.OpenReader] will do, with [bus.Config.Wait] also before the first node
-	// Actor is who asks, as histories name it where the user is one of the nodes'
-	// own account; any other is named as the server authenticated it. 1 to 64 of
-	// A-Z a-z 0-9 _ -. Defaults to "client".
+	Bus *bus.Bus // required; [bus.OpenReader] is enough, with [bus.Config.Wait] also before the first node
+	// Actor is the name in commits, for users of the nodes' own account. For other users the server's authenticated
+	// name replaces it. 1 to 64 of A-Z a-z 0-9 _ -. Defaults to "client".
 	Actor string
-	// Silence is how long a node may say nothing before another is asked. Defaults to 5 s.
+	// Silence is the time without a sign of life from a node after which the client sends the request to another one.
+	// Defaults to 5 s.
 	Silence time.Duration
 	Logger  *zap.Logger // nil is silent
 }
 
-// Client is the session service from afar. It is safe for concurrent use.
+// Client is the session service over NATS. It is safe for concurrent use.
 type Client struct {
 	operation.Remote
 	b       *bus.Bus
@@ -66,14 +66,14 @@ const (
 	longestPause = time.Second
 )
 
-// Ask implements [operation.Transport]: it asks any node that serves.
+// Ask implements [operation.Transport]: it sends the request to any node.
 func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID, key string, in, out any) error {
 	data, err := c.encode(api.Request{Session: id, Key: key}, in)
 	if err != nil {
 		return err
 	}
 	follow := newFollower(operation.StreamOf(ctx))
-	unknown := false // some try may have been done
+	unknown := false // a try may have had an effect
 	unanswered := func(err error) bool {
 		unknown = unknown || isUnknown(err)
 		return isUndone(err) || isUnknown(err) && op.Repeat != operation.Once
@@ -105,10 +105,10 @@ func repeat(ctx context.Context, worth func(error) bool, try func() error) error
 	}
 }
 
-// isUndone reports whether nobody took a try.
+// isUndone reports that no node received a try.
 func isUndone(err error) bool { return errors.Is(err, bus.ErrNobody) }
 
-// isUnknown reports whether a try may have been done: its answer was lost, or the node was stopped over it.
+// isUnknown reports whether a try may have had an effect: its answer was lost, or the node was stopped during it.
 func isUnknown(err error) bool {
 	remote, ok := errors.AsType[*api.RemoteError](err)
 	return errors.Is(err, events.ErrOutcomeUnknown) || ok && remote.Class == api.ClassUnknown
@@ -141,14 +141,13 @@ func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out
 	return a.Seq, nil
 }
 
-// Configure implements [api.Service]. The change is made here, see [operation.Remote.ConfigureOn].
+// Configure implements [api.Service]. The client computes the change, see [operation.Remote.ConfigureOn].
 func (c *Client) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
 	return c.ConfigureOn(ctx, c, id, req)
 }
 
-// TakeMonitorUpdates implements [api.Service]. It takes what there is when it is
-// called: a delayed copy of the request must not take updates whose answer the
-// client no longer waits for.
+// TakeMonitorUpdates implements [api.Service]. It drains the updates that exist when it is called: a delayed copy of
+// the request must not drain later ones, whose answer no call receives.
 func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
 	s, err := c.State(ctx, id)
 	if err != nil {
@@ -157,7 +156,7 @@ func (c *Client) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (a
 	return c.TakeMonitorUpdatesTo(ctx, id, s.Feed.Sequence)
 }
 
-// PutBlob stores a body outside the log that no history names yet: see StoreBlob. It has to fit a request.
+// PutBlob stores a body outside the log that no history names yet, see StoreBlob. It must fit in a request.
 func (c *Client) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	return c.StoreBlob(ctx, "", body)
 }

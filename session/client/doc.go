@@ -1,82 +1,74 @@
-// Package client is the session service for programs that are no node: the
-// same methods as the in-process host's, over NATS.
+// Package client is the session service for programs that are not nodes: the methods of the in-process host, over
+// NATS.
 //
-// What decides something is asked of a node, of any that serves (package
-// service). What reads is done here, from the same streams and buckets that
-// nodes read: so a watcher sees a session while every node is dead, and it
-// takes no permission to write a stream, nor to read the work queue.
+// A request that decides something goes to any node that serves (package service). Reads use the same streams and
+// buckets that nodes read, without a node. An observer therefore sees a session also while every node is down, and
+// needs no permission to write to a stream or to read the work queue.
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: [operation.Remote]
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlob, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
-// A turn that was accepted is in the history: Await of one that the history
-// does not have is [api.ErrUnknownTurn], and asks no node.
+// An accepted turn is in the history. Await of a turn that the history does not have is [api.ErrUnknownTurn], without
+// a request to a node.
 //
 // # Encoding
 //
-// Requests and answers are msgpack as in events ([events.EncodePayload]): texts
-// and bodies travel as they are, which counts where a message has at most
-// 1 MiB, and the decoder is the one that reads histories, which is bounded and
-// fuzzed. They are decoded strictly: an unknown field is refused, as it would
-// be part of what is asked. Programs in other languages use HTTP and JSON.
+// Requests and answers are msgpack as in events ([events.EncodePayload]). Texts and bodies keep their size, which
+// matters because a message has at most 1 MiB. The decoder is the one that reads histories, which is bounded and
+// fuzzed. Decoding is strict: it refuses an unknown field, because an ignored field would change the meaning of the
+// request. Programs in other languages use HTTP and JSON.
 //
-// A request has at most [api.MaxRequestBytes]; above, it is an
-// [*events.FieldError] that is [events.ErrTooLarge], here. Large bodies of
-// parts are put into blobs first ([Client.PutBlob]), and named by their
+// A request has at most [api.MaxRequestBytes]. Above that the client refuses it with an [*events.FieldError] that is
+// [events.ErrTooLarge]. Large bodies of parts go to blobs first ([Client.PutBlob]), and the request has their
 // references.
 //
-// # Asking again
+// # Repeats
 //
-// A request whose answer does not come is asked again, the same bytes, of
-// whichever node gets it, until ctx ends; then the error is
-// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node ever took
-// it: then it was not done. A node that takes long says so, and is waited for.
-// A repeat, also one that arrives late or while the first is worked on, has no
-// second effect, and the same answer. How it is known is a column of the table
-// of operations ([operation.Repeat]):
+// The client repeats a request without an answer, the same bytes, to any node, until ctx ends. The error is then
+// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node received the request: then it had no effect. A
+// node that takes long sends signs of life, and the client waits for it. A repeat has no second effect and gets the
+// same answer, also when it arrives late or while the first try is in progress. A column of the table of operations
+// says how a repeat is recognised ([operation.Repeat]):
 //
-//	by its id    of what it makes: a turn, an input, nodes. The same id with the same content is the same one
-//	by its key   of the commit that the first made: the repeat finds it, and is answered from the state
-//	             before it. What was taken is so never lost with a reply; a request for updates takes only
-//	             updates older than the request. A completion's reply is read back, and no model asked. A repeat
-//	             about a task, or of AppendNodes, is answered with the present state
-//	looks        there is nothing to repeat: asking again is as good
-//	once         an action is sent once, and again only if no node received it. A lost reply is [events.ErrOutcomeUnknown]
+//	by its id    of what it creates: a turn, an input, nodes. The same id with the same content is the same one
+//	by its key   of the commit of the first try: the repeat finds it, and is answered from the state before it.
+//	             A lost answer therefore loses no drained updates, and a request for updates drains only updates
+//	             older than the request. The reply of a completion is read from the history, without a model call.
+//	             A repeat about a task, or of AppendNodes, is answered from the current state
+//	looks        it changes nothing, so a repeat needs no key
+//	once         an action is sent once, and again only if no node received it. A lost answer is
+//	             [events.ErrOutcomeUnknown]
 //
-// An extension of which the protocol kept nothing leaves no key, and nothing to repeat.
+// An extension whose protocol stored nothing leaves no key, and its repeat is a new request.
 //
-// With the key the commit records a digest of the request: its caller,
-// operation, target and body. The fold knows all keys of a session and where
-// they were used, and every append is guarded by the state that was looked at:
-// the key in any other request is [api.ErrDifferent], whatever it makes. An id
-// names a thing and no request: another request may have it as its key.
+// The commit records the key and a digest of the request: its caller, operation, target and body. The folded state
+// has all keys of a session and their commits, and each append is guarded by the state of its decision. The key in
+// any other request is [api.ErrDifferent]. An id identifies a thing and not a request: another request may have it as
+// its key.
 //
-// The key is made here for each call, unless the request has one. A request that
-// changed nothing, or was refused, leaves no key behind: if a paused
-// node processes one try after another node has answered, it decides that try on
-// the state of that moment. A caller that calls a method again after it
-// gave up makes a new request, unless the ids and keys in it are its own.
+// The client creates a key for each call, unless the request has one. A request that changed nothing, or was refused,
+// leaves no key: if a paused node processes one try after another node has answered, it decides that try on the state
+// of that moment. A method call after a call that ended without an answer is a new request, unless the caller sets
+// the ids and keys itself.
 //
-// # Completions as they come
+// # Streamed completions
 //
-// [plugin.CompletionRequest.Stream] gets the pieces of a completion, which come to this client's inbox alone, before Complete
-// returns the whole, which is as without it. It must not block: what it does not take in time is dropped. Pieces are sent once.
-// Where one was lost, or another node is asked since the first does not answer, what came is taken back with a Reset.
-// When ctx ends, the node cancels the call of its model. It does so 10 s after the last word of a client that is gone.
+// [plugin.CompletionRequest.Stream] receives the pieces of a completion over this client's inbox, before Complete
+// returns the whole reply. It must not block: pieces that it does not accept in time are dropped. Each piece is sent
+// once. After a lost piece, or a repeat to another node, a Reset retracts the earlier pieces. When ctx ends, the node
+// cancels its model call. It does so 10 s after the last sign of life of a client that has stopped.
 //
 // # Tasks of this program
 //
-// A task that [Client.RegisterTask] registers is run by the program that calls
-// it. No worker looks at it: its record has neither a runner nor a worker, and its state is running.
-// The program says how it goes:
+// A task of [Client.RegisterTask] runs in the calling program. No worker processes it: its record has neither a
+// runner nor a worker, and its state is running. The program reports its progress and end:
 //
 //	running ──ProgressTask──► running
-//	running ──RequestCancelTask, by anybody──► cancel_requested
+//	running ──RequestCancelTask, by any caller──► cancel_requested
 //	running, cancel_requested ──EndTask──► completed, failed, cancelled
 //	running, cancel_requested ──CancelTask, CancelTasks, close of the session──► cancelled
 //
-// Nothing calls the program back. It sees that it should stop, or that the
-// task has ended, in the session: Observe shows task.cancel_requested and
-// task.ended, State and Task have the state, and ProgressTask returns it.
+// No node calls the program. It reads from the session that it should stop, or that the task has ended: Observe shows
+// task.cancel_requested and task.ended, State and Task have the state, and ProgressTask returns it.
 package client

@@ -6,16 +6,16 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// follower hands a completion on as it comes, whole and in order. Where pieces were
-// lost, or another node begins anew, what it handed on is taken back.
+// follower passes on the pieces of a completion, complete and in order. After a lost piece, or when another node
+// starts again, it retracts what it passed on.
 type follower struct {
 	stream func(plugin.CompletionDelta)
-	next   int  // number of the piece to come
-	lost   bool // some of this try of the model: the rest of it is of no use
-	shown  bool // something that was not taken back
+	next   int  // number of the next piece
+	lost   bool // a piece of this try was lost: the rest of the try is dropped
+	shown  bool // pieces were passed on and not retracted
 }
 
-// newFollower is nil where nothing gets the pieces.
+// newFollower returns nil where the request has no stream function.
 func newFollower(stream func(plugin.CompletionDelta)) *follower {
 	if stream == nil {
 		return nil
@@ -23,7 +23,7 @@ func newFollower(stream func(plugin.CompletionDelta)) *follower {
 	return &follower{stream: stream}
 }
 
-// try follows the answer to the next request.
+// try returns the piece handler of the next request.
 func (f *follower) try() bus.PieceFunc {
 	if f == nil {
 		return nil

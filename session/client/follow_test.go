@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestFollower loses pieces in every place of two tries of a model, the second at another node: what is shown, and
-// was not taken back, is always a beginning of one try, and all of it where nothing of it was lost.
+// TestFollower loses pieces at every position of two tries of a model, the second at another node. The shown text,
+// after retractions, is always a prefix of one try, and the whole try where no piece of it was lost.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	say := func(s string) plugin.CompletionDelta { return plugin.CompletionDelta{Kind: events.PartText, Text: s} }

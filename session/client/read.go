@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// again reads until the servers answer or ctx ends.
+// again repeats a read until the servers answer or ctx ends.
 func again[Out any](ctx context.Context, read func(context.Context) (Out, error)) (out Out, err error) {
 	err = repeat(ctx, isUnread, func() (err error) {
 		out, err = read(ctx)
@@ -35,7 +35,7 @@ func (c *Client) Run(ctx context.Context, id events.SessionID, req api.TurnReque
 
 // Await implements [api.Service].
 func (c *Client) Await(ctx context.Context, id events.SessionID, turn events.TurnID) (api.TurnResult, error) {
-	// The history comes first: what it has, no node needs to be asked for.
+	// The history comes first: a turn that it does not have needs no request to a node.
 	if _, err := c.State(ctx, id); err != nil {
 		return api.TurnResult{}, err
 	}
@@ -52,7 +52,7 @@ func (c *Client) StartTurnStream(ctx context.Context, id events.SessionID, req a
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
 	}
-	if _, err := c.State(ctx, id); err != nil { // waits where the servers do not answer
+	if _, err := c.State(ctx, id); err != nil { // waits while the servers do not answer
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
 	return c.watcher.StartTurnStream(ctx, c, id, req)
@@ -123,7 +123,7 @@ func (c *Client) ReadBlob(ctx context.Context, id events.SessionID, digest strin
 	return again(ctx, func(ctx context.Context) ([]byte, error) { return c.reader.ReadBlob(ctx, id, digest) })
 }
 
-// Observe implements [api.Service]. It waits for servers that do not answer also before it has begun.
+// Observe implements [api.Service]. While the servers do not answer it waits, also before its first item.
 func (c *Client) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
 		err := repeat(ctx, isUnread, func() error {

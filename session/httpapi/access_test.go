@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// TestAccessLog sends requests of every outcome. Each is one line that says
-// whose it was, what for and how it ended, and none has a token, a body or a query in it.
+// TestAccessLog sends requests of every outcome. Each is one log line with the caller, the operation and the outcome.
+// No line contains a token, a body or a query.
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.InfoLevel)
@@ -56,7 +56,7 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// texts are the texts of a line, whatever they are for.
+// texts are the string values of a log line.
 func texts(line map[string]any) []string {
 	var list []string
 	for _, v := range line {
@@ -67,7 +67,7 @@ func texts(line map[string]any) []string {
 	return slices.Sorted(slices.Values(list))
 }
 
-// TestAccessOfStream has its line at the stream's end.
+// TestAccessOfStream checks that a stream is logged at its end.
 func TestAccessOfStream(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -10,8 +10,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 )
 
-// answering is a response that knows whether it has begun, and keeps the
-// request's record.
+// answering is a response that records whether it has started, and the request's access record.
 type answering struct {
 	http.ResponseWriter
 	begun  bool
@@ -29,13 +28,13 @@ func (a *answering) Write(data []byte) (int, error) {
 	return n, err
 }
 
-// Unwrap is for [http.ResponseController].
+// Unwrap implements the interface of [http.ResponseController].
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// recordOf is the record of the request that a handler of this server answers.
+// recordOf is the access record of a response of this server.
 func recordOf(w http.ResponseWriter) *accesslog.Record { return &w.(*answering).record }
 
-// countedBody is a request's body.
+// countedBody counts the bytes of a request's body.
 type countedBody struct {
 	io.ReadCloser
 	record *accesslog.Record
@@ -47,7 +46,7 @@ func (b *countedBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// ended hands the record on.
+// ended passes the record to the access log.
 func (s *Server) ended(w *answering, began time.Time) {
 	w.record.Duration = time.Since(began)
 	if s.cfg.Access != nil {
@@ -55,21 +54,21 @@ func (s *Server) ended(w *answering, began time.Time) {
 	}
 }
 
-// panicError is what a recovered panic says, for the log.
+// panicError is the text of a recovered panic, for the log.
 func panicError(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
-// recovered answers for a handler that panicked, or cuts the connection where an answer has begun.
+// recovered responds after a panic of the handler, or cuts the connection where the response has started.
 func (s *Server) recovered(w *answering, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
 	}
-	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // how handlers cut a connection, never wrapped
+	if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the standard way to cut a connection, never wrapped
 		panic(v)
 	}
 	err := panicError(v)
 	if w.begun {
-		w.record.Code = s.told(r, err).Code // which is in the log, and not in the answer
+		w.record.Code = s.told(r, err).Code // the log gets the error, and the client only the code
 		panic(http.ErrAbortHandler)
 	}
 	s.refuse(w, r, err)

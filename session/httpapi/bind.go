@@ -7,14 +7,14 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// from fills a route's name, summary, right, method and path from a row.
+// from fills a route's name, summary, right, method and path from a row of the table.
 func from(row *operation.Row, r route) route {
 	r.name, r.summary, r.needs = row.ID, row.Summary, row.Needs
 	r.method, r.path = row.HTTP()
 	return r
 }
 
-// bound is a route that does an operation, with what in makes of the request, and answers with what out makes of it.
+// bound is a route of an operation. in converts the request, and out the result.
 func bound[In, Out any](op *operation.Op[In, Out], in func(*call) (In, error), out func(*call, Out) reply) route {
 	return from(&op.Row, route{handle: func(c *call) (reply, error) {
 		args, err := in(c)
@@ -29,7 +29,7 @@ func bound[In, Out any](op *operation.Op[In, Out], in func(*call) (In, error), o
 	}})
 }
 
-// given is what a request with a JSON body asks for.
+// given decodes a JSON body of type B and converts it.
 func given[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) {
 	return func(c *call) (args In, err error) {
 		var b B
@@ -40,42 +40,42 @@ func given[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) {
 	}
 }
 
-// answered is an answer in JSON.
+// answered is a reply with a JSON body.
 func answered[Out, R any](out func(Out) R) func(*call, Out) reply {
 	return func(_ *call, got Out) reply { return reply{status: http.StatusOK, body: out(got)} }
 }
 
 func silent(*call, operation.None) reply { return reply{status: http.StatusNoContent} }
 
-// ask is a route with a JSON body of type B, which answers with R.
+// ask is a route with a JSON body of type B in the request and R in the response.
 func ask[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R) route {
 	r := bound(op, given(in), answered(out))
 	r.request, r.answers = of[B](), ok[R](http.StatusOK)
 	return r
 }
 
-// tell is a route with a JSON body of type B, which answers with nothing.
+// tell is a route with a JSON body of type B in the request, and an empty response.
 func tell[B, In any](op *operation.Op[In, operation.None], in func(B, *call) (In, error)) route {
 	r := bound(op, given(in), silent)
 	r.request, r.answers = of[B](), none()
 	return r
 }
 
-// bodiless is a route without a body in its request, which answers with R.
+// bodiless is a route without a request body, with R in the response.
 func bodiless[In, Out, R any](op *operation.Op[In, Out], in func(*call) (In, error), out func(Out) R) route {
 	r := bound(op, in, answered(out))
 	r.answers = ok[R](http.StatusOK)
 	return r
 }
 
-// empty is a route without a body in its request and in its answer.
+// empty is a route without a body in the request and in the response.
 func empty[In any](op *operation.Op[In, operation.None], in func(*call) In) route {
 	r := bound(op, always(in), silent)
 	r.answers = none()
 	return r
 }
 
-// makes is a route with a JSON body of type B that makes something, which is at a path.
+// makes is a route with a JSON body of type B that creates a resource; at is its path.
 func makes[B, In, Out, R any](op *operation.Op[In, Out], in func(B, *call) (In, error), out func(Out) R, at func(*call, Out) string) route {
 	r := bound(op, given(in), func(c *call, got Out) reply {
 		return reply{status: http.StatusCreated, body: out(got), location: at(c, got)}
@@ -90,37 +90,37 @@ func always[In any](in func(*call) In) func(*call) (In, error) {
 
 func nothing(*call) (operation.None, error) { return operation.None{}, nil }
 
-// taking is the route with query parameters.
+// taking adds query parameters to the route.
 func (r route) taking(query ...param) route {
 	r.query = query
 	return r
 }
 
-// refusing is the route with refusals besides those that all have.
+// refusing adds error statuses to those that all routes have.
 func (r route) refusing(status ...int) route {
 	r.refuses = status
 	return r
 }
 
-// ofAny marks a route that accepts an unknown session.
+// ofAny makes the route accept an unknown session.
 func (r route) ofAny() route {
 	r.lenient = true
 	return r
 }
 
-// repeating is the route, where a parameter may stand several times.
+// repeating allows a parameter of the route several times.
 func (r route) repeating(name string) route {
 	r.repeats = name
 	return r
 }
 
-// slow is the route, held open for as long as its work takes.
+// slow makes the route stay open for the duration of its work.
 func (r route) slow() route {
 	r.long = true
 	return r
 }
 
-// streaming is the route as a stream of such events.
+// streaming makes the route a stream of these events.
 func (r route) streaming(events map[string]reflect.Type) route {
 	r.events, r.held = events, true
 	return r

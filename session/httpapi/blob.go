@@ -13,7 +13,7 @@ import (
 
 func storeBlob(c *call) (reply, error) {
 	most := c.s.cfg.MaxBlobBytes
-	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // what is larger is refused before it is read
+	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // a larger body is refused before it is read
 		release, err := c.s.slots.takeOf(&c.s.slots.large, c.caller.Name)
 		if err != nil {
 			return reply{}, err
@@ -54,10 +54,10 @@ func getBlob(c *call) (reply, error) {
 	return out, err
 }
 
-// sendBytes is how much of a body is written at once.
+// sendBytes is the size of one write of a body, in bytes.
 const sendBytes = 256 << 10
 
-// send answers with bytes, piece by piece, as fast as the client takes them and its caller may have them.
+// send writes the reply's bytes in pieces, within the speed of the client and the caller's byte limit.
 func (s *Server) send(c *call, out reply) {
 	if out.release != nil {
 		defer out.release()
@@ -70,9 +70,9 @@ func (s *Server) send(c *call, out reply) {
 	for data := out.data; len(data) > 0; {
 		piece := data[:min(len(data), sendBytes)]
 		if await(c.Context(), c.left, len(piece)) != nil {
-			return // the client sees that the body is cut off
+			return // the client sees an incomplete body
 		}
-		_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // a recorder has none
+		_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // a test recorder has no deadline
 		if _, err := c.w.Write(piece); err != nil {
 			return
 		}
@@ -80,9 +80,9 @@ func (s *Server) send(c *call, out reply) {
 	}
 }
 
-// named refuses bodies outside that the session's history does not name, in any
-// of the messages that a request brings: so no message brings in what its writer
-// was not shown. The history is looked through once for all of them. parts gives those of message i, with their field.
+// named refuses references to bodies that the session's history does not name, in all messages of a request. A caller
+// therefore cannot refer to a body that it may not read. The history is searched once for all messages. parts returns
+// the parts of message i, with their field.
 func (c *call) named(messages int, parts func(i int) (field string, list []GivenPart)) error {
 	var fields, digests []string
 	var sizes []int64
@@ -113,12 +113,12 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 	return err
 }
 
-// parts are those of a message that a request brings, whose bodies may lie outside.
+// parts converts the parts of a message in a request; their bodies may be outside the log.
 func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
 	return givenParts(list), c.named(1, func(int) (string, []GivenPart) { return field, list })
 }
 
-// nodes are those that a request brings.
+// nodes converts the nodes in a request.
 func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
 	return givenNodes(list), c.named(len(list), func(i int) (string, []GivenPart) {
 		if list[i].Message == nil {
@@ -128,7 +128,7 @@ func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
 	})
 }
 
-// newNodes are those of a session that is about to be, whose history names nothing yet.
+// newNodes converts the nodes of a new session, whose history names no bodies yet.
 func newNodes(field string, list []GivenNode) ([]api.AppendNode, error) {
 	for i := range list {
 		for j := 0; list[i].Message != nil && j < len(list[i].Message.Parts); j++ {

@@ -51,7 +51,7 @@ func decodeBody(data []byte, into any) error {
 	return checkWords("", reflect.ValueOf(into).Elem())
 }
 
-// wrongType says what a field holds and what it should, in the words of JSON.
+// wrongType describes the type of a field's value and the expected type, in JSON terms.
 func wrongType(err *json.UnmarshalTypeError) *problem {
 	field, reason := cmp.Or(err.Field, "body"), fmt.Sprintf("is %s, want %s", err.Value, jsonOf(err.Type))
 	p := invalidBody(field + ": " + reason)
@@ -59,12 +59,12 @@ func wrongType(err *json.UnmarshalTypeError) *problem {
 	return p
 }
 
-// jsonOf is what JSON has for a type.
+// jsonOf is the JSON type of a Go type.
 func jsonOf(t reflect.Type) string {
 	switch kind := t.Kind(); {
 	case kind == reflect.Pointer:
 		return jsonOf(t.Elem())
-	case kind == reflect.String, kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8: // bytes are base64
+	case kind == reflect.String, kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8: // []byte is base64
 		return "string"
 	case kind == reflect.Bool:
 		return "bool"
@@ -78,10 +78,10 @@ func jsonOf(t reflect.Type) string {
 	return "whole number from -2^63 below 2^63"
 }
 
-// read takes the whole body, within its bounds of size and, see bound, of time.
+// read reads the whole body, within its limits of size and time, see bound.
 func (c *call) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
 
-// readUpTo is read with another bound of size, in bytes.
+// readUpTo is read with a different size limit, in bytes.
 func (c *call) readUpTo(most int64) ([]byte, error) {
 	data, err := readAll(http.MaxBytesReader(c.w, c.Body, most), min(c.ContentLength, most))
 	spend(c.left, len(data))
@@ -91,7 +91,7 @@ func (c *call) readUpTo(most int64) ([]byte, error) {
 	if err != nil {
 		return nil, invalidBody("the body did not arrive")
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // what is held open is longer than that
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Time{}) // a request that stays open has a later deadline
 	return data, nil
 }
 
@@ -102,17 +102,17 @@ func bodyTooLarge(limit int64) *problem {
 	}
 }
 
-// readAll is [io.ReadAll] into memory of the size that is announced, if one is.
+// readAll is [io.ReadAll] with a buffer of the announced size.
 func readAll(from io.Reader, size int64) ([]byte, error) {
 	into := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
 	_, err := into.ReadFrom(from)
 	return into.Bytes(), err
 }
 
-// keyHeader makes a request the same as another one with the same key.
+// keyHeader identifies a request and its repeats.
 const keyHeader = "Idempotency-Key"
 
-// key takes the id of what a request makes, from its body or its header. It may be empty.
+// key returns the id of what a request creates, from its body or its header. It may be empty.
 func key[T ~string](c *call, name string, inBody T) (T, error) {
 	v := T(c.Header.Get(keyHeader))
 	switch {
@@ -127,7 +127,7 @@ func key[T ~string](c *call, name string, inBody T) (T, error) {
 	return v, events.CheckToken(name, v)
 }
 
-// wait is how long the request would wait for a turn, by its query or its Prefer header; 0 is not at all.
+// wait is how long the request waits for a turn, from its query or its Prefer header; 0: it does not wait.
 func (c *call) wait() (time.Duration, error) {
 	name, text := "wait", c.URL.Query().Get("wait")
 	for preference := range strings.SplitSeq(c.Header.Get("Prefer"), ",") {

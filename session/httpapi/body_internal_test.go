@@ -14,11 +14,11 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// goName is a type as Go names it.
+// goName matches the name of a Go type.
 var goName = regexp.MustCompile(`Go |[a-z]\.[A-Z]|map\[|\[\]|int64`)
 
-// wrongBodies puts, in place of each field of a type, values of each kind that JSON has: the body, and the field's
-// path. within is what stands around a value of the type.
+// wrongBodies returns bodies with one field replaced by a value of each JSON type, mapped to the path of that field.
+// within is the JSON around a value of the type.
 func wrongBodies(t reflect.Type, path, within string, depth int) map[string]string {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -41,9 +41,8 @@ func wrongBodies(t reflect.Type, path, within string, depth int) map[string]stri
 	return list
 }
 
-// TestRefusalsNameFieldsOfTheWire sends to every operation, in place of every
-// field, values of every kind: what is refused for its kind is refused with the
-// field as JSON has it, and no refusal names a type of Go.
+// TestRefusalsNameFieldsOfTheWire sends values of every JSON type in place of every field of every operation. A
+// refusal of the type names the JSON field, and no Go type.
 func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
 	t.Parallel()
 	named := 0
@@ -66,7 +65,7 @@ func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
 				continue
 			}
 			if !strings.Contains(p.Detail, ", want ") {
-				continue // not refused for its kind
+				continue // accepted, or refused for another reason
 			}
 			named++
 			if at := p.Details["field"]; !strings.HasPrefix(at+".", field+".") || !json.Valid([]byte(body)) {

@@ -12,27 +12,27 @@ import (
 
 // Caller is the authenticated sender of a request.
 type Caller struct {
-	api.Caller        // its name is the actor in histories
-	Tenant     string // whose credentials these are; empty: the source serves the node's tenant only
+	api.Caller        // its name is the actor of commits
+	Tenant     string // tenant of the credentials; empty: the source serves only the node's tenant
 }
 
-// Identifier authenticates requests. Calls may overlap. The server repeats the
-// call every few seconds for a request that stays open, so it must be quick.
+// Identifier authenticates requests. Calls may overlap. The server repeats the call every few seconds for a request
+// that stays open, so it must return fast.
 type Identifier interface {
-	// Identify returns the caller. The error is [ErrNotMine] where the request has
-	// no credentials of this kind, and the server tries the next identifier, and
-	// [ErrNotReady] where that cannot be told yet; any
-	// other error refuses the request. The error is logged, so it must not contain credentials.
+	// Identify returns the caller. The error is [ErrNotMine] where the request has no credentials of this kind: the
+	// server then calls the next identifier. It is [ErrNotReady] where the identifier cannot check credentials yet.
+	// Any other error refuses the request. The server logs the error, so it must not contain credentials.
 	Identify(r *http.Request) (Caller, error)
 }
 
-// ErrNotMine is the error of an [Identifier] for requests without credentials of its kind.
+// ErrNotMine reports a request without credentials of an [Identifier]'s kind.
 var ErrNotMine = errors.New("no credentials that are known here")
 
-// ErrNotReady is the error of an [Identifier] that cannot tell yet whose credentials these are: the request is refused for now.
+// ErrNotReady reports an [Identifier] that cannot check credentials yet: the request is refused, and may succeed
+// later.
 var ErrNotReady = errors.New("credentials cannot be checked yet")
 
-// identify asks the identifiers in their order.
+// identify calls the identifiers in their order.
 func (s *Server) identify(r *http.Request) (Caller, error) {
 	for _, source := range s.cfg.Identity {
 		caller, err := source.Identify(r)
@@ -50,7 +50,7 @@ func (s *Server) identify(r *http.Request) (Caller, error) {
 	return Caller{}, ErrNotMine
 }
 
-// check refuses callers that no history may name, and those of other tenants.
+// check refuses names that histories do not accept, and callers of other tenants.
 func (c *Caller) check(tenant string) error {
 	if c.Tenant != "" && c.Tenant != tenant {
 		return errors.New("credentials of another tenant")
@@ -58,7 +58,7 @@ func (c *Caller) check(tenant string) error {
 	return errors.Join(events.CheckToken("caller", c.Name), c.Scope.Check())
 }
 
-// admit authenticates a request. A refusal says nothing of the reason to the client: the log has it.
+// admit authenticates a request. The log has the reason of a refusal, and the client does not receive it.
 func (s *Server) admit(r *http.Request) (Caller, error) {
 	caller, err := s.identify(r)
 	if errors.Is(err, ErrNotReady) {
@@ -83,7 +83,7 @@ func (o *served) may(caller Caller) error {
 	return nil
 }
 
-// own counts the request's connection as one of its caller.
+// own counts the request's connection as one of the caller's.
 func (o *served) own(r *http.Request, caller Caller) error {
 	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
 		if c.spent() {
@@ -94,7 +94,7 @@ func (o *served) own(r *http.Request, caller Caller) error {
 	return nil
 }
 
-// refusedError is a problem with a reason that only the log gets.
+// refusedError is a problem whose reason goes only to the log.
 type refusedError struct {
 	*problem
 	reason error
@@ -102,9 +102,8 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%s: %v", e.Detail, e.reason) }
 
-// watch ends a request that stays open, by calling end, when its caller may not
-// send it any more: its credentials expired, were removed or changed. It returns
-// when done is closed.
+// watch ends an open request, by a call of end, when its caller has lost the right to it: its credentials expired,
+// were removed or changed. It returns when done is closed.
 func (o *served) watch(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
 	tick := time.NewTicker(o.s.cfg.Recheck)
 	defer tick.Stop()

@@ -20,17 +20,17 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// source is an identifier that says what a test wants.
+// source is an identifier as a function.
 type source func(*http.Request) (httpapi.Caller, error)
 
 func (s source) Identify(r *http.Request) (httpapi.Caller, error) { return s(r) }
 
-// says is a source that knows one caller, whatever the request has.
+// says is a source that returns the same result for every request.
 func says(c httpapi.Caller, err error) source {
 	return func(*http.Request) (httpapi.Caller, error) { return c, err }
 }
 
-// TestSourcesOfCallers asks with every kind of answer of a source, alone and behind one that does not know the request.
+// TestSourcesOfCallers tests every result of a source, alone and after a source without credentials for the request.
 func TestSourcesOfCallers(t *testing.T) {
 	t.Parallel()
 	good := httpapi.Caller{Caller: api.Caller{Name: "you", Reach: api.Reach{Scope: api.ScopeRead}}}
@@ -73,7 +73,7 @@ func TestSourcesOfCallers(t *testing.T) {
 	}
 }
 
-// TestRefusalIsFinal has a source that refuses a request: no later one may know it better.
+// TestRefusalIsFinal checks that no later source is called after a refusal.
 func TestRefusalIsFinal(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -84,8 +84,8 @@ func TestRefusalIsFinal(t *testing.T) {
 	}
 }
 
-// TestSourceThatCannotTellYet has a source that cannot tell whose credentials
-// these are: the client should come again, and no later source is asked.
+// TestSourceThatCannotTellYet checks that a source that is not ready refuses the request for now, and that no later
+// source is called.
 func TestSourceThatCannotTellYet(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -99,7 +99,7 @@ func TestSourceThatCannotTellYet(t *testing.T) {
 	}
 }
 
-// TestCertificates identifies requests by what the handshake verified, with and without a header beside it.
+// TestCertificates identifies requests by verified certificates, with and without an Authorization header.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
@@ -126,7 +126,7 @@ func TestCertificates(t *testing.T) {
 		leaf     *x509.Certificate
 		verified bool
 		header   []string
-		want     string // name, or what the error has in it
+		want     string // name, or part of the error
 	}{
 		"uri":              {leaf("x", "https://x", "spiffe://acme/alice"), true, nil, "alice"},
 		"common_name":      {leaf("bob"), true, nil, "bob"},
@@ -161,9 +161,9 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// TestPagesOfOthers has pages act with the certificate that the browser sends for
-// any page: only those of the server's own origin and of named ones may. What a
-// page must be given, a token, needs no such rule.
+// TestPagesOfOthers sends requests of web pages with the browser's certificate. Only pages of the server's own origin
+// and of the configured ones are allowed. The rule does not apply to tokens, because a browser does not send them by
+// itself.
 func TestPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)

@@ -10,14 +10,15 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// CompletionDelta is a piece of a reply outside of turns: never truth, as the result is.
+// CompletionDelta is a piece of the reply to a direct completion, for display; the result has the final reply.
 type CompletionDelta struct {
 	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
 	Text  string          `json:"text,omitempty"`
 	Reset bool            `json:"reset,omitempty" jsonschema:"instead of both: what came so far is taken back, as the try failed"`
 }
 
-// streamCompletion answers with a stream once the reply begins, or is long in coming. What rules it out before is an answer, and not in the stream.
+// streamCompletion starts a stream once the reply starts, or after a short wait. A refusal before that is a normal
+// response, outside of the stream.
 func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	args, err := in.args(c)
 	if err != nil {
@@ -29,7 +30,7 @@ func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	select {
 	case <-long.C:
 	case <-run.news:
-		run.tell() // those who read the pieces
+		run.tell() // wakes the reader of the pieces
 	case <-run.ended:
 		if run.err != nil && !run.any() {
 			return reply{}, run.err
@@ -38,32 +39,32 @@ func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	return reply{stream: run.messages, release: run.stop, outcome: true}, nil
 }
 
-// maxWaits bounds the pieces that wait. Beyond it a delta is appended to the last piece of its kind, so the order of the
-// kinds is lost, and the memory stays proportional to the text.
+// maxWaits limits the waiting pieces. Above it a delta is appended to the last piece of its kind. The order of the
+// kinds is then lost, and the memory stays proportional to the text.
 const maxWaits = 256
 
-// completing is a completion that goes on beside the request that shows it, however slowly the client reads. What
-// the client has not read yet waits here: never more than one reply.
+// completing is a completion that runs independently of the client's reading speed. It buffers what the client has
+// not read: at most one reply.
 type completing struct {
-	news  chan struct{} // has one where something waits
+	news  chan struct{} // signalled when a piece waits
 	ended chan struct{}
-	stop  func() // ends it, and waits for that
+	stop  func() // cancels the completion and waits for its end
 
-	got plugin.Completion // like err once it has ended
+	got plugin.Completion // set, like err, when it has ended
 	err error
 
 	mu    sync.Mutex
 	waits []piece
 }
 
-// piece is a delta that grows.
+// piece is a delta to which further text can be appended.
 type piece struct {
 	kind  events.PartKind
 	text  []byte
 	reset bool
 }
 
-// completing starts a completion, which ends with the call.
+// completing starts a completion, which is cancelled at the end of the call.
 func (c *call) completing(args operation.CompleteArgs) *completing {
 	run := &completing{news: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(operation.WithStream(c.Context(), run.add))
@@ -71,7 +72,7 @@ func (c *call) completing(args operation.CompleteArgs) *completing {
 		cancel()
 		<-run.ended
 	}
-	go func() { // stop waits for it
+	go func() { // stop waits for this goroutine
 		defer close(run.ended)
 		defer func() {
 			if v := recover(); v != nil {
@@ -83,11 +84,11 @@ func (c *call) completing(args operation.CompleteArgs) *completing {
 	return run
 }
 
-// add takes the next delta.
+// add adds the next delta.
 func (run *completing) add(d plugin.CompletionDelta) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if d.Reset { // also what waits
+	if d.Reset { // a reset also discards the waiting pieces
 		run.waits = []piece{{reset: true}}
 	} else if p := run.takes(d); p != nil {
 		p.text = append(p.text, d.Text...)
@@ -97,7 +98,7 @@ func (run *completing) add(d plugin.CompletionDelta) {
 	run.tell()
 }
 
-// takes is the piece that a delta joins; nil: none, it is one by itself.
+// takes returns the piece to append a delta to; nil: the delta is a piece of its own.
 func (run *completing) takes(d plugin.CompletionDelta) *piece {
 	for i := len(run.waits) - 1; i >= 0 && (i == len(run.waits)-1 || len(run.waits) >= maxWaits); i-- {
 		p := &run.waits[i]
@@ -111,7 +112,7 @@ func (run *completing) takes(d plugin.CompletionDelta) *piece {
 	return nil
 }
 
-// tell wakes who waits for news.
+// tell signals news.
 func (run *completing) tell() {
 	select {
 	case run.news <- struct{}{}:
@@ -119,14 +120,14 @@ func (run *completing) tell() {
 	}
 }
 
-// any reports whether something waits.
+// any reports whether a piece waits.
 func (run *completing) any() bool {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	return len(run.waits) > 0
 }
 
-// take is what waits.
+// take removes and returns the waiting pieces.
 func (run *completing) take() []piece {
 	run.mu.Lock()
 	defer run.mu.Unlock()
@@ -135,7 +136,7 @@ func (run *completing) take() []piece {
 	return list
 }
 
-// messages are the deltas, and at last the result or the error.
+// messages yields the deltas, and then the result or the error.
 func (run *completing) messages(yield func(message, error) bool) {
 	for ended := false; !ended; {
 		select {

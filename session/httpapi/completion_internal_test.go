@@ -8,8 +8,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestCompletingWaits has a model change its kind with every letter while nobody reads: what waits is few pieces, which
-// have all that came, in the order of each kind.
+// TestCompletingWaits streams a reply that changes its kind with every letter, without a reader. Few pieces wait;
+// together they have all text, in the order within each kind.
 func TestCompletingWaits(t *testing.T) {
 	t.Parallel()
 	const many = 100_000

@@ -15,56 +15,54 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// Config of a server.
+// Config is the input of [New].
 type Config struct {
-	Service operation.Host // required; it holds requests to what their caller may, see [api.WithCaller], as a host does
-	Tokens  []Token        // that do not change; they come before Identity
-	// Identity has the sources of callers, in the order in which they are asked.
-	// One, or a token, is required.
+	Service operation.Host // required; it checks the rights of callers, see [api.WithCaller], as a host does
+	Tokens  []Token        // fixed tokens; checked before Identity
+	// Identity has the identifiers, in the order of their calls. At least one, or a token, is required.
 	Identity []Identifier
-	Tenant   string   // whose callers are served; others' are refused. Empty: callers of no tenant only
-	Origins  []string // of web pages that may read answers, as browsers send them. Defaults to none
+	Tenant   string   // the server refuses callers of other tenants. Empty: serves callers without a tenant
+	Origins  []string // of web pages that may read responses, as browsers send them. Defaults to none
 
 	MaxBodyBytes         int64 // of a request. Defaults to 1 MiB
-	MaxBlobBytes         int64 // of a body that is stored outside of histories. Defaults to [events.MaxBlobBytes], and is at most that
+	MaxBlobBytes         int64 // of a stored body. Defaults to [events.MaxBlobBytes], which is also the upper bound
 	MaxHeaderBytes       int   // of a request. Defaults to 32 KiB
-	MaxRequests          int   // at once, beside what is held open. Defaults to 256
+	MaxRequests          int   // concurrent, without those that stay open. Defaults to 256
 	MaxRequestsPerCaller int   // likewise, of one caller. Defaults to a quarter of MaxRequests
-	MaxStreams           int   // held open at once: streams and requests that wait for a turn. Defaults to 1024
+	MaxStreams           int   // concurrent streams and requests that wait for a turn. Defaults to 1024
 	MaxStreamsPerCaller  int   // likewise, of one caller. Defaults to an eighth of MaxStreams
 
-	// MaxLargeBodies is how many such bodies above MaxBodyBytes are in memory at
-	// once, on their way in or out. Defaults to 4. One caller has at most half of them.
+	// MaxLargeBodies is the number of bodies above MaxBodyBytes in memory at once, in requests and responses.
+	// Defaults to 4. One caller has at most half of them.
 	MaxLargeBodies int
 
-	MaxBytesPerMinute int // of one caller, in bodies of requests, answers and streams. Defaults to 1 GiB
+	MaxBytesPerMinute int // of one caller, over bodies of requests, responses and streams. Defaults to 1 GiB
 
-	// MaxConnections is how many are open at once. At most half of them are of
-	// clients that were not authenticated yet: a new one closes the oldest.
-	// Defaults to 2048. A process needs as many files beside its own.
+	// MaxConnections is the number of open connections. At most half of them are unauthenticated: above that a new
+	// one closes the oldest. Defaults to 2048. Each connection needs a file descriptor.
 	MaxConnections int
-	// MaxConnectionsPerAddress of an IPv4 address or the /64 of an IPv6 one may be
-	// open that were not authenticated yet. Defaults to an eighth of MaxConnections.
+	// MaxConnectionsPerAddress limits the unauthenticated connections of an IPv4 address or an IPv6 /64. Defaults to
+	// an eighth of MaxConnections.
 	MaxConnectionsPerAddress int
-	MaxConnectionsPerCaller  int           // whose last request was this caller's. Defaults to a quarter of MaxConnections
-	AnonymousTimeout         time.Duration // of a connection on which no request was authenticated. Defaults to 10 s
+	MaxConnectionsPerCaller  int           // connections whose last request was of this caller. Defaults to a quarter of MaxConnections
+	AnonymousTimeout         time.Duration // lifetime of a connection without an authenticated request. Defaults to 10 s
 
-	TLS *tls.Config // of the connections that Start takes; nil: plain. Its NextProtos should have h2
+	TLS *tls.Config // of the connections that Start accepts; nil: no TLS. Its NextProtos should have h2
 
 	ReadHeaderTimeout time.Duration // Defaults to 5 s
-	BodyTimeout       time.Duration // until a request's body is here. Defaults to 30 s
-	RequestTimeout    time.Duration // until the service has answered. Defaults to 30 s
-	WriteTimeout      time.Duration // until the client has taken what is written. Defaults to 30 s
+	BodyTimeout       time.Duration // to read a request's body. Defaults to 30 s
+	RequestTimeout    time.Duration // for the service to answer. Defaults to 30 s
+	WriteTimeout      time.Duration // for the client to read a write. Defaults to 30 s
 	IdleTimeout       time.Duration // of a connection without a request. Defaults to 2 min
-	MaxWait           time.Duration // that a request may wait for a turn. Defaults to 5 min
-	Recheck           time.Duration // between looks whether what is held open is still its caller's to have. Defaults to 2 s
-	KeepAlive         time.Duration // between comments on a quiet stream. Defaults to 15 s
+	MaxWait           time.Duration // longest wait of a request for a turn. Defaults to 5 min
+	Recheck           time.Duration // interval of the checks whether the caller of an open request still has its rights. Defaults to 2 s
+	KeepAlive         time.Duration // interval of comments on a stream without messages. Defaults to 15 s
 
-	Access accesslog.Func // gets a record of each request at its end. Defaults to none
+	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent
 }
 
-// DefaultConnections is that of [Config.MaxConnections].
+// DefaultConnections is the default of [Config.MaxConnections].
 const DefaultConnections = 2048
 
 // Defaults.
@@ -111,7 +109,7 @@ func (c *Config) complete() error {
 	return errors.Join(errs...)
 }
 
-// sources puts the fixed tokens before the other sources of callers.
+// sources puts the fixed tokens before the other identifiers.
 func (c *Config) sources() error {
 	if len(c.Tokens) > 0 {
 		fixed, err := NewTokens(c.Tokens)
@@ -129,7 +127,7 @@ func (c *Config) sources() error {
 	return events.CheckToken("tenant", c.Tenant)
 }
 
-// checkOrigins refuses what no browser sends, and would match nothing.
+// checkOrigins refuses a text that no browser sends as an origin.
 func checkOrigins(list []string) error {
 	var errs []error
 	for _, origin := range list {
@@ -141,7 +139,7 @@ func checkOrigins(list []string) error {
 	return errors.Join(errs...)
 }
 
-// fill puts the default where nothing is said, and refuses what is negative.
+// fill sets the default of a zero value, and refuses a negative one.
 func fill[T ~int | ~int64](errs *[]error, name string, v *T, otherwise T) {
 	switch {
 	case *v == 0:

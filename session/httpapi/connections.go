@@ -23,20 +23,19 @@ import (
 //	               ├── Config.AnonymousTimeout        ▼
 //	               └── a new one needs its place ──► closed
 //
-// A new connection always gets in, at the cost of the oldest anonymous one of
-// its address or of all, or else of the known one that is idle for the longest
-// time. It is refused only where all connections are of known callers that work,
-// of whom [Config.MaxRequests] and [Config.MaxStreams] bound how many there are.
+// The server accepts each new connection. Where a limit is reached it closes another one: the oldest anonymous one of
+// the same address or of all, else the known one that is idle for the longest time. It refuses a new connection only
+// where all connections are known and have requests, which [Config.MaxRequests] and [Config.MaxStreams] limit.
 type connections struct {
 	max, maxAnonymous, maxPerAddress, maxPerCaller int
 	timeout                                        time.Duration // of anonymous ones
 
 	mu        sync.Mutex
 	open      int
-	anonymous *list.List           // of *conn, in the order in which they came
-	idle      *list.List           // of *conn that are known, those that are idle for the longest time first
-	byAddress map[netip.Prefix]int // anonymous ones
-	byCaller  map[string]int       // known ones, by the caller of the last request
+	anonymous *list.List           // of *conn, oldest first
+	idle      *list.List           // of *conn that are known, the longest idle first
+	byAddress map[netip.Prefix]int // number of anonymous ones
+	byCaller  map[string]int       // number of known ones, by the caller of the last request
 }
 
 func newConnections(cfg *Config) *connections {
@@ -54,10 +53,10 @@ type conn struct {
 	address netip.Prefix
 	timer   *time.Timer // closes it while it is anonymous
 
-	// of all.mu
+	// Guarded by all.mu.
 	known   bool
-	caller  string // of the last request, where it is known
-	refused bool   // one request that was not authenticated; nothing else is answered
+	caller  string // of the last request of a known connection
+	refused bool   // a request was not authenticated; no further response is sent
 	closed  bool
 	in      *list.Element // of anonymous or idle; nil: in neither
 }
@@ -69,7 +68,7 @@ type limited struct {
 	log *zap.Logger
 }
 
-// Accept waits for a connection that gets in.
+// Accept returns the next connection within the limits.
 func (l *limited) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.Listener.Accept()
@@ -82,11 +81,11 @@ func (l *limited) Accept() (net.Conn, error) {
 		if c := l.all.admit(accepted); c != nil {
 			return c, nil
 		}
-		_ = accepted.Close() // it is refused
+		_ = accepted.Close() // above the limits
 	}
 }
 
-// admit takes a connection in, and closes another one where that is needed; nil where none can be.
+// admit adds a connection, and closes another one where a limit needs it; nil where none can be closed.
 func (a *connections) admit(accepted net.Conn) *conn {
 	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr())}
 	a.mu.Lock()
@@ -110,7 +109,7 @@ func (a *connections) admit(accepted net.Conn) *conn {
 	return c
 }
 
-// place finds the connection that makes way for one of an address. The caller holds mu.
+// place finds the connection to close for a new one of an address. The caller holds mu.
 func (a *connections) place(address netip.Prefix) (victim *conn, fits bool) {
 	switch {
 	case a.byAddress[address] >= a.maxPerAddress:
@@ -131,7 +130,7 @@ func (a *connections) place(address netip.Prefix) (victim *conn, fits bool) {
 	return nil, false
 }
 
-// forget takes a connection out, once. The caller holds mu.
+// forget removes a connection, once. The caller holds mu.
 func (a *connections) forget(c *conn) {
 	if c.closed {
 		return
@@ -142,7 +141,7 @@ func (a *connections) forget(c *conn) {
 	a.disown(c)
 }
 
-// disown takes a known connection from its caller. The caller of this holds mu.
+// disown removes a known connection from its caller's count. The caller of the method holds mu.
 func (a *connections) disown(c *conn) {
 	if !c.known {
 		return
@@ -152,7 +151,7 @@ func (a *connections) disown(c *conn) {
 	}
 }
 
-// leave takes a connection out of its list. The caller holds mu.
+// leave removes a connection from its list. The caller holds mu.
 func (a *connections) leave(c *conn) {
 	if c.in == nil {
 		return
@@ -168,7 +167,8 @@ func (a *connections) leave(c *conn) {
 	c.in = nil
 }
 
-// authenticated makes a connection known, and one of a caller; false where that has too many, or the connection is spent.
+// authenticated makes a connection known, and counts it for a caller. It is false where the caller has too many, or
+// the connection is spent.
 func (c *conn) authenticated(caller string) bool {
 	a := c.all
 	a.mu.Lock()
@@ -190,17 +190,16 @@ func (c *conn) authenticated(caller string) bool {
 	return true
 }
 
-// spent reports whether a request was refused on a connection that was anonymous: it answers nothing else.
+// spent reports whether a request was refused on a connection that was anonymous: it sends no further response.
 func (c *conn) spent() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
 	return c.refused
 }
 
-// refuse is told of a request that was not authenticated. On an anonymous
-// connection the first one is answered, and is the last: of those at the same
-// time, as HTTP/2 has them, all others are not. A caller's connection goes on,
-// as a proxy may have many clients on one.
+// refuse records a request that was not authenticated. On an anonymous connection only the first such request is
+// answered, and the connection ends: concurrent requests, as in HTTP/2, get no answer. A known connection continues,
+// because a proxy may send requests of many clients on it.
 func (c *conn) refuse() (answer, last bool) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -212,7 +211,7 @@ func (c *conn) refuse() (answer, last bool) {
 	return first, true
 }
 
-// rests says whether a known connection has no request.
+// rests records whether a known connection is idle.
 func (c *conn) rests(idle bool) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
@@ -238,12 +237,12 @@ func (c *conn) expire() {
 	}
 }
 
-// cut closes the connection without waiting for what is not sent.
+// cut closes the connection without waiting for unsent data.
 func (c *conn) cut() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // the system has no use of it either
+		_ = tcp.SetLinger(0) // the kernel drops unsent data too
 	}
-	_ = c.Close() // a second time does nothing
+	_ = c.Close() // a repeated Close does nothing
 }
 
 // Close implements [net.Conn].
@@ -255,17 +254,17 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// addressOf is what one client has: an IPv4 address, or the /64 of an IPv6 one.
+// addressOf is the address range of one client: an IPv4 address, or an IPv6 /64.
 func addressOf(a net.Addr) netip.Prefix {
 	at, err := netip.ParseAddrPort(a.String())
 	if err != nil {
-		return netip.Prefix{} // of all that have no address
+		return netip.Prefix{} // shared by connections without an IP address
 	}
 	ip, bits := at.Addr().Unmap().WithZone(""), 64
 	if ip.Is4() {
 		bits = 32
 	}
-	p, _ := ip.Prefix(bits) // they fit
+	p, _ := ip.Prefix(bits) // the bits are always valid
 	return p
 }
 
@@ -277,7 +276,7 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
-// accepted is below what TLS makes of it.
+// accepted unwraps a TLS connection.
 func accepted(c net.Conn) *conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
@@ -291,7 +290,7 @@ func track(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, accepted(c))
 }
 
-// changed follows what the HTTP server knows of a connection.
+// changed receives the state changes of a connection from the HTTP server.
 func changed(c net.Conn, state http.ConnState) {
 	if tracked := accepted(c); tracked != nil {
 		tracked.rests(state == http.StateIdle)

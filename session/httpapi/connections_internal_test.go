@@ -26,9 +26,8 @@ func (f *fake) Close() error {
 	return nil
 }
 
-// TestConnectionsStayWithinLimits draws comings, authentications, requests and
-// goings. After each step the limits hold, all counts are right, and no known
-// connection was closed that had a request, or while an anonymous one was open.
+// TestConnectionsStayWithinLimits draws accepts, authentications, requests and closes. After each step the limits are
+// kept and all counts are right. No known connection was closed during a request, or while an anonymous one was open.
 func TestConnectionsStayWithinLimits(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -142,7 +141,7 @@ func checkCounts(t *rapid.T, a *connections, cfg *Config, open []*conn) {
 	}
 }
 
-// TestAddressOf takes an IPv6 network for one client, and an IPv4 address in whatever form.
+// TestAddressOf treats an IPv6 /64 as one client, and an IPv4 address in every form.
 func TestAddressOf(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[string]string{

@@ -22,7 +22,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// listening starts a server on an address of its own.
+// listening starts a server on its own address.
 func listening(t *testing.T, cfg httpapi.Config) (s *httpapi.Server, address string) {
 	t.Helper()
 	s = newServer(t, cfg)
@@ -34,7 +34,7 @@ func listening(t *testing.T, cfg httpapi.Config) (s *httpapi.Server, address str
 	return s, on.Addr().String()
 }
 
-// from connects from an address of this machine, and sends something.
+// from connects from a local address, and sends a text.
 func from(t *testing.T, local, to, text string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
@@ -43,11 +43,11 @@ func from(t *testing.T, local, to, text string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	_, _ = c.Write([]byte(text)) // which the server may cut off
+	_, _ = c.Write([]byte(text)) // the server may have cut the connection
 	return c
 }
 
-// cutOff reports whether the server has closed a connection; it waits for that as long as it may take.
+// cutOff reports whether the server closes a connection within wait.
 func cutOff(c net.Conn, wait time.Duration) bool {
 	_ = c.SetReadDeadline(time.Now().Add(wait))
 	for {
@@ -57,14 +57,14 @@ func cutOff(c net.Conn, wait time.Duration) bool {
 	}
 }
 
-// TestFloodOfConnections has strangers connect from one address and from many,
-// who send nothing, half a header or refused requests. Who is authenticated goes
-// on, a new client gets in meanwhile, and of the strangers no more are open than may be.
+// TestFloodOfConnections opens connections from one address and from many that send nothing, half a header or refused
+// requests. An authenticated client continues, a new client connects, and the number of anonymous connections stays
+// within the limit.
 func TestFloodOfConnections(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
 	cfg.MaxConnections, cfg.MaxConnectionsPerAddress, cfg.KeepAlive = 16, 3, time.Millisecond
-	cfg.ReadHeaderTimeout, cfg.AnonymousTimeout = time.Minute, time.Minute // the limits alone close connections
+	cfg.ReadHeaderTimeout, cfg.AnonymousTimeout = time.Minute, time.Minute // only the limits close connections
 	s, address := listening(t, cfg)
 	ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`)
 	asks := func(client *http.Client) error {
@@ -102,7 +102,7 @@ func TestFloodOfConnections(t *testing.T) {
 		}
 	}
 	open := 0
-	for _, c := range flood[:len(flood)-8] { // of the last 8, any may be open
+	for _, c := range flood[:len(flood)-8] { // the last 8 may be open
 		if !cutOff(c, 50*time.Millisecond) {
 			open++
 		}
@@ -111,14 +111,15 @@ func TestFloodOfConnections(t *testing.T) {
 		t.Errorf("got %d strangers' connections open, limit is 8", open)
 	}
 	_ = stream.SetReadDeadline(time.Now().Add(time.Minute))
-	for range 1000 { // comments of now, and not of before
+	for range 1000 { // new comments, not buffered ones
 		if _, err := comments.ReadString('\n'); err != nil {
 			t.Fatalf("stream: got %v, want it open", err)
 		}
 	}
 }
 
-// TestAnonymousConnectionEnds has strangers who keep their connection busy in every way. It ends all the same, and that of a caller does not.
+// TestAnonymousConnectionEnds keeps anonymous connections busy in every way. They end at the timeout, and a caller's
+// connection stays.
 func TestAnonymousConnectionEnds(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -137,23 +138,23 @@ func TestAnonymousConnectionEnds(t *testing.T) {
 	}
 	for name, c := range strangers {
 		for ctx.Err() == nil && !cutOff(c, 20*time.Millisecond) {
-			_, _ = c.Write([]byte(texts[name])) // and again
+			_, _ = c.Write([]byte(texts[name])) // repeats the text
 		}
 		if ctx.Err() != nil {
 			t.Errorf("%s: got a connection that stays", name)
 		}
 	}
-	if cutOff(mine, 20*time.Millisecond) { // it came before them
+	if cutOff(mine, 20*time.Millisecond) { // the caller's connection was opened first
 		t.Error("got a caller's connection closed")
 	}
 }
 
-// TestStrangersOverTLS has strangers who begin a handshake, or have made one and
-// speak HTTP/2, and keep the connection up. It ends; that of a caller does not.
+// TestStrangersOverTLS keeps connections open after part of a handshake, or with HTTP/2 traffic and no credentials.
+// They end, and a caller's connection stays.
 func TestStrangersOverTLS(t *testing.T) {
 	t.Parallel()
 	pair := httptest.NewUnstartedServer(nil)
-	pair.StartTLS() // for its certificate
+	pair.StartTLS() // for the test certificate
 	defer pair.Close()
 	cfg := config(t)
 	cfg.AnonymousTimeout, cfg.ReadHeaderTimeout, cfg.IdleTimeout = 4*time.Second, time.Hour, time.Hour
@@ -211,7 +212,7 @@ func TestStrangersOverTLS(t *testing.T) {
 	}
 }
 
-// TestGuessCostsConnection closes a stranger's connection after a wrong token, and a caller's not.
+// TestGuessCostsConnection checks that a wrong token closes an anonymous connection, and not a caller's.
 func TestGuessCostsConnection(t *testing.T) {
 	t.Parallel()
 	_, address := listening(t, config(t))
@@ -240,7 +241,8 @@ func TestGuessCostsConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfCaller has a caller open more connections than are its own: the next is refused, and another caller's is not.
+// TestConnectionsOfCaller opens more connections than one caller may have: the next is refused, and another caller's
+// is not.
 func TestConnectionsOfCaller(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

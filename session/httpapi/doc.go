@@ -1,49 +1,46 @@
-// Package httpapi is the session service over HTTP: JSON and server-sent
-// events. It imports events, projector, session/api, session/operation and the types of session/plugin, and
-// reaches sessions only through [operation.Host].
+// Package httpapi serves the session service over HTTP: JSON and server-sent events. It imports events, projector,
+// session/api, session/operation and the types of session/plugin, and reaches sessions only through [operation.Host].
 //
-// The table of operations (session/operation), with the JSON that routes.go
-// gives each of its rows, makes both the handlers and the OpenAPI document at
-// /v1/openapi.json, so neither has what the other lacks.
+// The table of operations (session/operation) and the JSON types in routes.go define both the handlers and the
+// OpenAPI document at /v1/openapi.json, so the two always agree.
 //
-// huma is not used: version 2.37.2, also with RejectUnknownQueryParameters, takes
-// a parameter that stands twice, a malformed query, and JSON of any depth, all of
-// which are refused here, and what a request may hold and for how long is
-// decided here before a body is read.
+// The package does not use huma: version 2.37.2, also with RejectUnknownQueryParameters, accepts a repeated
+// parameter, a malformed query, and JSON of any depth. This package refuses these, and checks the size and the time
+// limits of a request before it reads a body.
 //
-// A request whose answer was lost may be sent again as it is: with an
-// Idempotency-Key it is done once, and answered as the first was. For what has
-// an id of its own (sessions, turns, inputs, cancels) the key is the id. Keys match
-// [A-Za-z0-9_-]{1,64}. A key belongs to its session, and there to its caller, operation,
-// path and body: any other request with it is refused with 409. An id in the body
-// alone names the turn or the input, and no request: the same content with it
-// is the same one, whoever asks.
+// # Repeats
 //
-// An [Identifier] authenticates requests, and the name of its [Caller] is the
-// actor in histories. [Tokens] is one, of bearer tokens and client certificates.
-// A request that stays open ends within [Config.Recheck] after its caller lost
-// the right to it.
+// A request whose answer was lost may be repeated unchanged. With an Idempotency-Key it takes effect once, and the
+// repeat gets the first answer. For resources with an id (sessions, turns, inputs, cancels) the key is the id. Keys
+// match [A-Za-z0-9_-]{1,64}. A key belongs to its session, and there to its caller, operation, path and body: any
+// other request with it is refused with 409. An id in the body alone identifies the turn or the input, and not the
+// request: the same content with the id is the same turn or input, from any caller.
 //
-// GET /v1/sessions/{session}/events sends every commit after the cursor once
-// and in order, each as a "commit" whose id is its sequence. "delta" and "gap"
-// have no id, so Last-Event-ID is always the last commit, and a client that
-// reconnects with it misses nothing. When the server drains, streams end and
-// their connections close; the client resumes elsewhere.
+// # Callers
 //
-// POST /v1/sessions/{session}/completions/stream sends the reply to a direct completion as it comes: "delta", and one
-// last event, "result", which is what /completions answers, or "problem". What refuses it before the model speaks is an
-// answer as everywhere. A client that disconnects cancels the call of the model. A server that drains lets it end, as
-// /completions, and when it cuts it off says so as the "problem" cancelled: it may have been done, and the same request with its
-// key finds that. What a slow client has not read waits in the server's memory: never more than the one reply.
+// An [Identifier] authenticates requests. The name of its [Caller] is the actor of commits. [Tokens] identifies
+// bearer tokens and client certificates. An open request ends within [Config.Recheck] after its caller lost the right
+// to it.
 //
-// What a token may in a session, [api.Caller.May] says: the service holds every
-// request to it, on the state that it answers from or appends to. A session that the token
-// does not reach is answered as one that does not exist.
+// [api.Caller.May] is the authorization rule. The service applies it to the state that a request reads or appends to.
+// A session that the caller does not reach gives the same error as one that does not exist.
 //
-// A reader that is slow slows nobody: what it misses is read back from the log.
-// One that takes no byte for [Config.WriteTimeout] is cut off.
+// Tokens are stored as digests and compared in constant time. No log line, response or session contains one. A
+// browser's EventSource cannot send a token: read streams with fetch.
 //
-// Tokens are kept as digests and compared in constant time. They never reach a
-// log line, an answer or a session. A browser's EventSource cannot send one:
-// read streams with fetch.
+// # Streams
+//
+// GET /v1/sessions/{session}/events sends every commit after the cursor once and in order, each as a "commit" whose
+// id is its sequence. "delta" and "gap" have no id, so Last-Event-ID is always the last commit, and a client that
+// reconnects with it misses no commit. When the server drains, streams end and their connections close; the client
+// reconnects to another server.
+//
+// POST /v1/sessions/{session}/completions/stream streams the reply to a direct completion: "delta" events, and one
+// last event, "result", with the body of /completions, or "problem". A refusal before the reply starts is a normal
+// response. A client that disconnects cancels the model call. A server that drains lets it finish, as for
+// /completions. If the server cuts it off, the last event is the "problem" cancelled: the outcome is unknown, and a
+// repeat with the same key finds it. The server buffers at most one reply for a slow client.
+//
+// A slow reader delays no other reader: the server reads the missed commits from the log. A reader that reads no byte
+// for [Config.WriteTimeout] is cut off.
 package httpapi

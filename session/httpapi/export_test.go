@@ -2,5 +2,5 @@ package httpapi
 
 import "time"
 
-// SetNow is the clock by which tokens expire.
+// SetNow sets the clock by which tokens expire.
 func (t *Tokens) SetNow(now func() time.Time) { t.now = now }

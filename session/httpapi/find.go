@@ -59,20 +59,20 @@ type ListedTurn struct {
 	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"of a scheduled one"`
 }
 
-// TurnIssue is why a turn failed.
+// TurnIssue is the reason why a turn failed.
 type TurnIssue struct {
 	Kind    string `json:"kind"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// PendingApprovals are a page of the questions in all sessions that the caller may read.
+// PendingApprovals are a page of the approval requests in all sessions that the caller may read.
 type PendingApprovals struct {
 	Approvals []PendingApproval `json:"approvals" jsonschema:"of the newest session first; a new question may be missing for about a second"`
 	Next      string            `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
 }
 
-// PendingApproval is a call that waits for an answer, with its session.
+// PendingApproval is a call that waits for an approval, with its session.
 type PendingApproval struct {
 	Session  events.SessionID `json:"session"`
 	Call     events.EffectID  `json:"call" jsonschema:"name it in the answer"`
@@ -111,7 +111,7 @@ func (c *call) sessionQuery() (q api.SessionQuery, err error) {
 	return q, nil
 }
 
-// page is the part of a list that a request asks for.
+// page is the part of a list that a request selects.
 func (c *call) page() (api.Page, error) {
 	limit, err := c.number("limit", api.MaxPage)
 	if err == nil && limit == 0 && c.URL.Query().Has("limit") {
@@ -120,7 +120,7 @@ func (c *call) page() (api.Page, error) {
 	return api.Page{Cursor: c.URL.Query().Get("cursor"), Limit: int(limit)}, err
 }
 
-// number is a parameter's value; 0 where it is not given.
+// number is a parameter's value; 0 where it is absent.
 func (c *call) number(name string, most uint64) (uint64, error) {
 	if !c.URL.Query().Has(name) {
 		return 0, nil

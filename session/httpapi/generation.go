@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Sampling says how a model chooses what it writes. What is left out is the provider's.
+// Sampling has a model's sampling parameters. The provider chooses absent ones.
 type Sampling struct {
 	Temperature *float64 `json:"temperature,omitempty" jsonschema:"0 to 2"`
 	TopP        *float64 `json:"top_p,omitempty" jsonschema:"0 to 1"`
@@ -15,7 +15,7 @@ type Sampling struct {
 	Stop        []string `json:"stop,omitempty" jsonschema:"texts that end a reply: up to 16 of 256 bytes"`
 }
 
-// TurnGeneration is what one turn says about its replies. What is left out is the session's.
+// TurnGeneration has the generation settings of one turn. Absent ones are the session's.
 type TurnGeneration struct {
 	Effort          string   `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
 	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
@@ -30,7 +30,7 @@ type PromptLayer struct {
 	Content string         `json:"content,omitempty" jsonschema:"of add and replace"`
 }
 
-// Fallback is a model that a turn goes on with where those before it fail.
+// Fallback is a model to use where those before it fail.
 type Fallback struct {
 	Provider string `json:"provider,omitempty" jsonschema:"left out: the session's"`
 	Model    string `json:"model"`
@@ -68,7 +68,7 @@ func layersOf(list []events.PromptLayer) []PromptLayer {
 	return out
 }
 
-// AnswerForm is the form of a turn's answer. Left out: text.
+// AnswerForm is the form of a turn's answer. Absent: text.
 type AnswerForm struct {
 	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
 	Schema json.RawMessage `json:"schema" jsonschema:"JSON schema of the answer; the schema itself is an object of up to 32 KiB"`
@@ -119,7 +119,7 @@ func (c SessionConfig) given() events.Config {
 	}
 }
 
-// ConfigOf is a configuration as requests and answers have it.
+// ConfigOf converts a configuration to its JSON form.
 func ConfigOf(c events.Config) SessionConfig {
 	return SessionConfig{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,

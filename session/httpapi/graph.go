@@ -28,7 +28,7 @@ type Branch struct {
 	Node events.NodeID `json:"node" jsonschema:"empty: before the first one"`
 }
 
-// NewFrame begins a fresh prompt over the same graph.
+// NewFrame opens a frame: an empty prompt over the same graph.
 type NewFrame struct {
 	ID     events.FrameID `json:"id" jsonschema:"of the new frame, which no frame of the session has"`
 	Reason string         `json:"reason,omitempty"`
@@ -36,12 +36,12 @@ type NewFrame struct {
 	Nodes  []GivenNode    `json:"nodes,omitempty"`
 }
 
-// Opened says whether a frame was opened.
+// Opened reports whether a frame was opened.
 type Opened struct {
 	Opened bool `json:"opened" jsonschema:"false: no plugin gave a summary, as where there is too little to sum up"`
 }
 
-// View is the conversation as it stands, in the current frame.
+// View is the current conversation, in the current frame.
 type View struct {
 	Session  events.SessionID `json:"session"`
 	Seq      events.Seq       `json:"seq" jsonschema:"of the last commit in it: a cursor"`
@@ -78,7 +78,7 @@ func getView(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, nil
 }
 
-// view is the conversation now, or at the sequence that the request names.
+// view is the conversation now, or at the sequence in the request.
 func (c *call) view() (projector.ReadView, error) {
 	if !c.URL.Query().Has("at") {
 		return c.s.cfg.Service.View(c.Context(), c.session)

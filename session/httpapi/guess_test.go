@@ -17,11 +17,11 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// gate knows one token. Requests with that and with others wait until they may pass.
+// gate is an identifier that accepts one token. Requests wait in it until the test lets them pass.
 type gate struct {
 	asked        atomic.Int64
 	arrived      chan struct{}
-	good, others chan struct{} // closed: these pass
+	good, others chan struct{} // closed: these requests pass
 }
 
 func newGate() *gate {
@@ -40,7 +40,7 @@ func (g *gate) Identify(r *http.Request) (c httpapi.Caller, err error) {
 	return c, nil
 }
 
-// guesser is a client with one connection over HTTP/2 and never another.
+// guesser is a client with exactly one connection, over HTTP/2.
 type guesser struct {
 	t       *testing.T
 	address string
@@ -48,7 +48,7 @@ type guesser struct {
 	ended   chan struct{} // closed with the connection
 }
 
-// watchedConn tells of its end.
+// watchedConn signals its end.
 type watchedConn struct {
 	net.Conn
 	ended func()
@@ -56,7 +56,7 @@ type watchedConn struct {
 
 func (c *watchedConn) Read(into []byte) (int, error) {
 	n, err := c.Conn.Read(into)
-	if err != nil { // the server's end, or the client's own after the server said that it ends
+	if err != nil { // closed by the server, or by the client after a GOAWAY
 		c.ended()
 	}
 	return n, err
@@ -67,11 +67,11 @@ func (c *watchedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// guessing serves with a gate over TLS, and connects to it.
+// guessing serves with a gate over TLS, and connects to the server.
 func guessing(t *testing.T, cfg httpapi.Config, g *gate) *guesser {
 	t.Helper()
 	pair := httptest.NewUnstartedServer(nil)
-	pair.StartTLS() // for its certificate
+	pair.StartTLS() // for the test certificate
 	defer pair.Close()
 	cfg.Tokens, cfg.Identity, cfg.AnonymousTimeout = nil, []httpapi.Identifier{g}, time.Hour
 	cfg.TLS = &tls.Config{Certificates: pair.TLS.Certificates, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
@@ -92,13 +92,13 @@ func guessing(t *testing.T, cfg httpapi.Config, g *gate) *guesser {
 	}
 	t.Cleanup(transport.CloseIdleConnections)
 	c.client.Transport = transport
-	if got := c.ask("/v1/openapi.json", ""); got != http.StatusOK { // without credentials, so the connection stays anonymous
+	if got := c.ask("/v1/openapi.json", ""); got != http.StatusOK { // needs no credentials, so the connection stays anonymous
 		t.Fatalf("document: got %d, want 200", got)
 	}
 	return c
 }
 
-// ask is the status of an answer; 0: there is none.
+// ask returns the status of the response; 0: no response.
 func (c *guesser) ask(path, token string) int {
 	ctx, cancel := context.WithTimeout(c.t.Context(), time.Minute)
 	defer cancel()
@@ -120,8 +120,8 @@ func (c *guesser) ask(path, token string) int {
 	return got.StatusCode
 }
 
-// TestGuessesAtOnce sends a hundred wrong tokens over one HTTP/2 connection, all of which are looked at at once:
-// one refusal is the only answer, and the connection ends.
+// TestGuessesAtOnce sends a hundred wrong tokens over one HTTP/2 connection, checked at the same time. One refusal is
+// the only response, and the connection ends.
 func TestGuessesAtOnce(t *testing.T) {
 	t.Parallel()
 	const guesses = 100
@@ -155,8 +155,8 @@ func TestGuessesAtOnce(t *testing.T) {
 	}
 }
 
-// TestNothingAfterGuess has one wrong token refused, whose answer is still on its way: credentials that
-// come after that are not looked at, good ones neither, and those that were being looked at get no answer.
+// TestNothingAfterGuess sends further tokens while the refusal of a wrong one is being sent. Later credentials are
+// not checked, also valid ones, and those in progress get no response.
 func TestNothingAfterGuess(t *testing.T) {
 	t.Parallel()
 	g := newGate()

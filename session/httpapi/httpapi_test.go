@@ -50,7 +50,7 @@ func newServer(t testing.TB, cfg httpapi.Config) *httpapi.Server {
 	return s
 }
 
-// ask gives a request to the handler, without a network.
+// ask sends a request to the handler, without a network.
 func ask(t testing.TB, s *httpapi.Server, method, path, body string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -63,7 +63,7 @@ func ask(t testing.TB, s *httpapi.Server, method, path, body string, header ...s
 	return w
 }
 
-// code is that of a problem.
+// code is the code of a problem response.
 func code(t testing.TB, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	var p struct {
@@ -161,7 +161,7 @@ type broken struct{ operation.Host }
 
 func (broken) View(context.Context, events.SessionID) (projector.ReadView, error) { panic("oh") }
 
-// TestPanicIsAnswered also looks for the token in what is logged.
+// TestPanicIsAnswered also checks that the log has no token.
 func TestPanicIsAnswered(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
@@ -182,7 +182,7 @@ func (breaking) Observe(context.Context, events.SessionID, events.Seq) iter.Seq2
 	return func(func(api.Observed, error) bool) { panic("oh") }
 }
 
-// TestPanicCutsStream has a stream that has begun cut off, and nothing written into it.
+// TestPanicCutsStream checks that a panic cuts a started stream, without further data.
 func TestPanicCutsStream(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.ErrorLevel)
@@ -206,7 +206,7 @@ func TestPanicCutsStream(t *testing.T) {
 	}
 }
 
-// lasting is a service whose view takes until it is cut off, and then some.
+// lasting is a service whose view blocks until it is cut off, and a little longer.
 type lasting struct {
 	operation.Host
 	began chan<- struct{}
@@ -221,7 +221,7 @@ func (l lasting) View(ctx context.Context, _ events.SessionID) (projector.ReadVi
 	return projector.ReadView{}, ctx.Err()
 }
 
-// TestStopWaits stops without a grace: the request at hand is cut off, and has ended when Stop returns.
+// TestStopWaits stops without a grace period: the running request is cut off, and has ended when Stop returns.
 func TestStopWaits(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -237,7 +237,7 @@ func TestStopWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close() //nolint:errcheck // the server has
+	defer conn.Close() //nolint:errcheck // the server closes it too
 	_, _ = fmt.Fprintf(conn, "GET /v1/sessions/s/view HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", secret)
 	<-began
 	now, cancel := context.WithCancel(t.Context())
@@ -248,7 +248,7 @@ func TestStopWaits(t *testing.T) {
 	}
 }
 
-// dial connects to a server that serves.
+// dial connects to a running server.
 func dial(t *testing.T, cfg httpapi.Config) net.Conn {
 	t.Helper()
 	s := newServer(t, cfg)
@@ -262,11 +262,11 @@ func dial(t *testing.T, cfg httpapi.Config) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // a failure, and no hang
+	_ = conn.SetDeadline(time.Now().Add(time.Minute)) // so that the test fails instead of hanging
 	return conn
 }
 
-// TestSlowClient sends the beginning of a request and nothing more. The server does not wait for ever.
+// TestSlowClient sends the start of a request and no more. The server ends the connection.
 func TestSlowClient(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -284,14 +284,14 @@ func TestSlowClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := cfg
-			switch name { // the others are not slow: the machine may be
+			switch name { // the other cases do not depend on the time
 			case "header":
 				cfg.ReadHeaderTimeout = 50 * time.Millisecond
 			case "announced":
 				cfg.BodyTimeout = time.Minute
 			}
 			conn := dial(t, cfg)
-			_, _ = conn.Write([]byte(c.request)) // which the server may cut off
+			_, _ = conn.Write([]byte(c.request)) // the server may have cut the connection
 			answer := make([]byte, 1<<20)
 			n := 0
 			for {
@@ -340,8 +340,8 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRequest throws requests at the handler. None panics, none is an internal
-// error, and every refusal is a problem with a code.
+// FuzzRequest sends arbitrary requests to the handler. None panics, none is an internal error, and every refusal is a
+// problem with a code.
 func FuzzRequest(f *testing.F) {
 	cfg := config(f)
 	cfg.MaxWait, cfg.MaxBodyBytes = 10*time.Millisecond, 4096

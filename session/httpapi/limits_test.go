@@ -25,7 +25,8 @@ func limited(t *testing.T, change func(*httpapi.Config)) *httpapi.Server {
 	return newServer(t, cfg)
 }
 
-// TestLimitsOfCaller brings a caller to each of its limits. It is told which one and when to come again, and another caller goes on.
+// TestLimitsOfCaller reaches each limit of a caller. The response names the limit and the time to retry, and another
+// caller is not affected.
 func TestLimitsOfCaller(t *testing.T) {
 	t.Parallel()
 	big := `{"nodes":[{"message":{"role":"user","parts":[{"type":"text","text":"` + strings.Repeat("x", 4000) + `"}]}}]}`
@@ -37,7 +38,7 @@ func TestLimitsOfCaller(t *testing.T) {
 		limit    string
 		max      int
 		atLeast  int // of Retry-After, in seconds
-		document int // status of what needs no caller
+		document int // status of the document, which needs no caller
 	}{
 		"bytes_of_bodies": {
 			func(c *httpapi.Config) { c.MaxBytesPerMinute = 1000 },
@@ -64,7 +65,7 @@ func TestLimitsOfCaller(t *testing.T) {
 			t.Parallel()
 			s := limited(t, c.change)
 			ask(t, s, "POST", "/v1/sessions", `{"id":"s"}`, "Authorization", "Bearer you")
-			if c.limit == "bytes_a_minute" { // the first request may be as large as it likes
+			if c.limit == "bytes_a_minute" { // the first request may have any size
 				ask(t, s, "POST", "/v1/sessions/s/nodes", big, "Authorization", "Bearer you")
 			}
 			c.reach(t, s)
@@ -92,7 +93,7 @@ func TestLimitsOfCaller(t *testing.T) {
 	}
 }
 
-// slow is a body that does not come before its end.
+// slow is a body that blocks until it is ended.
 type slow struct {
 	read chan<- struct{}
 	end  <-chan struct{}
@@ -104,7 +105,7 @@ func (s slow) Read([]byte) (int, error) {
 	return 0, context.Canceled
 }
 
-// hold has requests of the caller wait for their bodies until the test ends.
+// hold keeps requests of the caller open, waiting for their bodies, until the test ends.
 func hold(t *testing.T, s *httpapi.Server, n int) {
 	t.Helper()
 	read, end, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
@@ -139,7 +140,7 @@ func watch(t *testing.T, s *httpapi.Server) {
 	t.Cleanup(func() { _ = got.Body.Close() })
 }
 
-// TestStreamIsSlowedDown reads more than a minute's bytes from a stream: the rest takes its time.
+// TestStreamIsSlowedDown reads more than a minute's bytes from a stream: the rest is delayed.
 func TestStreamIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	const perMinute = 120_000 // 2 000 a second
@@ -172,9 +173,8 @@ func TestStreamIsSlowedDown(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesAreBounded has bodies on their way in: those that are small, or
-// larger than any may be, take no place in memory; of the others a caller has
-// half of the places.
+// TestLargeBodiesAreBounded sends bodies. Small ones, and ones above the maximum, use no slot for large bodies. A
+// caller has at most half of the slots.
 func TestLargeBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)
@@ -210,7 +210,7 @@ func TestLargeBodiesAreBounded(t *testing.T) {
 		t.Errorf("large body: got %d, want 201", got)
 	}
 	w := ask(t, s, "POST", "/v1/sessions/s1/blobs", strings.Repeat("z", 1000))
-	for range 3 { // each place is given back
+	for range 3 { // each slot is released
 		if got := ask(t, s, "GET", w.Header().Get("Location"), ""); got.Code != 200 || got.Body.Len() != 1000 {
 			t.Errorf("after it: got %d and %d bytes, want 200 and 1000", got.Code, got.Body.Len())
 		}

@@ -10,7 +10,7 @@ import (
 // tokenPattern is what ids match.
 const tokenPattern = "^[A-Za-z0-9_-]{1,64}$"
 
-// object is a piece of the document.
+// object is a JSON object of the document.
 type object = map[string]any
 
 func getDocument(c *call) (reply, error) {
@@ -46,7 +46,7 @@ func document(table []route) ([]byte, error) {
 	})
 }
 
-// securitySchemes are the ways in which callers say who they are: one of them is enough.
+// securitySchemes are the ways of authentication; a request needs one of them.
 func securitySchemes() object {
 	return object{
 		"bearer":      object{"type": "http", "scheme": "bearer", "description": "a token of the server's file, or a signed JWT of its issuer"},
@@ -119,7 +119,7 @@ func (d *describer) responses(r *route) object {
 	return out
 }
 
-// octets is the media type of bodies whatever they are.
+// octets is the media type of bodies of any content.
 const octets = "application/octet-stream"
 
 func binary() object { return object{"type": "string", "format": "binary"} }

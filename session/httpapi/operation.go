@@ -21,13 +21,13 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// served is a route at work.
+// served is the handler of a route.
 type served struct {
 	s *Server
 	*route
 }
 
-// ServeHTTP authenticates the caller, takes a slot, and answers.
+// ServeHTTP authenticates the caller, takes a slot, and responds.
 func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var caller Caller
 	var err error
@@ -51,14 +51,14 @@ func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve returns what is to be refused, before anything was written.
+// serve handles the request. It returns a refusal, where nothing has been written.
 func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) error {
 	c := &call{Request: r, s: o.s, w: w, session: events.SessionID(r.PathValue("session")), caller: caller}
 	if err := o.parameters(c); err != nil {
 		return err
 	}
 	held := o.events != nil || o.long || c.patience > 0
-	if o.needs != "" { // the document is here already: nobody without a token takes a slot
+	if o.needs != "" { // the document needs no caller and no slot
 		release, err := o.s.slots.take(caller.Name, held)
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		defer release()
 	}
 	now := time.Now()
-	c.left = o.s.traffic.of(caller.Name, now) // all without a name are one caller
+	c.left = o.s.traffic.of(caller.Name, now) // requests without a caller share one name
 	if err := o.s.traffic.check(c.left, now); err != nil {
 		return err
 	}
@@ -101,10 +101,10 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	return o.answer(c, out)
 }
 
-// seqHeader of an answer is the sequence of the commit that the request made.
+// seqHeader is the response header with the sequence of the request's commit.
 const seqHeader = "Lash-Seq"
 
-// parameters checks the query and the ids in the path, and takes how long the request would wait.
+// parameters checks the query and the ids in the path, and reads how long the request waits.
 func (o *served) parameters(c *call) (err error) {
 	values, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -140,23 +140,22 @@ func (o *served) parameters(c *call) (err error) {
 	return err
 }
 
-// waits has the request wait for so long from now on.
+// waits makes the request wait for this long from now on.
 func (c *call) waits(patience time.Duration) {
 	if c.patience = patience; patience > 0 {
 		c.due = time.Now().Add(patience)
 	}
 }
 
-// lifetime is a request's context: what is held open goes on until the server
-// drains or its caller may not ask for it any more, everything else is over soon.
-// Work that takes long is let finish when the server drains, as short requests are.
+// lifetime is a request's context. A request that stays open continues until the server drains or its caller loses
+// the right to it; other requests have a timeout. Long work may finish when the server drains, as short requests may.
 func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
 	if !held {
 		return context.WithTimeout(r.Context(), o.s.cfg.RequestTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := func() bool { return true }
-	if !o.long { // 503 says that nothing was done
+	if !o.long { // 503 says that the request had no effect
 		stop = o.s.onDrain(func() { cancel(errDraining) })
 	}
 	done := make(chan struct{})
@@ -170,11 +169,11 @@ func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Co
 	}
 }
 
-// afterWait is how long after its wait a request may take to be answered, at most:
-// servers without a quorum do not answer, and no client expects to wait for much longer than it says.
+// afterWait limits the time between the end of a wait and the response. Servers without a quorum do not answer, and a
+// client expects the response soon after its own wait.
 const afterWait = time.Second
 
-// answered is when the request is to be answered.
+// answered is the time by which the request must be answered.
 func (c *call) answered() time.Time {
 	last := time.Now().Add(c.s.cfg.RequestTimeout)
 	if soon := c.due.Add(afterWait); c.patience > 0 && soon.Before(last) {
@@ -183,7 +182,7 @@ func (c *call) answered() time.Time {
 	return last
 }
 
-// brief is a context of what must not be given up half way, though the request is.
+// brief is a context for steps that must finish after the request was cancelled.
 func (c *call) brief() (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.WithoutCancel(c.Context()), c.answered())
 }
@@ -203,7 +202,7 @@ func (o *served) answer(c *call, out reply) error {
 	if out.location != "" {
 		w.Header().Set("Location", out.location)
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a recorder has none
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a test recorder has no deadline
 	spend(c.left, data.Len())
 	w.WriteHeader(out.status)
 	if _, err := w.Write(data.Bytes()); err != nil {

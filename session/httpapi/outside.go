@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Rewritten is what the history's messages should be.
+// Rewritten is the new list of messages of the history.
 type Rewritten struct {
 	Messages []RewrittenMessage `json:"messages" jsonschema:"those with the ids that the active branch begins with stay as they are"`
 }
@@ -35,28 +35,28 @@ type ProtocolOptions struct {
 	AllFrames bool            `json:"all_frames,omitempty" jsonschema:"of all frames; else of the current one"`
 }
 
-// Extension is a protocol's own addition to a session or a turn.
+// Extension is an extension of a session's or a turn's protocol.
 type Extension struct {
 	Type string          `json:"type"`
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Extensions are those that a session keeps, in the order in which its protocol is handed them.
+// Extensions are the session's extensions, in the order in which its protocol receives them.
 type Extensions struct {
 	Extensions []Extension `json:"extensions"`
 }
 
-// ToolCatalog is what the model may search.
+// ToolCatalog is the list of searchable tools.
 type ToolCatalog struct {
 	Tools []json.RawMessage `json:"tools" jsonschema:"from searchable on"`
 }
 
-// Actions are what a session's plugins offer to hosts.
+// Actions are the actions of a session's plugins.
 type Actions struct {
 	Actions []Action `json:"actions" jsonschema:"by name"`
 }
 
-// Action is what a host can ask of a plugin.
+// Action is an action of a plugin.
 type Action struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
@@ -67,7 +67,7 @@ type Action struct {
 	Output      json.RawMessage     `json:"output,omitempty" jsonschema:"JSON schema of its result"`
 }
 
-// Invocation asks a plugin for an action.
+// Invocation invokes an action.
 type Invocation struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
@@ -104,7 +104,7 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 	return e, nil
 }
 
-// NewCompletion asks the session's model outside of turns.
+// NewCompletion requests a direct completion of the session's model.
 type NewCompletion struct {
 	Source     string         `json:"source,omitempty" jsonschema:"of usage, in the ledger; defaults to client"`
 	Model      string         `json:"model,omitempty" jsonschema:"defaults to the session's"`
@@ -124,14 +124,14 @@ type GivenTool struct {
 	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"of its arguments"`
 }
 
-// ToolChoice is what a reply must do with tools. At most one field is set.
+// ToolChoice says whether a reply must call tools. At most one field is set.
 type ToolChoice struct {
 	None     bool   `json:"none,omitempty" jsonschema:"call none"`
 	Required bool   `json:"required,omitempty" jsonschema:"call one or more"`
 	Tool     string `json:"tool,omitempty" jsonschema:"call the one of this name"`
 }
 
-// OutputForm is the form that a reply must have. Left out: text.
+// OutputForm is the form that a reply must have. Absent: text.
 type OutputForm struct {
 	JSON   bool            `json:"json,omitempty" jsonschema:"a JSON object"`
 	Name   string          `json:"name,omitempty" jsonschema:"of the schema"`
@@ -139,7 +139,7 @@ type OutputForm struct {
 	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
 }
 
-// Completed is a reply outside of turns.
+// Completed is the reply to a direct completion.
 type Completed struct {
 	Text  string            `json:"text"`
 	Parts []Part            `json:"parts"`

@@ -8,9 +8,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewTask registers a task that the caller's own program runs. Nothing calls
-// that back: it watches the session for task.cancel_requested, or reads the
-// state in the answers to its progress.
+// NewTask registers a task that the caller's own program runs. The server does not call the program: it watches the
+// session for task.cancel_requested, or reads the state in the responses to its progress.
 type NewTask struct {
 	Kind     OwnKind         `json:"kind,omitempty" jsonschema:"defaults to other"`
 	Producer string          `json:"producer,omitempty"`
@@ -20,7 +19,7 @@ type NewTask struct {
 	Args     json.RawMessage `json:"args,omitempty" jsonschema:"kept with the task, at most 16 KiB"`
 }
 
-// TaskProgress is what a task's program has to say.
+// TaskProgress is a progress message of a task's program.
 type TaskProgress struct {
 	Message string `json:"message" jsonschema:"at most 4000 bytes"`
 }
@@ -31,7 +30,7 @@ type TaskEnd struct {
 	Summary string   `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
 }
 
-// StopTask asks a task to stop by itself.
+// StopTask requests that a task stops by itself.
 type StopTask struct {
 	Reason string `json:"reason,omitempty" jsonschema:"at most 4000 bytes"`
 }
@@ -41,7 +40,7 @@ type CancelTasks struct {
 	Keep []events.TaskID `json:"keep,omitempty" jsonschema:"but these"`
 }
 
-// CancelledTasks are the tasks that a cancel of all met.
+// CancelledTasks are the tasks that a request cancelled.
 type CancelledTasks struct {
 	Cancelled []events.TaskID `json:"cancelled" jsonschema:"by creation"`
 }
@@ -52,7 +51,7 @@ type TransferTasks struct {
 	Tasks []events.TaskID  `json:"tasks" jsonschema:"those that the session does not have are skipped"`
 }
 
-// unless is a word of the format, which is empty for the default.
+// unless converts a word to the format, where the default is empty.
 func unless[T, Word ~string](word, otherwise Word) T {
 	if word == otherwise {
 		return ""

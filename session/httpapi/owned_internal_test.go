@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestOwnersLimitHasNoRetry refuses for limits: only where waiting helps a client is told for how long.
+// TestOwnersLimitHasNoRetry checks that only a refusal for a limit that clears by itself has a Retry-After.
 func TestOwnersLimitHasNoRetry(t *testing.T) {
 	t.Parallel()
 	s := &Server{log: zap.NewNop()}

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// problem is a refusal (RFC 9457). Codes are stable: those of package api, and the ones here.
+// problem is an error response (RFC 9457). Codes are stable: those of package api, and those of this package.
 type problem struct {
 	Type    string            `json:"type" jsonschema:"always about:blank: the code tells"`
 	Title   string            `json:"title" jsonschema:"of the status"`
@@ -20,15 +20,15 @@ type problem struct {
 	Details map[string]string `json:"details,omitempty" jsonschema:"what the error is about; numbers in decimal"`
 
 	allow string // methods, of a 405
-	retry int    // seconds after which it may go better; 0 says nothing
+	retry int    // seconds for Retry-After; 0: none
 }
 
 func (p *problem) Error() string { return p.Detail }
 
-// retryAfter is when a client may come back that was refused for now, in seconds.
+// retryAfter is the default Retry-After, in seconds.
 const retryAfter = 1
 
-// The refusals of this door.
+// The refusals of this server.
 var (
 	errOtherPage    = &problem{Status: http.StatusForbidden, Code: "forbidden", Detail: "a web page of another origin may not act with a client certificate; --http-origin names those that may"}
 	errUnauthorized = &problem{Status: http.StatusUnauthorized, Code: "unauthorized", Detail: "a known bearer token or client certificate is required"}
@@ -52,9 +52,9 @@ func invalidParam(name, why string) *problem {
 	}
 }
 
-// problemOf tells an error of the service. It is internal where nobody knows better, and then says nothing.
+// problemOf converts an error of the service. An unknown error is internal, and its text is not sent.
 func problemOf(err error) *problem {
-	switch p := err.(type) { //nolint:errorlint // those of this door are never wrapped
+	switch p := err.(type) { //nolint:errorlint // problems are never wrapped
 	case *problem:
 		return p
 	case *refusedError:
@@ -69,7 +69,7 @@ func problemOf(err error) *problem {
 	return p
 }
 
-// statusOf is the one place where classes of errors become statuses.
+// statusOf maps classes of errors to statuses. It is the only place that does.
 func statusOf(class api.Class) int {
 	switch class {
 	case api.ClassInvalid:
@@ -86,7 +86,7 @@ func statusOf(class api.Class) int {
 		return http.StatusUnprocessableEntity
 	case api.ClassUnavailable:
 		return http.StatusServiceUnavailable
-	case api.ClassUnknown: // not 503, after which generic clients ask again: it may have been done
+	case api.ClassUnknown: // not 503, after which generic clients retry: the request may have had an effect
 		return http.StatusGatewayTimeout
 	case api.ClassBusy:
 		return http.StatusTooManyRequests
@@ -95,7 +95,7 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// told is an error as the client gets it. What is internal goes to the log instead.
+// told is the problem that the client receives for an error. The text of an internal error goes to the log.
 func (s *Server) told(r *http.Request, err error) *problem {
 	p := *problemOf(err)
 	if p.Status == http.StatusInternalServerError {
@@ -116,7 +116,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", "application/problem+json")
 	if p.Status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
-		if c := connOf(r); c != nil { // the next guess costs a connection
+		if c := connOf(r); c != nil { // the next wrong token needs a new connection
 			answer, last := c.refuse()
 			if !answer {
 				panic(http.ErrAbortHandler)

@@ -16,7 +16,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// awaited is a service that tells when a request waits for a turn.
+// awaited is a service that signals when a request waits for a turn.
 type awaited struct {
 	operation.Host
 	began chan<- struct{}
@@ -27,7 +27,7 @@ func (a awaited) Await(ctx context.Context, id events.SessionID, turn events.Tur
 	return a.Host.Await(ctx, id, turn)
 }
 
-// clock is that of tokens: the real one, until it is set.
+// clock is the clock of tokens: the real one, until the test sets it.
 type clock struct{ at atomic.Pointer[time.Time] }
 
 func (c *clock) now() time.Time {
@@ -37,8 +37,8 @@ func (c *clock) now() time.Time {
 	return time.Now()
 }
 
-// TestOpenRequestEndsWithItsToken takes a caller's token away in every way while
-// a stream and a request that waits are open. Both end, and those of another caller stay.
+// TestOpenRequestEndsWithItsToken revokes a caller's token in every way while a stream and a waiting request are
+// open. Both end, and those of another caller continue.
 func TestOpenRequestEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	token := func(name string, change func(*httpapi.Token)) httpapi.Token {
@@ -92,7 +92,7 @@ func TestOpenRequestEndsWithItsToken(t *testing.T) {
 				t.Cleanup(func() { _ = got.Body.Close() })
 				return got
 			}
-			mine, stream := open(secret, "/v1/sessions/s/events"), open("you", "/v1/sessions/s/events") //nolint:bodyclose // the test's end closes them
+			mine, stream := open(secret, "/v1/sessions/s/events"), open("you", "/v1/sessions/s/events") //nolint:bodyclose // closed at the end of the test
 			waited := make(chan int, 1)
 			go func() {
 				r := httptest.NewRequestWithContext(ctx, "GET", "/v1/sessions/s/turns/t?wait=300", nil)

@@ -14,25 +14,25 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// route is an operation: what serves it and what the document says of it.
+// route is an operation over HTTP: its handler and its description in the document.
 type route struct {
 	name    string // operation id
 	summary string
 	method  string
 	path    string
-	needs   api.Right // empty: no token is needed
+	needs   api.Right // empty: no authentication
 	held    bool      // it may stay open: a stream, or a request that waits
-	long    bool      // it is held open for as long as its work takes, which is never cut off while its client waits
+	long    bool      // it stays open for the duration of its work, without a timeout while the client waits
 	query   []param
-	repeats string // the parameter that may stand several times; empty: none
+	repeats string // the parameter that may be repeated; empty: none
 	header  []param
 	request reflect.Type            // of the body; nil: none
-	given   bool                    // the body is no JSON but the bytes themselves
-	gives   bool                    // so is the answer
+	given   bool                    // the request body is bytes, and not JSON
+	gives   bool                    // the response body is bytes
 	answers map[int]reflect.Type    // by status; nil: no body
 	events  map[string]reflect.Type // of a stream: data by event name
-	lenient bool                    // a session that there is none of is as good as any
-	refuses []int                   // statuses besides those that every such operation has
+	lenient bool                    // an unknown session is no error
+	refuses []int                   // statuses in addition to those of every operation
 	handle  func(*call) (reply, error)
 }
 
@@ -44,31 +44,31 @@ type param struct {
 	needed bool
 }
 
-// reply is an answer.
+// reply is a successful response.
 type reply struct {
 	status   int
 	body     any                       // JSON; nil: none
-	data     []byte                    // instead of JSON: bytes that no browser may show
-	size     int                       // of the bytes, of which a HEAD has none
-	release  func()                    // called when the bytes or the stream are out; nil: nothing is
-	location string                    // of what was made
-	stream   iter.Seq2[message, error] // nil: it is none
-	outcome  bool                      // the stream's last message says how it came out, also where the server cuts it off
+	data     []byte                    // bytes instead of JSON, which a browser must not render
+	size     int                       // number of bytes, also for HEAD
+	release  func()                    // called when the response is written; may be nil
+	location string                    // path of the created resource
+	stream   iter.Seq2[message, error] // nil: the reply is not a stream
+	outcome  bool                      // the stream's last message has the outcome, also where the server cuts it off
 }
 
 // call is a request to an operation.
 type call struct {
-	*http.Request // its context ends when the answer is due, or the server drains
+	*http.Request // its context ends at the deadline of the response, or when the server drains
 	s             *Server
 	w             http.ResponseWriter
-	session       events.SessionID // in the path; empty where none is there
-	caller        Caller           // zero where the operation needs none
-	left          *rate.Limiter    // bytes that the caller may move
-	patience      time.Duration    // how long the request would wait
-	due           time.Time        // when it has waited for so long; zero where it does not wait
+	session       events.SessionID // from the path; empty: the path has none
+	caller        Caller           // zero: the operation needs no caller
+	left          *rate.Limiter    // the caller's remaining bytes
+	patience      time.Duration    // how long the request waits
+	due           time.Time        // end of the wait; zero: the request does not wait
 }
 
-// body makes a handler of one that takes a JSON body.
+// body wraps a handler that needs a decoded JSON body.
 func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
 	return func(c *call) (reply, error) {
 		var in T
@@ -81,7 +81,7 @@ func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
 
 func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
-// changes reports whether the operation changes something.
+// changes reports whether the operation can append to a session.
 func (r *route) changes() bool { return r.needs != "" && r.needs != api.RightRead }
 
 // pathParams are the names in a route's path, in order.
@@ -102,7 +102,7 @@ func (r *route) refusals() []int {
 	}
 	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
 	if r.changes() {
-		list = append(list, http.StatusConflict) // at least of a key that another request used
+		list = append(list, http.StatusConflict) // for a key that another request used
 	}
 	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil || r.given {
 		list = append(list, http.StatusBadRequest)

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// What several operations take.
+// Parameters that several operations share.
 //
 //nolint:gochecknoglobals // read-only
 var (
@@ -40,7 +40,7 @@ func number(name, about string) param {
 // idSchema is the schema of an id.
 func idSchema() object { return object{"type": "string", "pattern": tokenPattern} }
 
-// routes has each row of the table of operations that has a way over HTTP, with its JSON.
+// routes returns the rows of the table of operations with an HTTP path, with their JSON types.
 func routes() []route {
 	document := route{
 		name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
@@ -69,7 +69,7 @@ func sessionRoutes() []route {
 	}
 }
 
-// sessionParams are those of the list of sessions.
+// sessionParams are the parameters of the list of sessions.
 func sessionParams() []param {
 	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
 	return []param{
@@ -154,7 +154,7 @@ func taskRoutes() []route {
 	}
 }
 
-// outputRoute answers with the call beside its output.
+// outputRoute responds with the call and its output.
 func outputRoute() route {
 	r := bound(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
 		name, _ := c.outputOf()

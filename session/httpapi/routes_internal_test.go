@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// TestRoutesOfTable has every row of the table of operations that has a way over HTTP be served there, and nothing else.
+// TestRoutesOfTable checks that exactly the rows of the table of operations with an HTTP path are served.
 func TestRoutesOfTable(t *testing.T) {
 	t.Parallel()
 	want, have := []string{"document"}, []string(nil)

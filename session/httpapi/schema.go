@@ -10,7 +10,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// describer collects the schemas that operations name. Each struct type has one, by its name.
+// describer collects the schemas that operations refer to. Each struct type has one, under its name.
 type describer struct {
 	schemas map[string]*jsonschema.Schema
 	types   map[string]reflect.Type
@@ -22,7 +22,7 @@ func newDescriber() *describer {
 	return &describer{schemas: make(map[string]*jsonschema.Schema), types: make(map[string]reflect.Type), leaves: leaves()}
 }
 
-// ref refers to the schema of a type.
+// ref is a reference to the schema of a type.
 func (d *describer) ref(t reflect.Type) object {
 	if t.Kind() == reflect.Map {
 		return object{"type": "object"}
@@ -30,7 +30,7 @@ func (d *describer) ref(t reflect.Type) object {
 	return object{"$ref": d.define(t)}
 }
 
-// define makes the schema of a struct type, and of those that it has, where there is none, and returns where it is.
+// define adds the schemas of a struct type and of its fields' types, once, and returns the reference.
 func (d *describer) define(t reflect.Type) string {
 	r := []rune(t.Name())
 	name := string(unicode.ToUpper(r[0])) + string(r[1:])
@@ -60,7 +60,7 @@ func (d *describer) fail(err error) {
 	}
 }
 
-// structs are the struct types of a struct's fields that have schemas of their own.
+// structs are the struct types of a struct's fields that have their own schemas.
 func (d *describer) structs(t reflect.Type) (list []reflect.Type) {
 	for _, f := range reflect.VisibleFields(t) {
 		of := f.Type
@@ -74,7 +74,7 @@ func (d *describer) structs(t reflect.Type) (list []reflect.Type) {
 	return list
 }
 
-// messages describes a stream's messages, whose data is of these types.
+// messages describes a stream's messages, with the types of their data.
 func (d *describer) messages(events map[string]reflect.Type) object {
 	var list []object
 	for _, name := range slices.Sorted(maps.Keys(events)) {
@@ -86,7 +86,7 @@ func (d *describer) messages(events map[string]reflect.Type) object {
 	return object{"oneOf": list}
 }
 
-// withoutNull takes null from lists and optional fields: they are there, or left out.
+// withoutNull removes null from the schemas of lists and optional fields: an absent field is omitted.
 func withoutNull(s *jsonschema.Schema) *jsonschema.Schema {
 	if s == nil {
 		return nil

@@ -20,37 +20,37 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 )
 
-// Server answers requests. It is a handler for servers of others, who end its
-// streams with Drain; or it serves by itself, between Start and Stop.
+// Server is the HTTP server of the session service. It is a handler for another HTTP server, which ends its streams
+// with Drain; or it serves by itself, between Start and Stop.
 type Server struct {
 	cfg      Config
 	log      *zap.Logger
 	mux      *http.ServeMux
-	methods  []string // that any path has
+	methods  []string // all methods of any path
 	document []byte
 	slots    slots
-	pages    http.CrossOriginProtection // of requests that a browser authenticates by itself
+	pages    http.CrossOriginProtection // checks requests that a browser authenticates by itself
 	traffic  traffic
 
 	drain   context.CancelFunc
-	onDrain func(func()) (stop func() bool) // calls when the server drains, at once if it does
+	onDrain func(func()) (stop func() bool) // registers a function to call when the server drains; at once if it already does
 
 	mu     sync.Mutex
 	http   *http.Server // nil: not started
 	served sync.WaitGroup
-	cut    context.CancelFunc // ends the requests at hand
+	cut    context.CancelFunc // cancels the running requests
 
-	gate   sync.Mutex // stands before the first of atHand and its Wait
+	gate   sync.Mutex // guards the first Add of atHand against its Wait
 	closed bool
-	atHand sync.WaitGroup // requests of http
+	atHand sync.WaitGroup // running requests of http
 }
 
-// New makes a server. All that is wrong with the configuration comes together.
+// New makes a server. It reports all errors of the configuration together.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new http server: %w", err)
 	}
-	ctx, drain := context.WithCancel(context.Background()) // the server's own life, which Drain ends
+	ctx, drain := context.WithCancel(context.Background()) // the server's lifetime, which Drain ends
 	s := &Server{
 		cfg: cfg, log: cfg.Logger.Named("http"), mux: http.NewServeMux(), drain: drain,
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
@@ -83,14 +83,14 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Start serves on a listener, which it closes in the end.
+// Start serves on a listener, which Stop closes.
 func (s *Server) Start(on net.Listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.http != nil {
 		return
 	}
-	ctx, cut := context.WithCancel(context.Background()) // of the requests, ends with Stop
+	ctx, cut := context.WithCancel(context.Background()) // of the requests; Stop ends it
 	s.cut = cut
 	s.http = s.serving(ctx)
 	on = &limited{on, newConnections(&s.cfg), s.log}
@@ -104,10 +104,10 @@ func (s *Server) Start(on net.Listener) {
 	})
 }
 
-// What an HTTP/2 connection may hold.
+// Limits of an HTTP/2 connection.
 const (
-	maxStreamsPerConn  = 128       // requests at once
-	maxBufferPerConn   = 256 << 10 // bytes of bodies that nobody has read
+	maxStreamsPerConn  = 128       // concurrent requests
+	maxBufferPerConn   = 256 << 10 // bytes of bodies that the handlers have not read
 	maxBufferPerStream = 64 << 10
 	maxFrame           = 16 << 10
 )
@@ -124,17 +124,17 @@ func (s *Server) serving(ctx context.Context) *http.Server {
 	}
 }
 
-// quiet is where the HTTP server says what is wrong with connections, of which
-// those who are not authenticated make any number.
+// quiet is the logger of the HTTP server's connection errors, at debug level, because unauthenticated clients can
+// cause any number of them.
 func (s *Server) quiet() *log.Logger {
 	to, err := zap.NewStdLogAt(s.log, zap.DebugLevel)
-	if err != nil { // of unknown levels
+	if err != nil { // for unknown levels
 		return zap.NewStdLog(s.log)
 	}
 	return to
 }
 
-// counted is the server's handler, whose requests Stop waits for.
+// counted counts the requests that Stop waits for.
 func (s *Server) counted() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.begin() {
@@ -154,17 +154,17 @@ func (s *Server) begin() bool {
 	return !s.closed
 }
 
-// lastWord is how long the answers of requests that are cut off may take.
+// lastWord limits the time to send the responses of requests that are cut off.
 const lastWord = time.Second
 
-// cutWait is how long requests that are cut off may take to notice.
+// cutWait limits the wait for the handlers of requests that are cut off.
 const cutWait = 5 * time.Second
 
 // Drain ends streams and waiting requests, and refuses new ones with 503. It does not wait.
 func (s *Server) Drain() { s.drain() }
 
-// Stop drains, takes no more connections, and lets requests finish until ctx
-// ends, which cuts them off: then it waits for them too, for a few seconds at most. A second call does nothing.
+// Stop drains, accepts no more connections, and lets requests finish until ctx ends. Then it cuts them off, and waits
+// a few seconds for them. A second call does nothing.
 func (s *Server) Stop(ctx context.Context) {
 	s.Drain()
 	s.mu.Lock()
@@ -177,16 +177,16 @@ func (s *Server) Stop(ctx context.Context) {
 		s.cut()
 		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
 		defer cancel()
-		_ = s.http.Shutdown(soon) // so that clients read that they were
-		_ = s.http.Close()        // of connections that are of no use
+		_ = s.http.Shutdown(soon) // so that clients receive the last responses
+		_ = s.http.Close()        // closes the remaining connections
 	}
 	s.cut()
 	s.served.Wait()
 	s.awaitCut()
 }
 
-// awaitCut waits for the handlers that were cut off. One that does not mind its
-// context is given up: the process is about to end, or the service is broken.
+// awaitCut waits for the handlers that were cut off. It abandons a handler that ignores its context: the process is
+// about to end, or the service is broken.
 func (s *Server) awaitCut() {
 	s.gate.Lock()
 	s.closed = true
@@ -208,7 +208,7 @@ func (s *Server) awaitCut() {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if c := connOf(r); c != nil && c.spent() {
-		panic(http.ErrAbortHandler) // its connection is about to be closed
+		panic(http.ErrAbortHandler) // the connection is about to be closed
 	}
 	out := &answering{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
 	w = out
@@ -232,9 +232,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// bound sets the connection's deadlines; a recorder has none. What is held open
-// moves the later one. The other one is for bodies only, also those that nobody
-// reads: a request without one would end with it.
+// bound sets the connection's deadlines; a test recorder has none. Open requests extend the write deadline. The read
+// deadline applies to bodies only: a request without a body would end with it.
 func (s *Server) bound(w http.ResponseWriter, r *http.Request) {
 	conn, now := http.NewResponseController(w), time.Now()
 	_ = conn.SetWriteDeadline(now.Add(s.cfg.RequestTimeout + s.cfg.WriteTimeout))
@@ -243,7 +242,7 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// has reports whether an operation takes the request. The mux would redirect paths that are not clean.
+// has reports whether an operation serves the request. The mux would redirect paths that are not clean.
 func (s *Server) has(r *http.Request) bool {
 	if p := r.URL.EscapedPath(); p != path.Clean(p) || r.Method == http.MethodConnect {
 		return false
@@ -253,7 +252,7 @@ func (s *Server) has(r *http.Request) bool {
 	return ours
 }
 
-// missing tells a path that nothing has from one that has other methods.
+// missing distinguishes an unknown path from an unknown method.
 func (s *Server) missing(r *http.Request) *problem {
 	var allow []string
 	for _, method := range s.methods {
@@ -271,8 +270,8 @@ func (s *Server) missing(r *http.Request) *problem {
 	return &problem{Status: http.StatusMethodNotAllowed, Code: "method_not_allowed", Detail: fmt.Sprintf("the path has no %s: it has %s", r.Method, has), allow: has}
 }
 
-// crossOrigin tells pages of allowed origins that they may read the answer, and
-// answers whether they may ask, which no other page gets told.
+// crossOrigin sets the CORS headers for allowed origins and answers their preflight requests. Other origins get no
+// CORS headers.
 func (s *Server) crossOrigin(w http.ResponseWriter, r *http.Request) (answered bool) {
 	if len(s.cfg.Origins) == 0 {
 		return false

@@ -28,13 +28,13 @@ type NewSession struct {
 	Usage    string           `json:"usage,omitempty" jsonschema:"the ledger's source in the parent; defaults to child"`
 }
 
-// Snapshot is a state as a program holds it.
+// Snapshot is a session's state in the form that clients store.
 type Snapshot struct {
 	Head     []byte   `json:"head"`
 	Segments [][]byte `json:"segments,omitempty" jsonschema:"as far as blobs may not have them"`
 }
 
-// Subagent is what a session may do as the agent of another one.
+// Subagent restricts a session that is the agent of another one.
 type Subagent struct {
 	Capability string `json:"capability"`
 	Depth      int64  `json:"depth" jsonschema:"a root's child has 1"`
@@ -47,23 +47,23 @@ type ToolAccess struct {
 	Hidden []string `json:"hidden,omitempty" jsonschema:"beats everything"`
 }
 
-// Grant is what a caller may do in a session that is not its own.
+// Grant is a caller's rights in a session of another owner.
 type Grant struct {
 	Rights []events.SessionRight `json:"rights" jsonschema:"of read, write and approve; none takes back what was granted"`
 }
 
-// Granted is a grant with whom it was made to.
+// Granted is a grant with its caller.
 type Granted struct {
 	To     string                `json:"to"`
 	Rights []events.SessionRight `json:"rights"`
 }
 
-// Made is the id of what was made.
+// Made is the id of a created resource.
 type Made struct {
 	ID string `json:"id"`
 }
 
-// Session is how a session stands.
+// Session is the state of a session.
 type Session struct {
 	ID        events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit: a cursor"`
@@ -96,7 +96,7 @@ type RunningTurn struct {
 	StartedAt events.Millis `json:"started_at_ms"`
 }
 
-// ConfigChange is what becomes otherwise; what is left out stays.
+// ConfigChange changes a configuration; absent fields do not change.
 type ConfigChange struct {
 	Provider        *string `json:"provider,omitempty"`
 	Model           *string `json:"model,omitempty"`
@@ -217,5 +217,5 @@ func (in Grant) args(c *call) (req api.GrantRequest, err error) {
 	return api.GrantRequest{To: c.PathValue("caller"), Rights: in.Rights}, err
 }
 
-// reason is why a session is closed.
+// reason is the reason of a close.
 func (c *call) reason() string { return c.URL.Query().Get("reason") }

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Part is a piece of a message.
+// Part is a part of a message.
 type Part struct {
 	Type      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
 	Text      string          `json:"text,omitempty"`
@@ -26,7 +26,7 @@ type Blob struct {
 	Size   int64  `json:"size" jsonschema:"bytes"`
 }
 
-// Message is an utterance.
+// Message is a message of the conversation.
 type Message struct {
 	ID     events.MessageID  `json:"id"`
 	Role   events.Role       `json:"role"`
@@ -35,7 +35,7 @@ type Message struct {
 	Stop   events.StopReason `json:"stop,omitempty" jsonschema:"why the model stopped, where it did not end by itself"`
 }
 
-// GivenPart is a piece of a message that a request brings.
+// GivenPart is a part of a message in a request.
 type GivenPart struct {
 	Type      GivenType `json:"type"`
 	Text      string    `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
@@ -43,7 +43,7 @@ type GivenPart struct {
 	Blob      *Blob     `json:"blob,omitempty" jsonschema:"instead of text: a body that this session's history names, as one that was stored in it"`
 }
 
-// GivenMessage is a message that a request brings.
+// GivenMessage is a message in a request.
 type GivenMessage struct {
 	ID    events.MessageID `json:"id,omitempty"`
 	Role  events.Role      `json:"role"`
@@ -60,7 +60,7 @@ type GivenNode struct {
 	Body      json.RawMessage `json:"body,omitempty" jsonschema:"of other nodes"`
 }
 
-// SessionConfig is with what a session's turns run. What is left out the node chooses.
+// SessionConfig is the configuration of a session's turns. The node sets absent fields.
 type SessionConfig struct {
 	Provider        string `json:"provider,omitempty"`
 	Model           string `json:"model,omitempty"`
@@ -139,7 +139,7 @@ func blob(ref events.BlobRef) *Blob {
 	return &Blob{Digest: ref.Digest, Size: ref.Size}
 }
 
-// orNone makes a list that JSON has as one, also where it is empty.
+// orNone returns an empty list for nil, so that JSON has a list.
 func orNone[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -2,29 +2,29 @@ package httpapi
 
 import "sync"
 
-// slots bound what goes on at once.
+// slots limits concurrent requests.
 type slots struct {
-	draining <-chan struct{} // closed: nothing more is taken
+	draining <-chan struct{} // closed: no further slots
 
 	mu       sync.Mutex
-	requests pool // answered soon
-	streams  pool // held open: also requests that wait for a turn
-	large    pool // large bodies, in memory
+	requests pool // short requests
+	streams  pool // streams and requests that wait for a turn
+	large    pool // large bodies in memory
 }
 
-// pool is of slots that all callers share, and of which none has all.
+// pool is a set of slots that all callers share. One caller can have only a part of them.
 type pool struct {
 	free      int
 	perCaller int
-	full      *problem       // of a caller that has that many
-	taken     map[string]int // by the caller's name
+	full      *problem       // the problem for a caller with too many slots
+	taken     map[string]int // slots in use, by the caller's name
 }
 
 func newPool(all, perCaller int, full *problem) pool {
 	return pool{free: all, perCaller: perCaller, full: full, taken: make(map[string]int)}
 }
 
-// take takes a slot until release is called.
+// take takes a slot; release returns it.
 func (s *slots) take(caller string, held bool) (release func(), err error) {
 	select {
 	case <-s.draining:

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Standing is the session's settings and plugin states: what turns depend on, except the conversation.
+// Standing is a session's settings and plugin states: the inputs of turns, except the conversation.
 type Standing struct {
 	Tools         Tools          `json:"tools" jsonschema:"the session's own, with their overrides"`
 	Access        ToolAccess     `json:"access,omitzero"`
@@ -28,14 +28,14 @@ type Standing struct {
 	Plugins       []PluginState   `json:"plugins,omitempty" jsonschema:"what plugins have saved, by plugin"`
 }
 
-// Overlay lies over a session's own tools.
+// Overlay is the tools and contributions on top of a session's own.
 type Overlay struct {
 	Tools         []Tool         `json:"tools" jsonschema:"in place of the session's own of that name"`
 	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"to the prompt of every turn"`
 	WithoutBase   bool           `json:"without_base,omitempty" jsonschema:"the session's own tools are not offered"`
 }
 
-// Contribution is a piece of the system prompt.
+// Contribution is a part of the system prompt.
 type Contribution struct {
 	Slot     events.Slot     `json:"slot"`
 	Title    string          `json:"title,omitempty"`
@@ -45,13 +45,13 @@ type Contribution struct {
 	Content  string          `json:"content"`
 }
 
-// PluginOptions are what a plugin was given when the session was opened.
+// PluginOptions are a plugin's options from the creation of the session.
 type PluginOptions struct {
 	Plugin  string          `json:"plugin"`
 	Options json.RawMessage `json:"options"`
 }
 
-// PluginState is what a plugin saved last.
+// PluginState is the last saved state of a plugin.
 type PluginState struct {
 	Plugin    string           `json:"plugin"`
 	Version   string           `json:"version,omitempty" jsonschema:"of the plugin"`
@@ -61,7 +61,7 @@ type PluginState struct {
 	Artifacts []PluginArtifact `json:"artifacts,omitempty"`
 }
 
-// PluginArtifact is a body that a plugin saved beside its state.
+// PluginArtifact is a body that a plugin saved with its state.
 type PluginArtifact struct {
 	Name string `json:"name"`
 	Data []byte `json:"data,omitempty"`

@@ -11,18 +11,18 @@ import (
 
 // message is one server-sent event.
 type message struct {
-	id   string // becomes the client's Last-Event-ID; empty leaves that as it is
+	id   string // the client's next Last-Event-ID; empty: it does not change
 	name string
 	data any // JSON
 }
 
-// stream sends messages until they end, the client is gone, or the server drains.
+// stream sends messages until they end, the client disconnects, or the server drains.
 func (s *Server) stream(c *call, r reply) {
 	h := c.w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no")
 	if c.ProtoMajor == 1 {
-		h.Set("Connection", "close") // so that the end of the stream is that of the connection
+		h.Set("Connection", "close") // so that the connection ends with the stream
 	}
 	c.w.WriteHeader(http.StatusOK)
 	if c.Method == http.MethodHead {
@@ -44,7 +44,7 @@ func (s *Server) stream(c *call, r reply) {
 		case c.Context().Err() == nil || r.outcome:
 			p := s.told(c.Request, err)
 			recordOf(c.w).Code = p.Code
-			_ = out.last(c, message{name: "problem", data: p}) // it ends either way
+			_ = out.last(c, message{name: "problem", data: p}) // the stream ends, also if this fails
 		}
 		if err != nil {
 			return
@@ -61,7 +61,7 @@ type eventWriter struct {
 	w  http.ResponseWriter
 }
 
-// send sends a message as soon as the caller may move so many bytes.
+// send sends a message once the caller's byte limit allows it.
 func (e *eventWriter) send(c *call, m message) error {
 	data, err := m.encode()
 	if err == nil {
@@ -91,7 +91,7 @@ func (m *message) encode() ([]byte, error) {
 	b.WriteString("event: " + m.name + "\ndata: ")
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(m.data); err != nil { // on one line, and ends it
+	if err := enc.Encode(m.data); err != nil { // Encode writes one line with its end
 		return nil, err
 	}
 	b.WriteByte('\n')
@@ -101,14 +101,14 @@ func (m *message) encode() ([]byte, error) {
 func (e *eventWriter) write(data []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_ = e.conn.SetWriteDeadline(time.Now().Add(e.patience)) // a recorder has none
+	_ = e.conn.SetWriteDeadline(time.Now().Add(e.patience)) // a test recorder has no deadline
 	if _, err := e.w.Write(data); err != nil {
 		return err
 	}
 	return e.conn.Flush()
 }
 
-// keepAlive writes comments, so that no proxy gives the stream up. An error is the next message's too.
+// keepAlive writes comments, so that proxies keep the connection. The next message returns its error.
 func (e *eventWriter) keepAlive(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

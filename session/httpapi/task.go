@@ -36,13 +36,13 @@ type Task struct {
 	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
 }
 
-// Monitors are how a session's monitors stand.
+// Monitors are the states of a session's monitors.
 type Monitors struct {
 	Revision int64     `json:"revision" jsonschema:"counts changes"`
 	Monitors []Monitor `json:"monitors" jsonschema:"by id"`
 }
 
-// MonitorSpec is what a monitor runs.
+// MonitorSpec is the command of a monitor and its settings.
 type MonitorSpec struct {
 	Command          string            `json:"command" jsonschema:"for bash -lc"`
 	Cwd              string            `json:"cwd,omitempty"`
@@ -53,7 +53,7 @@ type MonitorSpec struct {
 	RestartOnRestore bool              `json:"restart_on_restore,omitempty" jsonschema:"another worker runs it again when its own dies"`
 }
 
-// Monitor is a command that is watched.
+// Monitor is a monitored command and its state.
 type Monitor struct {
 	ID        events.MonitorID `json:"id"`
 	Command   string           `json:"command"`
@@ -65,7 +65,7 @@ type Monitor struct {
 	Exit      *int64           `json:"exit,omitempty" jsonschema:"status of the last run; -1 where a signal ended it"`
 }
 
-// MonitorUpdates are lines that were taken: no other host gets them.
+// MonitorUpdates are drained updates: no other client gets them.
 type MonitorUpdates struct {
 	Revision int64           `json:"revision"`
 	Active   int             `json:"active" jsonschema:"how many run"`
@@ -81,7 +81,7 @@ type MonitorUpdate struct {
 	Input    events.InputID   `json:"input,omitempty" jsonschema:"that the line became"`
 }
 
-// task is the one in the path.
+// task is the task id in the path.
 func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
 
 func taskOf(t projector.Task) Task {
@@ -96,7 +96,7 @@ func taskOf(t projector.Task) Task {
 	return out
 }
 
-// monitor is the one in the path.
+// monitor is the monitor id in the path.
 func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
 func tasks(list []projector.Task) Tasks {

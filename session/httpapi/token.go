@@ -14,20 +14,20 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Token is a credential of a caller: a bearer token, or a client certificate.
-// A caller may have several, as while one replaces another; then all say the same of it.
+// Token is a credential of a caller: a bearer token, or a client certificate. A caller may have several, for example
+// during a rotation; all of them must have the same rights.
 type Token struct {
-	Name   string            // the actor in histories: 1 to 64 of A-Z a-z 0-9 _ -
+	Name   string            // the actor of commits: 1 to 64 of A-Z a-z 0-9 _ -
 	Digest [sha256.Size]byte // sha256 of a bearer token's text, which should be random: at least 128 bits
 	// Certificate is the subject of a verified client certificate: uri: and a URI
 	// among its alternative names, or cn: and its common name. Empty for a bearer token.
 	Certificate string
 	Scope       api.Scope
-	Own         bool      // it reaches only sessions that the caller owns or has a grant of. Defaults to every session
+	Own         bool      // the caller reaches only sessions that it owns or has a grant for. Defaults to every session
 	Tenant      string    // empty: the node's
 	Expires     time.Time // zero: never
 
-	line int // in the file that it was read from, from 1
+	line int // in the file, from 1
 }
 
 // ParseTokens reads tokens, one a line, with blanks between the fields:
@@ -87,7 +87,7 @@ func parseToken(fields []string) (Token, error) {
 	return t, nil
 }
 
-// option sets what NAME=VALUE says.
+// option sets the option NAME=VALUE.
 func (t *Token) option(name, value string) (err error) {
 	switch name {
 	case "expires":
@@ -112,7 +112,7 @@ func isCertificate(subject string) bool {
 	return ok && (kind == "uri" || kind == "cn") && name != ""
 }
 
-// checkTokens refuses tokens that are no callers', and those that are two callers'.
+// checkTokens refuses invalid tokens, and a credential that two callers have.
 func checkTokens(list []Token) error {
 	byName, byCredential := make(map[string]*Token), make(map[string]*Token)
 	var errs []error
@@ -146,7 +146,7 @@ func checkTokens(list []Token) error {
 	return errors.Join(errs...)
 }
 
-// where is the token's line in its file, or its place in the list.
+// where is the token's line in its file, or its index in the list.
 func (t *Token) where(i int) string {
 	if t.line > 0 {
 		return fmt.Sprintf("line %d", t.line)

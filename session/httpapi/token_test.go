@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// FuzzParseTokens reads files of tokens. Nothing panics, no line is two tokens, and no error tells what a line holds.
+// FuzzParseTokens parses arbitrary files. None panics, each line gives at most one token, and no error contains the
+// content of a line.
 func FuzzParseTokens(f *testing.F) {
 	f.Add([]byte("# who may\n\nme read " + strings.Repeat("ab", 32) + "\n"))
 	f.Add([]byte("me read hunter2\n"))

@@ -12,23 +12,21 @@ import (
 	"time"
 )
 
-// Tokens are an [Identifier] of bearer tokens and client certificates, whose
-// list can be replaced while the server runs.
+// Tokens is an [Identifier] of bearer tokens and client certificates. The list can be replaced while the server runs.
 //
-// A request with an Authorization header is judged by that alone, and its
-// certificate only counts without one.
+// The certificate counts only for a request without an Authorization header.
 type Tokens struct {
 	list atomic.Pointer[[]Token]
 	now  func() time.Time
 }
 
-// NewTokens makes them of a list, which may be empty. All that is wrong with it comes together.
+// NewTokens makes Tokens of a list, which may be empty. It reports all errors of the list together.
 func NewTokens(list []Token) (*Tokens, error) {
 	t := &Tokens{now: time.Now}
 	return t, t.Replace(list)
 }
 
-// Replace puts another list in place, at once and as a whole. A list that is refused changes nothing.
+// Replace replaces the list atomically. An invalid list changes nothing.
 func (t *Tokens) Replace(list []Token) error {
 	if err := checkTokens(list); err != nil {
 		return err
@@ -70,7 +68,8 @@ func (t *Tokens) Identify(r *http.Request) (Caller, error) {
 	return found.caller(), nil
 }
 
-// certified finds the token of a certificate. The handshake has verified it, which may be long ago.
+// certified finds the token of a certificate that the TLS handshake verified. The handshake may be old, so certified
+// checks the validity period again.
 func (t *Tokens) certified(leaf *x509.Certificate) (found *Token, err error) {
 	if now := t.now(); now.After(leaf.NotAfter) || now.Before(leaf.NotBefore) {
 		return nil, errCertificate
@@ -92,8 +91,7 @@ func (t *Tokens) certified(leaf *x509.Certificate) (found *Token, err error) {
 	return found, nil
 }
 
-// bearer finds the token of an Authorization header. It looks at all of them,
-// so that the time tells nothing.
+// bearer finds the token of an Authorization header. It compares all tokens, so that its duration reveals nothing.
 func bearer(list []Token, header string) (found *Token) {
 	scheme, text, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "bearer") {

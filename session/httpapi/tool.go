@@ -9,12 +9,12 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Approvals are the questions that wait for an answer.
+// Approvals are the approval requests without an answer.
 type Approvals struct {
 	Approvals []Approval `json:"approvals"`
 }
 
-// Approval is a call that waits for an answer.
+// Approval is a call that waits for an approval.
 type Approval struct {
 	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: name it in the answer, and where its output is read. It is not the call_id of the model"`
 	Tool     string          `json:"tool"`
@@ -23,14 +23,14 @@ type Approval struct {
 	Question string          `json:"question"`
 }
 
-// Answer answers a question. The first answer counts.
+// Answer is the answer to an approval request. The first answer counts.
 type Answer struct {
 	Call    events.EffectID `json:"call"`
 	Granted *bool           `json:"granted" jsonschema:"false: the call must not run"`
 	Reason  string          `json:"reason,omitempty"`
 }
 
-// CallResult is what a call came to that waits for somebody outside. The first counts.
+// CallResult is the result of a pending call, from outside the turn. The first result counts.
 type CallResult struct {
 	Call    events.EffectID `json:"call" jsonschema:"its completion key"`
 	Text    string          `json:"text"`
@@ -39,13 +39,13 @@ type CallResult struct {
 	Code    string          `json:"code,omitempty" jsonschema:"of a failure"`
 }
 
-// CallOutput is the whole output of a call that has returned.
+// CallOutput is the full output of a call that has returned.
 type CallOutput struct {
 	Call   events.EffectID `json:"call"`
 	Output string          `json:"output"`
 }
 
-// Tools are which tools a session has.
+// Tools are the tools of a session.
 type Tools struct {
 	Generation int64  `json:"generation"`
 	Tools      []Tool `json:"tools" jsonschema:"by name"`
@@ -69,25 +69,25 @@ type Tool struct {
 	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"arguments of calls"`
 }
 
-// ToolSources are the sources of tools that a session has, and those that it can have.
+// ToolSources are the tool sources of a session, and those that it can add.
 type ToolSources struct {
 	Sources []ToolSource `json:"sources"`
 }
 
-// ToolSource is a source of tools that a session can have beside those of its plugins.
+// ToolSource is a source of tools, in addition to those of the session's plugins.
 type ToolSource struct {
 	Name  string `json:"name"`
 	Added bool   `json:"added,omitempty" jsonschema:"the session has it"`
 	Known bool   `json:"known,omitempty" jsonschema:"a plugin registers it at the node that answers"`
 }
 
-// ToolLevel overrides how far tools are offered, all or none.
+// ToolLevel overrides the level of tools, all or none.
 type ToolLevel struct {
 	Names []string        `json:"names"`
 	Level events.Override `json:"level" jsonschema:"off, searchable, callable or showcased; empty lifts the override"`
 }
 
-// Generation is the new one of the tools.
+// Generation is the new generation of the tools.
 type Generation struct {
 	Generation int64 `json:"generation"`
 }
@@ -156,7 +156,7 @@ func (in Tools) args(*call) (api.ToolState, error) {
 	return state, nil
 }
 
-// source is the tool source that the path names.
+// source is the tool source in the path.
 func (c *call) source() string { return c.PathValue("source") }
 
 func toolSources(list []api.ToolSource) ToolSources {
@@ -171,7 +171,7 @@ func generation(now int64) Generation { return Generation{now} }
 
 func toolCatalog(list []json.RawMessage) ToolCatalog { return ToolCatalog{Tools: orNone(list)} }
 
-// outputOf is the call whose output is asked for.
+// outputOf is the id of the call in the path.
 func (c *call) outputOf() (name events.EffectID, err error) {
 	if name = events.EffectID(c.URL.Query().Get("call")); name == "" {
 		err = invalidParam("call", "is required")

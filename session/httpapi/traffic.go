@@ -11,9 +11,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// traffic bounds how many bytes each caller moves in a minute: bodies of its
-// requests, answers and streams. A caller that moved more gets no new request
-// until that is over, and its streams are slowed down.
+// traffic limits the bytes of each caller in a minute: bodies of requests, responses and streams. A caller above the
+// limit gets no new request, and its streams are slowed down, until its rate is below the limit again.
 type traffic struct {
 	perMinute int
 
@@ -21,10 +20,10 @@ type traffic struct {
 	callers map[string]*rate.Limiter
 }
 
-// maxIdle is the number of callers from which on those are forgotten who have moved nothing for a minute.
+// maxIdle is the number of callers above which those without traffic in the last minute are removed.
 const maxIdle = 1024
 
-// of is what is left to a caller.
+// of is the limiter of a caller.
 func (t *traffic) of(caller string, now time.Time) *rate.Limiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -44,7 +43,7 @@ func (t *traffic) of(caller string, now time.Time) *rate.Limiter {
 	return left
 }
 
-// check refuses a request of a caller to whom nothing is left.
+// check refuses a request of a caller without remaining bytes.
 func (t *traffic) check(left *rate.Limiter, now time.Time) error {
 	missing := 1 - left.TokensAt(now)
 	if missing <= 0 {
@@ -55,14 +54,14 @@ func (t *traffic) check(left *rate.Limiter, now time.Time) error {
 	return p
 }
 
-// spend takes bytes that were moved, also more than are left.
+// spend subtracts transferred bytes, also below zero.
 func spend(left *rate.Limiter, n int) {
 	for now := time.Now(); n > 0; n -= left.Burst() {
 		left.ReserveN(now, min(n, left.Burst()))
 	}
 }
 
-// await takes bytes that are about to be moved, as soon as they are left.
+// await waits until the limit allows bytes to be sent, and subtracts them.
 func await(ctx context.Context, left *rate.Limiter, n int) error {
 	for ; n > 0; n -= left.Burst() {
 		if err := left.WaitN(ctx, min(n, left.Burst())); err != nil {
@@ -72,7 +71,7 @@ func await(ctx context.Context, left *rate.Limiter, n int) error {
 	return nil
 }
 
-// tooMany is the refusal of a caller that is at one of its limits.
+// tooMany is the refusal of a caller at one of its limits.
 func tooMany(code, what, limit string, most int) *problem {
 	return &problem{
 		Status: http.StatusTooManyRequests, Code: code, Detail: "too many " + what + " of this caller, limit is " + strconv.Itoa(most),

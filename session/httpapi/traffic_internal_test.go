@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// TestTrafficForgetsCallers has many callers who moved nothing, and one that is
-// over its limit: that one stays known until it is not, and the others do not pile up.
+// TestTrafficForgetsCallers has many callers without traffic, and one above its limit: that one stays until its rate
+// is below the limit, and the others are removed.
 func TestTrafficForgetsCallers(t *testing.T) {
 	t.Parallel()
 	tr := traffic{perMinute: 600, callers: make(map[string]*rate.Limiter)}

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewTurn asks for a turn: a text or parts to answer, or nothing new to go on with.
+// NewTurn requests a turn: with a text or parts as input, or without new input.
 type NewTurn struct {
 	ID       events.TurnID     `json:"id,omitempty" jsonschema:"defaults to a new one"`
 	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
@@ -35,13 +35,13 @@ type PendingTurn struct {
 	Status PendingStatus `json:"status" jsonschema:"asking: a call of it waits for an approval, see GET and POST of the session's approvals. pending: it waits for its time or its place, or runs: the list of turns tells. An answer to a request for a turn that does not wait for its end is always pending"`
 }
 
-// CancelTurn asks a turn to stop.
+// CancelTurn requests that a turn stops.
 type CancelTurn struct {
 	ID     string `json:"id,omitempty" jsonschema:"of the request, defaults to a new one"`
 	Reason string `json:"reason,omitempty" jsonschema:"kept in the history"`
 }
 
-// Cancelled says what a cancel met.
+// Cancelled is the outcome of a cancel.
 type Cancelled struct {
 	Receipt api.CancelReceipt `json:"receipt"`
 	ID      string            `json:"id,omitempty" jsonschema:"of the request that counts, and so on"`
@@ -70,18 +70,18 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	out, err := c.ended(req.ID, func(ctx context.Context) (err error) {
 		if in.At > 0 {
 			_, err = c.s.cfg.Service.Await(ctx, c.session, req.ID)
-		} else { // the same again attaches, waits, and finds out for certain whether the id had this input
+		} else { // a repeat attaches to the turn, waits, and compares the input
 			_, err = c.s.cfg.Service.Run(ctx, c.session, req)
 		}
 		return err
 	})
-	if _, class := api.Code(err); err != nil && class == api.ClassUnknown { // the turn was accepted: only its end is not known
+	if _, class := api.Code(err); err != nil && class == api.ClassUnknown { // the turn was accepted, and only its end is unknown
 		return c.pending(req.ID), nil
 	}
 	return out, err
 }
 
-// mayRead is false where the caller may ask for turns and not read what comes of them.
+// mayRead is false where the caller may request turns and not read their results.
 func (c *call) mayRead(ctx context.Context) bool {
 	_, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
 	return !errors.Is(err, api.ErrForbidden)
@@ -121,13 +121,14 @@ func (c *call) pending(turn events.TurnID) reply {
 	}
 }
 
-// unfinished is the answer about a turn that has not ended, to a caller that may read: it says whether a person is asked.
+// unfinished is the response about a turn that has not ended, for a caller that may read. It says whether a call
+// waits for an approval.
 func (c *call) unfinished(turn events.TurnID) reply {
 	out := c.pending(turn)
 	ctx, cancel := c.brief()
 	defer cancel()
 	s, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
-	if err != nil { // the turn is there whatever hinders a look at it
+	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
 	if t := s.Turn(); t != nil && t.ID == turn && len(s.Questions()) > 0 {
@@ -136,7 +137,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 	return out
 }
 
-// ended waits for a turn as long as the request would, and answers with how it ended, or that it did not.
+// ended waits for a turn for the request's wait, and responds with its end, or that it has not ended.
 func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
 	ctx, cancel := context.WithDeadline(c.Context(), c.due)
 	defer cancel()
@@ -144,7 +145,7 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 	switch {
 	case err == nil || errors.Is(err, api.ErrTurnFailed):
 		out, err := c.assembled(turn)
-		if errors.Is(err, context.DeadlineExceeded) { // it has ended, and is large, or the servers are lost
+		if errors.Is(err, context.DeadlineExceeded) { // the turn has ended and is large, or the servers do not answer
 			return c.unfinished(turn), nil
 		}
 		return out, err
@@ -158,20 +159,20 @@ func (c *call) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
 	t, err := c.s.cfg.Service.AssembledTurn(api.Needing(ctx, api.RightRead), c.session, turn)
-	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read taken back since
+	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read was revoked since
 		return c.pending(turn), nil
 	}
 	return reply{status: http.StatusOK, body: &t}, err
 }
 
-// unheard is how long a turn is asked after that no worker may have taken yet.
+// unheard limits the wait for a turn that no worker may have taken yet.
 const unheard = 100 * time.Millisecond
 
 func getTurn(c *call) (reply, error) {
 	await := func(ctx context.Context) error {
 		_, err := c.s.cfg.Service.Await(ctx, c.session, c.turn())
 		if _, rejected := errors.AsType[*api.TurnRejectedError](err); rejected {
-			return nil // a conflict to who asked for it; here it is how the turn ended
+			return nil // the requester gets it as a conflict; here it is how the turn ended
 		}
 		return err
 	}
@@ -183,13 +184,13 @@ func getTurn(c *call) (reply, error) {
 	case errors.Is(err, api.ErrTurnRunning):
 		return c.unfinished(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
-		c.waits(unheard) // only who waits is told of a command in the queue
+		c.waits(unheard) // only a wait finds a request that is still in the queue
 		return c.ended(c.turn(), await)
 	}
 	return out, err
 }
 
-// turn is the one in the path.
+// turn is the turn id in the path.
 func (c *call) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
 
 // NewInput is a message for the running turn, or the next one.
@@ -201,7 +202,7 @@ type NewInput struct {
 	Boundary events.Boundary `json:"boundary,omitempty" jsonschema:"before_completion, or after_work where it is left out"`
 }
 
-// CancelledInput says what the cancel of an input met.
+// CancelledInput is the outcome of a cancel of an input.
 type CancelledInput struct {
 	Receipt   api.InputReceipt `json:"receipt"`
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"all that were taken back"`

@@ -14,13 +14,13 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// lossy is a service whose servers answer nothing after so many calls: what is asked of it then
-// ends with its context, which it keeps.
+// lossy is a service that stops answering after a number of calls. A later call blocks until its context ends, and
+// records the context.
 type lossy struct {
 	operation.Host
 	mu      sync.Mutex
 	answers int
-	last    time.Duration // that was left of the last context, at its begin; negative: it had no end
+	last    time.Duration // time to the deadline of the last context when it was received; negative: no deadline
 }
 
 func (l *lossy) ask(ctx context.Context) error {
@@ -60,9 +60,8 @@ func (l *lossy) AssembledTurn(ctx context.Context, _ events.SessionID, _ events.
 	return t, l.ask(ctx)
 }
 
-// TestWaitBoundsEveryStep loses the servers at each step of a request that waits
-// for a turn, and of one that does not: whatever it asks of them ends about when
-// the wait does, or with the time of a request.
+// TestWaitBoundsEveryStep stops the service at each step of a request that waits for a turn, and of one that does
+// not. The request ends soon after its wait, or at the request timeout.
 func TestWaitBoundsEveryStep(t *testing.T) {
 	t.Parallel()
 	body := `{"id":"t1","parts":[{"type":"text","blob":{"digest":"` + strings.Repeat("0f", 32) + `","size":1}}]}`

@@ -10,13 +10,13 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Commit is a commit as the stream sends it: its events landed together.
+// Commit is a commit in the stream: its events were appended together.
 type Commit struct {
 	Seq    events.Seq        `json:"seq" jsonschema:"the cursor that resumes after it"`
 	Events []eventjson.Event `json:"events"`
 }
 
-// Delta is a piece of the reply in flight: never truth. A newer call or attempt takes back what those before it said.
+// Delta is a piece of the streaming reply, for display only. A newer call or attempt retracts the earlier text.
 type Delta struct {
 	Turn      events.TurnID   `json:"turn"`
 	Iteration int64           `json:"iteration"`
@@ -29,7 +29,7 @@ type Delta struct {
 	Message   *SideMessage    `json:"message,omitempty" jsonschema:"what running code says: no part of any reply"`
 }
 
-// Retry tells that a failed model call will be tried again.
+// Retry reports that a failed model call will be retried.
 type Retry struct {
 	WaitMillis int64  `json:"wait_ms"`
 	Attempt    int64  `json:"attempt" jsonschema:"the one that failed, from 1"`
@@ -37,13 +37,13 @@ type Retry struct {
 	Reason     string `json:"reason"`
 }
 
-// SideMessage is what running code says beside its result.
+// SideMessage is a message of running code, outside of its result.
 type SideMessage struct {
 	Text string `json:"text"`
 	Kind string `json:"kind,omitempty"`
 }
 
-// Gap says that deltas before the next one were lost for this reader. The commit will hold the whole reply.
+// Gap reports that this reader lost deltas before the next one. The commit has the full reply.
 type Gap struct {
 	Turn      events.TurnID `json:"turn"`
 	Iteration int64         `json:"iteration"`
@@ -56,7 +56,7 @@ func watchEvents(c *call) (reply, error) {
 	}
 	ctx, cancel := c.brief()
 	defer cancel()
-	s, err := c.s.cfg.Service.State(ctx, c.session) // so that what rules the stream out is an answer, and not in the stream
+	s, err := c.s.cfg.Service.State(ctx, c.session) // so that a refusal is a normal response, outside of the stream
 	if err == nil && cursor > s.Seq {
 		err = &api.CursorError{Session: c.session, Cursor: cursor, Last: s.Seq}
 	}
@@ -66,7 +66,7 @@ func watchEvents(c *call) (reply, error) {
 	return reply{stream: observed(c.s.cfg.Service.Observe(c.Context(), c.session, cursor))}, nil
 }
 
-// observed are a session's observations as messages.
+// observed converts a session's observations to messages.
 func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		for o, err := range list {
@@ -121,7 +121,7 @@ func watchTurn(c *call) (reply, error) {
 	return reply{stream: messagesOf("event", list)}, nil
 }
 
-// messagesOf sends each of a list under one name.
+// messagesOf sends each item of a sequence under one name.
 func messagesOf[T any](name string, list iter.Seq2[T, error]) iter.Seq2[message, error] {
 	return func(yield func(message, error) bool) {
 		for e, err := range list {

@@ -14,33 +14,33 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// JSON types in which the format's empty value has a name, or of which a request takes some only.
+// JSON types for words of the format: the empty value has a name, or requests accept only some of the words.
 type (
-	// Outcome is how a call came out.
+	// Outcome is the outcome of a call.
 	Outcome string
 	// Effects says whether a call may run again.
 	Effects string
-	// Level says how far a tool is offered.
+	// Level is the level at which a tool is offered.
 	Level string
-	// TaskKind says what a background task is.
+	// TaskKind is the kind of a background task.
 	TaskKind string
-	// TaskState says how a background task stands.
+	// TaskState is the state of a background task.
 	TaskState string
-	// CancelPolicy says what a cancel does to a background task.
+	// CancelPolicy is the effect of a cancel on a background task.
 	CancelPolicy string
-	// ClosePolicy says what becomes of a background task when its session is closed.
+	// ClosePolicy is the effect of the session's close on a background task.
 	ClosePolicy string
-	// MonitorState says how a monitor stands.
+	// MonitorState is the state of a monitor.
 	MonitorState string
-	// PendingStatus is that of a turn that has not ended.
+	// PendingStatus is the status of a turn that has not ended.
 	PendingStatus string
-	// GivenType is what a piece of a message is that a request brings.
+	// GivenType is the type of a message part in a request.
 	GivenType string
-	// GivenOutcome is how a call came out, as a result from outside or of an action says it.
+	// GivenOutcome is the outcome in a result from outside or of an action.
 	GivenOutcome string
-	// OwnKind says what a background task of the caller's own program is.
+	// OwnKind is the kind of a task of the caller's own program.
 	OwnKind string
-	// EndState says how such a task ended.
+	// EndState is the final state of such a task.
 	EndState string
 )
 
@@ -105,11 +105,11 @@ func words() map[reflect.Type][]string {
 	} {
 		list[word] = append(slices.Clone(list[row.of]), row.zero)
 	}
-	list[of[events.Override]()] = append(slices.Clone(list[of[Level]()]), "") // which lifts the override
+	list[of[events.Override]()] = append(slices.Clone(list[of[Level]()]), "") // the empty value removes the override
 	return list
 }
 
-// leaves has the hand-written schemas.
+// leaves are the hand-written schemas.
 func leaves() map[reflect.Type]*jsonschema.Schema {
 	list := map[reflect.Type]*jsonschema.Schema{
 		of[json.RawMessage](): {Description: "any JSON value"},

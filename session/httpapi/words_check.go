@@ -11,8 +11,8 @@ import (
 
 var allWords = sync.OnceValue(words) //nolint:gochecknoglobals // made once, never changed
 
-// checkWords refuses a word that the document's enum of its field does not have,
-// by the field's name in the body. An empty word is as one that is left out.
+// checkWords refuses a word that is not in the enum of its field, by the field's name in the body. An empty word
+// counts as absent.
 func checkWords(at string, v reflect.Value) error {
 	switch kind := v.Kind(); {
 	case kind == reflect.Pointer:

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// wrongWords are bodies of a type with one unknown word each, by the field that has it.
+// wrongWords are bodies of a type with one unknown word each, by the field with the word.
 func wrongWords(typ reflect.Type, above ...reflect.Type) map[string]string {
 	list := make(map[string]string)
 	if _, closed := allWords()[typ]; closed {
@@ -50,7 +50,7 @@ func dot(at string) string {
 	return "." + at
 }
 
-// TestUnknownWordsNameTheirField sends an unknown word in every field of every body that has an enum in the document.
+// TestUnknownWordsNameTheirField sends an unknown word in every enum field of every body.
 func TestUnknownWordsNameTheirField(t *testing.T) {
 	t.Parallel()
 	checked := 0

@@ -15,10 +15,10 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestWordsOfSources holds the words that the document knows against the constants of each type, as the sources have them.
+// TestWordsOfSources compares the document's words with the constants of each type in the sources.
 func TestWordsOfSources(t *testing.T) {
 	t.Parallel()
-	// Whose words are no literals, or which take those of another type.
+	// Types whose words are not literals, or are those of another type.
 	derived := []reflect.Type{of[events.Override]()}
 	known := make(map[string][]string)
 	for _, dir := range []string{"../../events", "../api", "../plugin", "../../projector"} {
@@ -43,7 +43,7 @@ func TestWordsOfSources(t *testing.T) {
 	}
 }
 
-// TestNoBooleanSchemas holds the document to schemas that are objects: some generators of clients read no others.
+// TestNoBooleanSchemas checks that all schemas are objects: some client generators accept no others.
 func TestNoBooleanSchemas(t *testing.T) {
 	t.Parallel()
 	data, err := document(routes())

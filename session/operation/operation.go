@@ -15,32 +15,31 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Name is what an operation is called over NATS.
+// Name is the name of an operation over NATS.
 type Name string
 
-// Repeat says how a request that is sent again, since its answer was lost, is known.
+// Repeat is how the host recognises a repeat of a request whose answer was lost.
 type Repeat int
 
 // The ways.
 const (
-	// Looks changes nothing: asking again is as good.
+	// Looks changes nothing: a repeat needs no key.
 	Looks Repeat = iota
-	// ByKey: the commit that the request leads to keeps its key, see [api.Asked].
-	// The repeat finds that commit, and is answered from the state before it; one
-	// about a task, or of AppendNodes, with the present state. A request that
-	// changed nothing keeps no key.
+	// ByKey: the request's commit stores its key, see [api.Asked]. The repeat finds that commit, and is answered from
+	// the state before it; a repeat about a task, or of AppendNodes, from the current state. A request that changed
+	// nothing stores no key.
 	ByKey
-	// ByID: what the request makes has its id, or its key as the id. The repeat finds it.
+	// ByID: what the request creates has its id, or its key as the id. The repeat finds it.
 	ByID
 	// Once: no repeat can be recognised. A client sends the request again only if no node received it.
 	Once
 )
 
-// Row is what an operation says of itself.
+// Row describes an operation.
 type Row struct {
-	Name    Name      // over NATS; empty: a client reads that by itself, or another row does it
+	Name    Name      // over NATS; empty: a client reads the data itself, or another row performs it
 	ID      string    // over HTTP: the operationId of the OpenAPI document; empty with Route
-	Needs   api.Right // what some requests say needs more: see [api.TakeRequest]
+	Needs   api.Right // some requests need a further right, see [api.TakeRequest]
 	Repeat  Repeat
 	Route   string // over HTTP: the method, and the path below that of a session; empty: another row's route leads to it
 	Summary string // in one sentence
@@ -58,13 +57,13 @@ func (r *Row) HTTP() (method, path string) {
 	return method, path
 }
 
-// Anywhere reports whether requests name no session.
+// Anywhere reports whether requests of the row name no session.
 func (r *Row) Anywhere() bool {
 	_, path := r.HTTP()
 	return !strings.HasPrefix(path, session)
 }
 
-// Op is an operation that takes In and gives Out.
+// Op is an operation with request type In and answer type Out.
 type Op[In, Out any] struct {
 	Row
 	Do      func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error)
@@ -75,18 +74,18 @@ type Op[In, Out any] struct {
 // None is the type of an absent argument or result.
 type None struct{}
 
-// Served is an operation as a server over NATS has it.
+// Served is an operation as a NATS server uses it.
 type Served interface {
 	// Described is the row.
 	Described() *Row
-	// TakesLong reports whether a request takes as long as a model, or an action of a plugin, takes. A server bounds such
-	// requests apart from the others, which are short.
+	// TakesLong reports whether a request can take as long as a model call or a plugin's action. A server limits such
+	// requests separately.
 	TakesLong() bool
-	// Serve decodes the body of a request, does what it asks for, and encodes the result.
+	// Serve decodes the body of a request, performs it, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
-	// Streams reports whether clients may take the answer in pieces, as it comes.
+	// Streams reports whether clients can receive the answer in pieces.
 	Streams() bool
-	// Types are the zero values of what it takes and gives.
+	// Types returns the zero values of the request and answer types.
 	Types() (in, out any)
 }
 
@@ -115,34 +114,34 @@ func (o *Op[In, Out]) Serve(ctx context.Context, h Host, id events.SessionID, bo
 	return events.EncodePayload(&out)
 }
 
-// Host is what operations are done on: the host of a process.
+// Host is the host of a process, on which operations are performed.
 type Host interface {
 	api.Service
-	// SubmitTurn is Submit that tells where the turn was accepted.
+	// SubmitTurn is Submit with the sequence of the turn's acceptance.
 	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
 	// WatchTurn gives the events of a turn that was submitted before, from its
 	// first to done, and writes nothing. For a turn that was never submitted the error is [api.ErrUnknownTurn].
 	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
-	// RestoreSnapshot makes a state whole from a snapshot's head and segments, of
-	// which those that are in blobs may be left out.
+	// RestoreSnapshot builds a complete state from a snapshot's head and segments. Segments that are in blobs may be
+	// left out.
 	RestoreSnapshot(ctx context.Context, head []byte, segments [][]byte) (*projector.State, error)
-	// TakeMonitorUpdatesTo takes updates up to a sequence.
+	// TakeMonitorUpdatesTo drains updates up to a sequence.
 	TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error)
 	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
 	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 
-// streamKey is where a context has what gets the pieces of a completion.
+// streamKey is the context key of the stream function of a completion.
 type streamKey struct{}
 
-// WithStream has a completion that is asked for with the context handed to stream as it comes: see [plugin.CompletionRequest].
-// A request that travels has no function in it.
+// WithStream attaches a function that receives the pieces of a completion requested with the context: see
+// [plugin.CompletionRequest]. An encoded request cannot contain the function.
 func WithStream(ctx context.Context, stream func(plugin.CompletionDelta)) context.Context {
 	return context.WithValue(ctx, streamKey{}, stream)
 }
 
-// StreamOf is what [WithStream] put into a context; nil: nothing.
+// StreamOf returns the function that [WithStream] attached; nil: none.
 func StreamOf(ctx context.Context) func(plugin.CompletionDelta) {
 	stream, _ := ctx.Value(streamKey{}).(func(plugin.CompletionDelta))
 	return stream
@@ -165,46 +164,46 @@ func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In
 	return o
 }
 
-// inPieces is an operation whose answer comes in pieces, where a client takes them.
+// inPieces marks an operation whose answer clients can receive in pieces.
 func inPieces[In, Out any](o *Op[In, Out]) *Op[In, Out] {
 	o.streams = true
 	return o
 }
 
-// long is a row whose operation takes long, see [Served].
+// long marks an operation that takes long, see [Served].
 func long[In, Out any](o *Op[In, Out]) *Op[In, Out] {
 	o.long = true
 	return o
 }
 
-// webOnly is a row that is served over HTTP by a handler of its own: what it
-// reads has parameters, a stream or bytes that no Go type of the host says.
+// webOnly is a row that only HTTP serves, with a handler of its own: its parameters, stream or bytes have no Go type
+// in the host.
 func webOnly(r Row) *Row {
 	rows = append(rows, &r)
 	return &r
 }
 
-// asks is a row whose operation is a method of the host.
+// asks is a row of a host method with a request and an answer.
 func asks[In, Out any](r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
 	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
 }
 
-// tells is a row whose operation is a method that gives nothing.
+// tells is a row of a host method without an answer.
 func tells[In any](r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
 	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
 		return None{}, do(h, ctx, id, in)
 	})
 }
 
-// takesNone is a row whose operation is a method that takes nothing.
+// takesNone is a row of a host method without a request body.
 func takesNone[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
 	return row(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
 }
 
-// All are the rows.
+// All returns the rows.
 func All() []*Row { return slices.Clone(rows) }
 
-// Named are the rows that are served over NATS.
+// Named returns the rows that are served over NATS.
 func Named() map[Name]Served { return maps.Clone(named) }
 
 // Short names for the table.

@@ -15,19 +15,19 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Transport carries requests to a host elsewhere. It asks again, as the row's [Repeat] allows, until
-// it has the answer, which it decodes into out, or ctx ends.
+// Transport sends requests to a host in another process. It repeats a request, as the row's [Repeat] allows, until it
+// has the answer or ctx ends. It decodes the answer into out.
 type Transport interface {
 	Ask(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
 }
 
-// Remote sends operations to a host in another process.
-// Ids that a request leaves out are made here, so that its repeats have them too.
+// Remote sends operations to a host in another process. It creates the ids that a request leaves out, so that repeats
+// have the same ids.
 type Remote struct{ Transport }
 
 func newID[ID ~string](given ID) ID { return cmp.Or(given, ID(ulid.Make().String())) }
 
-// ask is a request of its own.
+// ask sends a request with a new key.
 func ask[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
 	key := ""
 	if op.Repeat == ByKey {
@@ -36,7 +36,7 @@ func ask[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.
 	return askAs(ctx, r, op, id, key, in)
 }
 
-// askAs is a request with a key.
+// askAs sends a request with a key.
 func askAs[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
 	if !op.Anywhere() {
 		err = events.CheckToken("session", id)
@@ -94,7 +94,7 @@ func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID,
 		if err != nil {
 			return err
 		}
-		if first, ok, _ := s.FindConfiguration(cmp.Or(req.IdempotencyKey, key)); ok { // the state is whole
+		if first, ok, _ := s.FindConfiguration(cmp.Or(req.IdempotencyKey, key)); ok { // the state is complete, so the search cannot fail
 			if s, err = on.StateAt(ctx, id, first.Seq-1); err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*e
 	return &first, nil
 }
 
-// Complete is that of [Host]. It spends money once: its repeats have a key.
+// Complete is that of [Host]. Its repeats have a key, so the model call is paid once.
 func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	if req.Stream != nil {
 		ctx = WithStream(ctx, req.Stream)
@@ -281,8 +281,8 @@ func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.Acti
 	return ask(ctx, r, Actions, id, None{})
 }
 
-// InvokeAction is that of [Host]. An action may do anything, so it is sent once, and again only
-// if no node received it. If the outcome is unknown, the error is [events.ErrOutcomeUnknown].
+// InvokeAction is that of [Host]. An action can have any effect, so it is sent once, and again only if no node
+// received it. If the outcome is unknown, the error is [events.ErrOutcomeUnknown].
 func (r Remote) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
 	return ask(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// RegisterTask implements [api.Service]. The task is one that this program runs, see [api.TaskRequest.Outside].
+// RegisterTask implements [api.Service]. The task runs in this program, see [api.TaskRequest.Outside].
 func (r Remote) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
-	if err := req.Outside(); err != nil { // of what does not travel too
+	if err := req.Outside(); err != nil { // also checks the fields that are not encoded
 		return projector.Task{}, fmt.Errorf("%s: %w", RegisterTask.Name, err)
 	}
 	return ask(ctx, r, RegisterTask, id, req)

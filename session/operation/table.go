@@ -72,7 +72,8 @@ var (
 			in.Request.Stream = StreamOf(ctx)
 			return h.Complete(ctx, id, in.Request, in.Source)
 		})))
-	// StreamCompletion is Complete over HTTP, as it comes. Over NATS Complete streams by itself, where the client asks for that.
+	// StreamCompletion is Complete over HTTP, as a stream. Over NATS Complete streams by itself, where the client
+	// requests that.
 	StreamCompletion = webOnly(Row{"", "streamCompletion", write, ByKey, post + "/completions/stream", "The same as it comes: deltas, and at last the result or the problem; a client that goes away stops it"})
 )
 
@@ -168,13 +169,13 @@ func create(ctx context.Context, h Host, _ events.SessionID, in api.CreateArgs) 
 	return h.Create(ctx, in.Request)
 }
 
-// CompleteArgs asks a session's model, with the source of usage in the ledger.
+// CompleteArgs requests a direct completion, with the source of usage in the ledger.
 type CompleteArgs struct {
 	Request plugin.CompletionRequest `msgpack:"r"`
 	Source  string                   `msgpack:"o"`
 }
 
-// replaceConfig replaces the configuration, if it is the one that the request was made from. It tells whether that moved.
+// replaceConfig replaces the configuration, if it is the one that the request was made from. Otherwise moved is true.
 func replaceConfig(ctx context.Context, h Host, id events.SessionID, in api.ConfigureArgs) (moved bool, err error) {
 	err = h.Configure(ctx, id, api.ConfigureRequest{IdempotencyKey: in.Key, Change: func(now events.Config) events.Config {
 		if moved = !now.Equal(in.Previous); moved {

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestEncoding has what operations take, and what they give, over NATS.
+// TestEncoding checks the wire form of each operation's request and answer.
 func TestEncoding(t *testing.T) {
 	t.Parallel()
 	var values []any
@@ -25,7 +25,7 @@ func TestEncoding(t *testing.T) {
 	eventstest.TestEncoding(t, append(values, plugin.CompletionDelta{})...)
 }
 
-// TestLong has the operations that take long, which a server bounds apart from the others.
+// TestLong lists the operations that take long, which a server limits separately.
 func TestLong(t *testing.T) {
 	t.Parallel()
 	want := []operation.Name{operation.Compact.Name, operation.Complete.Name, operation.InvokeAction.Name}
@@ -36,7 +36,7 @@ func TestLong(t *testing.T) {
 	}
 }
 
-// TestRows holds every row to what all of them promise.
+// TestRows checks the rules of all rows.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
@@ -46,9 +46,9 @@ func TestRows(t *testing.T) {
 		}
 		seen[what+value] = true
 	}
-	// Where another row's route leads to, by what its request says.
+	// Operations that share another row's route.
 	within := []operation.Name{operation.SubmitAt.Name, operation.CancelInputsFrom.Name}
-	once("name", "listening") // the subject on which package bus says that a client follows an answer
+	once("name", "listening") // a subject of package bus, for clients that follow an answer
 	for _, r := range operation.All() {
 		name := string(r.Name) + "/" + r.ID
 		if r.Name != "" {

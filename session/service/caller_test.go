@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestActorOf has users' names as servers tell them, and the worst of them.
+// TestActorOf has user names as servers report them, and invalid ones.
 func TestActorOf(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[string]string{

@@ -14,9 +14,8 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// FuzzAnswer sends arbitrary bytes, and arbitrary bodies in a proper request,
-// to every operation of a host with a session. Nothing panics, and whatever
-// comes is answered with an [api.Answer] that says the code which it is counted under.
+// FuzzAnswer sends arbitrary bytes, and arbitrary bodies in a valid request, to every operation of a host with a
+// session. None panics. Each answer is an [api.Answer] whose code is the one that is counted.
 func FuzzAnswer(f *testing.F) {
 	b := bustest.Start(f)
 	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
@@ -68,7 +67,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// watched fails the test where the operation panics, which [door.do] would contain.
+// watched fails the test where the operation panics, because [door.do] recovers the panic.
 type watched struct {
 	operation.Served
 	t *testing.T

@@ -20,25 +20,24 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Config of a service. Everything has a default.
+// Config is the input of [Serve]. Every field has a default.
 type Config struct {
-	// Concurrency is how many requests are worked on at once. Of operations that take long, see [operation.Served], there
-	// are as many besides, a quarter of them of one user. Defaults to 64
+	// Concurrency is the number of concurrent short requests. The same number of long ones runs in addition, see
+	// [operation.Served], and one user has at most a quarter of those. Defaults to 64.
 	Concurrency int
-	// Scopes are what users of other accounts may do, as the server knows these, by
-	// name; nil lets all of them do everything but run commands. Those of the
-	// nodes' own account may do everything.
+	// Scopes are the rights of users of other accounts, by the server's name of the user; nil gives all of them every
+	// right except command. Users of the nodes' own account have every right.
 	Scopes   map[string]api.Reach
-	Metadata map[string]string // of this instance, for those who discover it
-	Access   accesslog.Func    // gets a record of each request at its end. Defaults to none
+	Metadata map[string]string // of this instance, for service discovery
+	Access   accesslog.Func    // receives a record of each request at its end. Defaults to none
 	Logger   *zap.Logger       // nil is silent
 }
 
-// version of the service, for those who discover it.
+// version of the service, for service discovery.
 const version = "1.0.0"
 
-// Serve answers requests until stop, which takes no more, and waits for those
-// at hand until its ctx ends; then they are cut off.
+// Serve answers requests until stop is called. stop accepts no more requests, and waits for the running ones until
+// its ctx ends; then it cancels them.
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
@@ -60,19 +59,19 @@ func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) 
 	return s.Stop, nil
 }
 
-// streaming has a completion sent in pieces, where the client takes them.
+// streaming makes a completion send its pieces, where the client receives them.
 func streaming(ctx context.Context, r bus.Incoming) context.Context {
 	if !r.Stream {
 		return ctx
 	}
 	return operation.WithStream(ctx, func(d plugin.CompletionDelta) {
-		if data, err := events.EncodePayload(&d); err == nil && r.Piece != nil { // without an error, as it is of every delta
+		if data, err := events.EncodePayload(&d); err == nil && r.Piece != nil { // encoding a delta does not fail
 			r.Piece(data)
 		}
 	})
 }
 
-// door is one served host.
+// door is the server of one host.
 type door struct {
 	h   operation.Host
 	log *zap.Logger
@@ -80,13 +79,13 @@ type door struct {
 	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
 
-	share int // requests at once of one user that take long
+	share int // concurrent long requests of one user
 	mu    sync.Mutex
-	taken map[string]int // by user
+	taken map[string]int // by user: running long requests
 }
 
-// shared holds a user to its share of the requests that take long, so that it
-// keeps no other user waiting. Those of the nodes' own account are not held to it.
+// shared limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
+// apply to users of the nodes' own account.
 func (d *door) shared(ctx context.Context, op operation.Served) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
 	if !ok || !op.TakesLong() {
@@ -116,7 +115,7 @@ func (d *door) release(user string) {
 	}
 }
 
-// caller is a user of another account, by its name on the server.
+// caller is the caller of a user of another account, by its name on the server.
 func (d *door) caller(user string) (c api.Caller, err error) {
 	c.Scope = api.ScopeWrite
 	if d.scopes != nil {
@@ -126,7 +125,7 @@ func (d *door) caller(user string) (c api.Caller, err error) {
 	return c, err
 }
 
-// answer does what a request asks for, whatever that holds.
+// answer performs a request and encodes its answer. data may be any bytes.
 func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
 	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
@@ -141,7 +140,7 @@ func (d *door) answer(ctx context.Context, op operation.Served, from string, dat
 	}
 	if err != nil {
 		a = api.Answer{Error: d.told(row, err)}
-		out, _ = events.EncodePayload(&a) // a few short texts
+		out, _ = events.EncodePayload(&a) // an error body has a few short texts
 	}
 	if d.access != nil {
 		record.Duration, record.Code, record.Written = time.Since(began), a.Error.Code, int64(len(out))
@@ -150,7 +149,7 @@ func (d *door) answer(ctx context.Context, op operation.Served, from string, dat
 	return out, a.Error.Code
 }
 
-// told is what the other side learns of an error.
+// told is the form of an error that the client receives.
 func (d *door) told(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
 	if _, class := api.Code(err); class == api.ClassInternal {
@@ -159,7 +158,7 @@ func (d *door) told(r *operation.Row, err error) api.ErrorBody {
 	return b
 }
 
-// errPanicked is a request that made the host panic.
+// errPanicked reports a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
 func (d *door) do(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
@@ -179,7 +178,7 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
 		c, err := d.caller(from)
-		if err == nil && !c.Scope.Has(row.Needs) { // whatever the session, of which nothing is told
+		if err == nil && !c.Scope.Has(row.Needs) { // checked before the session is read, so the answer reveals nothing of it
 			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, row.Name, row.Needs, from)
 		}
 		if err != nil {
@@ -197,7 +196,8 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 	return body, receipt.Seq(), err
 }
 
-// callerOf is a user as the access log names it: as histories do, and HTTP. Empty: histories cannot name it.
+// callerOf is a user's name in the access log, as in histories and over HTTP. Empty: histories do not accept the
+// name.
 func callerOf(user string) string {
 	if user == "" {
 		return accesslog.Inside
@@ -206,7 +206,7 @@ func callerOf(user string) string {
 	return name
 }
 
-// actorOf is the name of a user as histories have it: what is before the tenant's name.
+// actorOf is a user's name in histories: the part before the tenant's name.
 func actorOf(user string) (string, error) {
 	name, _, _ := strings.Cut(user, "@")
 	if err := events.CheckToken("user", name); err != nil {

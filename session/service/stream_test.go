@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
-// TestPiecesOfEveryOperation asks every operation for its answer in pieces: all but those that stream refuse it by the header's name.
+// TestPiecesOfEveryOperation requests every operation's answer in pieces: operations that do not stream refuse it,
+// and name the header.
 func TestPiecesOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	d, streams := &door{log: zap.NewNop()}, 0

@@ -14,7 +14,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Service is the session service with completions and the plugins' actions, whose types the interface cannot name.
+// Service is the session service with direct completions and the plugins' actions, whose types package api does not
+// have.
 type Service interface {
 	api.Service
 	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
@@ -22,14 +23,13 @@ type Service interface {
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }
 
-// Started is a service for one case. Its sessions have [Plugin], and [Reply] answers them.
+// Started is a service for one case. Its sessions have the plugin [Plugin], and their model answers with [Reply].
 type Started struct {
 	Service
-	// Caller is the name that the HTTP server authenticated. It stands in place of
-	// the origin that a request says, and may refer to bodies of the session's
-	// history alone. Empty: the service is another one.
+	// Caller is the name that the HTTP server authenticated. It replaces the origin in a request, and may refer only
+	// to bodies that the session's history names. Empty: the service is not over HTTP.
 	Caller string
-	// Finish, which may be nil, is called when the case is over and everything still runs.
+	// Finish, which may be nil, is called at the end of the case, while everything still runs.
 	Finish func()
 }
 
@@ -50,7 +50,7 @@ func Test(t *testing.T, start func(t *testing.T) Started) {
 	}
 }
 
-// bench is one case's service.
+// bench is the service and the context of one case.
 type bench struct {
 	Service
 	caller string
@@ -65,7 +65,7 @@ func equal[T any](b *bench, what string, got, want T) {
 	}
 }
 
-// must stops at an error that is not the one wanted, nil for none.
+// must stops the test at an error other than want; nil for none.
 func (b *bench) must(what string, got, want error) {
 	b.t.Helper()
 	if !errors.Is(got, want) || want == nil && got != nil {
@@ -91,7 +91,7 @@ func (b *bench) open(texts ...string) events.SessionID {
 	return id
 }
 
-// says are user messages whose ids are their texts.
+// says are user messages with their texts as ids.
 func says(texts ...string) []api.AppendNode {
 	var list []api.AppendNode
 	for _, s := range texts {
@@ -126,7 +126,7 @@ func (b *bench) state(id events.SessionID) *projector.State {
 	return s
 }
 
-// await waits until the session is as wanted, looking at every commit.
+// await waits until the session is as wanted. It checks after every commit.
 func (b *bench) await(id events.SessionID, what string, wanted func(*projector.State) bool) *projector.State {
 	b.t.Helper()
 	for seen, err := range b.Observe(b.ctx, id, 0) {
@@ -142,14 +142,14 @@ func (b *bench) await(id events.SessionID, what string, wanted func(*projector.S
 	return nil
 }
 
-// hangs has turn t1 hang in its model call.
+// hangs starts turn t1, whose model call blocks.
 func (b *bench) hangs(id events.SessionID) {
 	b.t.Helper()
 	b.submit(id, "t1", "hang")
 	b.await(id, "running turn", func(s *projector.State) bool { return s.Turn() != nil })
 }
 
-// cancels ends turn t1, so that nobody waits for it.
+// cancels ends turn t1, so that no wait for it remains.
 func (b *bench) cancels(id events.SessionID) {
 	b.t.Helper()
 	_, _, err := b.Cancel(b.ctx, id, "t1", api.CancelRequest{})
@@ -158,7 +158,7 @@ func (b *bench) cancels(id events.SessionID) {
 	b.must("await", err, nil)
 }
 
-// texts are the messages that the session shows.
+// texts are the texts of the session's visible messages.
 func (b *bench) texts(id events.SessionID) []string {
 	b.t.Helper()
 	v, err := b.View(b.ctx, id)

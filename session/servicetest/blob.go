@@ -20,7 +20,7 @@ var blobCases = []testCase{
 		sum := sha256.Sum256(body)
 		equal(b, "reference", ref, events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: 200_000})
 		node := api.AppendNode{Message: &events.Message{Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Blob: ref}}}}
-		for range 2 { // named by what says that it was stored, and then by a message
+		for range 2 { // the first time named by the stored event, and then by a message
 			got, err := b.FindBlobs(b.ctx, id, ref.Digest, ref.Digest)
 			b.must("find", err, nil)
 			equal(b, "found", fmt.Sprint(got), fmt.Sprint([]events.BlobRef{ref, ref}))
@@ -60,7 +60,7 @@ var blobCases = []testCase{
 		gone := []events.Part{{Kind: events.PartText, Blob: events.BlobRef{Digest: unknown, Size: 1}}}
 		_, err = b.AppendNodes(b.ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: gone}}}})
 		_, submit := b.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: gone}})
-		if b.caller != "" { // who may name what the session's history names, and nothing else
+		if b.caller != "" { // such a caller may refer only to bodies that the session's history names
 			b.must("append of what it does not name", err, api.ErrUnknownBlob)
 			b.must("submit of what it does not name", submit, api.ErrUnknownBlob)
 		} else {

@@ -2,7 +2,7 @@ package servicetest
 
 import "slices"
 
-// testCase is one thing that every service does.
+// testCase is one test of every service.
 type testCase struct {
 	name string
 	run  func(*bench)

@@ -1,4 +1,3 @@
-// Package servicetest is what every implementation of the session service must
-// pass: the host in its process, and the client from afar. Expected values are
-// the host specification's.
+// Package servicetest is the conformance suite of the session service: the host in its process, and the clients over
+// NATS and HTTP, must pass it.
 package servicetest

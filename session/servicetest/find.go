@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// listed waits until a look at the directory, which lags, gives what is wanted.
+// listed waits until look, which reads the directory, returns want. The directory is behind the histories.
 func listed(b *bench, what string, want []string, look func() []string) {
 	b.t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -99,7 +99,7 @@ var findCases = []testCase{
 		var q api.SessionQuery
 		var got []string
 		var last api.SessionSummary
-		for q.Limit = 2; ; { // a session that is opened, and one that moves, between any two pages
+		for q.Limit = 2; ; { // a new session, and an updated one, between two pages
 			page, err := b.Sessions(b.ctx, q)
 			b.must("page", err, nil)
 			for _, s := range page.Sessions {
@@ -112,7 +112,7 @@ var findCases = []testCase{
 				break
 			}
 			newest := b.state("s6").CreatedAt
-			for at := newest; at <= newest; { // until its clock has moved on
+			for at := newest; at <= newest; { // until the clock has advanced
 				at = b.state(b.open()).CreatedAt
 			}
 			b.must("close", b.CloseSession(b.ctx, events.SessionID(want[len(got)%7]), "x"), nil)

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// outsideCases are what hosts had as methods before programs outside had it.
+// outsideCases are the operations of outside programs.
 var outsideCases = []testCase{
 	{"catalog", func(b *bench) {
 		id := b.open()
@@ -77,7 +77,7 @@ var outsideCases = []testCase{
 			var streamed strings.Builder
 			takenBack := false
 			ask := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, said)}, Stream: func(d plugin.CompletionDelta) {
-				if d.Reset { // the answer was lost: a repeat gets the reply of the history, which is not streamed
+				if d.Reset { // after a lost answer the repeat gets the recorded reply, which is not streamed
 					takenBack = true
 					streamed.Reset()
 					return
@@ -124,7 +124,7 @@ var outsideCases = []testCase{
 	{"extension", func(b *bench) {
 		id := b.open()
 		err := b.ApplyExtension(b.ctx, id, events.Extension{Type: "note", Body: []byte(`{"a":1}`)})
-		b.must("apply", err, api.ErrProtocol) // the standard protocol takes none
+		b.must("apply", err, api.ErrProtocol) // the standard protocol accepts no extensions
 		for field, wrong := range map[string]events.Extension{
 			"type": {Body: []byte(`{}`)}, "body": {Type: "x", Body: []byte(`{`)},
 		} {

@@ -9,14 +9,14 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// busy asks for a turn with a policy.
+// busy is a turn request with a policy.
 func busy(turn events.TurnID, said string, policy api.WhenBusy) api.TurnRequest {
 	req := asks(turn, said)
 	req.WhenBusy = policy
 	return req
 }
 
-// meets has turn t2, which says y, come with a policy while another turn is there.
+// meets requests turn t2, with the text y and a policy, while another turn runs.
 func (b *bench) meets(id events.SessionID, policy api.WhenBusy) {
 	b.t.Helper()
 	got, err := b.Submit(b.ctx, id, busy("t2", "y", policy))
@@ -24,7 +24,7 @@ func (b *bench) meets(id events.SessionID, policy api.WhenBusy) {
 	equal(b, "turn", got, "t2")
 }
 
-// waits is when a turn t2 is in the queue.
+// waits reports whether turn t2 is in the queue.
 func waits(s *projector.State) bool {
 	return slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == "t2" })
 }
@@ -45,7 +45,7 @@ var policyCases = []testCase{
 		id := b.open()
 		_, err := b.Submit(b.ctx, id, busy("t1", "x", "hurry"))
 		b.must("unknown", err, events.ErrInvalid)
-		if f := as[*events.FieldError](b, "unknown", err); !strings.HasSuffix(f.Field, "busy") { // over HTTP when_busy
+		if f := as[*events.FieldError](b, "unknown", err); !strings.HasSuffix(f.Field, "busy") { // the field is when_busy over HTTP
 			b.t.Errorf("field: got %v, want busy", f)
 		}
 		_, err = b.Submit(b.ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Continue: true}, WhenBusy: api.WhenBusyInject})
@@ -89,7 +89,7 @@ var policyCases = []testCase{
 		equal(b, "rejected", *as[*api.TurnRejectedError](b, "await", err), api.TurnRejectedError{Turn: "t2", By: "t1"})
 		equal(b, "running", b.state(id).Turn().ID, "t1")
 		b.cancels(id)
-		_, err = b.Run(b.ctx, id, busy("t2", "y", api.WhenBusyReject)) // what was refused stays refused
+		_, err = b.Run(b.ctx, id, busy("t2", "y", api.WhenBusyReject)) // a repeat is refused too
 		b.must("run again", err, api.ErrTurnRunning)
 		equal(b, "messages", b.texts(id), []string{"hang"})
 	}},

@@ -9,9 +9,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Plugin is what the sessions of the service have, beside the standard
-// protocol: a tool "gated" that must be approved, a tool "later" whose result
-// comes from outside, a compactor, and an action "greet".
+// Plugin is the plugin of the service's sessions, in addition to the standard protocol: a tool "gated" that needs an
+// approval, a tool "later" whose result comes from outside, a compactor, and an action "greet".
 func Plugin() plugin.Factory {
 	return plugin.Func("servicetest", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "gated", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
@@ -44,9 +43,8 @@ func Plugin() plugin.Factory {
 	})
 }
 
-// Reply is what the model of the sessions answers to the last message of its
-// prompt: "call X" calls tool X, "hang" hangs until the call is cancelled, and
-// anything else is repeated.
+// Reply is the model's reply to the last message of its prompt: "call X" calls tool X, "hang" blocks until the call
+// is cancelled, and any other text is repeated.
 func Reply(last events.Message) (parts []events.Part, hang bool) {
 	said := last.Text()
 	if tool, ok := strings.CutPrefix(said, "call "); ok {

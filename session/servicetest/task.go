@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// registers puts a task that this program runs in a session.
+// registers registers a task of this program in a session.
 func (b *bench) registers(id events.SessionID, name events.TaskID) projector.Task {
 	b.t.Helper()
 	t, err := b.RegisterTask(b.ctx, id, api.TaskRequest{ID: name, Of: events.TaskObserver, Producer: "me", Args: []byte(`{"a":1}`)})
@@ -75,7 +75,7 @@ var taskCases = []testCase{
 		got, err := b.RequestCancelTask(b.ctx, id, "k1", "enough")
 		b.must("request", err, nil)
 		equal(b, "state", got.State, events.TaskCancelling)
-		// its program sees that in the session, and with its next word
+		// The program reads the request from the session, and from its next progress call.
 		b.await(id, "the request", func(s *projector.State) bool {
 			t, _ := s.Task("k1")
 			return t.State == events.TaskCancelling && t.Reason == "enough"
@@ -92,7 +92,7 @@ var taskCases = []testCase{
 		_, err = b.RequestCancelTask(b.ctx, id, "k2", strings.Repeat("x", events.MaxTaskText+1))
 		b.must("long reason", err, events.ErrTooLarge)
 	}},
-	{"task_of_a_node", func(b *bench) { // which no program outside may end
+	{"task_of_a_node", func(b *bench) { // an outside program must not end it
 		id := b.open()
 		b.must("start", b.StartMonitor(b.ctx, id, events.MonitorSpec{ID: "m1", Command: "sleep 1000", Persistent: true}), nil)
 		_, err := b.EndTask(b.ctx, id, events.TaskOf("m1"), events.TaskCompleted, "")

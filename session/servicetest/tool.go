@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// parks has turn t1 wait for what its call of a tool needs.
+// parks starts turn t1, which waits in a call of the tool.
 func (b *bench) parks(tool string) events.SessionID {
 	b.t.Helper()
 	id := b.open()

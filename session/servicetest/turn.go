@@ -174,7 +174,7 @@ var turnCases = []testCase{
 		equal(b, "cancelled", list, []events.InputID{"i2", "i3"})
 		equal(b, "inputs", len(b.state(id).Inputs), 0)
 	}},
-	{"large_input", func(b *bench) { // in blobs, but in one request
+	{"large_input", func(b *bench) { // in blobs, and within one request
 		id := b.open()
 		large := make([]byte, 200<<10)
 		for i := range large {

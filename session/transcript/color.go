@@ -58,10 +58,9 @@ func (p *Printer) color(code string) {
 	}
 }
 
-// Visible is a text as a terminal shows it and does not act on it: control
-// characters, characters that change the order of others or that hide, and what
-// is no UTF-8 become escapes, as \u001b and \xff. Line breaks and tabs stay. JSON in
-// UTF-8, as encoders write it, stays JSON of the same value.
+// Visible returns a text that a terminal only displays. Control characters, characters that reorder or hide text, and
+// bytes that are not UTF-8 become escapes, for example \u001b and \xff. Line breaks and tabs stay. UTF-8 JSON, as
+// encoders write it, stays JSON with the same value.
 func Visible(s string) string {
 	if !strings.ContainsFunc(s, hidden) {
 		return s
@@ -84,14 +83,13 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// VisibleLine is [Visible] of what stands in a line: line breaks and tabs become escapes too.
+// VisibleLine is [Visible] for text inside a line: line breaks and tabs become escapes too.
 func VisibleLine(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(Visible(s), "\n", `\n`), "\t", `\t`)
 }
 
-// hidden reports whether a character must be looked at: those that a terminal
-// acts on or does not show, and the one that stands for what is no UTF-8. The
-// two selectors of how an emoji looks are shown with it.
+// hidden reports whether a character may need an escape: a terminal acts on it or does not display it, or it replaces
+// bytes that are not UTF-8. The two variation selectors of emoji stay.
 func hidden(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == 0xfe0e || r == 0xfe0f:

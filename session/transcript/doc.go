@@ -1,7 +1,6 @@
-// Package transcript writes conversations for people to read: the nodes of a
-// path as plain text, with colour where a terminal shows it. It imports events
-// and projector only and keeps nothing but where in the text it is.
+// Package transcript renders conversations for people: the nodes of a path as plain text, with colour where the
+// terminal supports it. It imports events and projector only, and its only state is its position in the text.
 //
-// What is shortened always says so, and by how much. What a terminal would act on
-// is shown: [Visible] says how, in every text that people read.
+// A marker shows each shortened text, with the omitted length. Control characters become visible escapes, see
+// [Visible].
 package transcript

@@ -75,7 +75,7 @@ func callName(id events.CallID) string {
 	return " [" + VisibleLine(string(id)) + "]"
 }
 
-// oneLine packs JSON. What is none keeps its spaces and loses its line breaks.
+// oneLine compacts JSON. Text that is not JSON only loses its line breaks.
 func oneLine(args []byte) string {
 	var packed bytes.Buffer
 	if json.Compact(&packed, args) == nil {
@@ -109,7 +109,7 @@ func (p *Printer) body(depth int, body []byte, blob events.BlobRef) {
 	p.text(depth, plain, string(body), blob)
 }
 
-// text writes a text, or the body it was moved to, shortened unless all was asked for.
+// text writes a text, or the body that replaces it, shortened unless Options.Full is set.
 func (p *Printer) text(depth int, color, text string, blob events.BlobRef) {
 	if !blob.IsZero() {
 		body, note := p.load(blob)
@@ -127,7 +127,7 @@ func (p *Printer) text(depth int, color, text string, blob events.BlobRef) {
 	}
 }
 
-// load reads a body kept outside the log; the note stands for one that cannot be read.
+// load reads a body outside the log. If the read fails, note is the text to show instead.
 func (p *Printer) load(ref events.BlobRef) (body []byte, note string) {
 	name := fmt.Sprintf("%d bytes, blob %.12s", ref.Size, VisibleLine(ref.Digest))
 	if p.opts.Blob == nil {
@@ -140,7 +140,7 @@ func (p *Printer) load(ref events.BlobRef) (body []byte, note string) {
 	return body, ""
 }
 
-// shorten cuts a text to limit bytes, between characters, and says so.
+// shorten cuts a text to limit bytes, between characters, and adds the marker.
 func (p *Printer) shorten(text string, limit int) string {
 	if p.opts.Full || len(text) <= limit {
 		return text

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Printer writes a transcript node by node, as a live one grows. It is not safe for concurrent use.
+// Printer writes a transcript node by node, also of a running session. It is not safe for concurrent use.
 type Printer struct {
 	w     io.Writer
 	opts  Options
@@ -20,7 +20,7 @@ type Printer struct {
 	turn  events.TurnID
 	frame events.FrameID
 	begun bool
-	acted map[events.TurnID]int // how many acts of a turn are written
+	acted map[events.TurnID]int // number of written acts of a turn
 }
 
 // NewPrinter makes a printer.
@@ -30,10 +30,10 @@ func NewPrinter(w io.Writer, opts Options) *Printer {
 	return &Printer{w: w, opts: opts, acted: make(map[events.TurnID]int)}
 }
 
-// Err is the first error of writing. After it nothing more is written.
+// Err is the first write error. After it the printer writes nothing more.
 func (p *Printer) Err() error { return p.err }
 
-// Node writes a node, and before it where a turn or a frame begins.
+// Node writes a node, and before it the start of its turn or frame.
 func (p *Printer) Node(n *projector.Node) {
 	p.frameOf(n)
 	if n.Turn != "" && n.Turn != p.turn {
@@ -67,7 +67,7 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 	}
 }
 
-// acts writes what happened to a turn before its node of a commit, and was not written.
+// acts writes the unwritten acts of a turn before a commit.
 func (p *Printer) acts(turn events.TurnID, before events.Seq) {
 	if p.opts.Acts == nil {
 		return
@@ -79,7 +79,7 @@ func (p *Printer) acts(turn events.TurnID, before events.Seq) {
 	}
 }
 
-// EndLine says how a turn ended, on one line.
+// EndLine describes how a turn ended, on one line.
 func EndLine(r *projector.TurnRecord) string {
 	list := []string{VisibleLine(string(r.ID) + ": " + string(r.End))}
 	if r.By != "" {
@@ -105,7 +105,7 @@ func EndLine(r *projector.TurnRecord) string {
 	return strings.Join(list, ", ")
 }
 
-// UsageLine says how many tokens were used, on one line.
+// UsageLine lists token usage, on one line.
 func UsageLine(u events.Usage) string {
 	text := fmt.Sprintf("%d tokens in, %d out", u.Input, u.Output)
 	if u.CacheRead != 0 || u.CacheWrite != 0 {
@@ -128,7 +128,7 @@ func clock(at events.Millis) string {
 	return at.Time().Format("2006-01-02 15:04:05.000Z")
 }
 
-// frameOf marks the node with which a frame begins to show. Nodes of the initial frame may name none.
+// frameOf writes a mark before the first visible node of a frame. Nodes of the initial frame may have no frame id.
 func (p *Printer) frameOf(n *projector.Node) {
 	id := n.Frame
 	if len(p.opts.Frames) > 0 && id == p.opts.Frames[0].ID {

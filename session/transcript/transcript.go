@@ -8,32 +8,32 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// Options say how a transcript looks and what is known besides its nodes.
+// Options configure a transcript, and have the data that its nodes lack.
 type Options struct {
-	// Color switches to an ANSI colour ("31"), and back ("0"). It goes past the writer, which
-	// may escape. Defaults to none: no colours.
+	// Color switches to an ANSI colour ("31"), and back ("0"). It bypasses the writer, which may escape control
+	// characters. Defaults to no colours.
 	Color func(code string) error
-	Full  bool   // nothing is shortened
-	Limit int    // bytes of a text that are shown. Defaults to 1200
-	Args  int    // bytes of a call's arguments that are shown. Defaults to 160
-	More  string // how to see what was shortened, as the marker says it: "--full shows it"
+	Full  bool   // shows all texts in full
+	Limit int    // visible bytes of a text. Defaults to 1200
+	Args  int    // visible bytes of a call's arguments. Defaults to 160
+	More  string // hint in the marker of a shortened text: "--full shows it"
 
-	Frames   []projector.Frame          // of the session, to say why each was opened
+	Frames   []projector.Frame          // of the session, for the reason of each frame
 	Turns    []projector.TurnRecord     // finished turns; their ends are shown
-	Branches map[events.NodeID][]Branch // what leaves the path at a node; see [Branches]
-	// Blob reads a body kept outside the log. Defaults to none: references are shown.
+	Branches map[events.NodeID][]Branch // branches by the path's node at which they start; see [Branches]
+	// Blob reads a body outside the log. Defaults to none: the transcript shows references.
 	Blob func(events.BlobRef) ([]byte, error)
-	// Acts are what happened to a turn and no node shows, in order. Defaults to none.
+	// Acts returns the acts of a turn, in order. Defaults to none.
 	Acts func(events.TurnID) []Act
 }
 
-// Act is a line about a turn between its nodes.
+// Act is a line about an event of a turn that no node shows.
 type Act struct {
-	After events.Seq // it stands behind the turn's nodes of the commits up to this one
+	After events.Seq // its position: after the turn's nodes of the commits up to this one
 	Line  string
 }
 
-// Render writes the nodes of a path, turns separated, branches and frames marked.
+// Render writes the nodes of a path, with separators between turns and marks for branches and frames.
 func Render(w io.Writer, nodes []*projector.Node, opts Options) error {
 	p := NewPrinter(w, opts)
 	p.branches("")
@@ -58,16 +58,15 @@ func Render(w io.Writer, nodes []*projector.Node, opts Options) error {
 	return p.Err()
 }
 
-// Branch is a part of the graph that leaves a path.
+// Branch is a part of the graph outside a path.
 type Branch struct {
-	First events.NodeID // its first node, the child of the one where it leaves
+	First events.NodeID // its first node, a child of the path's node
 	Leaf  events.NodeID // its newest node
-	Nodes int           // how many it holds, its own branches included
+	Nodes int           // number of nodes, its own branches included
 }
 
-// Branches finds what leaves a path: by the node of the path where it leaves,
-// empty for what begins beside the path's first node, oldest first. all is
-// every node of the session in the order in which it was appended.
+// Branches returns the branches outside a path, oldest first, by the path's node at which they start; the empty id is
+// for those next to the path's first node. all is every node of the session in the order of the appends.
 func Branches(all, path []*projector.Node) map[events.NodeID][]Branch {
 	on := make(map[events.NodeID]bool, len(path))
 	for _, n := range path {
@@ -78,7 +77,7 @@ func Branches(all, path []*projector.Node) map[events.NodeID][]Branch {
 		index int
 	}
 	out := make(map[events.NodeID][]Branch)
-	owner := make(map[events.NodeID]at) // of nodes off the path: the branch they are in
+	owner := make(map[events.NodeID]at) // the branch of each node outside the path
 	for _, n := range all {
 		if on[n.ID] {
 			continue

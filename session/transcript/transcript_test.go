@@ -110,7 +110,7 @@ func TestShortened(t *testing.T) {
 	}
 }
 
-// What a model writes must not move the reader's cursor, nor break a line that is ours.
+// A model's text must not move the reader's cursor, nor break the transcript's own lines.
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{node("a\n1", "", "", events.RoleAssistant, text("\x1b[2Jhi\r\u009b \xff"))}
@@ -168,7 +168,7 @@ func TestBranches(t *testing.T) {
 	}
 }
 
-// A live transcript is the same text, printed as it comes.
+// A live transcript is the same text as a complete one.
 func TestPrinter(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{node("u1", "", "t1", events.RoleUser, text("hi")), node("u2", "u1", "t2", events.RoleUser, text("ho"))}
@@ -194,7 +194,7 @@ func TestWriteError(t *testing.T) {
 	}
 }
 
-// TestActs puts what no node shows between the nodes of its turn, once, also of a turn that has not ended.
+// TestActs checks that each act appears once, between the nodes of its turn, also of a running turn.
 func TestActs(t *testing.T) {
 	t.Parallel()
 	path := []*projector.Node{

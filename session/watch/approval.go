@@ -7,11 +7,11 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// approvalAsked emits the question about a call.
+// approvalAsked emits the approval request of a call.
 func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 	t := e.running()
 	if t == nil || t.Approval(p.Effect) != nil {
-		return // as the fold does
+		return // the fold ignores it too
 	}
 	e.emit(api.SessionEvent{
 		Type: api.EventApprovalAsked, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: p.Tool, Args: convert.Args(p.Args),
@@ -27,7 +27,7 @@ func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
 	}
 	a := t.Approval(p.Effect)
 	if a == nil || a.Answered {
-		return // as the fold does
+		return // the fold ignores it too
 	}
 	e.emit(api.SessionEvent{
 		Type: api.EventApprovalGiven, Call: p.Effect, CallID: e.modelsName(p.Effect), Name: a.Tool,
@@ -35,7 +35,7 @@ func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
 	})
 }
 
-// modelsName is the model's id of a call of the last reply; empty for a call that another call makes.
+// modelsName is the model's id of a call of the last reply; empty for a nested call.
 func (e *EventStream) modelsName(call events.EffectID) events.CallID {
 	t := e.running()
 	for i := range t.Calls {

@@ -22,15 +22,15 @@ func (t try) compare(o try) int {
 	return cmp.Or(cmp.Compare(t.call, o.call), cmp.Compare(t.attempt, o.attempt))
 }
 
-// streaming follows from the commits which reply is in progress, and which of its deltas were delivered.
+// streaming tracks, from the commits, which reply is in progress, and which of its deltas were delivered.
 type streaming struct {
-	seq       events.Seq    // of the last commit followed
-	turn      events.TurnID // that runs; empty: none
-	ended     events.TurnID // that ran last
+	seq       events.Seq    // of the last commit applied
+	turn      events.TurnID // the running turn; empty: none
+	ended     events.TurnID // the last ended turn
 	iteration int64         // the first whose reply is not recorded
 	try       try           // of the newest delta delivered; zero: none
 	next      int64         // N of the next delta
-	from      uint64        // sequence in the delta stream of the first delta that was not read
+	from      uint64        // sequence in the delta stream of the first unread delta
 }
 
 func streamingOf(s *projector.State) streaming {
@@ -44,7 +44,7 @@ func streamingOf(s *projector.State) streaming {
 	return now
 }
 
-// commit follows the next commit. An earlier commit changes nothing.
+// commit applies the next commit. An earlier commit changes nothing.
 func (s *streaming) commit(e events.Entry) {
 	if e.Seq <= s.seq {
 		return
@@ -70,14 +70,14 @@ func (s *streaming) commit(e events.Entry) {
 	}
 }
 
-// verdict is what to do with a delta.
+// verdict is the position of a delta relative to the delivered ones.
 type verdict int
 
 const (
 	deltaOld   verdict = iota // delivered before, retracted, or of a recorded reply
 	deltaNext                 // the next one
 	deltaHole                 // some before it are missing
-	deltaAhead                // of a reply that begins after a commit still to come
+	deltaAhead                // of a reply whose preceding commit has not arrived
 )
 
 func (s *streaming) judge(d *api.Delta) verdict {

@@ -1,3 +1,3 @@
-// Package watch observes sessions: their commits and deltas in order, the events of one turn, and the end of a turn. A
-// host and a client observe with it. It writes nothing.
+// Package watch observes sessions: their commits and deltas in order, the events of one turn, and the end of a turn.
+// Hosts and clients use it. It writes nothing.
 package watch

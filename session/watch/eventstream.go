@@ -12,28 +12,27 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// EventStream computes the session events of one turn from observations. It
-// is pure: the same observations give the same events.
+// EventStream computes the session events of one turn from observations. It is pure: the same observations give the
+// same events.
 //
-// A reply's text_delta events, from the last model_attempt_reset on, add up to
-// its text when its llm_response comes, also where deltas were lost. A model_attempt_reset takes
-// back the text of a reply that is never recorded. error comes before
-// turn_outcome, which comes once, directly before done. At a checkpoint the
-// inputs of hosts come first, then the plugins' events, then their messages.
+// The text_delta events of a reply, from the last model_attempt_reset on, add up to its text when its llm_response
+// comes, also where deltas were lost. A model_attempt_reset retracts the text of a reply that is never recorded.
+// error comes before turn_outcome, which comes once, directly before done. At a checkpoint the inputs of hosts come
+// first, then the plugins' events, then their messages.
 type EventStream struct {
 	turn      events.TurnID
 	s         *projector.State   // as of the last commit
-	seq       events.Seq         // of the last commit, or of the commit in work
+	seq       events.Seq         // of the last commit, or of the commit in progress
 	out       []api.SessionEvent // of this observation
-	ahead     []api.Delta        // of a reply whose model call the commits so far do not ask for
+	ahead     []api.Delta        // of a reply whose model call is not yet in the commits
 	requested modelCall          // the newest llm_request
 	at        int64              // iteration of the newest model call
 	shown     shown
 	cause     convert.TurnError
 	text      string           // of the last reply
-	outputs   map[int64]string // of its calls, by position
+	outputs   map[int64]string // outputs of its calls, by position
 	early     bool             // the events of the accepted inputs later in this commit were emitted
-	taken     int              // likewise, the number of turns taken in as messages
+	taken     int              // likewise: the number of diverted turns whose message this turn consumed
 	done      bool
 }
 
@@ -51,7 +50,7 @@ type shown struct {
 	text, reasoning string
 }
 
-// NewEventStream begins before the turn: s is the state before the first observed commit. The stream owns s.
+// NewEventStream starts before the turn: s is the state before the first observed commit. The stream owns s.
 func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
 	return &EventStream{turn: turn, s: s, seq: s.Seq, outputs: make(map[int64]string)}
 }
@@ -59,8 +58,8 @@ func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
 // Done reports whether the turn has ended and no event follows.
 func (e *EventStream) Done() bool { return e.done }
 
-// Next is the events of one observation, in order; often none. Errors:
-// [projector.ErrOutOfOrder], and [projector.ErrPartial] where the first state is.
+// Next returns the events of one observation, in order; often none. Errors: [projector.ErrOutOfOrder], and
+// [projector.ErrPartial] where the first state is.
 func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
 	e.out = nil
 	switch {
@@ -113,7 +112,7 @@ func (e *EventStream) commit(o api.Observed) error {
 	return err
 }
 
-// running is the turn while it runs, as it was before the event in work.
+// running is the running turn before the current event; nil where it does not run.
 func (e *EventStream) running() *projector.Turn {
 	if t := e.s.Turn(); t != nil && t.ID == e.turn {
 		return t
@@ -132,7 +131,7 @@ func (e *EventStream) event(p events.Payload) error {
 	e.cause.Add(p)
 	switch p := p.(type) {
 	case *events.TurnStarted:
-		e.retract() // the new worker makes the call again
+		e.retract() // the new worker repeats the call
 		e.shown = shown{}
 	case *events.InputAccepted:
 		if !e.early {
@@ -143,10 +142,10 @@ func (e *EventStream) event(p events.Payload) error {
 		if err := e.request(); err != nil || p.Fallback.IsZero() {
 			return err
 		}
-		e.retract() // another model is asked
+		e.retract() // the next call goes to another model
 		e.shown, e.requested = shown{try: e.shown.try.last()}, modelCall{}
 	case *events.ModelReplied:
-		if err := e.request(); err != nil { // the call may be owed by events of the same commit
+		if err := e.request(); err != nil { // the call may follow from events of the same commit
 			return err
 		}
 		e.replied(p)
@@ -172,8 +171,8 @@ func (e *EventStream) accepted(p *events.InputAccepted) {
 	e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
 }
 
-// hooks emits the events of hooks and, at a checkpoint, of the inputs and messages that enter with it.
-// rest are the later events of the same commit.
+// hooks emits the events of hooks and, at a checkpoint, of the inputs and messages that the turn consumes there. rest
+// are the later events of the same commit.
 func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	if p.Point != events.PointCheckpoint {
 		e.plugins(p)
@@ -219,7 +218,7 @@ func (e *EventStream) plugins(p *events.HookRan) {
 	}
 }
 
-// charged emits what a child session used since its last charge, while the turn runs.
+// charged emits the usage of a child session since its last charge, while the turn runs.
 func (e *EventStream) charged(p *events.UsageCharged) {
 	if e.running() == nil {
 		return
@@ -232,7 +231,7 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 	}
 	used, err := projector.UsageSince(convert.Ledger(old), convert.Ledger(convert.Child(p)))
 	if err != nil || old.At >= p.At {
-		return // as the fold does; a ledger never decreases
+		return // the fold ignores it too: a ledger never decreases
 	}
 	for i := range used {
 		usage, sum := convert.Usage(used[i].Usage), api.TokenUsage{}
@@ -261,7 +260,7 @@ func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
 func (e *EventStream) replied(p *events.ModelReplied) {
 	t := e.running()
 	if t == nil || t.Replied || p.Iteration != t.Iteration {
-		return // as the fold does
+		return // the fold ignores it too
 	}
 	e.at, e.text = p.Iteration, convert.Text(p.Parts, events.PartText)
 	e.outputs = make(map[int64]string)
@@ -298,7 +297,7 @@ func (e *EventStream) complete(reasoning string) {
 func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	t := e.running()
 	if t == nil || !t.Replied || iteration != t.Iteration || r.Call >= int64(len(t.Calls)) || t.Calls[r.Call].Done {
-		return // as the fold does
+		return // the fold ignores it too
 	}
 	c := &t.Calls[r.Call]
 	output := blob.Output(&r)
@@ -321,7 +320,7 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 	e.done = true
 }
 
-// diverted ends the turn itself, or emits the message of a turn that this turn took in.
+// diverted ends the turn itself, or emits the message of a turn that was injected into this one.
 func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	switch {
 	case e.done:
@@ -347,7 +346,7 @@ func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	}
 }
 
-// retract takes back the shown part of a reply that is not recorded, or is recorded with another text.
+// retract retracts the shown part of a reply that is not recorded, or is recorded with another text.
 func (e *EventStream) retract() {
 	if e.shown.text != "" || e.shown.reasoning != "" {
 		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
@@ -355,7 +354,7 @@ func (e *EventStream) retract() {
 	}
 }
 
-// request emits the model call that the state owes, once for each worker that makes it.
+// request emits the model call that the state needs, once for each worker that makes it.
 func (e *EventStream) request() error {
 	owes, t := turn.Next(e.s), e.running()
 	if t == nil || !owes.Model {
@@ -377,8 +376,8 @@ func (e *EventStream) request() error {
 	return nil
 }
 
-// delta emits a piece of the reply that the state owes. A delta that is ahead of
-// the commits waits for them, as llm_request comes first.
+// delta emits a piece of the reply that the state needs. A delta ahead of the commits waits for them, because
+// llm_request comes first.
 func (e *EventStream) delta(d *api.Delta) {
 	t := e.running()
 	if m := d.Message; !m.IsZero() {

@@ -15,10 +15,10 @@ import (
 	"github.com/lash-go/lash/session/watch"
 )
 
-// script is what an observer of turn t1 sees: commits ([]events.Event) and deltas.
+// script is the list of observations of turn t1: commits ([]events.Event) and deltas.
 type script []any
 
-// play gives every event of the stream over the script, which begins with an open session.
+// play returns all events of the stream over the script, which starts with an open session.
 func (s script) play(t *testing.T) []api.SessionEvent {
 	t.Helper()
 	var list []api.SessionEvent
@@ -100,7 +100,7 @@ func retry(failed int64) api.Delta {
 	return api.Delta{Turn: "t1", Call: 1, Attempt: failed + 1, Retry: api.RetryStatus{WaitMillis: 1500, Attempt: failed, Attempts: 4, Reason: "busy"}}
 }
 
-// line renders an event in its own words.
+// line renders an event as one line.
 func line(e api.SessionEvent) string {
 	words := []string{string(e.Type)}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
@@ -151,12 +151,12 @@ func line(e api.SessionEvent) string {
 	return strings.Join(words, " ")
 }
 
-// asks is a question about a call.
+// asks is the approval request of a call.
 func asks(call events.EffectID, args string, until events.Millis) *events.ToolApprovalAsked {
 	return &events.ToolApprovalAsked{Effect: call, Tool: "add", Args: []byte(args), Plugin: "gate", Question: "really?", Until: until}
 }
 
-// answers is what a person said to it.
+// answers is the answer to it.
 func answers(call events.EffectID, granted bool) *events.ToolApprovalGiven {
 	return &events.ToolApprovalGiven{Effect: call, Granted: granted, By: "ann", Reason: "I say so"}
 }
@@ -181,13 +181,13 @@ func TestEventStream(t *testing.T) {
 			`llm_request 0 messages=1 tools=[]`, `reasoning_delta 0 "hm"`, `text_delta 0 "Hello"`, `llm_response 0 "Hello"`,
 			`token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message Hello`, `done`,
 		}},
-		{"tail-and-hole", script{ // delta 1 is lost: what follows it waits for the commit
+		{"tail-and-hole", script{ // delta 1 is lost: the text after it comes with the commit
 			started(), piece(1, 0, "a"), piece(1, 2, "c"), piece(1, 3, "d"), piece(1, 0, "a"), of(says(0, texts("ab", "cde")...), ends(events.EndFinished)),
 		}, []string{
 			`llm_request 0 messages=1 tools=[]`, `text_delta 0 "a"`, `text_delta 0 "bcde"`, `llm_response 0 "abcde"`,
 			`token_usage 0 10/5 of 10/5`, `turn_outcome assistant_message abcde`, `done`,
 		}},
-		{"other-text", script{ // the reply is not what was streamed
+		{"other-text", script{ // the recorded reply differs from the streamed one
 			started(), thought(0, "hm"), piece(1, 1, "Hey"), of(says(0, texts("Hello")...), ends(events.EndFinished)),
 		}, []string{
 			`llm_request 0 messages=1 tools=[]`, `reasoning_delta 0 "hm"`, `text_delta 0 "Hey"`, `model_attempt_reset`, `text_delta 0 "Hello"`,
@@ -220,7 +220,7 @@ func TestEventStream(t *testing.T) {
 			`llm_request 1 messages=3 tools=[add]`, `text_delta 1 "Th"`, `text_delta 1 "ree."`, `llm_response 1 "Three."`,
 			`token_usage 1 10/5 of 20/10`, `turn_outcome assistant_message Three.`, `done`,
 		}},
-		{"approval", script{ // of a call, and of one that a call makes; the first question and the first answer count
+		{"approval", script{ // of a call, and of a nested call; the first request and the first answer count
 			started(), of(says(0, toolCall("c1", `{}`), toolCall("c1", `{"a":1}`))),
 			of(asks("t1/0/1", `{"a":2}`, 7), asks("t1/0/1", `{}`, 8), asks("t1/0/0/3", `{`, 0)),
 			[]events.Event{events.Of("t2", asks("t2/0/0", `{}`, 0))},
@@ -232,7 +232,7 @@ func TestEventStream(t *testing.T) {
 			`tool_approval_given t1/0/0/3  add granted=true by ann: I say so`, `tool_approval_given t1/0/1 c1 add granted=false by ann: I say so`,
 			`tool_call c1 add{} = "one"  0ms`, `tool_call c1 add{"a":1} = "no" failure 0ms`, `turn_outcome stopped max_turns`, `done`,
 		}},
-		{"one-commit", script{ // the next reply came while the results waited to be written
+		{"one-commit", script{ // the next reply came before the results were appended
 			started(), of(says(0, toolCall("c1", `{}`))),
 			api.Delta{Turn: "t1", Iteration: 1, Call: 2, Attempt: 1, Kind: events.PartText, Text: "Th"},
 			of(&events.ToolReturned{Results: []events.ToolResult{{Text: "one"}}}, says(1, texts("Three.")...), ends(events.EndFinished)),
@@ -294,7 +294,7 @@ func TestEventStream(t *testing.T) {
 	}
 }
 
-// emits is what hooks at a point want shown, JSON each.
+// emits are the display events of hooks at a point, JSON each.
 func emits(point events.HookPoint, at events.CheckpointKind, list ...string) *events.HookRan {
 	ran := &events.HookRan{Point: point, At: at}
 	for _, s := range list {
@@ -309,7 +309,7 @@ func adds(id events.NodeID, text string) *events.GraphAppended {
 	return &events.GraphAppended{Nodes: []events.NewNode{{ID: id, Kind: events.NodeMessage, Message: m}}}
 }
 
-// charges is what a child used of a model in all, by its commit at.
+// charges is the total usage of a child with one model, at its commit at.
 func charges(at events.Seq, in, out int64) []events.Event {
 	entries := []events.UsageEntry{{Model: "m", Usage: events.Usage{Input: in, Output: out}}}
 	return []events.Event{events.Of("", &events.UsageCharged{Child: "s2", Source: "subagent", At: at, Entries: entries})}
@@ -362,7 +362,7 @@ func TestEventStreamBeside(t *testing.T) {
 			request(1), `llm_response 0 ""`, `token_usage 0 10/5 of 10/5`, `tool_call_start c1 add{}`, `message progress "half way"`,
 			`tool_call c1 add{} = "{\"x\":1}"  0ms`, `turn_outcome submitted_value {"x":1}`, `done`,
 		}},
-		{"children", script{ // the first charge is of before the turn, the last of after it
+		{"children", script{ // the first charge is before the turn, the last after it
 			charges(3, 10, 1), started(), charges(5, 30, 2), charges(4, 20, 1), charges(9, 31, 2),
 			of(says(0, texts("Hello")...), ends(events.EndFinished)), charges(10, 99, 9),
 		}, slices.Concat(
@@ -423,7 +423,7 @@ func TestSessionEventJSON(t *testing.T) {
 	}
 }
 
-// TestBranchOf holds an id that histories have.
+// TestBranchOf checks an id that existing histories have.
 func TestBranchOf(t *testing.T) {
 	t.Parallel()
 	if got, want := session.BranchOf("s1", "t2"), events.SessionID("branch-5ae7409b9ba5b24f3a0e83bbeac1cdfd"); got != want {

@@ -14,30 +14,28 @@ import (
 )
 
 const (
-	// liveBuffer is how many messages an observer may be behind. The client of NATS drops further
-	// messages, and the observer reads them back later, so no publisher waits.
+	// liveBuffer is the number of messages that an observer may be behind. The NATS client drops further messages,
+	// and the observer reads them later, so no publisher waits.
 	liveBuffer = 256
 	// firstCheck is the wait of a new observer before it reads the log again.
 	firstCheck = time.Second
 	// quietCheck is the time without live commits after which an observer reads the log.
 	quietCheck = 5 * time.Second
-	// observeRetry is the wait before another read of a log that did not answer.
+	// observeRetry is the wait before the next read of a log that did not answer.
 	observeRetry = 200 * time.Millisecond
 )
 
 // errEnough ends an observation whose loop ended.
 var errEnough = errors.New("the observer has enough")
 
-// Observe yields a session's commits after cursor (0: from the start), each
-// once and in order without holes, and between them the deltas of the reply in
-// progress, until ctx ends or the loop does. A slow loop delays no publisher: the observer reads the messages
-// that it missed from the log, and from the delta
-// stream as long as that keeps them; an [api.Gap] marks lost deltas. Deltas of
-// a reply come before the commit that records it or not at all. A late observer
-// gets the newest attempt's deltas from its beginning.
+// Observe yields a session's commits after cursor (0: from the start), each once, in order and without gaps, and
+// between them the deltas of the reply in progress, until ctx or the loop ends. A slow loop delays no publisher: the
+// observer reads missed commits from the log, and missed deltas from the delta stream while that has them. An
+// [api.Gap] marks lost deltas. Deltas of a reply come before the commit that records it or not at all. A late
+// observer gets the newest attempt's deltas from its start.
 //
-// The error is terminal: the cause of ctx's end, [events.ErrNoSession],
-// [*api.CursorError], those of [events.Log.Read]. After its first state the observer waits while the servers do not answer.
+// The error is terminal: the cause of ctx's end, [events.ErrNoSession], [*api.CursorError], those of
+// [events.Log.Read]. After its first state the observer waits while the servers do not answer.
 func (w *Watcher) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
 	return func(yield func(api.Observed, error) bool) {
 		o := &observer{w: w, session: id, seq: cursor, yield: yield}
@@ -59,7 +57,7 @@ type observer struct {
 	yield   func(api.Observed, error) bool
 	seq     events.Seq // of the last commit delivered
 	reply   streaming
-	dropped int // messages that found the buffer full, of which the missed ones were read
+	dropped int // messages that found the buffer full and whose commits were read from the log
 }
 
 // run subscribes before it reads, so that no commit is missed between the two.
@@ -88,7 +86,7 @@ func (o *observer) run(ctx context.Context) error {
 	return o.follow(ctx, live)
 }
 
-// emit hands one thing over.
+// emit yields one observation.
 func (o *observer) emit(seen api.Observed) error {
 	if !o.yield(seen, nil) {
 		return errEnough
@@ -105,8 +103,8 @@ func (o *observer) commit(ctx context.Context, e events.Entry) error {
 	return o.stillReached(ctx, e.Commit)
 }
 
-// stillReached ends the observation at the commit that takes the caller's grant
-// back. It checks the newest state: a later commit may have given the grant again.
+// stillReached ends the observation at the commit that revokes the caller's grant. It checks the newest state,
+// because a later commit may have restored the grant.
 func (o *observer) stillReached(ctx context.Context, c *events.Commit) error {
 	if slices.ContainsFunc(c.Events, func(ev events.Event) bool { return ev.Kind == events.KindSessionGranted }) {
 		return o.w.reader.Reached(ctx, o.session)
@@ -139,8 +137,8 @@ func (o *observer) read(ctx context.Context) error {
 	return nil
 }
 
-// follow delivers live messages. After a while without any it reads the log: the last
-// commit may be the one that was lost.
+// follow delivers live messages. After quietCheck without any it reads the log, because the last commit's message may
+// be lost.
 func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 	check := time.NewTimer(firstCheck)
 	defer check.Stop()
@@ -174,7 +172,7 @@ func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.
 	return o.receivedCommit(ctx, m)
 }
 
-// readDropped reads the messages that were dropped at the end, where no gap in the sequences shows them.
+// readDropped reads the messages that were dropped last, which no gap in the sequences shows.
 func (o *observer) readDropped(ctx context.Context, dropped int) error {
 	if dropped == o.dropped {
 		return nil
@@ -192,7 +190,7 @@ func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error 
 	}
 	c, err := events.Decode(m.Data)
 	if err != nil || m.Seq > o.seq+1 {
-		return o.catchUp(ctx) // the log has what the message lacks
+		return o.catchUp(ctx) // the log has the content that the message lacks
 	}
 	return o.commit(ctx, events.Entry{Seq: m.Seq, Commit: c, Data: m.Data})
 }
@@ -200,7 +198,7 @@ func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error 
 func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
 	var d api.Delta
 	if events.DecodePayload(data, &d) != nil {
-		return nil // a delta is never durable
+		return nil // a delta is not durable
 	}
 	if !d.Message.IsZero() {
 		return o.message(ctx, &d)
@@ -218,7 +216,7 @@ func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
 	return o.delta(&d)
 }
 
-// message delivers a message of running code, in the turn of that code.
+// message delivers a message of running code while the turn of that code runs.
 func (o *observer) message(ctx context.Context, d *api.Delta) error {
 	if d.Turn != o.reply.turn && d.Turn != o.reply.ended || d.Turn == o.reply.turn && d.Iteration >= o.reply.iteration {
 		if err := o.catchUp(ctx); err != nil { // the commit between was lost
@@ -246,8 +244,8 @@ func (o *observer) delta(d *api.Delta) error {
 	return o.emit(api.Observed{Delta: d})
 }
 
-// readDeltas delivers the deltas of the reply in progress that the delta stream keeps and the observer has not
-// delivered. An error becomes a gap.
+// readDeltas delivers the undelivered deltas of the reply in progress that the delta stream has. After an error they
+// are a gap.
 func (o *observer) readDeltas(ctx context.Context) error {
 	if o.reply.turn == "" {
 		return nil

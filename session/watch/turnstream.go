@@ -16,11 +16,10 @@ import (
 	"github.com/lash-go/lash/session/reader"
 )
 
-// StartTurnStream submits a turn and yields its events from the first to done.
-// For the id of a turn that exists it yields the events of that turn, for
-// which it reads the session from its start. The turn continues where the loop ends early or never
-// begins. Errors are those of the submitter; those inside the
-// stream, which are terminal, of [Watcher.Observe].
+// StartTurnStream submits a turn and yields its events from the first to done. For the id of an existing turn it
+// yields that turn's events, and reads the session from its start. The turn continues where the loop ends early or
+// never starts. Errors are those of the submitter. Errors inside the stream are terminal, and are those of
+// [Watcher.Observe].
 func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	if req.ID == "" {
 		req.ID = events.TurnID(ulid.Make().String())
@@ -34,7 +33,7 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
 	if found.Digest != "" {
-		before = projector.New(id) // the state before the turn is not known
+		before = projector.New(id) // the state before the turn is unknown: start from the empty one
 	}
 	a, err := submitter.SubmitTurn(ctx, id, req)
 	if err != nil {
@@ -43,9 +42,9 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 	return a.Turn, w.turnEvents(ctx, a.Turn, before), nil
 }
 
-// WatchTurn yields the events of a turn that waits, runs or has ended, from the
-// first to done. It reads the session from its start. A turn that the history does not have is
-// [api.ErrUnknownTurn]; errors inside the stream, which are terminal, are those of [Watcher.Observe].
+// WatchTurn yields the events of a waiting, running or ended turn, from the first to done. It reads the session from
+// its start. A turn that the history does not have is [api.ErrUnknownTurn]. Errors inside the stream are terminal,
+// and are those of [Watcher.Observe].
 func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
 	if _, err := w.reader.Turn(ctx, id, turn); err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
@@ -53,7 +52,7 @@ func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn event
 	return w.turnEvents(ctx, turn, projector.New(id)), nil
 }
 
-// turnEvents follows a session for the events of one turn, from a state before it.
+// turnEvents observes a session and yields the events of one turn, from a state before it.
 func (w *Watcher) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[api.SessionEvent, error] {
 	return func(yield func(api.SessionEvent, error) bool) {
 		t := &turnStream{b: w.b, events: NewEventStream(turn, before.Clone())}
@@ -96,12 +95,12 @@ func (t *turnStream) next(ctx context.Context, seen api.Observed, err error) ([]
 	}
 	list, err := t.events.Next(seen)
 	if err == nil && seen.Seq == 1 {
-		err = follow.Complete(ctx, t.b, t.events.s) // of a session that began as a copy
+		err = follow.Complete(ctx, t.b, t.events.s) // bodies of a session that started as a copy
 	}
 	return list, err
 }
 
-// prepare fills the bodies of replies, results and questions of the turn.
+// prepare loads the bodies of the turn's replies, results and approval requests.
 func (t *turnStream) prepare(ctx context.Context, ev *events.Event) (err error) {
 	if ev.Turn != t.events.turn {
 		return nil

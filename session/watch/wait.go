@@ -12,15 +12,15 @@ import (
 	"github.com/lash-go/lash/session/internal/states"
 )
 
-// How long a waiter for a turn's end trusts the live subject before it reads the log first: a command may name a turn
-// that ended long ago.
+// How long a wait for a turn's end relies on the live subject before it first reads the log: a command may name a
+// turn that ended long ago.
 const (
 	checkSubmitted = time.Second
 	checkAccepted  = 2 * time.Second
 )
 
-// Run submits a turn and waits for its end, which another turn in its way may
-// bring: see [api.WhenBusy]. An id that was used with other input is [api.ErrDifferent].
+// Run submits a turn and waits for its end, which another turn can cause: see [api.WhenBusy]. An id that was used
+// with other input is [api.ErrDifferent].
 func (w *Watcher) Run(ctx context.Context, submitter Submitter, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
 	waiter, err := w.states.Subscribe(id, endsTurn)
 	if err != nil {
@@ -69,7 +69,8 @@ func hasEnded(s *projector.State, turn events.TurnID) (bool, error) {
 
 type waitingKey struct{}
 
-// WithWaiting is a context whose code calls begin when it begins to wait for a turn, and end when the turn has ended.
+// WithWaiting returns a context whose code calls begin when a wait for a turn starts, and end when the turn has
+// ended.
 func WithWaiting(ctx context.Context, begin func() (end func())) context.Context {
 	return context.WithValue(ctx, waitingKey{}, begin)
 }

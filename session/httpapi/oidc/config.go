@@ -18,33 +18,33 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Config of an [Identifier]. The fields with JSON names are those of its file.
+// Config is the input of [New]. The fields with JSON names are those of its file.
 type Config struct {
 	Issuer     string   `json:"issuer"`             // the claim iss, exactly
-	Audience   string   `json:"audience"`           // one of the claim aud
-	KeysURL    string   `json:"keys_url,omitempty"` // of the issuer's JWKS: https, or http on this machine. Either this or KeysFile
+	Audience   string   `json:"audience"`           // one of the values of the claim aud
+	KeysURL    string   `json:"keys_url,omitempty"` // of the issuer's JWKS: https, or http on this machine. Exactly one of KeysURL and KeysFile is set
 	KeysFile   string   `json:"keys_file,omitempty"`
-	Algorithms []string `json:"algorithms,omitempty"` // of signatures, asymmetric ones. Defaults to RS256, ES256 and EdDSA
+	Algorithms []string `json:"algorithms,omitempty"` // signature algorithms, asymmetric ones. Defaults to RS256, ES256 and EdDSA
 
-	NameClaim  string `json:"name_claim,omitempty"`  // text that is the caller's name. Defaults to sub
-	NamePrefix string `json:"name_prefix,omitempty"` // before that, so that names of this issuer are no others'. Defaults to none
-	// ScopeClaim is a text with blanks, or a list of texts; those that begin with
-	// ScopePrefix count. What follows is a scope or a right, or "all" for one that
-	// reaches every session of the tenant. Defaults to scope, and lash:
+	NameClaim  string `json:"name_claim,omitempty"`  // string claim with the caller's name. Defaults to sub
+	NamePrefix string `json:"name_prefix,omitempty"` // put before the name, to keep it distinct from names of other sources. Defaults to none
+	// ScopeClaim is a string of words separated by spaces, or a list of strings; only those with ScopePrefix count.
+	// After the prefix comes a scope or a right, or "all" for a caller that reaches every session of the tenant.
+	// Defaults to scope, and lash:
 	ScopeClaim  string `json:"scope_claim,omitempty"`
 	ScopePrefix string `json:"scope_prefix,omitempty"`
-	TenantClaim string `json:"tenant_claim,omitempty"` // text that names the caller's tenant. Required where Tenant is given
+	TenantClaim string `json:"tenant_claim,omitempty"` // string claim with the caller's tenant. Required where Tenant is set
 
-	LeewaySeconds  int64 `json:"leeway_seconds,omitempty"`  // that clocks may differ, at most 300. Defaults to 30
-	RefreshSeconds int64 `json:"refresh_seconds,omitempty"` // between readings of the keys. Defaults to 300
+	LeewaySeconds  int64 `json:"leeway_seconds,omitempty"`  // allowed clock difference, at most 300. Defaults to 30
+	RefreshSeconds int64 `json:"refresh_seconds,omitempty"` // interval of key refreshes. Defaults to 300
 
 	Tenant   string                 `json:"-"` // of the node; empty: it has none
-	Reserved func(name string) bool `json:"-"` // names that no token gets, as those of other sources; nil: none
+	Reserved func(name string) bool `json:"-"` // names that no token may have, for example those of other sources; nil: none
 	Logger   *zap.Logger            `json:"-"` // nil is silent
 	Now      func() time.Time       `json:"-"` // defaults to time.Now
 }
 
-// ParseConfig reads the JSON object of a file. Unknown fields are refused.
+// ParseConfig reads the JSON object of a file. It refuses unknown fields.
 func ParseConfig(r io.Reader) (Config, error) {
 	var c Config
 	data, err := io.ReadAll(io.LimitReader(r, maxKeys))
@@ -62,8 +62,8 @@ func ParseConfig(r io.Reader) (Config, error) {
 	return c, nil
 }
 
-// asymmetric are the algorithms that may be allowed: with a symmetric one, or
-// none, who knows the public key could sign.
+// asymmetric are the algorithms that a configuration may allow. With a symmetric algorithm, or none, a client that
+// knows the public key could sign tokens.
 func asymmetric() []string {
 	return []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 }
@@ -130,7 +130,7 @@ func otherwise[T comparable](v *T, value T) {
 	}
 }
 
-// safe reports whether nobody on the way can put in keys of his own.
+// safe reports whether the URL protects the keys against replacement on the network.
 func safe(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" {
@@ -148,7 +148,7 @@ func (c *Config) signatures() []jose.SignatureAlgorithm {
 	return list
 }
 
-// read gets the keys as they are now.
+// read reads the current keys.
 func (c *Config) read(ctx context.Context) ([]byte, error) {
 	if c.KeysFile != "" {
 		return readFile(c.KeysFile)

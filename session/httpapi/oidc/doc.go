@@ -1,12 +1,10 @@
-// Package oidc authenticates callers of the HTTP API by JSON web tokens that an
-// OpenID Connect issuer signed. It imports session/httpapi and session/api.
+// Package oidc authenticates callers of the HTTP API by JSON web tokens of an OpenID Connect issuer. It imports
+// session/httpapi and session/api.
 //
-// A token counts when its signature is of one of the issuer's keys, by an
-// asymmetric algorithm that the configuration allows, and when issuer, audience,
-// expiry and, where it has one, "not before" are right. Expiry is required.
+// A token is valid if one of the issuer's keys signed it, with an asymmetric algorithm that the configuration allows,
+// and if its issuer, audience, expiry and "not before" are valid. Expiry is required, and "not before" is optional.
 //
-// Keys are read again every [Config.RefreshSeconds], and when a token names a key that
-// is not known, which happens at most every 10 s: callers that are not
-// authenticated cannot make the server ask its issuer more often. When reading
-// fails, the keys that were read last stay in use. An empty key set is no failure: it revokes all.
+// The keys are read again every [Config.RefreshSeconds], and when a token names an unknown key. The second happens at
+// most every 10 s, so unauthenticated clients cannot cause more requests to the issuer. When a read fails, the last
+// keys stay in use. An empty key set is not a failure: it revokes all keys.
 package oidc

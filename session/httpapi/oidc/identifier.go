@@ -18,7 +18,7 @@ import (
 	"github.com/lash-go/lash/session/httpapi"
 )
 
-// Identifier is a [httpapi.Identifier] of signed tokens. Stop ends what it does in the background.
+// Identifier is a [httpapi.Identifier] of signed tokens. Stop ends its background reads.
 type Identifier struct {
 	cfg      Config
 	keys     *keys
@@ -28,9 +28,9 @@ type Identifier struct {
 	running sync.WaitGroup
 }
 
-// New reads the keys, and reads them again from then on until Stop. All that is
-// wrong with the configuration comes together. An issuer that does not answer
-// is no reason not to start: until it did, tokens are [httpapi.ErrNotReady].
+// New reads the keys, and then again at each interval until Stop. It reports all errors of the configuration
+// together. An issuer that does not answer is no error: until the first successful read, tokens are
+// [httpapi.ErrNotReady].
 func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, fmt.Errorf("new oidc identifier: %w", err)
@@ -47,7 +47,7 @@ func New(ctx context.Context, cfg Config) (*Identifier, error) {
 		i.keys.failed(err)
 	}
 	i.verifier = goidc.NewVerifier(cfg.Issuer, i.keys, &goidc.Config{
-		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within has the leeway
+		ClientID: cfg.Audience, SupportedSigningAlgs: cfg.Algorithms, SkipExpiryCheck: true, // within checks the expiry with the leeway
 	})
 	background, stop := context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
 	i.stop = stop
@@ -55,7 +55,7 @@ func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	return i, nil
 }
 
-// Stop waits until nothing runs in the background.
+// Stop ends the background reads, and waits for them.
 func (i *Identifier) Stop() {
 	i.stop()
 	i.running.Wait()
@@ -110,7 +110,7 @@ func (i *Identifier) Identify(r *http.Request) (httpapi.Caller, error) {
 	return caller, nil
 }
 
-// caller is whom verified claims name.
+// caller is the caller that verified claims name.
 func (i *Identifier) caller(claims map[string]json.RawMessage) (c httpapi.Caller, err error) {
 	if err := i.within(claims); err != nil {
 		return c, err
@@ -139,7 +139,7 @@ func (i *Identifier) caller(claims map[string]json.RawMessage) (c httpapi.Caller
 	return c, err
 }
 
-// within refuses what has expired, is not yet valid, or does not say when it expires.
+// within refuses a token that has expired, is not yet valid, or has no expiry.
 func (i *Identifier) within(claims map[string]json.RawMessage) error {
 	now, leeway := i.cfg.Now(), time.Duration(i.cfg.LeewaySeconds)*time.Second
 	expires, err := moment(claims, "exp")
@@ -162,7 +162,7 @@ func (i *Identifier) within(claims map[string]json.RawMessage) error {
 	return nil
 }
 
-// maxMoment bounds times, in seconds since 1970: the year 9999.
+// maxMoment limits times, in seconds since 1970: the year 9999.
 const maxMoment = 253_402_300_799
 
 func moment(claims map[string]json.RawMessage, name string) (time.Time, error) {
@@ -181,7 +181,7 @@ func text(claims map[string]json.RawMessage, name string) (string, error) {
 	return *value, nil
 }
 
-// rights are what the values of the scope's claim grant together.
+// rights are the union of the rights in the scope claim.
 func (i *Identifier) rights(raw json.RawMessage) (scope api.Scope, all bool, err error) {
 	var list []string
 	var joined *string

@@ -25,11 +25,11 @@ type issuer struct {
 	url string
 
 	mu     sync.Mutex
-	keys   []jose.JSONWebKey // private ones
-	served int               // readings of the keys
+	keys   []jose.JSONWebKey // private keys
+	served int               // number of reads of the keys
 	broken bool
-	now    time.Time      // of the identifiers
-	holds  chan chan bool // set: each reading sends a channel, and waits until that is closed
+	now    time.Time      // clock of the identifiers
+	holds  chan chan bool // where set, each read sends a channel, and waits until it is closed
 }
 
 func newIssuer(t testing.TB) *issuer {
@@ -87,14 +87,14 @@ func (i *issuer) rotate(keys ...jose.JSONWebKey) {
 	i.keys = keys
 }
 
-// pass lets time go by for identifiers.
+// pass advances the clock of the identifiers.
 func (i *issuer) pass(d time.Duration) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.now = i.now.Add(d)
 }
 
-// breaks has the issuer answer with an error, or with its keys again.
+// breaks makes the issuer answer with an error, or with its keys again.
 func (i *issuer) breaks(broken bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -124,7 +124,7 @@ func (i *issuer) identifier(cfg oidc.Config) *oidc.Identifier {
 	return id
 }
 
-// claims are those of a good token, with changes; nil takes one away.
+// claims are those of a valid token, with changes; nil removes a claim.
 func (i *issuer) claims(changes map[string]any) []byte {
 	c := map[string]any{
 		"iss": "https://issuer.example", "aud": "lash", "sub": "alice", "org": "acme", "scope": "openid lash:write",
@@ -156,13 +156,13 @@ func (i *issuer) sign(alg jose.SignatureAlgorithm, key any, payload []byte, head
 	return text
 }
 
-// token is a good one with changes of its claims.
+// token is a valid token with changed claims.
 func (i *issuer) token(changes map[string]any) string {
 	i.t.Helper()
 	return i.sign(jose.RS256, i.keys[0], i.claims(changes), nil)
 }
 
-// identify asks an identifier alone.
+// identify calls an identifier without a server.
 func identify(t testing.TB, id httpapi.Identifier, text string) (httpapi.Caller, error) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", "/", nil)

@@ -17,7 +17,7 @@ import (
 
 const (
 	readWait  = 5 * time.Second  // for the issuer's answer
-	readPause = 10 * time.Second // between readings for tokens whose key is not known
+	readPause = 10 * time.Second // between reads for tokens with an unknown key
 )
 
 // keys are an issuer's. They implement the KeySet of go-oidc.
@@ -27,15 +27,15 @@ type keys struct {
 	now        func() time.Time
 	log        *zap.Logger
 
-	reading chan struct{} // holds one while keys are read: one reading at a time
-	tried   time.Time     // start of the last reading, for who reads
+	reading chan struct{} // has one element during a read: one read at a time
+	tried   time.Time     // start of the last read; guarded by reading
 
 	mu   sync.RWMutex
 	list []jose.JSONWebKey
-	had  bool // keys were read once: a token that no key signs is refused from then on
+	had  bool // the keys were read once: from then on a token with an unknown key is refused
 }
 
-// ready is false until the first keys were read: until then no token can be checked.
+// ready is false until the first read of the keys; until then no token can be checked.
 func (k *keys) ready() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
@@ -65,8 +65,8 @@ func payloadOf(payload []byte) ([]byte, error) {
 	return payload, nil
 }
 
-// verify returns the payload, nil where no key fits. known reports whether the
-// token's key is here: then another reading finds no other one.
+// verify returns the payload; nil where no key fits. known reports whether the token's key id is known: another read
+// would not help then.
 func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool) {
 	k.mu.RLock()
 	list := k.list
@@ -87,7 +87,7 @@ func (k *keys) verify(signed *jose.JSONWebSignature) (payload []byte, known bool
 	return nil, known
 }
 
-// refreshFor reads the keys for a token whose key is not known, unless they were read a moment ago.
+// refreshFor reads the keys for a token with an unknown key, at most once per readPause.
 func (k *keys) refreshFor(ctx context.Context) {
 	select {
 	case k.reading <- struct{}{}:
@@ -98,12 +98,12 @@ func (k *keys) refreshFor(ctx context.Context) {
 	if k.now().Sub(k.tried) < readPause {
 		return
 	}
-	if err := k.load(context.WithoutCancel(ctx)); err != nil { // the next caller's too
+	if err := k.load(context.WithoutCancel(ctx)); err != nil { // the result also serves the next callers
 		k.failed(err)
 	}
 }
 
-// failed says in the log that keys were not read.
+// failed logs a failed read.
 func (k *keys) failed(err error) {
 	if k.ready() {
 		k.log.Warn("the issuer's keys are not read again: those that were read before stay in use", zap.Error(err))
@@ -112,14 +112,14 @@ func (k *keys) failed(err error) {
 	k.log.Error("the issuer's keys are not read: its tokens are answered with 503 until they are", zap.Error(err))
 }
 
-// refresh reads the keys.
+// refresh reads the keys, and waits for a running read first.
 func (k *keys) refresh(ctx context.Context) error {
-	k.reading <- struct{}{} // for as long as a reading may take
+	k.reading <- struct{}{} // waits at most for one read
 	defer func() { <-k.reading }()
 	return k.load(ctx)
 }
 
-// load reads the keys, for one at a time.
+// load reads the keys. The caller has the reading slot.
 func (k *keys) load(ctx context.Context) error {
 	k.tried = k.now()
 	ctx, cancel := context.WithTimeout(ctx, readWait)
@@ -141,9 +141,8 @@ func (k *keys) load(ctx context.Context) error {
 	return nil
 }
 
-// parseKeys takes the public keys for signatures of a JWKS. Others are left
-// out: a symmetric key verifies nothing here, and an issuer may have keys of kinds to come.
-// An empty set is that of an issuer which revoked its last key.
+// parseKeys returns the public signature keys of a JWKS, and skips other keys: a symmetric key verifies nothing here,
+// and an issuer may have keys of unknown kinds. An empty set is valid: the issuer revoked its last key.
 func parseKeys(data []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -180,7 +179,7 @@ func readURL(ctx context.Context, url string) ([]byte, error) {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
-		return http.ErrUseLastResponse // it may lead to where others answer
+		return http.ErrUseLastResponse // a redirect may lead to another host
 	}}
 	got, err := client.Do(r)
 	if err != nil {

@@ -30,7 +30,7 @@ import (
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
-// hostile are tokens of which none may get in.
+// hostile are tokens that must all be refused.
 func (i *issuer) hostile() map[string]string {
 	public := i.keys[0].Public()
 	der, _ := x509.MarshalPKIXPublicKey(public.Key)
@@ -71,7 +71,7 @@ func (i *issuer) hostile() map[string]string {
 	return list
 }
 
-// hostileClaims are changes of a good token's claims, each of which makes it one that must not get in.
+// hostileClaims are changes to a valid token's claims, each of which must make it invalid.
 func (i *issuer) hostileClaims() map[string]map[string]any {
 	list := make(map[string]map[string]any)
 	at := func(d time.Duration) int64 { return i.clock().Add(d).Unix() }
@@ -85,7 +85,7 @@ func (i *issuer) hostileClaims() map[string]map[string]any {
 		"scope": {"openid", "write", "lash:", "lash:root", "lash:read lash:root", "lash:all", "lash:read,all", []string{}, []any{"lash:read", 1}, "LASH:write"},
 	} {
 		for n, v := range append(values, nil, 1, true, map[string]any{}, []any{map[string]any{}}, []any{nil}, "") {
-			if claim == "nbf" && (v == nil || v == 1) { // which are fine
+			if claim == "nbf" && (v == nil || v == 1) { // these values are valid
 				continue
 			}
 			list[fmt.Sprintf("%s_%d", claim, n)] = map[string]any{claim: v}
@@ -94,8 +94,8 @@ func (i *issuer) hostileClaims() map[string]map[string]any {
 	return list
 }
 
-// TestHostileTokens sends tokens that are not right to a server. None gets in;
-// good ones do, and the history of the turn that one asks for names its subject.
+// TestHostileTokens sends invalid tokens to a server: all are refused. Valid ones are accepted, and the history of a
+// turn names the token's subject.
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -180,7 +180,8 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-// TestKeysRotate changes the issuer's keys: the new one counts within a reading, the old one no more, and strangers cause no more readings.
+// TestKeysRotate changes the issuer's keys: the new key is valid after one read, the old one is not, and
+// unauthenticated clients cause no further reads.
 func TestKeysRotate(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -210,20 +211,19 @@ func TestKeysRotate(t *testing.T) {
 	i.broken = true
 	i.mu.Unlock()
 	i.pass(time.Minute)
-	_, _ = identify(t, id, i.sign(jose.RS256, rsaKey(t, "r9"), i.claims(nil), nil)) // which reads them
+	_, _ = identify(t, id, i.sign(jose.RS256, rsaKey(t, "r9"), i.claims(nil), nil)) // causes a read
 	if _, err := identify(t, id, i.token(nil)); err != nil {
 		t.Errorf("while the issuer is broken: got %v, want the keys of before", err)
 	}
 }
 
-// TestIssuerIsDownAtStart starts while the issuer does not answer. A signed token
-// cannot be checked, and the error says so, until the keys were read. Other
-// credentials are left to the other sources of callers.
+// TestIssuerIsDownAtStart starts while the issuer does not answer. Until the first read a signed token gives the
+// error for that state. Other credentials are left to the other identifiers.
 func TestIssuerIsDownAtStart(t *testing.T) {
 	t.Parallel()
 	for name, comes := range map[string]func(*issuer){
 		"for_a_token": func(i *issuer) { i.pass(time.Minute) },
-		"by_itself":   func(*issuer) {}, // the clock stands: no token has them read again
+		"by_itself":   func(*issuer) {}, // the clock stands still: no token causes a read
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -259,7 +259,7 @@ func TestIssuerIsDownAtStart(t *testing.T) {
 	}
 }
 
-// TestKeysAreReadAgain takes a key out of a file: its tokens end, though nobody comes with another key.
+// TestKeysAreReadAgain removes a key from a file: its tokens become invalid, also without a request with another key.
 func TestKeysAreReadAgain(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -303,15 +303,15 @@ func TestKeysAreReadAgain(t *testing.T) {
 	if _, err := identify(t, id, last); err != nil {
 		t.Fatal(err)
 	}
-	put([]jose.JSONWebKey{}...) // the last one is revoked
+	put([]jose.JSONWebKey{}...) // revokes the last key
 	refused(last)
 	if _, err := oidc.New(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "key set is empty") {
 		t.Errorf("a start without any key: got %v", err)
 	}
 }
 
-// TestUnknownKeyWaitsForItsCaller has tokens of a stranger's key come while the
-// issuer does not answer: whoever goes away waits no longer.
+// TestUnknownKeyWaitsForItsCaller sends tokens with an unknown key while the issuer does not answer. A request that
+// is cancelled stops waiting.
 func TestUnknownKeyWaitsForItsCaller(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -326,7 +326,7 @@ func TestUnknownKeyWaitsForItsCaller(t *testing.T) {
 		defer close(reading)
 		_, _ = identify(t, id, stranger)
 	}()
-	goOn := <-i.holds // the issuer answers no more
+	goOn := <-i.holds // the issuer stops answering
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := httptest.NewRequestWithContext(gone, "GET", "/", nil)
@@ -343,7 +343,7 @@ func TestUnknownKeyWaitsForItsCaller(t *testing.T) {
 	<-reading
 }
 
-// TestConfigIsRefused gives configurations that are not right: each is refused with the field's name.
+// TestConfigIsRefused checks that each invalid configuration is refused with the field's name.
 func TestConfigIsRefused(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
@@ -373,7 +373,7 @@ func TestConfigIsRefused(t *testing.T) {
 	}
 }
 
-// FuzzIdentify sends texts as tokens: none panics, and none but the issuer's own gets in.
+// FuzzIdentify uses arbitrary texts as tokens: none panics, and only the issuer's own are accepted.
 func FuzzIdentify(f *testing.F) {
 	i := newIssuer(f)
 	id := i.identifier(i.config())
@@ -385,13 +385,13 @@ func FuzzIdentify(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if c, err := identify(t, id, text); err == nil && c.Tenant == good.Tenant && c != good { // of other tenants are refused later
+		if c, err := identify(t, id, text); err == nil && c.Tenant == good.Tenant && c != good { // the server refuses other tenants later
 			t.Errorf("%q: got caller %+v", text, c)
 		}
 	})
 }
 
-// callerOf reaches only its own sessions.
+// callerOf is a caller that reaches only its own sessions.
 func callerOf(name string, scope api.Scope, tenant string) httpapi.Caller {
 	return httpapi.Caller{Caller: api.Caller{Name: name, Reach: api.Reach{Scope: scope, Own: true}}, Tenant: tenant}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// request is what the provider is asked.
+// request builds the request to the provider.
 func (m *modelCall) request() llm.Request {
 	req := llm.Request{
 		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
@@ -27,7 +27,7 @@ func (m *modelCall) request() llm.Request {
 	return req
 }
 
-// complete asks the provider, as often as the retry policy says, and streams the reply.
+// complete calls the provider under the retry policy, and streams the reply.
 func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
 	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
@@ -43,7 +43,7 @@ func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response
 	})
 }
 
-// gaveUp notes a try that failed, and is followed by another one.
+// gaveUp records a failed try that another one follows.
 func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
 	if len(m.lost) == events.MaxFailedTries {
 		m.lost = m.lost[1:]
@@ -53,7 +53,7 @@ func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
 	})
 }
 
-// rendered is the conversation in the protocol's form, after what plugins contributed.
+// rendered is the conversation in the protocol's form, with the plugins' contributions.
 func (m *modelCall) rendered(messages []events.Message) []events.Message {
 	if m.Preamble.Render != nil {
 		messages = m.Preamble.Render(messages)
@@ -64,7 +64,7 @@ func (m *modelCall) rendered(messages []events.Message) []events.Message {
 	return append([]events.Message{plugin.Say(events.RoleSystem, m.Prompt.System)}, messages...)
 }
 
-// attempt asks the provider once. Plugins and the protocol transform its stream, and may end it.
+// attempt calls the provider once. Plugins and the protocol transform its stream, and may end it.
 func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.Request, deltas *deltas) (llm.Response, error) {
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
@@ -72,7 +72,7 @@ func (m *modelCall) attempt(ctx context.Context, provider llm.Provider, req llm.
 	return m.stream.close(complete(ctx, provider, req, m.stream.add))
 }
 
-// endStream tells the plugins how the stream ended.
+// endStream notifies the plugins of the end of the stream.
 func (m *modelCall) endStream(ctx context.Context, err error) {
 	reason := plugin.StreamComplete
 	switch {
@@ -94,7 +94,7 @@ func toolSpecs(entries []events.ToolEntry) []llm.Tool {
 	return list
 }
 
-// described is all that a model is told of a tool beside the schema of its arguments.
+// described is the description of a tool for the model, without its argument schema.
 func described(t *events.ToolEntry) string {
 	text := t.Description
 	if len(t.Output) > 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// startTool starts a tool as a background task of this process. The task's id
-// follows from the call, so that code which runs again starts nothing twice.
+// startTool starts a tool as a background task of this process. The task's id follows from the call, so code that
+// runs again starts no second task.
 func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.RawMessage) (string, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -54,7 +54,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 
 var errNoNesting = errors.New("a tool that was started cannot call tools")
 
-// noRecord is [Tool.Record] of calls that belong to no running turn.
+// noRecord is [Tool.Record] of calls outside of a running turn.
 func noRecord(context.Context, ...events.Payload) error { return errNoNesting }
 
 // background runs a started tool, with the hooks around it, and returns the summary of its task.
@@ -87,7 +87,7 @@ func (d *dispatch) background(ctx context.Context) (string, error) {
 // blobMark is the prefix of summaries that refer to a text outside the log.
 const blobMark = "[blob] "
 
-// summary is a result's text as the summary of a task. Texts that are too long for one go to a blob.
+// summary converts a result's text to a task summary. A text above the limit of summaries goes to a blob.
 func (e *Env) summary(ctx context.Context, text string) (string, error) {
 	if len(text) <= events.MaxTaskText && !strings.HasPrefix(text, blobMark) {
 		return text, nil
@@ -99,7 +99,7 @@ func (e *Env) summary(ctx context.Context, text string) (string, error) {
 	return fmt.Sprintf("%s%s %d", blobMark, ref.Digest, ref.Size), nil
 }
 
-// summarised is the text that a summary stands for.
+// summarised returns the text of a summary, also from a blob.
 func (e *Env) summarised(ctx context.Context, summary string) (string, error) {
 	rest, kept := strings.CutPrefix(summary, blobMark)
 	if !kept {
@@ -113,7 +113,7 @@ func (e *Env) summarised(ctx context.Context, summary string) (string, error) {
 	return string(text), err
 }
 
-// handleLook is how often a task is read while it is waited for: live messages may be lost.
+// handleLook is the interval in which a wait for a task reads the state, because live messages may be lost.
 const handleLook = 5 * time.Second
 
 // awaitTool waits for a started tool. Any node may run it.

@@ -8,12 +8,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// blobCacheBytes bounds the bodies that a [BlobCache] keeps in memory.
+// blobCacheBytes limits the bodies in the memory of a [BlobCache], in bytes.
 const blobCacheBytes = 64 << 20
 
-// BlobCache reads and stores bodies outside the log, and keeps some of them in
-// memory, as every prompt of a session is filled with the same ones. It
-// implements [blob.Store]. Its methods may overlap.
+// BlobCache reads and stores bodies outside the log, and caches some of them in memory, because all prompts of a
+// session need the same ones. It implements [blob.Store]. Its methods may overlap.
 type BlobCache struct {
 	b *bus.Bus
 
@@ -60,7 +59,7 @@ func (c *BlobCache) keep(digest string, body []byte) {
 	if _, ok := c.bodies[digest]; ok {
 		return
 	}
-	for old, b := range c.bodies { // in no order
+	for old, b := range c.bodies { // in random order
 		if c.bytes+len(body) <= blobCacheBytes {
 			break
 		}

@@ -19,8 +19,7 @@ import (
 // codeError is the code of results of code that ended with an error.
 const codeError = "code_error"
 
-// execute runs a protocol's code, on the frame's execution state. Where no
-// plugin runs code, the turn ends.
+// execute runs a protocol's code on the frame's execution state. Without a plugin that runs code the turn ends.
 func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, error) {
 	executor := d.stack.CodeExecutor()
 	if executor == nil {
@@ -58,14 +57,14 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	return codeResult(resp), nil
 }
 
-// stop makes the call fail, and the turn end with the issue.
+// stop fails the call, and ends the turn with the issue.
 func (d *dispatch) stop(code string, err error) error {
 	issue := IssueOf("runtime", code, err)
 	d.stopped = &issue
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: code, Message: err.Error()}
 }
 
-// contained runs the executor. Its panic is a failure of the call.
+// contained runs the executor. A panic of the executor fails the call.
 func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, in plugin.ExecContext, state []byte, req plugin.ExecRequest) (resp plugin.ExecResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -82,8 +81,8 @@ func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, 
 	return executor.Execute(ctx, in, req)
 }
 
-// saveExecution records a changed execution state with the result. Where the
-// snapshot fails, or is too large to be kept, the old state stays.
+// saveExecution records a changed execution state with the result. Where the snapshot fails or is too large, the old
+// state stays.
 func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecutor) {
 	if !executor.Dirty() {
 		return
@@ -99,7 +98,7 @@ func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecut
 	d.facts = append(d.facts, &events.FrameStateSaved{State: state})
 }
 
-// codeResult is the result of code: what the model reads, and whether the turn ends or goes on in another frame.
+// codeResult is the result of code: the text for the model, and whether the turn ends or switches to another frame.
 func codeResult(resp plugin.ExecResponse) plugin.Result {
 	text := resp.Output
 	switch {
@@ -120,7 +119,7 @@ func codeResult(resp plugin.ExecResponse) plugin.Result {
 	return plugin.Result{Text: text}
 }
 
-// execContext is what the code can read and call.
+// execContext is the data and the functions that the code can use.
 func (d *dispatch) execContext(ctx context.Context) (plugin.ExecContext, error) {
 	w, err := d.at.bodies(ctx)
 	if err != nil {

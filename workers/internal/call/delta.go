@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// deltaEvery is how long streamed output stays in the pending batch before it
-// is published. A reply that ends sooner publishes none: its commit shows it.
+// deltaEvery is the interval between published batches of streamed output. A shorter reply publishes none, because
+// its commit has the text.
 const deltaEvery = 25 * time.Millisecond
 
 // deltas publishes the streamed output of one model call in batches.
@@ -69,8 +69,7 @@ func (d *deltas) publishLocked() {
 	d.next.Text, d.next.Retry = "", api.RetryStatus{}
 }
 
-// MessageSender publishes the messages that running code sends to the watchers
-// of a session. They are not recorded.
+// MessageSender publishes the messages of running code to the observers of a session. They are not recorded.
 func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
 		d := api.Delta{Turn: turn, Iteration: iteration, Message: api.SideMessage{Text: Clip(text), Kind: Clip(kind)}}
@@ -80,7 +79,7 @@ func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration i
 	}
 }
 
-// retry retracts the failed attempt's text and publishes how long the wait is.
+// retry retracts the failed attempt's text and publishes the wait.
 func (d *deltas) retry(attempt, attempts int, wait time.Duration, failure *llm.Error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

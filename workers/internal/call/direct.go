@@ -11,9 +11,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Complete asks a model for a plugin, with the session's provider and the retry
-// policy. There are no hooks and no tools that run. The host takes
-// it as [session.Config.Complete].
+// Complete makes a direct completion with the session's provider and the retry policy. It runs no hooks and no tools.
+// The host uses it as [session.Config.Complete].
 func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Completion, error) {
 	config := req.Config
 	provider, err := e.ProviderFor(req.Session, config)
@@ -42,7 +41,8 @@ func (e *Env) Complete(ctx context.Context, req session.DirectCall) (plugin.Comp
 	}, nil
 }
 
-// streamTo gives a provider's pieces to a stream, and takes them back where a try is followed by another; both are nil without one.
+// streamTo returns a function that passes a provider's pieces to a stream, and one that retracts them before the next
+// try; both are nil without a stream.
 func streamTo(stream func(plugin.CompletionDelta)) (func(llm.Delta), func(int, time.Duration, *llm.Error)) {
 	if stream == nil {
 		return nil, nil

@@ -19,14 +19,13 @@ type applied struct {
 	messages  []events.Message // enqueued, the plugin as their origin
 	abort     *events.Issue    // of the last abort
 	args      json.RawMessage  // of the last replacement
-	answer    *plugin.Result   // in place of the call's result; of the last short circuit
+	answer    *plugin.Result   // replaces the call's result; of the last short circuit
 	ask       string           // the question of an approval; empty: none is needed
 	askedBy   string           // the plugin that asks
-	within    time.Duration    // how long the approval may take; 0: for ever
+	within    time.Duration    // time limit of the approval; 0: none
 }
 
-// instead is the result in place of the call's own; nil where the call's own
-// counts. An abort is a failure of that class.
+// instead is the result that replaces the call's own; nil where none does. An abort is a failure of that class.
 func (c *applied) instead(class string) *events.ToolResult {
 	switch {
 	case c.abort != nil:
@@ -43,7 +42,7 @@ func (c *applied) instead(class string) *events.ToolResult {
 
 var errPendingShort = errors.New("a hook answered the call with a pending result")
 
-// question asks for the approval of a call.
+// question builds the approval request of a call.
 func (c *applied) question(call *turn.Call) *events.ToolApprovalAsked {
 	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: Clip(c.ask)}
 	if c.within > 0 {
@@ -52,10 +51,9 @@ func (c *applied) question(call *turn.Call) *events.ToolApprovalAsked {
 	return asked
 }
 
-// apply carries out directives, in order. The stack has checked all of them. The
-// sessions that it creates have names that follow from the effect: an effect
-// that runs again creates none twice. An error is a session that could not be
-// created; the directives after it are not carried out.
+// apply executes directives in order. The stack has checked all of them. The ids of the sessions that it creates
+// follow from the effect, so a repeated effect creates none twice. An error is a session that could not be created;
+// apply does not execute the directives after it.
 func (s *Snapshot) apply(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (applied, error) {
 	var c applied
 	host := s.host(effect)
@@ -84,7 +82,7 @@ func (s *Snapshot) apply(ctx context.Context, effect events.EffectID, list []plu
 		case events.DirectiveShortCircuit:
 			c.answer = v.Result
 		case events.DirectiveEmitEvents:
-			d.Body, _ = json.Marshal(v.Events) // checked to be JSON
+			d.Body, _ = json.Marshal(v.Events) // the stack checked that it is JSON
 		case events.DirectiveEmitTrace:
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
@@ -109,7 +107,7 @@ func (s *Snapshot) create(ctx context.Context, host plugin.RuntimeHost, effect e
 	return req.ID, err
 }
 
-// isChild reports whether a session is a child of this one: then an earlier run of the effect created it.
+// isChild reports whether a session is a child of this one, created by an earlier run of the effect.
 func (s *Snapshot) isChild(ctx context.Context, id events.SessionID) bool {
 	child, err := s.env.Host.State(ctx, id)
 	return err == nil && child.Parent == s.session

@@ -20,31 +20,30 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// Env is what the calls of one worker share. The worker fills it once, before
-// the first call; nothing changes it afterwards. Its methods may overlap.
+// Env is shared by the calls of one worker. The worker sets its fields once, before the first call. Its methods may
+// overlap.
 type Env struct {
 	Bus   *bus.Bus
-	Host  *session.Host // set after the host is made, as that takes [Env.Complete]
+	Host  *session.Host // set after New, because the host's Config needs [Env.Complete]
 	Blobs blob.Store    // bodies outside the log, see [NewBlobCache]
 	Spawn SpawnFunc     // starts background tools
 	Log   *zap.Logger
 
 	Providers map[string]llm.Provider // by id
-	Provider  string                  // of sessions that name none; empty: such sessions have none
-	Model     string                  // of sessions that name none
+	Provider  string                  // default of sessions that name none; empty: no default
+	Model     string                  // default of sessions that name none
 	Retry     Retry
 	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
 }
 
-// SpawnFunc registers a background task and runs work for it in this process.
-// The text that work returns becomes the task's summary. Where it returns an
-// error, work does not run. Errors: [task.ErrRunning], where a live task
-// has the id; [plugin.ErrUnavailable], where this process runs no tasks.
+// SpawnFunc registers a background task and runs work for it in this process. The text that work returns becomes the
+// task's summary. After an error, work does not run. Errors: [task.ErrRunning], where a live task has the id;
+// [plugin.ErrUnavailable], where this process runs no tasks.
 type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 
-// ProviderFor finds the provider of a session's configuration. A configuration
-// that names a provider gets that one or none: a provider that is registered
-// under the name and calls itself otherwise is refused. Errors: [*api.ProviderError].
+// ProviderFor finds the provider of a session's configuration. A configuration that names a provider gets that one or
+// an error: it refuses a provider that is registered under the name and reports another one. Errors:
+// [*api.ProviderError].
 func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provider, error) {
 	name := cmp.Or(config.Provider, e.Provider)
 	provider, ok := e.Providers[name]
@@ -60,7 +59,7 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	return provider, nil
 }
 
-// named are the providers that a configuration may name here.
+// named lists the providers that a configuration may name on this node.
 func (e *Env) named() string {
 	var list []string
 	for name, p := range e.Providers {
@@ -76,25 +75,25 @@ func (e *Env) warn(id events.SessionID, err error) {
 	e.Log.Warn("plugin", zap.String("session", string(id)), zap.Error(err))
 }
 
-// recorded is a result of the history as a plugin reads it.
+// recorded converts a result of the history to a plugin's result.
 func (e *Env) recorded(ctx context.Context, r *events.ToolResult) (plugin.Result, error) {
 	whole, err := blob.FillResult(ctx, e.Blobs, *r)
 	return pluginResult(&whole), err
 }
 
-// tries are those of one model call.
+// tries counts the tries of one model call.
 type tries struct {
-	n     int          // in all
-	spent events.Usage // on those that failed
-	model string       // as the last one that failed and knew it reported it
+	n     int          // number of tries
+	spent events.Usage // usage of the failed ones
+	model string       // as the last failed one that knows it reported it
 }
 
 func (t *tries) failed(resp *llm.Response) {
 	t.spent, t.model = t.spent.Add(resp.Usage), cmp.Or(resp.Model, t.model)
 }
 
-// withRetries makes a model call until it succeeds, fails for good, or has been
-// tried as often as the policy says. onRetry, which may be nil, is called before each wait.
+// withRetries makes a model call until it succeeds, fails permanently, or reaches the policy's number of tries.
+// onRetry, which may be nil, is called before each wait.
 func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.Response, error), onRetry func(n int, wait time.Duration, failure *llm.Error)) (llm.Response, tries, error) {
 	var t tries
 	for n := 1; ; n++ {
@@ -119,11 +118,11 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 	}
 }
 
-// maxTokens is more than any model uses in one try. Sums of it stay far below what a count holds.
+// maxTokens is more than any model uses in one try. Sums of it stay far below the maximum of an int64.
 const maxTokens = 1 << 40
 
-// complete asks a provider once. What it says beside the parts is as little trusted as these: names and codes
-// have the length of an id, and no count is negative or beyond [maxTokens]. They are recorded, summed and shown.
+// complete calls a provider once. The metadata of its reply is untrusted, as the parts are: complete cuts names and
+// codes to the length of an id, and limits counts to 0 to [maxTokens]. They are recorded, summed and shown.
 func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	resp, err := contained(ctx, provider, req, sink)
 	resp.Model, resp.ID = clipName(resp.Model), clipName(resp.ID)
@@ -136,7 +135,7 @@ func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink 
 		short.Code = clipName(short.Code)
 		err = &short
 	}
-	if err == nil { // its usage counts all the same
+	if err == nil { // usage of a failed call counts too
 		err = checkReply(&events.ModelReplied{Parts: resp.Parts, Stop: resp.Stop}, maxRecordBytes)
 	}
 	return resp, err
@@ -146,7 +145,7 @@ func clipName(s string) string {
 	return events.Clip(strings.ToValidUTF8(s, "\uFFFD"), events.MaxIDBytes, "...")
 }
 
-// contained has a provider's panic become an [*llm.Error].
+// contained converts a provider's panic to an [*llm.Error].
 func contained(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {

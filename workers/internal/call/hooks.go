@@ -12,16 +12,15 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Hooks is one point of a turn, at which the plugins of the session decide.
+// Hooks is one hook point of a turn, at which the plugins of the session decide.
 type Hooks struct {
 	At       *Snapshot
 	Stack    *plugin.Session
-	Owes     turn.Needs      // the state owes the point
-	Preamble plugin.Preamble // the protocol's part in the prompt; used before the turn only
+	Owes     turn.Needs      // the point that the state needs
+	Preamble plugin.Preamble // the protocol's part of the prompt; only used before the turn
 }
 
-// Run asks the plugins, and carries out their directives. It returns a
-// [turn.Hooks], or nil where ctx ended before.
+// Run calls the plugins, and executes their directives. It returns a [turn.Hooks], or nil where ctx ended before.
 func (h Hooks) Run(ctx context.Context) turn.Input {
 	r := &hooks{
 		Snapshot: h.At, stack: h.Stack, owes: h.Owes, effect: turn.HookEffect(h.Owes), preamble: h.Preamble,
@@ -34,14 +33,14 @@ func (h Hooks) Run(ctx context.Context) turn.Input {
 	return r.in
 }
 
-// hooks is a [Hooks] that runs.
+// hooks is a running [Hooks].
 type hooks struct {
 	*Snapshot
 	stack    *plugin.Session
 	owes     turn.Needs
 	effect   events.EffectID
 	preamble plugin.Preamble
-	over     events.SessionOverlaid // what lies over the session's tools
+	over     events.SessionOverlaid // the overlay on the session's tools
 	in       turn.Hooks
 }
 
@@ -55,7 +54,7 @@ func (h *hooks) run(ctx context.Context) {
 		h.checkpoint(ctx)
 	case events.PointAfterTurn:
 		h.afterTurn(ctx)
-	case events.PointAfterTool, events.PointReply: // part of the calls, and of the reply
+	case events.PointAfterTool, events.PointReply: // run within the calls and the reply
 	}
 }
 
@@ -68,7 +67,7 @@ func (h *hooks) fail(code string, err error) {
 	h.in = turn.Hooks{Ran: ran, Extra: h.in.Extra}
 }
 
-// conclude carries out the directives of hooks.
+// conclude executes the directives of hooks.
 func (h *hooks) conclude(ctx context.Context, code string, list []plugin.Owned[plugin.Directive], err error) {
 	if err == nil {
 		var done applied
@@ -93,8 +92,8 @@ func (h *hooks) checkpoint(ctx context.Context) {
 	h.conclude(ctx, "plugin_checkpoint", list, err)
 }
 
-// beforeTurn lets the plugins transform the context, then asks the hooks, then
-// collects the contributions to the prompt.
+// beforeTurn lets the plugins transform the context, then calls the hooks, then collects the contributions to the
+// prompt.
 func (h *hooks) beforeTurn(ctx context.Context) {
 	prepared := events.TurnPrepared{Kept: true}
 	w, err := h.bodies(ctx)
@@ -145,7 +144,7 @@ func (h *hooks) prepareContext(ctx context.Context, w *whole, prepared *events.T
 	return tooLarge(prepared)
 }
 
-// own copies messages so that their parts may be changed: the state shares its parts with every view.
+// own copies messages so that their parts may be changed: views share the state's parts.
 func own(list []events.Message) []events.Message {
 	list = slices.Clone(list)
 	for i := range list {
@@ -154,7 +153,8 @@ func own(list []events.Message) []events.Message {
 	return list
 }
 
-// overlay records tools that lie over those of the session from this turn on. The run offers them once they are part of its state.
+// overlay records an overlay on the session's tools from this turn on. The run offers the tools once the state has
+// them.
 func (h *hooks) overlay(o plugin.Overlay) error {
 	if err := o.Check(); err != nil {
 		return err

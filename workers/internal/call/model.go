@@ -22,23 +22,22 @@ import (
 
 // Model is one model call of a turn.
 type Model struct {
-	At       *Snapshot // the state whose prompt it is
+	At       *Snapshot // the state of the prompt
 	Stack    *plugin.Session
-	Owes     turn.Needs // the state owes the call
+	Owes     turn.Needs // the call that the state needs
 	Prompt   projector.Prompt
-	Preamble plugin.Preamble // the protocol's part in the prompt and the reply
+	Preamble plugin.Preamble // the protocol's part of the prompt and the reply
 }
 
-// Run makes the call, with its attempts and the hooks around it. It returns a
-// [turn.Reply] or a [turn.Failure]; a [turn.Switch] where the protocol goes on
-// in another frame instead; a [turn.Broken] where the protocol fails; nil where
-// ctx ended before there was a reply.
+// Run makes the call, with its attempts and the hooks around it. It returns a [turn.Reply] or a [turn.Failure]; a
+// [turn.Switch] where the protocol switches to another frame instead; a [turn.Broken] where the protocol fails; nil
+// where ctx ended before the reply.
 func (m Model) Run(ctx context.Context) turn.Input {
 	c := &modelCall{Model: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Owes.Turn, m.Owes.Iteration)}
 	return c.run(ctx)
 }
 
-// modelCall is a [Model] that runs.
+// modelCall is a running [Model].
 type modelCall struct {
 	Model
 	env     *Env
@@ -47,12 +46,12 @@ type modelCall struct {
 	stream  *stream // of the last attempt
 	started time.Time
 	tries   tries
-	lost    []events.FailedTry // before the last try
+	lost    []events.FailedTry // failed tries before the last one
 }
 
 func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 	defer func() {
-		if p := recover(); p != nil { // the protocol's: panics of plugins and providers are contained where they are called
+		if p := recover(); p != nil { // of the protocol: panics of plugins and providers are recovered at their calls
 			m.env.Log.Error("protocol panicked", zap.String("session", string(m.session)), zap.String("effect", string(m.effect)), zap.ByteString("stack", debug.Stack()))
 			in = m.broken("protocol_panic", fmt.Errorf("protocol panicked: %v", p))
 		}
@@ -74,7 +73,7 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 	return m.reply(ctx, resp)
 }
 
-// beforeCall lets the protocol go on in another frame instead. nil: the model is asked.
+// beforeCall lets the protocol switch to another frame instead of the call. nil: the call continues.
 func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	const code = "protocol_before_llm_call"
 	w, err := m.whole(ctx)
@@ -108,7 +107,7 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	return nil
 }
 
-// whole gives the conversation and the prompt their bodies, before the protocol sees them.
+// whole loads the bodies of the conversation and the prompt, for the protocol.
 func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
 	if m.Prompt.Spilled {
 		if m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
@@ -119,7 +118,7 @@ func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
 	return m.At.bodies(ctx)
 }
 
-// reply passes a whole reply through the plugins and the protocol.
+// reply passes a complete reply through the plugins and the protocol.
 func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	now, shown, err := m.Stack.TransformResponse(ctx, plugin.Response{Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage, Model: resp.Model})
 	if err == nil {
@@ -149,7 +148,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 			reply.Shown = []events.Part{{Kind: events.PartText, Text: strings.ToValidUTF8(to, "\uFFFD")}}
 		}
 	}
-	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have made it larger
+	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have enlarged it
 		return m.refused(ctx, &resp, err)
 	}
 	if fact := m.stream.fact(m.Owes); fact != nil {
@@ -158,10 +157,10 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	return reply
 }
 
-// maxMessageBytes is what the id of its message adds to the event of a reply, at most.
+// maxMessageBytes is the largest size that the message id adds to the event of a reply, in bytes.
 const maxMessageBytes = events.MaxIDBytes + 8
 
-// checkCalls refuses a reply that asks for more tool calls than the history has results of.
+// checkCalls refuses a reply with more tool calls than a history can have results for.
 func checkCalls(parts []events.Part) error {
 	const code = "too_many_calls"
 	switch n, bytes := turn.Calls(parts); {
@@ -173,18 +172,18 @@ func checkCalls(parts []events.Part) error {
 	return nil
 }
 
-// refused records why a whole reply does not count, and what it cost.
+// refused records why a complete reply is refused, and its usage.
 func (m *modelCall) refused(ctx context.Context, resp *llm.Response, err error) turn.Input {
 	m.tries.failed(resp)
 	return m.failed(ctx, err)
 }
 
-// failed records why there is no reply, and what had come of one.
+// failed records why the call has no reply, and the partial reply.
 func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
 	cut := m.cut()
 	if ctx.Err() != nil {
 		if cut == nil {
-			return nil // the cancellation is recorded by the run that cancelled it
+			return nil // the run that cancelled it records the cancellation
 		}
 		return turn.Interrupted{ModelInterrupted: *cut}
 	}
@@ -200,7 +199,7 @@ func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
 	return turn.Failure{ModelFailed: f, Cut: cut, Unavailable: missing}
 }
 
-// cut is what had come of the reply, and what it cost; nil where nothing is known of either.
+// cut is the partial reply with its usage; nil where both are empty.
 func (m *modelCall) cut() *events.ModelInterrupted {
 	if m.stream == nil || len(m.stream.shown) == 0 && m.tries.spent.IsZero() {
 		return nil

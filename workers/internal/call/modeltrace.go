@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// traced makes a model call, and traces its start, its end and what it has used, its failed tries included.
+// traced makes a model call, and traces its start, its end and its usage, with that of failed tries.
 func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (llm.Response, tries, error)) (llm.Response, tries, error) {
 	if !e.Host.Traces() {
 		return call()
@@ -40,7 +40,7 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 	return resp, tries, err
 }
 
-// asking is what is traced of a request.
+// asking is the trace event of a request.
 func asking(provider, source string, req *llm.Request) api.TraceEvent {
 	return api.TraceEvent{Provider: provider, Model: req.Model, Asked: req.Model, Source: source, Request: &api.ModelRequest{
 		MaxOutputTokens: req.MaxOutputTokens, Temperature: req.Sampling.Temperature, TopP: req.Sampling.TopP, Seed: req.Sampling.Seed,
@@ -48,7 +48,7 @@ func asking(provider, source string, req *llm.Request) api.TraceEvent {
 	}}
 }
 
-// kindOf names a failure of a model call. It leaves the message out: that is the provider's text.
+// kindOf is the kind and code of a model call's failure. It omits the message, which is the provider's text.
 func kindOf(err error) (kind, code string) {
 	if errors.Is(err, context.Canceled) {
 		return "cancelled", ""
@@ -69,7 +69,7 @@ func (m *modelCall) where() api.TraceContext {
 	return c
 }
 
-// tracePrompt traces the prompt that the call is made with.
+// tracePrompt traces the call's prompt.
 func (m *modelCall) tracePrompt() {
 	if m.env.Host.Traces() {
 		m.env.Host.Trace(0, m.where(), api.TraceEvent{

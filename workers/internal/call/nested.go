@@ -17,13 +17,11 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// errParked is a call that waits for an approval, of itself or of a call that
-// it made. It has no result. The approval's answer runs it again; the calls that
-// it had made before then return what the history has of them.
+// errParked reports a call that waits for an approval, of itself or of a nested call. It has no result. The
+// approval's answer runs it again; its earlier nested calls then return their results from the history.
 var errParked = errors.New("the call waits for an approval")
 
-// parking is whether a call waits for an approval. Of calls that run at the
-// same time one may wait while the others end.
+// parking records whether a call waits for an approval. Of concurrent calls one may wait while the others end.
 type parking struct {
 	atomic.Bool
 	outer *parking // of the call that made this one
@@ -35,15 +33,13 @@ func (p *parking) park() {
 	}
 }
 
-// nestedCall makes a call inside this one, with the same hooks, catalogue,
-// arguments and attempts. n numbers the calls that this one makes. A call that
-// must not run twice is in the log before it starts; every result is in the log
-// before it is returned. When the outer call runs again after a crash, the n-th
-// call returns what the log has of it; one that started and did not return is lost.
+// nestedCall makes a call inside this one, with the same hooks, catalogue, arguments and attempts. n numbers the
+// nested calls. A call that must not run twice is in the log before it starts; every result is in the log before it
+// is returned. When the outer call runs again after a crash, the n-th call returns its result from the log; a call
+// that started and did not return is lost.
 //
-// A failure of the inner call is the outcome of the result. An error fails the
-// outer call: ctx ended, a call waits for an approval, or the n-th call is
-// another one than in the run before.
+// A failure of the inner call is the outcome of the result. An error fails the outer call: ctx ended, a call waits
+// for an approval, or the n-th call differs from the one of the earlier run.
 func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json.RawMessage) (plugin.Result, error) {
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
@@ -68,16 +64,15 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 // codeArgsTooLarge is the code of a nested call whose arguments cannot be kept.
 const codeArgsTooLarge = "tool_args_too_large"
 
-// innerCall is the n-th call that this one makes.
+// innerCall is the n-th nested call.
 func (d *dispatch) innerCall(n int, tool string, args json.RawMessage) turn.Call {
 	return turn.Call{
 		Index: d.call.Index, ID: d.call.ID, Effect: events.EffectID(fmt.Sprintf("%s/%d", d.call.Effect, n)), Tool: tool, Args: args,
 	}
 }
 
-// nestedAll makes calls at the same time, the serial ones one by one after the
-// others. It makes none where this call is parked, as that runs again. first
-// numbers the first of them.
+// nestedAll makes the parallel calls at the same time, and then the serial ones one by one. It makes none where this
+// call is parked, because that runs again. first is the number of the first call.
 func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.NestedCall) []plugin.NestedResult {
 	results := make([]plugin.NestedResult, len(list))
 	if d.parked.Load() {
@@ -108,7 +103,7 @@ func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Neste
 // nested is a call inside another.
 type nested struct {
 	dispatch
-	digest string // of the arguments as the call was made
+	digest string // of the arguments before defaults and hooks
 	once   bool   // must not run twice
 }
 
@@ -129,7 +124,7 @@ func (d *nested) result(ctx context.Context, made json.RawMessage) (plugin.Resul
 	return d.returned(ctx, made, *out)
 }
 
-// again returns the result of a call that an earlier run of the outer one made.
+// again returns the result of a nested call of an earlier run.
 func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json.RawMessage) (plugin.Result, error) {
 	switch {
 	case old.Tool != d.call.Tool || old.Digest != d.digest:
@@ -141,9 +136,8 @@ func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json
 	return d.returned(ctx, made, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
 }
 
-// before runs the hooks before the call, unless a run of the outer call before
-// this one did: then the approval that they asked for has its answer. The result
-// is nil where the call runs.
+// before runs the hooks before the call, unless an earlier run of the outer call did: then their approval has its
+// answer. The result is nil where the call runs.
 func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if a := d.at.state.Turn().Approval(d.call.Effect); a != nil && a.Answered {
 		args, err := blob.Body(ctx, d.env.Blobs, a.Args, a.Blob)
@@ -151,7 +145,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 		return nil, err
 	}
 	if !d.callable {
-		return nil, nil //nolint:nilnil // the call fails, whatever hooks decide
+		return nil, nil //nolint:nilnil // the call fails, for any decision of the hooks
 	}
 	got := d.at.hooksBefore(ctx, d.stack, d.asSeen(), d.call.Tool, d.call.Args)
 	if ctx.Err() != nil {
@@ -161,7 +155,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 		d.call.Args = got.args
 	}
 	if len(got.decisions) > 0 {
-		// The hooks around a nested call are part of the outer one: a point of their own would be owed by it.
+		// Hooks around a nested call are part of the outer call: their own point would have to run inside it.
 		ran := &events.HookRan{Point: events.PointAfterTool, Iteration: d.at.state.Turn().Iteration, Decisions: got.decisions}
 		for i := range ran.Decisions {
 			ran.Decisions[i].Call = d.call.Index
@@ -185,7 +179,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 
 var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")
 
-// park records the question, and parks the outer call until it is answered.
+// park records the approval request, and parks the outer call until the answer.
 func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error {
 	if err := d.record(ctx, append(d.facts, ask)...); err != nil {
 		return err
@@ -216,7 +210,7 @@ func (d *nested) perform(ctx context.Context) (*events.ToolResult, error) {
 
 var errPendingNested = errors.New("the tool returned a pending result, which is not possible inside another call")
 
-// returned records the result of the call, and returns it as the history has it.
+// returned records the result of the call, and returns it from the history.
 func (d *nested) returned(ctx context.Context, made json.RawMessage, out events.ToolResult) (plugin.Result, error) {
 	fact := &events.ToolNestedReturned{Effect: d.call.Effect, Tool: d.call.Tool, Args: made, Digest: d.digest, Result: out}
 	if err := d.record(ctx, append([]events.Payload{fact}, d.facts...)...); err != nil {
@@ -225,7 +219,7 @@ func (d *nested) returned(ctx context.Context, made json.RawMessage, out events.
 	return d.env.recorded(ctx, &out)
 }
 
-// failed is the result of the call where the tool's own does not count, or there is none.
+// failed is the result of the call where it has no result of the tool, or that one is discarded.
 func (d *nested) failed(class, code string, err error) *events.ToolResult {
 	r := Failed(d.call.Index, class, code, err)
 	return &r

@@ -18,12 +18,10 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Remote is a tool call that is handed over to a node with the tool role. It is
-// a task of class tool, and these are the arguments of the task. The claim of
-// the task is the event task.started: a task whose tool must not run twice is
-// not restarted. For the turn the call is pending: no worker holds the turn, and
-// a worker comes back to it when the result is in the history. The call has its result before the task
-// ends, whatever the reason of its end.
+// Remote is a tool call for a node with the tool role. It is a task of class tool, and Remote is the task's
+// arguments. The claim of the task is the event task.started: a task whose tool must not run twice is not restarted.
+// For the turn the call is pending: no worker processes the turn, and a worker continues it when the result is in the
+// history. The call gets its result before the task ends, for every reason of the end.
 type Remote struct {
 	Turn   events.TurnID   `json:"turn"`
 	Effect events.EffectID `json:"effect"`
@@ -34,8 +32,8 @@ type Remote struct {
 	Blob   events.BlobRef  `json:"blob"` // instead of Args above [remoteInline]
 }
 
-// remoteInline is how large arguments may be to stand in the record of the task
-// too, in bytes. They are in the history once already.
+// remoteInline limits the arguments that the task's record contains inline, in bytes. The history already has them
+// once.
 const remoteInline = 16 << 10
 
 // handOver registers the task of a call. It changes nothing where a task of the call lives.
@@ -71,10 +69,9 @@ func RemoteTask(id events.SessionID, effect events.EffectID) events.TaskID {
 	return task.CallTask(id, effect)
 }
 
-// RunRemote does the work of a task of class tool: it runs the call, and passes
-// its result to resolve. args are those of the task. It cancels the call when no
-// turn awaits it any more. Where ctx ends before there is a result, the error is
-// the cause of that, and nothing is resolved.
+// RunRemote does the work of a task of class tool: it runs the call, and passes its result to resolve. args are those
+// of the task. It cancels the call when no turn awaits it any more. Where ctx ends before the result, the error is
+// the cause of that, and resolve is not called.
 func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, resolve func(context.Context, events.ToolResult) error) (summary string, err error) {
 	var a Remote
 	if err := json.Unmarshal(args, &a); err != nil {
@@ -116,12 +113,12 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 	return string(result.Outcome), resolve(callCtx, *result)
 }
 
-// awaitedLook is how often the holder of a call reads the state by itself: a live message may be lost.
+// awaitedLook is the interval in which the node that runs a call reads the state, because a live message may be lost.
 const awaitedLook = time.Second
 
-// abandoned reads the state after each end of a turn of the session, after each
-// cancel, and now and then. It returns true when no turn awaits the call any more,
-// false when ctx ends. The turn that ended may be another one, which never ran.
+// abandoned reads the state after each end of a turn of the session, after each cancel, and at an interval. It
+// returns true when no turn awaits the call any more, and false when ctx ends. The ended turn may be another one,
+// which never ran.
 func (e *Env) abandoned(ctx context.Context, id events.SessionID, a *Remote, ended <-chan struct{}) bool {
 	look := time.NewTicker(awaitedLook)
 	defer look.Stop()
@@ -139,8 +136,8 @@ func (e *Env) abandoned(ctx context.Context, id events.SessionID, a *Remote, end
 	}
 }
 
-// remote runs the tool. The result is nil where no turn awaits it, and where the
-// tool returned a pending result: then it comes from outside.
+// remote runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
+// which comes from outside.
 func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*events.ToolResult, error) {
 	s, err := e.Host.State(ctx, id)
 	if err != nil {
@@ -178,7 +175,7 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 	case err != nil:
 		r = failureOf(err)
 	case r.Pending:
-		return nil, nil //nolint:nilnil // the holder of the completion key resolves the call
+		return nil, nil //nolint:nilnil // the program with the completion key resolves the call
 	}
 	out := resultOf(a.Index, r)
 	out.Attempts = exceptOne(max(attempts, 1))

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// resultOf is the result of a tool, or of a hook in its place, as it is recorded.
+// resultOf converts the result of a tool, or of a hook that replaces it, to its recorded form.
 func resultOf(index int64, r plugin.Result) events.ToolResult {
 	return bounded(events.ToolResult{
 		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
@@ -36,7 +36,7 @@ func failureOf(err error) plugin.Result {
 	return plugin.Result{Outcome: events.OutcomeFailure, Text: "[failed] " + failure.Message, Class: failure.Class, Code: failure.Code}
 }
 
-// asFailure gives an error that is no [*plugin.Failure] the class that fits.
+// asFailure returns an error that is not a [*plugin.Failure] as one of the matching class.
 func asFailure(err error) *plugin.Failure {
 	var f *plugin.Failure
 	switch {
@@ -48,13 +48,12 @@ func asFailure(err error) *plugin.Failure {
 	return &plugin.Failure{Class: plugin.ClassExecution, Message: err.Error()}
 }
 
-// codeResultTooLarge is the code of a call whose result has a body that cannot be kept.
+// codeResultTooLarge is the code of a call whose result has a body that is too large to store.
 const codeResultTooLarge = "tool_result_too_large"
 
-// bounded is a result whose bodies can be kept outside the log: itself, or the
-// failure of its call where a body is larger than [events.MaxBlobBytes]. The
-// commit of such a result would fail whenever it is tried, and a tool that may
-// run twice would run again each time.
+// bounded returns a result whose bodies can be stored outside the log: the result itself, or the failure of its call
+// where a body is larger than [events.MaxBlobBytes]. The commit of such a result would fail at every try, and a tool
+// that may run twice would run again each time.
 func bounded(r events.ToolResult) events.ToolResult {
 	if err := checkBodies(&r, events.MaxBlobBytes); err != nil {
 		return replaced(r, Failed(0, plugin.ClassResourceLimit, codeResultTooLarge, err))

@@ -10,15 +10,15 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// maxHookBytes bounds what the hooks of one point may record inside the log, in bytes.
+// maxHookBytes limits what the hooks of one point record inside the log, in bytes.
 const maxHookBytes = 128 << 10
 
-// maxRecordBytes bounds what hooks record at one point, or a provider says in one reply, as it is encoded with its bodies
-// outside the log. The rest of an event is for what the runtime adds.
+// maxRecordBytes limits the encoded size of what hooks record at one point, or of a provider's reply, with its bodies
+// outside the log, in bytes. The rest of an event is for fields of the runtime.
 const maxRecordBytes = events.MaxEventBytes - 16<<10
 
-// tooLarge reports a payload of hooks that no event could carry, even with its
-// bodies outside the log, or whose bodies are more than may be kept there.
+// tooLarge reports a payload of hooks that does not fit in an event, even with its bodies outside the log, or whose
+// bodies are too large to store there.
 func tooLarge(p events.Payload) error {
 	bodies := blob.Size(p)
 	whole, spilled, err := encodedSizes(p)
@@ -33,7 +33,7 @@ func tooLarge(p events.Payload) error {
 	return nil
 }
 
-// checkReply refuses a reply whose event no log takes, whatever makes it large or invalid. limit is of its encoded size, in bytes.
+// checkReply refuses a reply whose event is invalid or too large. limit is for its encoded size, in bytes.
 func checkReply(p events.Payload, limit int) error {
 	if err := p.Validate(); err != nil {
 		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_invalid", Message: Clip(err.Error()), Err: err}
@@ -51,7 +51,7 @@ func checkReply(p events.Payload, limit int) error {
 	return nil
 }
 
-// encodedSizes are those of a payload as it is, and with its bodies outside the log where [blob.Spill] puts them there.
+// encodedSizes are the encoded sizes of a payload as it is, and after [blob.Spill].
 func encodedSizes(p events.Payload) (whole, spilled int, err error) {
 	data, err := events.EncodePayload(p)
 	if err != nil {
@@ -61,13 +61,13 @@ func encodedSizes(p events.Payload) (whole, spilled int, err error) {
 	if fixed := whole - blob.Size(p); fixed > events.MaxEventBytes { // without a look at its many bodies
 		return whole, fixed, nil
 	}
-	if p, err = blob.Spill(context.Background(), unstored{}, p); err == nil { // which waits for nothing
+	if p, err = blob.Spill(context.Background(), unstored{}, p); err == nil { // the store does no I/O
 		data, err = events.EncodePayload(p)
 	}
 	return whole, len(data), err
 }
 
-// unstored gives references to bodies that it does not store, to measure them.
+// unstored returns references without storing the bodies, to measure them.
 type unstored struct{ blob.Store }
 
 func (unstored) PutBlob(_ context.Context, body []byte) (events.BlobRef, error) {

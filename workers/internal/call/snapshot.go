@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Snapshot is a session's state as the effects that start together see it.
-// Nothing changes it, so any number of effects may read it at once.
+// Snapshot is a session's state for the effects that start together. It never changes, so any number of effects may
+// read it at the same time.
 type Snapshot struct {
 	env     *Env
 	state   *projector.State
@@ -23,10 +23,10 @@ type Snapshot struct {
 	input   events.TurnInput
 
 	filling sync.Mutex
-	whole   *whole // nil: no plugin has asked
+	whole   *whole // nil: not loaded yet
 }
 
-// whole is what plugins see of a conversation: every body is there.
+// whole is a conversation with all bodies, for plugins.
 type whole struct {
 	view  projector.ReadView
 	input events.TurnInput
@@ -54,9 +54,8 @@ func (s *Snapshot) runsOnce(tool string) bool {
 	return known && !entry.Effects.Repeatable()
 }
 
-// bodies gives the conversation with the bodies that are kept outside the log.
-// All plugins of the effects that start together share it. Where one cannot be
-// read there is an error, and next time another try.
+// bodies loads the conversation with the bodies outside the log. All plugins of the effects that start together share
+// it. After an error the next call tries again.
 func (s *Snapshot) bodies(ctx context.Context) (*whole, error) {
 	s.filling.Lock()
 	defer s.filling.Unlock()

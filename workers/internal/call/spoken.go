@@ -6,8 +6,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// maxRuns is how many runs of text and of reasoning are kept of a reply that is cut off. References to as many
-// bodies outside the log, and what stays inside, fit one event.
+// maxRuns limits the recorded runs of text and reasoning of an interrupted reply. References to that many bodies, and
+// the inline text, fit in one event.
 const maxRuns = 256
 
 // spoken is what was streamed of a reply, in runs of one kind. Once there are [maxRuns], text is appended to the last run

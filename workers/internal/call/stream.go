@@ -27,10 +27,10 @@ type stream struct {
 	shown    spoken          // after the plugins
 	streamed bool
 	aborted  bool
-	late     *time.Timer // cuts the provider off, after the reply was ended
+	late     *time.Timer // cancels the provider after a plugin ended the reply
 	err      error
 	emitted  []events.Decision // what hooks emit with the reply
-	bytes    int               // of emitted, roughly
+	bytes    int               // approximate size of emitted
 }
 
 func (s *stream) add(d llm.Delta) {
@@ -78,8 +78,8 @@ func (s *stream) pass(chunk string) {
 	}
 }
 
-// usageGrace is how long the provider may go on after a plugin or the protocol
-// has ended the reply: token usage is the last thing that a provider sends.
+// usageGrace is how long the provider may continue after a plugin or the protocol has ended the reply, because a
+// provider sends its token usage last.
 const usageGrace = 2 * time.Second
 
 // close is the attempt's reply: the provider's own, with the text after the
@@ -127,7 +127,7 @@ func withText(parts []events.Part, text string) []events.Part {
 // decisionBytes is roughly what a decision takes in a record, without its body.
 const decisionBytes = 64
 
-// emit adds what hooks emit, which is JSON. The error: more than one record holds.
+// emit adds the JSON that hooks emit. It returns an error above the limit of one record.
 func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 	for _, e := range list {
 		body, _ := json.Marshal([]json.RawMessage{e.Value})

@@ -7,11 +7,11 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// maxDetail bounds recorded error texts, in bytes.
+// maxDetail limits recorded error texts, in bytes.
 const maxDetail = 4000
 
-// Clip makes a text fit to be recorded as the text of an error: valid UTF-8, at
-// most 4000 bytes and a note of how many more there were.
+// Clip returns a text in the form of a recorded error text: valid UTF-8, at most 4000 bytes and a note with the
+// omitted length.
 func Clip(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	head := events.Clip(s, maxDetail, "")
@@ -21,7 +21,7 @@ func Clip(s string) string {
 	return head
 }
 
-// IssueOf makes an issue of an error.
+// IssueOf converts an error to an issue.
 func IssueOf(kind, code string, err error) events.Issue {
 	return events.Issue{Kind: kind, Code: code, Message: Clip(err.Error())}
 }
@@ -31,7 +31,7 @@ func textOf(parts []events.Part) string {
 	return events.Message{Parts: parts}.Text()
 }
 
-// exceptOne is how a number of attempts is recorded: 0 stands for the usual one.
+// exceptOne is the recorded number of attempts: 0 stands for 1.
 func exceptOne(attempts int) int64 {
 	if attempts == 1 {
 		return 0

@@ -19,9 +19,9 @@ type Tool struct {
 	Stack     *plugin.Session
 	Catalog   *plugin.CatalogEntry // the tools of the stack
 	Iteration int64
-	Call      turn.Call // the state owes it
-	// Record appends facts of the running turn. It returns when they are in the
-	// log; an error means that the call must not go on.
+	Call      turn.Call // the call that the state needs
+	// Record appends events of the running turn. It returns when they are in the log; after an error the call must
+	// not continue.
 	Record func(context.Context, ...events.Payload) error
 }
 
@@ -52,13 +52,13 @@ type dispatch struct {
 	stack    *plugin.Session
 	catalog  *plugin.CatalogEntry
 	call     turn.Call
-	callable bool // as the catalogue of the state says
+	callable bool // the catalogue of the state offers the tool
 	record   func(context.Context, ...events.Payload) error
 	facts    []events.Payload // additional events, in the commit of the result
 	parked   *parking         // see [errParked]
 	inner    bool             // the model does not read its result: another call made it, or another node handed it over
-	fixed    bool             // a call around it must not run twice
-	stopped  *events.Issue    // the turn cannot go on
+	fixed    bool             // an outer call must not run twice
+	stopped  *events.Issue    // the turn cannot continue
 	unknown  bool             // the catalogue has no such tool
 }
 
@@ -68,11 +68,11 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	started := time.Now()
 	r, args, attempts, err := d.outcome(ctx)
 	if d.parked.Load() {
-		return nil, false // the answer runs it again
+		return nil, false // the approval's answer runs it again
 	}
 	if err != nil {
 		if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-			return nil, false // the cancellation is recorded by the run that cancelled it
+			return nil, false // the run that cancelled it records the cancellation
 		}
 		r = failureOf(err)
 	}
@@ -91,7 +91,7 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	return &out, false
 }
 
-// hooked reports whether the hooks after a call see it: a call that was refused they do not.
+// hooked reports whether the hooks after a call run: they do not for a refused call.
 func (d *dispatch) hooked(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
 	return d.stack.HasResultHooks() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
@@ -143,11 +143,11 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 	return r, checked, n, err
 }
 
-// asSeen is the call as its tool and its hooks see it.
+// asSeen is the call in the form for its tool and its hooks.
 func (d *dispatch) asSeen() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		// The effect makes the key unique; the call's id does not, as models use ids again.
+		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}
 }

@@ -34,7 +34,7 @@ func (d *dispatch) after(ctx context.Context, args []byte, out events.ToolResult
 	return bounded(out)
 }
 
-// hooksAfter runs the hooks after a call, which may put another result in the place of its own.
+// hooksAfter runs the hooks after a call, which may replace its result.
 func (d *dispatch) hooksAfter(ctx context.Context, in plugin.ToolResultContext, out events.ToolResult) events.ToolResult {
 	list, err := d.stack.AfterToolCall(ctx, in)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// attempts runs a tool as often as its policy says, or hands the call over to a
-// node with the tool role. It returns the number of attempts.
+// attempts runs a tool under its retry policy, or passes the call to a node with the tool role. It returns the number
+// of attempts.
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
 	if tool.Portable && !d.inner && !d.env.RunsTools {
 		err := d.handOver(ctx, tool, args)
@@ -48,8 +48,8 @@ func retryWait(policy plugin.Retry, failure *plugin.Failure, n int) time.Duratio
 	return wait
 }
 
-// attempt runs a tool once, within its time. A panic of the tool, and a result
-// that no history could hold, are failures of the call.
+// attempt runs a tool once, within its timeout. A panic of the tool, and a result that cannot be recorded, fail the
+// call.
 func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call plugin.Call, args []byte) (result plugin.Result, err error) {
 	if tool.Timeout > 0 {
 		var cancel context.CancelFunc

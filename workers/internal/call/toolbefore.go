@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// beforeTools asks the hooks about every call of the reply, all calls at the same time.
+// beforeTools calls the hooks for every call of the reply, for all calls at the same time.
 func (h *hooks) beforeTools(ctx context.Context) {
 	calls := h.state.Turn().Calls
 	decided := make([]verdict, len(calls))
@@ -24,7 +24,7 @@ func (h *hooks) beforeTools(ctx context.Context) {
 		v := &decided[i]
 		kept := len(h.in.Ran.Decisions)
 		h.in.Ran.Decisions = append(h.in.Ran.Decisions, v.decisions...)
-		if err := tooLarge(&h.in.Ran); err != nil { // more than one record holds: this call fails, those before it do not
+		if err := tooLarge(&h.in.Ran); err != nil { // above the limit of one record: this call fails, and those before it do not
 			h.in.Ran.Decisions = h.in.Ran.Decisions[:kept]
 			*v = failedBefore(int64(i), plugin.ClassResourceLimit, err)
 		}
@@ -37,7 +37,7 @@ func (h *hooks) beforeTools(ctx context.Context) {
 	}
 }
 
-// verdict is what the hooks decide about one call.
+// verdict is the hooks' decision about one call.
 type verdict struct {
 	decisions []events.Decision
 	result    *events.ToolResult        // the call does not run
@@ -50,8 +50,8 @@ func failedBefore(index int64, class string, err error) verdict {
 }
 
 func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdict {
-	if !h.callable(c.Tool) && c.Tool != plugin.ToolCode { // no catalogue has a protocol's code
-		return verdict{} // the call fails, whatever hooks decide
+	if !h.callable(c.Tool) && c.Tool != plugin.ToolCode { // no catalogue has the tool of a protocol's code
+		return verdict{} // the call fails, for any decision of the hooks
 	}
 	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
 	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
@@ -84,7 +84,7 @@ type before struct {
 	result *events.ToolResult // the call does not run
 }
 
-// hooksBefore runs the hooks before a call. An error of theirs fails the call, and nothing else.
+// hooksBefore runs the hooks before a call. Their error fails only the call.
 func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call plugin.Call, tool string, args []byte) before {
 	call.Host = s.host(call.Effect)
 	list, err := stack.BeforeToolCall(ctx, plugin.ToolContext{Call: call, Tool: tool, Args: args, Host: call.Host})
