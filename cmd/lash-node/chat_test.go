@@ -202,7 +202,7 @@ func TestChatCommands(t *testing.T) {
 		{"/fly", "there is no command /fly: /help lists them"},
 		{"/fork now", "/fork takes nothing behind it"},
 		{"/cancel", "no turn runs"},
-		{"/show", "there is no call"},
+		{"/show", "this session has no tool calls yet"},
 		{"/model", "model: model-1, as the node chose for its last reply"},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},

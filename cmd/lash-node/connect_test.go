@@ -4,6 +4,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -53,6 +54,37 @@ func TestWhereLeadsBack(t *testing.T) {
 			t.Fatalf("%q: got %+v, want %+v", want.where(), got, want)
 		}
 	})
+}
+
+// TestNodeFlagsLeadBack has a shell read the flags of the node that a chat started: they are those that it was given itself.
+func TestNodeFlagsLeadBack(t *testing.T) {
+	t.Parallel()
+	parse := func(args []string) chatCmd {
+		var c cli
+		parser, err := line(&c).Parser(&streams{Out: io.Discard, Err: io.Discard}, func(int) {})
+		if err == nil {
+			_, err = parser.Parse(append([]string{"chat"}, args...))
+		}
+		if err != nil {
+			t.Fatalf("%q: %v", args, err)
+		}
+		return c.Chat
+	}
+	for _, args := range [][]string{
+		nil,
+		{"--model", "it's one"},
+		{"--provider", "scripted", "--plugins", "none"},
+		{"--model", "m", "--plugins", "default,files", "--root", "a dir", "--allow", "read_file:*", "--allow", "shell:go test *, or so", "--ask", "shell", "--deny", "shell:rm $HOME", "--command-timeout", "30s"},
+	} {
+		want := parse(args)
+		out, err := exec.Command("sh", "-c", "for word in "+want.nodeFlags()+"; do printf '%s\\n' \"$word\"; done").Output()
+		if err != nil {
+			t.Fatalf("%s: %v", want.nodeFlags(), err)
+		}
+		if got := parse(strings.Split(string(out), "\n")[:strings.Count(string(out), "\n")]); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %+v, want %+v", want.nodeFlags(), got, want)
+		}
+	}
 }
 
 // TestStarts has a chat with a certificate of its own, which starts no node: the hint leaves it out.
