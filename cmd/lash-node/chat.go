@@ -205,7 +205,9 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
-	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
+	b, err := access.Open(ctx, bus.OpenReader, bus.Config{
+		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox,
+	}, c.NATS != "")
 	if err != nil {
 		return nil, c.Explain(err, access.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}
