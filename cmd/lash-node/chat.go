@@ -142,7 +142,7 @@ func input(s *streams) io.Reader {
 
 // ofNode reports whether a flag was given that only counts for a node in this process.
 func (c *chatCmd) ofNode() bool {
-	return c.Provider != "" || c.PluginFlags.Given() != ""
+	return c.Provider != "" || c.Given() != ""
 }
 
 // chatOpenWait bounds how long servers may take to answer at first.

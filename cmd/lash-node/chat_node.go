@@ -51,7 +51,7 @@ func (c *chatCmd) nodeFlags() (flags string) {
 	if c.Model != "" {
 		flags += " --model " + access.Quoted(c.Model)
 	}
-	return flags + c.PluginFlags.Given()
+	return flags + c.Given()
 }
 
 // listenAt is where the store's server listened before, as terminals that are left wait for it there; any port where another program
