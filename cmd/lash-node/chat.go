@@ -1,12 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -25,9 +24,9 @@ import (
 type chatCmd struct {
 	clientFlags
 
-	Session  events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
-	Provider string           `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
-	Model    string           `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
+	Session  *events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
+	Provider string            `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
+	Model    string            `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
@@ -60,13 +59,14 @@ recorded, and everything else to standard error. Exit codes: 0 every turn was an
 type chatting struct {
 	bus   *bus.Bus
 	where string // flags that connect another command to the same servers
+	node  string // flags of the node in this process; empty: it runs none
 	stop  func()
 }
 
 func (c *chatCmd) Run(ctx context.Context, s *streams) error {
-	if c.Session != "" {
-		if err := events.CheckToken("session", c.Session); err != nil {
-			return err
+	if c.Session != nil {
+		if err := events.CheckToken("session", *c.Session); err != nil {
+			return fmt.Errorf("--session %q: %w", *c.Session, err)
 		}
 	}
 	link := chat.NewLink()
@@ -90,10 +90,13 @@ func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 	if err != nil {
 		return err
 	}
-	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Starts: c.starts(), Full: c.Full, Link: link}
-	id := cmp.Or(c.Session, events.SessionID(ulid.Make().String()))
+	talk := &chat.Talk{Service: cl, Blobs: on.bus, Config: events.Config{Model: c.Model}, Where: on.where, Node: on.node, Starts: c.starts(), Full: c.Full, Link: link}
+	id, joins := events.SessionID(ulid.Make().String()), c.Session != nil
+	if joins {
+		id = *c.Session
+	}
 	if inTerminal(s) && !c.JSON && !c.Whole {
-		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: c.Session != "", Plain: s.Env("NO_COLOR") != ""}
+		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: joins, Plain: s.Env("NO_COLOR") != ""}
 		id, err = at.Run(ctx)
 		if err == nil {
 			s.Say("%s", talk.Farewell(id))
@@ -101,7 +104,7 @@ func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 		return err
 	}
 	p := &chat.Pipe{
-		Talk: talk, In: input(s), Out: s.Out, Err: s.Err, Session: id, Joins: c.Session != "",
+		Talk: talk, In: input(s), Out: s.Out, Err: s.Err, Session: id, Joins: joins,
 		Whole: c.Whole, JSON: c.JSON, Wait: c.Approvals == "wait",
 	}
 	return p.Run(ctx)
@@ -139,7 +142,7 @@ func input(s *streams) io.Reader {
 
 // ofNode reports whether a flag is set that only a node in this process uses.
 func (c *chatCmd) ofNode() bool {
-	return c.Root != "" || c.Provider != "" || len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 || !slices.Equal(c.Plugins, []string{"default"})
+	return c.Provider != "" || c.Given() != ""
 }
 
 // chatOpenWait bounds the first response of the servers.
@@ -179,7 +182,7 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 		stop()
 		return nil, err
 	}
-	on.stop = func() { on.bus.Close(); stop() }
+	on.node, on.stop = c.nodeFlags(), func() { on.bus.Close(); stop() }
 	return on, nil
 }
 
@@ -188,7 +191,7 @@ func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *ch
 	if c.ofNode() {
 		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
 	}
-	if c.Model != "" && c.Session != "" {
+	if c.Model != "" && c.Session != nil {
 		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
 	return c.open(ctx, s, servers, link)
@@ -202,7 +205,9 @@ func (c *chatCmd) open(ctx context.Context, s *streams, servers string, link *ch
 	ctx, cancel := context.WithTimeout(ctx, chatOpenWait)
 	defer cancel()
 	defer s.Waiting("the servers at %s", bus.Redacted(servers))()
-	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox})
+	b, err := access.Open(ctx, bus.OpenReader, bus.Config{
+		URL: servers, Options: append(opts, link.Options()...), Name: "lash-node chat", Prefix: c.Prefix, Inbox: c.Inbox,
+	}, c.NATS != "")
 	if err != nil {
 		return nil, c.Explain(err, access.Host, "is the node running? lash-node serve starts one, --nats URL names its servers")
 	}

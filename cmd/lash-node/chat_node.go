@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 
@@ -41,6 +42,17 @@ func (c *chatCmd) startNode(ctx context.Context, s *streams, own busembed.Access
 		flags.Prefix, flags.Inbox = c.Prefix, c.Inbox
 		flags.PluginFlags, flags.Provider, flags.Model = c.PluginFlags, c.Provider, c.Model
 	})
+}
+
+// nodeFlags are the flags that start the same node again, each after a space.
+func (c *chatCmd) nodeFlags() (flags string) {
+	if c.Provider != "" {
+		flags += " --provider " + access.Quoted(c.Provider)
+	}
+	if c.Model != "" {
+		flags += " --model " + access.Quoted(c.Model)
+	}
+	return flags + c.Given()
 }
 
 // listenAt is the address at which the store's server listened before, because other terminals reconnect to it. It is

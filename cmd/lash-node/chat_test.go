@@ -3,10 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -284,19 +282,7 @@ func TestChatPortTaken(t *testing.T) {
 	t.Parallel()
 	node, _ := nodeFor(t, newTalker(t))
 	node.stop(t, syscall.SIGTERM)
-	u, err := url.Parse(node.url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := strconv.Atoi(u.Port())
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true, Host: u.Hostname(), Port: port})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Stop()
+	otherAt(t, node.url)
 	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--provider", "scripted", "--plugins", "none")
 	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
 		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)

@@ -62,7 +62,9 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 		return nil, err
 	}
 	over := s.Waiting("the servers at %s", bus.Redacted(servers))
-	b, err := bus.OpenReader(ctx, bus.Config{URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox})
+	b, err := access.Open(ctx, bus.OpenReader, bus.Config{
+		URL: servers, Options: append(opts, more), Name: "lash-node", Prefix: f.Prefix, Inbox: f.Inbox,
+	}, f.NATS != "")
 	over()
 	if err != nil {
 		return nil, f.explain(err)

@@ -24,6 +24,11 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
+	if last, err := src.Log().Last(ctx, id); err != nil {
+		return err
+	} else if c.From > last {
+		return fmt.Errorf("--from %d: the history of %s ends at %d", c.From, id, last)
+	}
 	enc := json.NewEncoder(e.stdout)
 	enc.SetEscapeHTML(false)
 	for entry, err := range src.Log().Read(ctx, id, c.From) {

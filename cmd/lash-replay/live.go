@@ -34,7 +34,7 @@ func openServer(ctx context.Context, f *sourceFlags, url, store string, warn io.
 	}
 	bounded, cancel := context.WithTimeout(ctx, openWait)
 	defer cancel()
-	b, err := bus.OpenReader(bounded, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox})
+	b, err := access.Open(bounded, bus.OpenReader, bus.Config{URL: url, Options: opts, Name: "lash-replay", Prefix: f.Prefix, Inbox: f.Inbox}, f.NATS != "")
 	if err != nil {
 		return nil, f.Explain(err, access.Auditor, "is the node running? --store DIR reads the store of one, whether it runs or not")
 	}

@@ -21,6 +21,7 @@ func TestMain(m *testing.M) {
 		"break-store": helper(breakStore),
 		"make-copies": helper(makeCopies),
 		"tamper":      helper(tamper),
+		"with-other":  helper(withOther),
 		"relabel":     helper(relabel),
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/cmd/internal/access"
@@ -127,6 +128,9 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 		return fmt.Errorf("which session? lash-replay ls%s lists them", e.source.where())
 	}
 	if err := events.CheckToken("session", id); err != nil {
+		if missingFile(string(id)) {
+			return fmt.Errorf("there is no such file: %s", id)
+		}
 		return fmt.Errorf("session %q: %w", id, err)
 	}
 	if _, err := src.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) {
@@ -135,4 +139,10 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 		return err
 	}
 	return nil
+}
+
+// missingFile reports whether a target that can be no session is the name of a file that does not exist.
+func missingFile(target string) bool {
+	_, err := os.Stat(target)
+	return errors.Is(err, os.ErrNotExist) && (strings.Contains(target, "/") || strings.HasSuffix(target, ".lash"))
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -241,9 +243,31 @@ func makeThree(args []string) error {
 	return makeLong(ctx, b, h)
 }
 
+// withOther DIR ARGS: lash-replay with ARGS while a server without keys, which has the store in DIR, listens where that of .lash did; {url} stands
+// for its address.
+func withOther(args []string) error {
+	before, err := busembed.ReadAccess(".lash")
+	if err != nil {
+		return err
+	}
+	u, err := url.Parse(before.URL)
+	if err != nil {
+		return err
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		return err
+	}
+	return replayBeside(busembed.Config{Listen: true, Port: port}, args)
+}
+
 // withServer DIR ARGS runs lash-replay with ARGS while a node's server uses the store; {url} stands for its address.
 func withServer(args []string) error {
-	server, b, err := openTestStore(args[0], busembed.Config{Listen: true, Keyed: true})
+	return replayBeside(busembed.Config{Listen: true, Keyed: true}, args)
+}
+
+func replayBeside(cfg busembed.Config, args []string) error {
+	server, b, err := openTestStore(args[0], cfg)
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ import (
 )
 
 func main() {
+	if len(os.Args) < 2 || os.Getenv("MODEL") == "" {
+		fmt.Fprintf(os.Stderr, "usage: OPENAI_API_KEY=... MODEL=NAME %s QUESTION\n", os.Args[0])
+		os.Exit(2)
+	}
 	if err := run(strings.Join(os.Args[1:], " ")); err != nil {
 		log.Fatal(err)
 	}

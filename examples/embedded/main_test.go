@@ -52,3 +52,16 @@ func TestEmbeddedWithoutModel(t *testing.T) {
 		}
 	}
 }
+
+// TestEmbeddedUsage leaves the question out, and then the model: no model is asked.
+func TestEmbeddedUsage(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*child.Program{
+		child.Start(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}),
+		child.Start(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1", "MODEL="}, "Write", "to", "Ann."),
+	} {
+		if said := p.Failed(2); !strings.HasPrefix(said, "usage: OPENAI_API_KEY=... MODEL=NAME ") {
+			t.Errorf("got %q, want the usage", said)
+		}
+	}
+}

@@ -44,8 +44,9 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, seen: *seen})
+	interrupted := ctx.Err() != nil // stop ends ctx too
 	stop()
-	if err != nil && ctx.Err() == nil {
+	if err != nil && !interrupted {
 		log.Fatal(err)
 	}
 }

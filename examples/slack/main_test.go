@@ -114,3 +114,19 @@ func TestStandardOutput(t *testing.T) {
 	p.Await("assistant: The tool said: ")
 	p.Await("the turn is finished")
 }
+
+// TestSlackFails has each thing that the program needs missing once: it says what, and fails.
+func TestSlackFails(t *testing.T) {
+	t.Parallel()
+	store, _ := child.Node(t, child.WritesToAnn(t))
+	for name, tc := range map[string]struct{ store, session, want string }{
+		"unknown session": {store, "nope", "nope: no such session"},
+		"no session":      {store, "", "session: must be 1 to 64"},
+		"no store":        {filepath.Join(t.TempDir(), "none"), "s", "access.json: no such file"},
+	} {
+		p := child.Start(t, nil, "-store", tc.store, "-session", tc.session, "-seen", filepath.Join(t.TempDir(), "seen"))
+		if said := p.Failed(1); !strings.Contains(said, tc.want) {
+			t.Errorf("%s: got %q, want %q in it", name, said, tc.want)
+		}
+	}
+}

@@ -3,12 +3,13 @@
 // it is killed before it. The other node takes over the turn: it calls the model, and repeats no tool call whose
 // result is in the history.
 //
-//	nats-server -js &
+//	go run github.com/nats-io/nats-server/v2 -c nats.conf & # README.md has the file: it syncs to disk every 100 ms
 //	OPENAI_API_KEY=... MODEL=gpt-4o-mini go run ./examples/twonodes nats://127.0.0.1:4222 'What is it like in Oslo?'
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -16,6 +17,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -103,7 +105,8 @@ func node(ctx context.Context, name, url string) error {
 // process is a node process of this program.
 type process struct {
 	*exec.Cmd
-	in io.WriteCloser
+	in    io.WriteCloser
+	ended chan struct{} // closed: it ended
 }
 
 // started starts a node process. It ends with ctx, or when in is closed.
@@ -112,7 +115,7 @@ func started(ctx context.Context, name, url string) (p process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.Cmd = exec.CommandContext(ctx, self, "node", name, url) //nolint:gosec // this program
+	p.Cmd, p.ended = exec.CommandContext(ctx, self, "node", name, url), make(chan struct{}) //nolint:gosec // this program
 	p.Stderr = os.Stderr
 	if p.in, err = p.StdinPipe(); err != nil {
 		return p, err
@@ -125,7 +128,7 @@ func kill(nodes map[string]process, runs string) error {
 	if err := nodes[runs].Process.Kill(); err != nil {
 		return err
 	}
-	_ = nodes[runs].Wait() // it says that it was killed
+	<-nodes[runs].ended
 	delete(nodes, runs)
 	fmt.Printf("node %s is killed\n", runs)
 	for _, p := range nodes {
@@ -136,8 +139,12 @@ func kill(nodes map[string]process, runs string) error {
 	return nil
 }
 
-// drive starts the nodes, and submits the question.
+// drive starts the nodes and submits the question. It ends when both nodes have ended.
 func drive(ctx context.Context, url, question string) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	defer running.Wait()
 	nodes := make(map[string]process)
 	for _, name := range []string{"one", "two"} {
 		p, err := started(ctx, name, url)
@@ -145,10 +152,26 @@ func drive(ctx context.Context, url, question string) error {
 			return err
 		}
 		nodes[name] = p
-		defer p.Wait()     //nolint:errcheck // one of them is killed
 		defer p.in.Close() //nolint:errcheck // it ends the node
+		running.Go(func() {
+			_ = p.Wait() // one of them is killed
+			close(p.ended)
+		})
 	}
 	fmt.Println("two nodes start")
+	go func() {
+		running.Wait()
+		cancel(errors.New("both nodes have ended"))
+	}()
+	err := ask(ctx, nodes, url, question)
+	if ended := context.Cause(ctx); err != nil && ended != nil {
+		return ended
+	}
+	return err
+}
+
+// ask is the client: it asks for a turn, and kills the node that runs it.
+func ask(ctx context.Context, nodes map[string]process, url, question string) error {
 	waiting := func(what string) { fmt.Printf("waiting: %s\n", what) }
 	b, err := bus.OpenReader(ctx, bus.Config{URL: url, Wait: true, Waiting: waiting}) // until a node has made what all share
 	if err != nil {
@@ -187,17 +210,33 @@ func drive(ctx context.Context, url, question string) error {
 					}
 				}
 			case *events.ModelReplied:
-				fmt.Printf("a reply of %d parts, on node %s\n", len(p.Parts), runs)
+				fmt.Printf("a reply of %s, on node %s\n", number(len(p.Parts), "part"), runs)
 			case *events.TurnCompleted:
 				return answer(ctx, lash, id, e.Turn)
 			}
 		}
 	}
-	return nil
+	return context.Cause(ctx)
 }
 
 func answer(ctx context.Context, lash *client.Client, id events.SessionID, turn events.TurnID) error {
 	r, err := lash.Await(ctx, id, turn)
-	fmt.Printf("the turn is %s after %d attempts: %s\n", r.End, r.Attempts, transcript.Visible(r.Text))
-	return err
+	if err != nil {
+		return err
+	}
+	after := number(int(r.Attempts), "attempt")
+	if r.End.Stopped() {
+		return fmt.Errorf("the turn ended without an answer after %s: %s: %s: OPENAI_API_KEY, OPENAI_BASE_URL and MODEL say which model is asked",
+			after, r.End, transcript.VisibleLine(r.Issue.Message))
+	}
+	fmt.Printf("the turn is %s after %s: %s\n", r.End, after, transcript.Visible(r.Text))
+	return nil
+}
+
+// number is a count with its noun, in the plural where it is not one.
+func number(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s", n, noun)
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -35,14 +37,41 @@ func TestTwoNodes(t *testing.T) {
 	want := regexp.MustCompile(`^two nodes start
 (?:waiting: .*
 )*node (one|two) runs the turn, attempt 1
-a reply of 1 parts, on node (one|two)
+a reply of 1 part, on node (one|two)
 a tool has returned: rain, 8 degrees
 node (one|two) is killed
 node (one|two) runs the turn, attempt 2
-a reply of 1 parts, on node (one|two)
+a reply of 1 part, on node (one|two)
 the turn is finished after 2 attempts: In Oslo: rain, 8 degrees$`)
 	m := want.FindStringSubmatch(said)
 	if m == nil || m[2] != m[1] || m[3] != m[1] || m[4] == m[1] || m[5] != m[4] || calls.Load() != 1 {
 		t.Errorf("got %d requests for the call, and\n%s", calls.Load(), said)
+	}
+}
+
+// TestTwoNodesWithoutAnswer has an endpoint that does not know the model: its reason is printed, and the program fails.
+func TestTwoNodesWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"error":{"message":"there is no model m"}}`, http.StatusNotFound)
+	}))
+	t.Cleanup(model.Close)
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	said := child.Start(t, []string{"OPENAI_BASE_URL=" + model.URL}, server.URL(), "What is it like in Oslo?").Failed(1)
+	for _, part := range []string{"the turn ended without an answer after 1 attempt: provider_error: ", "there is no model m", "MODEL say which model is asked"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("got %s, want %q in it", said, part)
+		}
+	}
+}
+
+// TestTwoNodesEnd has no server at the address: the nodes end, and the program does.
+func TestTwoNodesEnd(t *testing.T) {
+	t.Parallel()
+	said := child.Start(t, nil, "nats://127.0.0.1:1", "What is it like in Oslo?").Failed(1)
+	for _, part := range []string{"connect to nats://127.0.0.1:1: ", "both nodes have ended"} {
+		if !strings.Contains(said, part) {
+			t.Errorf("got %s, want %q in it", said, part)
+		}
 	}
 }

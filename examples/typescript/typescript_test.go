@@ -135,3 +135,25 @@ func TestClient(t *testing.T) {
 		t.Errorf("got %s, want two lost connections, and more", out)
 	}
 }
+
+// TestReadmeTokens runs the lines of the README that make the token and its file: the file has the digest of the token that is printed.
+func TestReadmeTokens(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(readme), "```sh\n")
+	script, _, found := strings.Cut(block, "export OPENAI_API_KEY")
+	cmd := exec.CommandContext(t.Context(), "sh", "-euc", script) //nolint:gosec // of this folder
+	cmd.Dir, cmd.Stderr = t.TempDir(), t.Output()
+	printed, err := cmd.Output()
+	if err != nil || !found {
+		t.Fatalf("%s: %v", script, err)
+	}
+	got, err := os.ReadFile(filepath.Join(cmd.Dir, "tokens"))
+	want := fmt.Sprintf("me read,write,approve %x\n", sha256.Sum256(bytes.TrimSpace(printed)))
+	if err != nil || len(printed) < 33 || string(got) != want {
+		t.Errorf("got %q, %v, want %q", got, err, want)
+	}
+}

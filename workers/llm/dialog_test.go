@@ -156,7 +156,10 @@ func TestAssemblyIsBounded(t *testing.T) {
 func TestRedact(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, secret, want string }{
-		{"key sk-1 and sk-1", "sk-1", "key [redacted] and [redacted]"},
+		{"key sk-12345 and sk-12345", "sk-12345", "key [redacted] and [redacted]"},
+		{"unknown url, not tested", "test", "unknown url, not tested"},
+		{"unknown url", "k", "unknown url"},
+		{"key sk-1234", "sk-1234", "key sk-1234"},
 		{" plain \n", "", "plain"},
 		{strings.Repeat("é", 5000), "sk", strings.Repeat("é", 4000)},
 		{"a\xff", "", "a\uFFFD"},

@@ -2,6 +2,7 @@
 package access
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 )
 
@@ -100,6 +102,20 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 		opts = append(opts, nats.ClientCert(f.TLSCert, f.TLSKey))
 	}
 	return opts, nil
+}
+
+// Open opens servers by open, which is [bus.Open] or [bus.OpenReader]. Servers that the user named need not be the store's, although they
+// listen where those did: without a key of their own they get none.
+func Open(ctx context.Context, open func(context.Context, bus.Config) (*bus.Bus, error), cfg bus.Config, named bool) (*bus.Bus, error) {
+	b, err := open(ctx, cfg)
+	if named && errors.Is(err, nats.ErrNkeysNotSupported) {
+		cfg.Options = append(slices.Clip(cfg.Options), func(o *nats.Options) error {
+			o.Nkey, o.SignatureCB = "", nil
+			return nil
+		})
+		return open(ctx, cfg)
+	}
+	return b, err
 }
 
 func say(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }

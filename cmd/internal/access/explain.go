@@ -39,7 +39,7 @@ func (f *Flags) Explain(err error, role, away string) error {
 	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked):
 		advice = "the servers do not know who asks: --store DIR has the key of an embedded server, --tls-cert with --tls-key, or --creds, are a user's"
 	case errors.Is(err, nats.ErrNkeysNotSupported):
-		advice = "these servers ask for no key, but at this port was the embedded server of the store, which has one: use another directory than that of " + DefaultStore + " or --store"
+		advice = "another server listens where the embedded server of the store did: does its node run? --nats URL names other servers"
 	case errors.As(err, new(x509.HostnameError)):
 		advice = "the servers' certificate has other names: --nats has to have one of them"
 	case errors.As(err, new(*tls.CertificateVerificationError)):

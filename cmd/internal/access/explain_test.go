@@ -35,11 +35,11 @@ func TestRefusedCertificate(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherServer: a server without keys uses the port of the store's former embedded server.
+// TestKeyOfAnotherServer has a server without keys where the store's embedded server listened.
 func TestKeyOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	err := (&access.Flags{}).Explain(fmt.Errorf("connect: %w", nats.ErrNkeysNotSupported), access.Host, "is the node running?")
-	if !strings.Contains(err.Error(), "use another directory") || strings.Contains(err.Error(), "is the node running?") {
-		t.Errorf("got %q, want the directory as the advice", err)
+	if !strings.Contains(err.Error(), "another server listens") || strings.Contains(err.Error(), "is the node running?") {
+		t.Errorf("got %q, want the other server named", err)
 	}
 }

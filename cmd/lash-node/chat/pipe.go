@@ -146,7 +146,7 @@ func (p *Pipe) turn(ctx context.Context, prompt string) error {
 		select {
 		case <-ctx.Done():
 			p.interrupted(ctx, own)
-			return fmt.Errorf("%w: lash-node chat%s --session %s goes on with the session", context.Cause(ctx), p.Talk.Where, p.Session)
+			return fmt.Errorf("%w: %s goes on with the session", context.Cause(ctx), p.Talk.again(p.Session))
 		case out := <-did:
 			if out.Err != nil && (out.Action.Verb == Say || !errors.Is(out.Err, api.ErrNotAsked) && !errors.Is(out.Err, api.ErrDifferent)) {
 				return out.Err
@@ -181,7 +181,7 @@ func (p *Pipe) ended(r *projector.TurnRecord, err error) error {
 	if err != nil || !r.End.Stopped() {
 		return err
 	}
-	return fmt.Errorf("%w: turn %s is %s: lash-node chat%s --session %s goes on with the session", ErrTurn, r.ID, r.End, p.Talk.Where, p.Session)
+	return fmt.Errorf("%w: turn %s is %s: %s goes on with the session", ErrTurn, r.ID, r.End, p.Talk.again(p.Session))
 }
 
 // cancelWait bounds the cancel request of an interrupted chat.

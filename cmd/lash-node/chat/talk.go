@@ -20,6 +20,7 @@ type Talk struct {
 	Blobs   blob.Reader
 	Config  events.Config // of sessions that the chat creates
 	Where   string        // flags that connect another command to the same servers, each after a space
+	Node    string        // flags of the node that the chat started, for a later chat; empty: it started none
 	Starts  string        // how to start a node there: "lash-node serve starts one"
 	Full    bool          // texts are not shortened
 	Link    *Link
@@ -293,7 +294,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.Is(err, bus.ErrNobody):
 		advice = "no node serves: " + t.Starts
 	default:
-		advice = fmt.Sprintf("the session is kept, lash-node chat%s --session %s goes on with it", t.Where, id)
+		advice = fmt.Sprintf("the session is kept, %s goes on with it", t.again(id))
 	}
 	return &explained{err: err, advice: advice}
 }
@@ -315,5 +316,10 @@ func (e *explained) Unwrap() error { return e.err }
 
 // Farewell is how to return to a session.
 func (t *Talk) Farewell(id events.SessionID) string {
-	return fmt.Sprintf("session %s: lash-node chat%s --session %s goes on with it", id, t.Where, id)
+	return fmt.Sprintf("session %s: %s goes on with it", id, t.again(id))
+}
+
+// again is the command that goes on with a session, also where no node runs any more.
+func (t *Talk) again(id events.SessionID) string {
+	return fmt.Sprintf("lash-node chat%s%s --session %s", t.Where, t.Node, id)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
@@ -24,6 +25,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/toolsearch"
 )
 
+// defaultCommandTimeout is the default that the tag of [PluginFlags] has.
+const defaultCommandTimeout = 2 * time.Minute
+
 // PluginFlags select the plugins of sessions, and configure the shipped ones.
 type PluginFlags struct {
 	Plugins        []string      `help:"Plugins of every session, comma-separated, as listed above. \"default\" and \"none\" are two such lists." default:"default" placeholder:"LIST"`
@@ -32,6 +36,28 @@ type PluginFlags struct {
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
 	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
+}
+
+// Given are the flags that do not have their default, as a shell reads them, each after a space.
+func (f *PluginFlags) Given() (flags string) {
+	if !slices.Equal(f.Plugins, []string{"default"}) {
+		flags += " --plugins " + access.Quoted(strings.Join(f.Plugins, ","))
+	}
+	if f.Root != "" {
+		flags += " --root " + access.Quoted(f.Root)
+	}
+	for _, rules := range []struct {
+		flag string
+		list []string
+	}{{"allow", f.Allow}, {"ask", f.Ask}, {"deny", f.Deny}} {
+		for _, rule := range rules.list {
+			flags += " --" + rules.flag + " " + access.Quoted(rule)
+		}
+	}
+	if f.CommandTimeout != defaultCommandTimeout {
+		flags += " --command-timeout " + f.CommandTimeout.String()
+	}
+	return flags
 }
 
 func (f *PluginFlags) rules() gate.Options {

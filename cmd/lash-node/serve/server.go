@@ -24,7 +24,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	}
 	cfg.Logger, cfg.MaxHot = log, c.MaxHot
 	cfg.Wait, cfg.Waiting = true, func(what string) { s.Say("waiting: %s", what) }
-	if n.bus, err = bus.Open(ctx, cfg); err != nil {
+	if n.bus, err = access.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
 		if c.NATS != "" {
 			err = c.Explain(err, access.Node, "--nats URL names the servers")
 		}
