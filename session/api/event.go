@@ -68,7 +68,7 @@ type SessionEvent struct {
 	Reason      string  `json:"reason,omitempty"`       // retry_status, tool_approval_given
 
 	// Of tool_approval_asked and tool_approval_given.
-	Question string        `json:"question,omitempty" jsonschema:"of tool_approval_asked: the call waits until somebody answers it by its call: POST /v1/sessions/{session}/approvals"`
+	Question string        `json:"question,omitempty" jsonschema:"of tool_approval_asked: the call waits until a client answers it by its call: POST /v1/sessions/{session}/approvals"`
 	Until    events.Millis `json:"until_ms,omitempty" jsonschema:"of tool_approval_asked: when it is refused for want of an answer; left out: never"`
 	Granted  *bool         `json:"granted,omitempty" jsonschema:"of tool_approval_given; false: the call does not run"`
 	By       string        `json:"by,omitempty" jsonschema:"of tool_approval_given: who answered; timer: no answer came in time"`

@@ -37,7 +37,7 @@ func document(table []route) ([]byte, error) {
 			"title": "lash", "version": "1",
 			"description": "Sessions of LLM agents. Unknown fields and parameters are refused. Problems have a stable code. " +
 				"GET operations answer HEAD too. Streams are server-sent events, described as objects of event, id and data, which is JSON. " +
-				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 nobody knows whether it was done: ask again only with the same Idempotency-Key.",
+				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 the outcome is unknown: ask again only with the same Idempotency-Key.",
 		},
 		"servers":    []object{{"url": "/", "description": "the one that serves this document"}},
 		"security":   []object{{"bearer": []string{}}, {"certificate": []string{}}},
