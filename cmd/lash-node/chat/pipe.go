@@ -20,7 +20,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// ErrTurn: a turn ended without an answer.
+// ErrTurn means that a turn ended without an answer.
 var ErrTurn = errors.New("a turn ended without an answer")
 
 // Pipe is a chat without a terminal. It reads prompts from In, and writes replies to Out and all else to Err.

@@ -17,7 +17,7 @@ import (
 // MaxBytes bounds a configuration file.
 const MaxBytes = 1 << 20
 
-// ErrTooLarge: the configuration file exceeds [MaxBytes].
+// ErrTooLarge means that the configuration file exceeds [MaxBytes].
 var ErrTooLarge = fmt.Errorf("configuration: the file is above the limit of %d bytes", MaxBytes)
 
 // JSON is [kong.JSON] with the flag names of --help. It refuses keys that name no flag, because a misspelt key would
