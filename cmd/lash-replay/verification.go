@@ -141,7 +141,7 @@ func (v *verification) base(ctx context.Context, e events.Entry) error {
 	ancestor, err := follow.At(ctx, v.src.Log(), v.src, from.Session, from.Seq)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not here", v.id, from.Session))
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its base is not compared: session %s, of which it is a copy, is not in the same source", v.id, from.Session))
 		return nil
 	case err != nil:
 		return fmt.Errorf("session %s, of which it is a copy: %w", from.Session, err)

@@ -156,7 +156,7 @@ lash_cost_dollars_total{model="small-1",provider="scripted"} 6.55e-05
 # HELP lash_unpriced_replies_total Replies of models that have no price. Their tokens are in no cost.
 # TYPE lash_unpriced_replies_total counter
 lash_unpriced_replies_total{model="small",provider="scripted"} 1
-# HELP lash_takeovers_total Times that turns which ended on this node had gone from one node to another.
+# HELP lash_takeovers_total Starts, beyond the first, of the turns that ended on this node: takeovers, and starts after an approval.
 # TYPE lash_takeovers_total counter
 lash_takeovers_total 0
 # HELP lash_up Whether the servers answer this node: 1 or 0.

@@ -35,7 +35,7 @@ func document(table []route) ([]byte, error) {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "lash", "version": "1",
-			"description": "Sessions of LLM agents. Unknown fields and parameters are refused. Problems have a stable code. " +
+			"description": "Sessions of LLM agents. Unknown fields and parameters are refused; a body is not read where the operation has none. Problems have a stable code. " +
 				"GET operations answer HEAD too. Streams are server-sent events, described as objects of event, id and data, which is JSON. " +
 				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 the outcome is unknown: ask again only with the same Idempotency-Key.",
 		},

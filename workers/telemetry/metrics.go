@@ -56,7 +56,7 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		turns:       counter("turns_total", "Turns that ended on this node, by how.", "end"),
 		turnSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: "lash", Name: "turn_seconds", Help: "From a turn's start to its end.", Buckets: prometheus.ExponentialBuckets(0.01, 3, 12)}),
-		takeovers:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "lash", Name: "takeovers_total", Help: "Times that turns which ended on this node had gone from one node to another."}),
+		takeovers:   prometheus.NewCounter(prometheus.CounterOpts{Namespace: "lash", Name: "takeovers_total", Help: "Starts, beyond the first, of the turns that ended on this node: takeovers, and starts after an approval."}),
 		models:      counter("model_calls_total", "Model calls, by outcome: ok, or the kind of failure.", "provider", "model", "outcome"),
 		modelTime:   prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: "lash", Name: "model_call_seconds", Help: "Duration of model calls with their retries.", Buckets: calls}, []string{"provider", "model"}),
 		tools:       counter("tool_calls_total", "Tool calls, by outcome.", "tool", "outcome"),

@@ -288,7 +288,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 	case errors.Is(err, api.ErrNotAsked):
 		advice = "the turn has ended, or the call was answered"
 	case errors.Is(err, api.ErrForbidden):
-		advice = "a user with that right can do it, or grant the right to you"
+		advice = "the operator gives rights by scope, an owner by grant, and a lock has no exception"
 	case errors.Is(err, api.ErrUnknownNode):
 		advice = "/branch lists them"
 	case errors.Is(err, bus.ErrNobody):

@@ -105,8 +105,20 @@ func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error)
 	if c.Provider == "" {
 		c.Provider = choice
 	}
+	if names := c.providerNames(); !slices.Contains(names, c.Provider) {
+		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, strings.Join(names, ", "))
+	}
 	if list[c.Provider] == nil {
 		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)
 	}
 	return list, nil
+}
+
+// providerNames are the providers that --provider may name, whether or not their keys are there.
+func (c *Command) providerNames() []string {
+	names := []string{"openai", "openai-responses", "anthropic", "scripted"}
+	for _, p := range c.adds.Providers {
+		names = append(names, p.ID())
+	}
+	return names
 }

@@ -142,7 +142,7 @@ func (cfg Config) defaultPlugins() (names []string) {
 
 // Help implements [kong.HelpProvider].
 func (c *Command) Help() string {
-	return c.adds.PluginsHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
+	return c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
 }
 
 // PluginsHelp lists the values of --plugins, one a line.
@@ -154,6 +154,18 @@ func (cfg Config) PluginsHelp() string {
 	}
 	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(cfg.defaultPlugins(), ","), "none")
 	return b.String()
+}
+
+// providersHelp lists the model providers that a program adds; empty where it adds none.
+func (cfg Config) providersHelp() string {
+	if len(cfg.Providers) == 0 {
+		return ""
+	}
+	names := make([]string, len(cfg.Providers))
+	for i, p := range cfg.Providers {
+		names[i] = p.ID()
+	}
+	return fmt.Sprintf("\nModel providers of this program: %s. The default of --provider is %s.\n", strings.Join(names, ", "), names[0])
 }
 
 // chosen expands the list of --plugins to names.

@@ -103,6 +103,19 @@ func TestAdditions(t *testing.T) {
 	}
 }
 
+// TestHelpNamesProviders reads the help of programs with providers of their own, and without.
+func TestHelpNamesProviders(t *testing.T) {
+	t.Parallel()
+	const want = "Model providers of this program: mine, other. The default of --provider is mine."
+	with := &Command{adds: Config{Providers: []llm.Provider{ownOf("mine"), ownOf("other")}}}
+	if got := with.Help(); !strings.Contains(got, want) {
+		t.Errorf("got %q, want %q in it", got, want)
+	}
+	if got := (&Command{}).Help(); strings.Contains(got, "Model providers of this program") {
+		t.Errorf("got %q, want no providers", got)
+	}
+}
+
 // TestAdditionsAreChecked: additions that flags could not name are refused before anything starts.
 func TestAdditionsAreChecked(t *testing.T) {
 	t.Parallel()
@@ -119,7 +132,7 @@ func TestAdditionsAreChecked(t *testing.T) {
 		"comma":          {Config{Plugins: []plugin.Factory{shout("a,b")}}, nil, `plugin "a,b": want an id of its own, without commas`},
 		"provider_twice": {Config{Providers: []llm.Provider{ownOf("a"), ownOf("a")}}, nil, `provider "a": want an id of its own`},
 		"no_such_plugin": {Config{Plugins: []plugin.Factory{shout("a")}}, []string{"--plugins", "b"}, `"b" is no plugin: want history, budget, todo, plan_mode, subagent, gate, files, shell, background, timer, tool_search, a, default`},
-		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b`},
+		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b: there is no such provider: it is one of openai, openai-responses, anthropic, scripted, a`},
 		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--model small: a has none of that name; it has large`},
 		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
 	} {
