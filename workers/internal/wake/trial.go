@@ -100,11 +100,11 @@ func (t *Trial) Fail(ctx context.Context, why error, seq events.Seq, progress bo
 	}
 	if !t.stored { // this attempt is not stored, an earlier one may be
 		if before, err := t.of.Bus.Trial(once, t.session); err == nil && before.Seq == seq {
-			t.Count = max(t.Count, before.Count)
+			t.Count, t.Seq = max(t.Count, before.Count), seq
 		}
 		t.Count++
 	}
-	if progress {
+	if progress && seq > t.Seq { // later attempts at the same sequence recorded nothing themselves
 		t.Count = 1
 	}
 	t.Seq, t.At, t.Error = max(seq, t.Seq), events.MillisOf(time.Now()), clip(why)
