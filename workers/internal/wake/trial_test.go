@@ -277,3 +277,26 @@ func TestAttemptsWait(t *testing.T) {
 		t.Errorf("no session: got %v, want it left to the fold", err)
 	}
 }
+
+// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them:
+// only an attempt that itself moved the session starts a new count.
+func TestAttemptsAtOneSequenceCount(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.create("s")
+	trials := trialsOf(b, 3)
+	last, err := b.bus.Log().Last(t.Context(), "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want := int64(1); want <= 3; want++ {
+		trial, err := trials.Begin(t.Context(), suspicious())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trial.Fail(t.Context(), errors.New("boom"), last, want > 1)
+		if got := b.trial("s").Count; got != want {
+			t.Errorf("attempt %d: got a count of %d", want, got)
+		}
+	}
+}
