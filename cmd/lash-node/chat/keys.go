@@ -106,7 +106,9 @@ func (m *screen) rows(l Line) []string {
 		first = rest
 	}
 	text := strings.ReplaceAll(l.Text, "\t", "    ")
-	list := strings.Split(ansi.Wrap(text, max(m.width-3, 8), ""), "\n")
+	limit := max(m.width-3, 8)
+	// Wrap lets dashes behind a word that fills the row go over the limit.
+	list := strings.Split(ansi.Hardwrap(ansi.Wrap(text, limit, ""), limit, true), "\n")
 	for i := range list {
 		indent := rest
 		if i == 0 {

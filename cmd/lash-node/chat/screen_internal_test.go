@@ -17,25 +17,32 @@ import (
 // begins at the margin, so it cannot imitate the chat.
 func TestRows(t *testing.T) {
 	t.Parallel()
+	checkRows(t, 13, Thought, "aaaaaaaaaa-")
+	checkRows(t, 13, Reply, "aaaaaaaaaa------------------------")
 	rapid.Check(t, func(t *rapid.T) {
-		m := newScreen(&Talk{}, "s", true)
-		m.resize(rapid.IntRange(0, 60).Draw(t, "width"), 24)
 		kind := rapid.SampledFrom([]Kind{Said, Reply, Thought, Call, Result, Question, Note, Problem}).Draw(t, "kind")
-		text := rapid.StringOf(rapid.SampledFrom([]rune("abc  ?-é世👍"))).Draw(t, "text")
-		rows := m.rows(Line{kind, text})
-		for i, row := range rows {
-			if (i > 0 || !(Line{Kind: kind}).Own()) && !strings.HasPrefix(row, "  ") {
-				t.Fatalf("%q at width %d: row %q begins at the margin", text, m.width, row)
-			}
-			if w := ansi.StringWidth(row); w >= m.width && m.width > 12 {
-				t.Fatalf("%q: row %q has %d cells of %d", text, row, w, m.width)
-			}
-		}
-		blank := func(s string) string { return strings.ReplaceAll(s, " ", "") }
-		if got := blank(strings.Join(rows, "")); got != blank(text) {
-			t.Fatalf("got %q, want all of %q", got, text)
-		}
+		text := rapid.StringOf(rapid.SampledFrom([]rune("abc  ?---é世👍"))).Draw(t, "text")
+		checkRows(t, rapid.IntRange(0, 60).Draw(t, "width"), kind, text)
 	})
+}
+
+func checkRows(t rapid.TB, width int, kind Kind, text string) {
+	t.Helper()
+	m := newScreen(&Talk{}, "s", true)
+	m.resize(width, 24)
+	rows := m.rows(Line{kind, text})
+	for i, row := range rows {
+		if (i > 0 || !(Line{Kind: kind}).Own()) && !strings.HasPrefix(row, "  ") {
+			t.Fatalf("%q at width %d: row %q begins at the margin", text, m.width, row)
+		}
+		if w := ansi.StringWidth(row); w >= m.width && m.width > 12 {
+			t.Fatalf("%q: row %q has %d cells of %d", text, row, w, m.width)
+		}
+	}
+	blank := func(s string) string { return strings.ReplaceAll(s, " ", "") }
+	if got := blank(strings.Join(rows, "")); got != blank(text) {
+		t.Fatalf("got %q, want all of %q", got, text)
+	}
 }
 
 // asking is a screen on a session in which a call waits for an approval.

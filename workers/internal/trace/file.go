@@ -27,7 +27,8 @@ const (
 )
 
 // File writes a trace as lines of JSON, one [api.TraceRecord] each. Each write has whole lines, so that several
-// processes may append to one file and a reader may follow it.
+// processes may append to one file and a reader may follow it. A line may be empty: a process that opens the file
+// during another's write cannot tell that write from one that was cut off, and ends the line.
 //
 // It does not block its callers. It drops and counts a line that cannot be written, or that arrives while the queue
 // is full, and logs a warning. Its methods may be called concurrently.
