@@ -1,21 +1,26 @@
 package bustest
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
 	"go.uber.org/goleak"
 )
 
-// VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, and fails if they leave
-// goroutines other than those that a library is known to leave.
-func VerifyTestMain(m goleak.TestingM) { goleak.VerifyTestMain(m, leftByLibraries()...) }
+// VerifyTestMain is the TestMain of a package whose tests use servers. It runs the tests, eight at once, and fails if
+// they leave goroutines other than those that a library is known to leave.
+func VerifyTestMain(m goleak.TestingM) {
+	runEightTestsAtOnce()
+	goleak.VerifyTestMain(m, leftByLibraries()...)
+}
 
 // LeakChecked does the same for a TestMain that does not exit itself.
 type LeakChecked struct{ M goleak.TestingM }
 
 // Run returns the exit code of the tests, or 1 where only the check for goroutines failed.
 func (l LeakChecked) Run() int {
+	runEightTestsAtOnce()
 	code := l.M.Run()
 	if code != 0 {
 		return code
@@ -25,6 +30,17 @@ func (l LeakChecked) Run() int {
 		return 1
 	}
 	return 0
+}
+
+// runEightTestsAtOnce sets -parallel to 8, whatever the number of processors, where the command line does
+// not set it: most of the time the tests wait for servers and for timeouts.
+func runEightTestsAtOnce() {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "test.parallel" })
+	if !chosen {
+		_ = flag.Set("test.parallel", "8")
+	}
 }
 
 func leftByLibraries() []goleak.Option {
