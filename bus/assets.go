@@ -16,7 +16,7 @@ func (b *Bus) assets() []string {
 	n := b.names
 	return []string{
 		n.workStream(), n.dirtyStream(), n.archiveStream(), n.deadStream(), n.timerStream(), n.deltaStream(),
-		n.rowStream(n.directory()), n.rowStream(n.catalogs()), n.rowStream(n.snapshots()), n.blobStream(),
+		n.rowStream(n.directory()), n.rowStream(n.catalogs()), n.rowStream(n.snapshots()), n.rowStream(n.manifests()), n.blobStream(),
 	}
 }
 

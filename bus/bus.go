@@ -85,6 +85,7 @@ type Bus struct {
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
 	snapshots jetstream.KeyValue
+	manifests jetstream.KeyValue
 	blobs     jetstream.ObjectStore
 	archives  jetstream.Stream // nil: a reader, of a store without archives
 }

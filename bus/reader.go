@@ -47,6 +47,17 @@ func (b *Bus) findBuckets(ctx context.Context) error {
 	})
 }
 
+// findManifests sets the handle that only nodes need: a store that is older than it can still be read.
+func (b *Bus) findManifests(ctx context.Context) error {
+	return b.lookup(ctx, b.names.manifests(), func(ctx context.Context) error {
+		found, err := b.js.KeyValue(ctx, b.names.manifests())
+		if err == nil {
+			b.manifests = found
+		}
+		return err
+	})
+}
+
 func (b *Bus) findArchives(ctx context.Context) error {
 	found, err := b.js.Stream(ctx, b.names.archiveStream())
 	if err == nil {

@@ -235,7 +235,29 @@ func (n names) alive() string { return n.prefix + ".alive" }
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
-func (n names) blobs() string     { return n.prefix + "-blobs" }
+func (n names) manifests() string { return n.prefix + "-plugins" }
+
+// pluginRequests matches the requests of plugins to nodes.
+func (n names) pluginRequests() string { return n.prefix + ".plugins.*.*" }
+
+func (n names) parsePluginRequest(subject string) (plugin, op string) {
+	plugin, op, _ = strings.Cut(strings.TrimPrefix(subject, n.prefix+".plugins."), ".")
+	return plugin, op
+}
+
+// pluginSigns matches the signs of life of all instances of plugins.
+func (n names) pluginSigns() string { return n.prefix + ".plugin-live.*.*" }
+
+func (n names) parsePluginSign(subject string) (plugin, instance string) {
+	plugin, instance, _ = strings.Cut(strings.TrimPrefix(subject, n.prefix+".plugin-live."), ".")
+	return plugin, instance
+}
+
+// instance is where an instance of a plugin receives messages of nodes.
+func (n names) instance(plugin, instance, verb string) string {
+	return n.prefix + ".plugin." + plugin + "." + instance + "." + verb
+}
+func (n names) blobs() string { return n.prefix + "-blobs" }
 
 // rowStream is the stream of a bucket's rows.
 func (n names) rowStream(bucket string) string { return "KV_" + bucket }

@@ -30,6 +30,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.lookup(ctx, b.names.archiveStream(), b.findArchives); err != nil {
 		return err
 	}
+	if err := b.findManifests(ctx); err != nil {
+		return err
+	}
 	return b.subscribePriorities()
 }
 
@@ -63,7 +66,7 @@ func (b *Bus) createAssets(ctx context.Context, names []string) error {
 	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()} {
 		makers[cfg.Name] = func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }
 	}
-	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots()} {
+	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.manifests()} {
 		makers[n.rowStream(bucket)] = func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }
 	}
 	for _, name := range names {

@@ -189,10 +189,28 @@ func validateEffects(e Effects) error {
 type ToolCalled struct {
 	Iteration int64   `msgpack:"n"`
 	Calls     []int64 `msgpack:"c"` // indices of the non-idempotent calls among the reply's tool calls, ascending
+	// Holders are the instances of plugins that have the calls, one for each of Calls; empty for a call that runs in
+	// the worker's process. Empty if all do.
+	Holders []string `msgpack:"h,omitempty"`
 }
 
 // Validate implements [Payload].
-func (p *ToolCalled) Validate() error { return validateCalls(p.Iteration, p.Calls) }
+func (p *ToolCalled) Validate() error {
+	if err := validateCalls(p.Iteration, p.Calls); err != nil {
+		return err
+	}
+	if len(p.Holders) > 0 && len(p.Holders) != len(p.Calls) {
+		return invalid("holders", fmt.Sprintf("are %d of %d calls", len(p.Holders), len(p.Calls)))
+	}
+	for _, h := range p.Holders {
+		if h != "" {
+			if err := CheckToken("holders", h); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 func validateCalls(iteration int64, calls []int64) error {
 	if iteration < 0 {

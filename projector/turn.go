@@ -203,9 +203,12 @@ func (s *State) applyCalled(id events.TurnID, p *events.ToolCalled) {
 	if t == nil || !t.Replied || p.Iteration != t.Iteration {
 		return
 	}
-	for _, c := range p.Calls {
+	for i, c := range p.Calls {
 		if c < int64(len(t.Calls)) {
 			t.Calls[c].Begun = true
+			if len(p.Holders) > 0 {
+				t.Calls[c].Holder = p.Holders[i]
+			}
 		}
 	}
 }

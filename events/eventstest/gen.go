@@ -130,7 +130,13 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 		return &events.ToolSourcesApplied{Sources: distinct(t, 0, token[string], func(name string) string { return name })}
 	},
 	events.KindToolCalled: func(t *rapid.T) events.Payload {
-		return &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
+		p := &events.ToolCalled{Iteration: count(t), Calls: positions(t)}
+		if rapid.Bool().Draw(t, "held") {
+			for range p.Calls {
+				p.Holders = append(p.Holders, maybe(t, token[string]))
+			}
+		}
+		return p
 	},
 	events.KindToolReturned: func(t *rapid.T) events.Payload {
 		return &events.ToolReturned{Iteration: count(t), Results: results(t), Message: maybe(t, id[events.MessageID])}

@@ -87,6 +87,7 @@ type Session struct {
 	build   BuildContext
 	plugins []member
 	c       contributions
+	built   []uint64 // revisions of the factories
 
 	mu       sync.Mutex
 	overlay  overlay
@@ -162,16 +163,13 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	s := &Session{
 		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
-	s.c = contributions{
-		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
-		sources: make(map[string]Owned[SourceFunc]),
-		actions: make(map[string]Owned[action]),
-	}
+	s.c = newContributions()
 	var err error
 	if in.Extensions, err = h.extensions(); err != nil {
 		return nil, err
 	}
 	s.build = in
+	s.built = h.revisions()
 	for _, f := range h.factories {
 		if err := s.register(f, in); err != nil {
 			return nil, err
@@ -179,6 +177,19 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	}
 	return s, s.complete()
 }
+
+// revisions are those of the factories that change.
+func (h *Host) revisions() (list []uint64) {
+	for _, f := range h.factories {
+		if r, ok := f.(Revised); ok {
+			list = append(list, r.Revision())
+		}
+	}
+	return list
+}
+
+// Outdated reports whether a factory has changed since the stack was built.
+func (s *Session) Outdated() bool { return !slices.Equal(s.built, s.host.revisions()) }
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	s, err := h.registered(in)

@@ -61,6 +61,10 @@ type Readier interface {
 // Selective is a factory that builds a plugin for some sessions only.
 type Selective interface{ Wants(BuildContext) bool }
 
+// Revised is a factory whose plugins change while the process runs. A session gets plugins of the new revision between
+// two turns.
+type Revised interface{ Revision() uint64 }
+
 // Extending is a factory that contributes payloads to the stack's extensions.
 type Extending interface {
 	// Extensions returns payloads by extension id.

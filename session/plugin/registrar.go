@@ -45,6 +45,13 @@ type contributions struct {
 	proseProject *Owned[ProseFunc]
 }
 
+func newContributions() contributions {
+	return contributions{
+		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
+		sources: make(map[string]Owned[SourceFunc]), actions: make(map[string]Owned[action]),
+	}
+}
+
 type ranked[T any] struct {
 	priority int
 	fn       T

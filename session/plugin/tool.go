@@ -27,6 +27,13 @@ type Tool struct {
 	// Portable means that the handler needs nothing of the turn's process: no plugin state and no nested calls.
 	// A node without the tool role sends the call to a node that has this role.
 	Portable bool
+	// Holder names the instance of another program that gets a call which must not run twice; empty: there is none now.
+	// The history records it before the call starts, and every node then calls the handler with it. nil: the tool runs
+	// in the node's process.
+	Holder func(events.EffectID) string
+	// Recorded is called when the history has the result of a call. It is a hint, which may be lost. It must not block.
+	// nil: the tool needs none.
+	Recorded func(Call)
 	// Schema is the JSON schema of the arguments. Defaults to the schema of the argument type.
 	Schema *jsonschema.Schema
 
@@ -51,6 +58,8 @@ type Call struct {
 	ID      events.CallID   // from the model's reply
 	Key     string          // idempotency key: the same for every attempt, on every worker
 	Attempt int             // from 1
+	Holder  string          // that the history names, see [Tool.Holder]
+	Again   bool            // an earlier worker may have started the call
 	Host    ToolHost        // capabilities of the session; nil for tools that run without a session
 
 	pending *bool // set by CompletionKey

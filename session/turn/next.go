@@ -32,6 +32,7 @@ type Call struct {
 	Tool     string
 	Args     []byte
 	Blob     events.BlobRef            // replaces Args above the inline limit
+	Holder   string                    // instance of a plugin that has the call; empty if the worker runs it
 	Resolved *events.ToolResult        // the result, if the call was pending
 	Answer   *events.ToolApprovalGiven // the answer to its approval request
 }
@@ -85,7 +86,7 @@ func (o *Needs) calls(s *projector.State, t *projector.Turn) {
 		}
 		call := Call{
 			Index: int64(i), Effect: ToolEffect(t.ID, t.Iteration, int64(i)),
-			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob,
+			ID: c.ID, Tool: c.Tool, Args: c.Args, Blob: c.Blob, Holder: c.Holder,
 		}
 		if r := t.Resolution(call.Effect); r != nil {
 			call.Resolved = &r.Result

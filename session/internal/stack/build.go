@@ -14,8 +14,8 @@ import (
 
 // openLocked builds a stack or brings it to the state. The caller has the stack's lock.
 func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
-	if st.plugins != nil && st.protocol != state.Config.Protocol {
-		st.plugins.Close() // another protocol: another stack
+	if st.plugins != nil && (st.protocol != state.Config.Protocol || state.Turn() == nil && st.plugins.Outdated()) {
+		st.plugins.Close() // another protocol, or other plugins: another stack
 		st.plugins = nil
 	}
 	saved, err := s.savedStates(ctx, state.Plugins)

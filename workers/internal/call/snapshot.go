@@ -48,6 +48,12 @@ func (s *Snapshot) callable(tool string) bool {
 	return known && entry.Callable()
 }
 
+// takenOver reports whether an earlier worker had the turn.
+func (s *Snapshot) takenOver() bool {
+	t := s.state.Turn()
+	return t != nil && t.Attempt > 1
+}
+
 // runsOnce reports whether a tool must not run twice.
 func (s *Snapshot) runsOnce(tool string) bool {
 	entry, known := s.state.Catalog.Tool(tool)

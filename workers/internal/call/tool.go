@@ -44,6 +44,16 @@ func (t Tool) Run(ctx context.Context) turn.Input {
 	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.facts, Stopped: d.stopped}
 }
 
+// Recorded is called when the log has the result; nil if the tool needs no such call.
+func (t Tool) Recorded() func() {
+	tool, ok := t.Catalog.Find(t.Call.Tool)
+	if !ok || tool.Recorded == nil {
+		return nil
+	}
+	d := &dispatch{at: t.At, call: t.Call}
+	return func() { tool.Recorded(d.asSeen()) }
+}
+
 // dispatch is a tool call that runs: one of the model, one inside another, a
 // background tool, or one of a turn that another node runs.
 type dispatch struct {
@@ -147,6 +157,7 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 func (d *dispatch) asSeen() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
+		Holder: d.call.Holder, Again: d.at.takenOver(),
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}

@@ -90,6 +90,9 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		if r.stale(&list[i]) {
 			continue
 		}
+		if err := r.assignHolders(list[i].Payload); err != nil {
+			return err
+		}
 		payload, err := blob.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
 		if err != nil {
 			r.discard(append(r.batch.inputs, in)...)
@@ -223,6 +226,11 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)
+	for i := range c.Events {
+		if p, ok := c.Events[i].Payload.(*events.ToolReturned); ok {
+			r.callsRecorded(c.Events[i].Turn, p)
+		}
+	}
 	for _, e := range r.inflight {
 		e.ahead = false // the events that it builds on are in the log now
 	}

@@ -185,7 +185,46 @@ func (r *run) startTools(ctx context.Context, owes turn.Needs) error {
 		e := &effect{turn: owes.Turn, id: c.Effect}
 		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: owes.Iteration, Call: c, Record: facts}
+		if recorded := t.Recorded(); recorded != nil {
+			r.recorded[c.Effect] = recorded
+		}
 		r.launch(ctx, e, t.Run)
+	}
+	return nil
+}
+
+// callsRecorded calls back the programs that ran calls whose results the log has now.
+func (r *run) callsRecorded(id events.TurnID, p *events.ToolReturned) {
+	for i := range p.Results {
+		effect := turn.ToolEffect(id, p.Iteration, p.Results[i].Call)
+		if recorded := r.recorded[effect]; recorded != nil {
+			recorded()
+		}
+		delete(r.recorded, effect)
+	}
+}
+
+// assignHolders names the instances of plugins that get calls which must not run twice. The calls are in the state:
+// their reply is folded before.
+func (r *run) assignHolders(p events.Payload) error {
+	called, ok := p.(*events.ToolCalled)
+	if !ok || r.stack.Session == nil {
+		return nil
+	}
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		return err
+	}
+	t := r.state.Turn()
+	holders, held := make([]string, len(called.Calls)), false
+	for i, c := range called.Calls {
+		if tool, ok := entry.Find(t.Calls[c].Tool); ok && tool.Holder != nil {
+			holders[i] = tool.Holder(turn.ToolEffect(t.ID, t.Iteration, c))
+			held = held || holders[i] != ""
+		}
+	}
+	if held {
+		called.Holders = holders
 	}
 	return nil
 }

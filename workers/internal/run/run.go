@@ -39,6 +39,8 @@ type run struct {
 	completions chan completion
 	inflight    map[events.EffectID]*effect
 	facts       chan fact // requests of effects to record events
+	// recorded tells the program that ran a call that its result is in the history.
+	recorded    map[events.EffectID]func()
 	ticks       int
 	turns       int       // claimed since the run began
 	current     time.Time // when the state was last known to be the end of the log
@@ -55,7 +57,7 @@ func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
 	}
 	return &run{
 		p: p, session: id, wake: w, due: due, arrivals: 1, notified: make(chan struct{}, 1),
-		completions: make(chan completion, 16), inflight: make(map[events.EffectID]*effect), facts: make(chan fact), lifecycle: newNotifications(),
+		completions: make(chan completion, 16), inflight: make(map[events.EffectID]*effect), facts: make(chan fact), recorded: make(map[events.EffectID]func()), lifecycle: newNotifications(),
 	}
 }
 

@@ -1,0 +1,100 @@
+// Package external tests plugins that run as programs of their own, with real processes that are killed and frozen.
+package external
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/remote"
+)
+
+// In a process of [startProgram] these variables name the server, the instance and the file that runs are logged in.
+const (
+	serverVariable   = "LASH_TEST_SERVER"
+	instanceVariable = "LASH_TEST_INSTANCE"
+	runsVariable     = "LASH_TEST_RUNS"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(serverVariable) == "" {
+		harness.Main(m)
+		return
+	}
+	if err := program(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// program is a plugin as a program of its own.
+func program() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	conn, err := nats.Connect(os.Getenv(serverVariable))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	i, err := remote.Start(ctx, remote.Config{
+		Conn: conn, Plugin: notes(os.Getenv(runsVariable)), Version: "1", Instance: os.Getenv(instanceVariable),
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	<-ctx.Done()
+	return i.Stop(context.Background())
+}
+
+// notes is a plugin whose tools append a line to a file when they run, and another one when they end. write must not
+// run twice, look may.
+func notes(runs string) plugin.Factory {
+	type args struct {
+		Millis int    `json:"millis,omitempty"`
+		Text   string `json:"text"`
+		Fail   string `json:"fail,omitempty"`
+	}
+	work := func(ctx context.Context, call plugin.Call, in args) (string, error) {
+		if err := logRun(runs, "began", call); err != nil {
+			return "", err
+		}
+		switch in.Fail {
+		case "panic":
+			panic("as requested")
+		case "error":
+			return "", &plugin.Failure{Class: plugin.ClassExternal, Code: "closed", Message: "the shop is closed"}
+		}
+		select {
+		case <-time.After(time.Duration(in.Millis) * time.Millisecond):
+		case <-ctx.Done():
+			return "", logRun(runs, "stopped", call)
+		}
+		return "noted: " + in.Text, logRun(runs, "ended", call)
+	}
+	return plugin.Func("notes", func(r *plugin.Registrar) error {
+		plugin.AddTool(r, plugin.Tool{Name: "write", Description: "Writes a note."}, work)
+		plugin.AddTool(r, plugin.Tool{Name: "look", Description: "Looks a note up.", Effects: events.EffectsIdempotent}, work)
+		return nil
+	})
+}
+
+func logRun(path, what string, call plugin.Call) error {
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(f, strings.Join([]string{what, string(call.Effect), os.Getenv(instanceVariable)}, " "))
+	return errors.Join(err, f.Close())
+}

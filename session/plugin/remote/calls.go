@@ -1,0 +1,265 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// maxKnown is how many ended calls an instance knows. It has their ids, so that a late message runs none again.
+const maxKnown = 1 << 16
+
+// maxKept is the size of all outcomes that an instance keeps. Beyond it the oldest ones are dropped.
+const maxKept = 64 << 20
+
+// maxText is the size of the largest text of an outcome, so that it fits into a message of NATS.
+const maxText = 900 << 10
+
+// calls are the calls that an instance knows. A call is in one state:
+//
+//	running ──the tool returns──► ended, with its outcome ──recorded, or old──► ended ──too many──► forgotten
+type calls struct {
+	keep time.Duration
+
+	mu       sync.Mutex
+	byID     map[wire.CallID]*call
+	ended    []wire.CallID // in the order of their ends
+	old      int           // of ended, those whose outcomes are dropped as old
+	bytes    int           // of all outcomes
+	forgot   bool          // an id was dropped: an unknown call may have run
+	draining bool
+	idle     chan struct{} // closed while draining and nothing runs; nil before
+}
+
+// call is a call that this instance has or had.
+type call struct {
+	cancel  context.CancelFunc
+	replies []string      // that wait for the outcome
+	outcome *wire.Outcome // nil while it runs, and after it is recorded
+	over    time.Time     // zero while it runs
+}
+
+func newCalls(keep time.Duration) *calls {
+	return &calls{keep: keep, byID: make(map[wire.CallID]*call)}
+}
+
+// join finds the call of a message, or begins it. run: the caller has to run it. answer: what the sender gets at once.
+func (c *calls) join(in *wire.Call, reply string, cancel context.CancelFunc) (run bool, answer wire.Progress) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[in.CallID]
+	switch {
+	case known == nil && c.forgot && in.Again:
+		return false, wire.Progress{Forgotten: true}
+	case known == nil && c.draining:
+		return false, wire.Progress{Error: &wire.Error{Code: wire.CodeDraining, Message: "the instance takes no new calls"}}
+	case known == nil:
+		c.byID[in.CallID] = &call{cancel: cancel, replies: []string{reply}}
+		return true, wire.Progress{}
+	case known.over.IsZero():
+		known.replies = append(known.replies, reply)
+		return false, wire.Progress{}
+	case known.outcome == nil:
+		return false, wire.Progress{Forgotten: true}
+	}
+	return false, wire.Progress{Outcome: known.outcome}
+}
+
+// end keeps the outcome of a call, and returns the replies that wait for it.
+func (c *calls) end(id wire.CallID, outcome *wire.Outcome, now time.Time) []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[id]
+	known.outcome, known.over = outcome, now
+	c.bytes += outcome.Bytes()
+	replies := known.replies
+	known.replies = nil
+	c.ended = append(c.ended, id)
+	for ; c.bytes > maxKept; c.old++ {
+		c.dropLocked(c.byID[c.ended[c.old]])
+	}
+	for len(c.ended) > maxKnown {
+		c.dropLocked(c.byID[c.ended[0]])
+		delete(c.byID, c.ended[0])
+		c.ended, c.old, c.forgot = c.ended[1:], max(c.old-1, 0), true
+	}
+	c.restedLocked()
+	return replies
+}
+
+// stop cancels a call that runs.
+func (c *calls) stop(id wire.CallID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.byID[id]; known != nil && known.over.IsZero() {
+		known.cancel()
+	}
+}
+
+// recorded drops the outcome of a call.
+func (c *calls) recorded(id wire.CallID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.byID[id]; known != nil && !known.over.IsZero() {
+		c.dropLocked(known)
+	}
+}
+
+// dropLocked drops the outcome of a call, if it is there.
+func (c *calls) dropLocked(known *call) {
+	if known.outcome != nil {
+		c.bytes -= known.outcome.Bytes()
+		known.outcome = nil
+	}
+}
+
+// forgetOld drops outcomes that no node has recorded for a long time.
+func (c *calls) forgetOld(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; c.old < len(c.ended); c.old++ {
+		known := c.byID[c.ended[c.old]]
+		if now.Sub(known.over) <= c.keep {
+			return
+		}
+		c.dropLocked(known)
+	}
+}
+
+// readers are the replies that wait for outcomes.
+func (c *calls) readers() (list []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, known := range c.byID {
+		list = append(list, known.replies...)
+	}
+	return list
+}
+
+func (c *calls) running() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.byID) - len(c.ended)
+}
+
+// drain refuses new calls from now on. It returns false if it did before.
+func (c *calls) drain() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.draining {
+		return false
+	}
+	c.draining, c.idle = true, make(chan struct{})
+	c.restedLocked()
+	return true
+}
+
+func (c *calls) isDraining() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.draining
+}
+
+func (c *calls) restedLocked() {
+	if c.draining && len(c.byID) == len(c.ended) {
+		close(c.idle)
+	}
+}
+
+// rest waits until no call runs.
+func (c *calls) rest(ctx context.Context) error {
+	c.mu.Lock()
+	idle := c.idle
+	c.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// call handles a call of a node: the tool runs in a goroutine of its own, once for each id.
+func (i *Instance) call(m *nats.Msg) {
+	var in wire.Call
+	if err := json.Unmarshal(m.Data, &in); err != nil {
+		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
+		return
+	}
+	tool, ok := i.tools.Find(in.Tool)
+	if !ok {
+		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
+		return
+	}
+	ctx, cancel := context.WithCancel(i.ctx)
+	run, answer := i.calls.join(&in, m.Reply, cancel)
+	i.send(m.Reply, &answer)
+	if !run {
+		cancel()
+		return
+	}
+	i.work.Go(func() {
+		defer cancel()
+		outcome := i.run(ctx, tool, &in)
+		for _, reply := range i.calls.end(in.CallID, outcome, time.Now()) {
+			i.send(reply, &wire.Progress{Outcome: outcome})
+		}
+	})
+}
+
+func (i *Instance) cancelCall(m *nats.Msg) {
+	var id wire.CallID
+	if json.Unmarshal(m.Data, &id) == nil {
+		i.calls.stop(id)
+	}
+}
+
+func (i *Instance) recorded(m *nats.Msg) {
+	var id wire.CallID
+	if json.Unmarshal(m.Data, &id) == nil {
+		i.calls.recorded(id)
+	}
+}
+
+// run runs the tool. A panic is a failure.
+func (i *Instance) run(ctx context.Context, tool *plugin.Registered, in *wire.Call) (outcome *wire.Outcome) {
+	defer func() {
+		if p := recover(); p != nil {
+			i.cfg.Logger.Error("tool panicked", zap.String("call", string(in.Call)), zap.ByteString("stack", debug.Stack()))
+			outcome = &wire.Outcome{Failure: &wire.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("tool panicked: %v", p)}}
+		}
+	}()
+	result, err := tool.Handler(ctx, plugin.Call{
+		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: in.Attempt,
+	}, in.Args)
+	switch {
+	case err != nil:
+		return failed(err)
+	case result.Pending || result.Control != "" || len(result.Attachments) > 0 || result.Outcome != "":
+		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: "the tool returned more than text, which a plugin of its own process cannot"}
+	case len(result.Text) > maxText:
+		err = &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the result has %d bytes, limit is %d", len(result.Text), maxText)}
+	}
+	if err != nil {
+		return failed(err)
+	}
+	return &wire.Outcome{Text: result.Text}
+}
+
+func failed(err error) *wire.Outcome {
+	f := &wire.Failure{Class: plugin.ClassExecution, Message: err.Error()}
+	if known, ok := errors.AsType[*plugin.Failure](err); ok {
+		f = &wire.Failure{Class: known.Class, Code: known.Code, Message: known.Message, Safe: known.Safe}
+	}
+	return &wire.Outcome{Failure: f}
+}

@@ -1,0 +1,140 @@
+package remote
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// TestCalls plays messages of nodes and ends of tools in any order against a model. Each id runs once at most. A call
+// that ended is answered with its outcome until that is recorded or old, and as forgotten afterwards.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		c := newCalls(time.Minute)
+		now := time.Unix(0, 0)
+		const running, kept, dropped = 1, 2, 3
+		model, over := make(map[wire.CallID]int), make(map[wire.CallID]time.Time)
+		draining := false
+		id := func(t *rapid.T) wire.CallID {
+			return wire.CallID{Session: "s", Call: events.EffectID(fmt.Sprint(rapid.IntRange(0, 4).Draw(t, "call")))}
+		}
+		t.Repeat(map[string]func(*rapid.T){
+			"call": func(t *rapid.T) {
+				in := wire.Call{CallID: id(t), Again: rapid.Bool().Draw(t, "again")}
+				run, answer := c.join(&in, "reply", func() {})
+				if want := model[in.CallID] == 0 && !draining; run != want {
+					t.Fatalf("call %s in state %d: runs %v, want %v", in.Call, model[in.CallID], run, want)
+				}
+				switch state := model[in.CallID]; {
+				case run:
+					model[in.CallID] = running
+				case state == 0 && (answer.Error == nil || answer.Error.Code != wire.CodeDraining),
+					state == running && answer.Last(),
+					state == kept && (answer.Outcome == nil || answer.Outcome.Text != string(in.Call)),
+					state == dropped && !answer.Forgotten:
+					t.Fatalf("call %s in state %d: got %+v", in.Call, state, answer)
+				}
+			},
+			"end": func(t *rapid.T) {
+				call := id(t)
+				if model[call] != running {
+					t.Skip("it does not run")
+				}
+				if replies := c.end(call, &wire.Outcome{Text: string(call.Call)}, now); len(replies) == 0 {
+					t.Fatal("nobody gets the outcome")
+				}
+				model[call], over[call] = kept, now
+			},
+			"recorded": func(t *rapid.T) {
+				call := id(t)
+				c.recorded(call)
+				if model[call] == kept {
+					model[call] = dropped
+				}
+			},
+			"time": func(t *rapid.T) {
+				now = now.Add(time.Duration(rapid.IntRange(0, 90).Draw(t, "seconds")) * time.Second)
+				c.forgetOld(now)
+				for call, state := range model {
+					if state == kept && now.Sub(over[call]) > time.Minute {
+						model[call] = dropped
+					}
+				}
+			},
+			"drain": func(*rapid.T) {
+				c.drain()
+				draining = true
+			},
+			"": func(t *rapid.T) {
+				runs, bytes := 0, 0
+				for call, state := range model {
+					switch state {
+					case running:
+						runs++
+					case kept:
+						bytes += len(call.Call)
+					}
+				}
+				if c.running() != runs || c.bytes != bytes {
+					t.Fatalf("running %d, %d bytes; want %d, %d", c.running(), c.bytes, runs, bytes)
+				}
+				select {
+				case <-c.idle:
+					if runs > 0 {
+						t.Fatal("it is drained while calls run")
+					}
+				default:
+					if draining && runs == 0 {
+						t.Fatal("it is not drained, and nothing runs")
+					}
+				}
+			},
+		})
+	})
+}
+
+// TestKeptBytes ends calls with large outcomes: the oldest outcomes are dropped, and their ids stay known.
+func TestKeptBytes(t *testing.T) {
+	t.Parallel()
+	c := newCalls(time.Hour)
+	text := string(make([]byte, maxText))
+	n := maxKept/maxText + 3
+	for i := range n {
+		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
+		c.join(&in, "reply", nil)
+		c.end(in.CallID, &wire.Outcome{Text: text}, time.Now())
+	}
+	if c.bytes > maxKept {
+		t.Errorf("kept: %d bytes, limit is %d", c.bytes, maxKept)
+	}
+	for call, want := range map[int]bool{0: true, n - 1: false} {
+		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(call))}}
+		if _, answer := c.join(&in, "reply", nil); answer.Forgotten != want {
+			t.Errorf("call %d: forgotten is %v, want %v", call, answer.Forgotten, want)
+		}
+	}
+}
+
+// TestForgottenIDs ends so many calls that ids are dropped. A call that may be one of them does not run.
+func TestForgottenIDs(t *testing.T) {
+	t.Parallel()
+	c := newCalls(time.Hour)
+	for i := range maxKnown + 1 {
+		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
+		c.join(&in, "reply", nil)
+		c.end(in.CallID, &wire.Outcome{}, time.Now())
+	}
+	for again, want := range map[bool]bool{true: false, false: true} {
+		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint("new", again))}, Again: again}
+		run, answer := c.join(&in, "reply", nil)
+		if run != want || answer.Forgotten == want {
+			t.Errorf("again %v: runs %v, forgotten %v; want to run: %v", again, run, answer.Forgotten, want)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// Config of an instance. Conn, Plugin and Version are required.
+type Config struct {
+	Conn    *nats.Conn // a connection with the credentials of the plugin; the caller closes it
+	Plugin  plugin.Factory
+	Version string // of the plugin: instances of one version have the same tools
+	Prefix  string // of the fleet's subjects. Defaults to "lash"
+	// Instance names this run of the program. Defaults to a new id.
+	Instance string
+	// Keep is how long an outcome is kept that no node says is recorded. Defaults to 10 minutes.
+	Keep   time.Duration
+	Logger *zap.Logger // nil logs nothing
+}
+
+// Instance is a running instance of a plugin.
+type Instance struct {
+	cfg   Config
+	tools *plugin.Tools
+	hash  string
+	calls *calls
+
+	subs   []*nats.Subscription
+	ctx    context.Context //nolint:containedctx // of the calls, ends with Stop
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup
+}
+
+// ErrStopped is the cause for the end of calls that run when an instance stops.
+var ErrStopped = errors.New("the instance stopped")
+
+// registerWait limits one attempt to register, registerTries their number.
+const (
+	registerWait  = 2 * time.Second
+	registerTries = 5
+)
+
+// Start registers the plugin and runs its calls until [Instance.Stop]. ctx limits the registration. Errors: an
+// [*events.FieldError] for an invalid plugin, a [*wire.Error] if a node refuses the registration, and an error of
+// NATS if no node answers.
+func Start(ctx context.Context, cfg Config) (*Instance, error) {
+	manifest, tools, err := declared(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{cfg: cfg, tools: tools, hash: manifest.Hash()}
+	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
+	i.calls = newCalls(cfg.Keep)
+	if err := i.listen(); err != nil {
+		return nil, errors.Join(err, i.Stop(ctx))
+	}
+	if err := i.register(ctx, manifest); err != nil {
+		return nil, errors.Join(err, i.Stop(ctx))
+	}
+	i.sign(false)
+	i.work.Go(i.signs)
+	return i, nil
+}
+
+// declared fills in the defaults, and lists the plugin's tools.
+func declared(cfg *Config) (*wire.Manifest, *plugin.Tools, error) {
+	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
+	cfg.Keep = cmp.Or(cfg.Keep, 10*time.Minute)
+	cfg.Instance = cmp.Or(cfg.Instance, ulid.Make().String())
+	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
+	if cfg.Conn == nil || cfg.Plugin == nil {
+		return nil, nil, &events.FieldError{Field: "config", Reason: "Conn and Plugin are required", Err: events.ErrInvalid}
+	}
+	if err := errors.Join(events.CheckToken("plugin.id", cfg.Plugin.ID()), events.CheckToken("config.instance", cfg.Instance)); err != nil {
+		return nil, nil, err
+	}
+	tools, err := plugin.ToolsOf(cfg.Plugin)
+	if err != nil {
+		return nil, nil, err
+	}
+	m := &wire.Manifest{Version: cfg.Version}
+	for _, entry := range tools.Entries() {
+		tool, _ := tools.Find(entry.Name)
+		m.Tools = append(m.Tools, wire.Tool{
+			Name: entry.Name, Description: entry.Description, Schema: entry.Schema, Effects: entry.Effects,
+			TimeoutMS: tool.Timeout.Milliseconds(), Serial: entry.Serial,
+		})
+	}
+	return m, tools, m.Validate()
+}
+
+func (i *Instance) subject(verb string) string {
+	return strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), i.cfg.Instance, verb}, ".")
+}
+
+// listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
+func (i *Instance) listen() error {
+	for verb, handle := range map[string]func(*nats.Msg){
+		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded,
+	} {
+		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
+		if err != nil {
+			return fmt.Errorf("instance %s: %w", i.cfg.Instance, err)
+		}
+		i.subs = append(i.subs, sub)
+	}
+	all := strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), wire.All, "sign"}, ".")
+	sub, err := i.cfg.Conn.Subscribe(all, func(*nats.Msg) { i.sign(i.calls.isDraining()) })
+	if err != nil {
+		return fmt.Errorf("instance %s: %w", i.cfg.Instance, err)
+	}
+	i.subs = append(i.subs, sub)
+	return i.cfg.Conn.Flush()
+}
+
+// register repeats the request while no node answers.
+func (i *Instance) register(ctx context.Context, m *wire.Manifest) error {
+	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *m})
+	if err != nil {
+		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
+	}
+	subject := i.cfg.Prefix + ".plugins." + i.cfg.Plugin.ID() + ".register"
+	for try := 1; ; try++ {
+		once, cancel := context.WithTimeout(ctx, registerWait)
+		m, err := i.cfg.Conn.RequestWithContext(once, subject, body)
+		cancel()
+		if err == nil {
+			return i.registered(m.Data)
+		}
+		if ctx.Err() != nil || try == registerTries {
+			return fmt.Errorf("register %s: no node answers on %s: %w", i.cfg.Plugin.ID(), subject, err)
+		}
+		select {
+		case <-time.After(time.Duration(try) * 100 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (i *Instance) registered(answer []byte) error {
+	var r wire.Registered
+	if err := json.Unmarshal(answer, &r); err != nil {
+		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
+	}
+	if r.Error != nil {
+		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), r.Error)
+	}
+	i.hash = r.Hash
+	return nil
+}
+
+// signs sends signs of life, of the instance and of its calls, until Stop.
+func (i *Instance) signs() {
+	every := time.NewTicker(wire.SignEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-i.ctx.Done():
+			return
+		case <-every.C:
+			i.sign(i.calls.isDraining())
+			for _, reply := range i.calls.readers() {
+				i.send(reply, &wire.Progress{})
+			}
+			i.calls.forgetOld(time.Now())
+		}
+	}
+}
+
+func (i *Instance) sign(draining bool) {
+	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: draining, Running: i.calls.running()})
+	if err == nil {
+		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
+	}
+}
+
+func (i *Instance) send(reply string, p *wire.Progress) {
+	data, err := json.Marshal(p)
+	if err != nil || i.cfg.Conn.Publish(reply, data) != nil {
+		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err)) // the node sends the call again
+	}
+}
+
+// Stop cancels the calls that run, sends their outcomes, and ends the instance. Errors: the cause of ctx's end, if a
+// tool does not return before.
+func (i *Instance) Stop(ctx context.Context) error {
+	if i.calls.drain() {
+		i.sign(true)
+	}
+	i.cancel(ErrStopped)
+	done := make(chan struct{})
+	go func() { // ends with the tools
+		i.work.Wait()
+		close(done)
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	for _, sub := range i.subs {
+		_ = sub.Unsubscribe()
+	}
+	return errors.Join(err, i.cfg.Conn.FlushTimeout(time.Second))
+}
+
+// Drain takes no new calls, and returns when those that run have ended, or ctx ends.
+func (i *Instance) Drain(ctx context.Context) error {
+	if i.calls.drain() {
+		i.sign(true)
+	}
+	return i.calls.rest(ctx)
+}

@@ -1,0 +1,52 @@
+// Package wire has the messages between nodes and plugins that run as programs of their own. A program in any language
+// that can connect to NATS and read JSON can be a plugin. The package is pure, and imports events only.
+//
+// # Why the history and one request, and no queue
+//
+// The history of the session records the open call, as it does for any tool. Where the tool must not run twice, the
+// event tool.called names the instance of the plugin that has the call. A node sends the call to that instance and
+// waits for its answers. The instance keeps the outcome under the id of the call. So a plugin writes nothing that
+// must be durable, and nothing durable exists twice.
+//
+// The other shape that was tried gives each call a job in a work queue and a ledger of its own. Both were measured
+// with raw NATS in one process (nats-server 2.15.2, one file store, two cores), each between the two appends that the
+// session's history needs:
+//
+//	                            p50 of a call   calls a second, 64 at once   durable writes
+//	a plain append              16 µs
+//	queue and ledger            380 µs          3 000 to 5 200               7
+//	request to the instance     52 µs           31 000 to 35 000             2
+//
+// # One call
+//
+//	node                                        instance
+//	tool.called names the instance ─► history
+//	call ──────────────────────────────────────► unknown id: the tool runs
+//	     ◄───────────────── progress: sign of life, every second
+//	     ◄───────────────── outcome; the instance keeps it
+//	tool.returned ─► history
+//	recorded ──────────────────────────────────► the instance drops the outcome
+//
+//	fault                                   how the system survives it
+//	the node dies                           the next node sends the call to the same instance: a call that runs is joined,
+//	                                        an outcome that the instance keeps is returned
+//	the node freezes, and continues later   the instance knows the id: nothing runs twice. The log refuses the late append
+//	the call is lost                        the next node's call is the first one that the instance receives
+//	the instance dies                       no subscriber, or no sign of life for [Lease]: the call is lost, or it runs on
+//	                                        another instance where its declared effects allow it
+//	the instance freezes                    the same after [Lease]. What it sends later has no reader
+//	the outcome's message is lost           no sign of life follows: the node sends the call again, and gets the outcome
+//	the instance has dropped the outcome    it says so, if the node says that the call may have run: the call is lost
+//
+// # Messages
+//
+// Subjects begin with the prefix of the fleet, "lash" by default. PLUGIN and INSTANCE are tokens.
+//
+//	subject                             sender     content
+//	lash.plugins.PLUGIN.register        instance   request [Registration], answered by one node with [Registered]
+//	lash.plugin-live.PLUGIN.INSTANCE    instance   [Sign], every [SignEvery]
+//	lash.plugin.PLUGIN.INSTANCE.call    node       request [Call], answered with many [Progress]
+//	lash.plugin.PLUGIN.INSTANCE.cancel  node       [CallID]: the tool's context ends; the call is answered as usual
+//	lash.plugin.PLUGIN.INSTANCE.recorded node      [CallID]: the outcome is in the history
+//	lash.plugin.PLUGIN.all.sign         node       nothing: each instance sends its sign now
+package wire

@@ -1,0 +1,26 @@
+// Package external has the plugins of a node that run as programs of their own: which instances live, what they offer,
+// and the calls of their tools. Package session/plugin/remote is the other side, session/plugin/wire the protocol
+// between them.
+//
+//	plugins, err := external.New(external.Config{Bus: b, Names: []string{"weather"}})
+//	err = plugins.Start(ctx)
+//	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: plugins.Factories()})
+//	node, err := workers.NewNode(workers.Config{Bus: b, Plugins: stack})
+//
+// All nodes of a fleet need the same names. A node answers only the plugins that it has been given.
+//
+// # What is known, and from where
+//
+//	the manifest of a plugin        bucket lash-plugins, written by the node that answers a registration
+//	the instances of a plugin       their signs of life: each node hears all, and stores none
+//	the instance of an open call    the session's history, where the call must not run twice
+//
+// A session has the tools of the manifest that is known when its plugins are built, between two turns. The tools of a
+// plugin without a living instance stay in the catalogue; their calls fail as unavailable.
+//
+// # Which instance gets a call
+//
+// Of the instances that live, take calls and have the known manifest, the one that the call's id ranks highest
+// (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
+// outcome. A call that must not run twice goes to the instance that the history names, and to no other.
+package external
