@@ -1,0 +1,135 @@
+package external
+
+import (
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// client is a plugin that speaks the protocol without the SDK.
+type client struct {
+	t  *testing.T
+	nc *nats.Conn
+}
+
+func (s *setting) client() *client {
+	s.T.Helper()
+	nc, err := nats.Connect(s.Server.URL())
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	s.T.Cleanup(nc.Close)
+	return &client{s.T, nc}
+}
+
+// request sends a request as plugin, and returns the answer.
+func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
+	c.t.Helper()
+	data, ok := body.([]byte)
+	if !ok {
+		var err error
+		if data, err = json.Marshal(body); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	m, err := c.nc.Request("lash.plugins."+plugin+"."+op, data, 10*time.Second)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &answer)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return answer
+}
+
+func registration(version string, tools ...string) *wire.Registration {
+	r := &wire.Registration{Protocol: wire.Version, Instance: "i1", Manifest: wire.Manifest{Version: version}}
+	for _, name := range tools {
+		r.Manifest.Tools = append(r.Manifest.Tools, wire.Tool{Name: name})
+	}
+	return r
+}
+
+// TestRegistration registers plugins without the SDK.
+func TestRegistration(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.node()
+	c := s.client()
+	invalid := registration("1", "a")
+	invalid.Manifest.Tools[0].Schema = json.RawMessage(`{"type": 7}`)
+	old := registration("1", "a")
+	old.Protocol = wire.Version + 1
+	for _, refused := range []struct {
+		name, plugin, op string
+		body             any
+		code, field      string
+	}{
+		{"T01_first_request_must_register", "notes", "beat", registration("1"), wire.CodeBadRequest, "op"},
+		{"body_is_no_JSON", "notes", "register", []byte("{"), wire.CodeBadRequest, ""},
+		{"other_protocol", "notes", "register", old, wire.CodeUnsupported, "protocol"},
+		{"plugin_that_no_node_has", "other", "register", registration("1"), wire.CodeBadRequest, "plugin"},
+		{"schema_is_no_schema", "notes", "register", invalid, wire.CodeBadRequest, "manifest.tools[0].schema"},
+		{"limits_of_the_manifest", "notes", "register", registration(""), wire.CodeBadRequest, "manifest.version"},
+	} {
+		t.Run(refused.name, func(t *testing.T) {
+			answer := c.request(refused.plugin, refused.op, refused.body)
+			if answer.Error == nil || answer.Error.Code != refused.code || answer.Error.Field != refused.field || answer.Error.Message == "" {
+				t.Errorf("got %+v, want %s of %q", answer.Error, refused.code, refused.field)
+			}
+			if got := s.first.Status()[0]; got.Version != "" || len(got.Instances) > 0 {
+				t.Errorf("after the refusal: got %+v, want nothing registered", got)
+			}
+		})
+	}
+	t.Run("T02_a_valid_manifest_is_stored", func(t *testing.T) {
+		r := registration("1", "a", "b")
+		if answer := c.request("notes", "register", r); answer.Error != nil || answer.Hash != r.Manifest.Hash() {
+			t.Fatalf("got %+v, want it accepted", answer)
+		}
+		harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a", "b"})
+	})
+	t.Run("T03_same_version_with_other_tools_is_refused", func(t *testing.T) {
+		answer := c.request("notes", "register", registration("1", "c"))
+		if answer.Error == nil || answer.Error.Code != wire.CodeConflict {
+			t.Fatalf("got %+v, want a conflict", answer)
+		}
+		harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a", "b"})
+	})
+	t.Run("T05_two_instances_at_once_store_one_row", func(t *testing.T) {
+		before, err := s.Bus.Manifests().Get(s.Ctx, "notes")
+		harness.WantError(t, "manifest", err, nil)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if answer := c.request("notes", "register", registration("2", "d")); answer.Error != nil {
+					t.Errorf("got %+v, want it accepted", answer)
+				}
+			})
+		}
+		all.Wait()
+		after, err := s.Bus.Manifests().Get(s.Ctx, "notes")
+		harness.WantError(t, "manifest", err, nil)
+		if after.Revision != before.Revision+1 {
+			t.Errorf("revisions: got %d, want one more than %d", after.Revision, before.Revision)
+		}
+	})
+}
+
+// TestManifestOutlivesNodes has a node that starts later offer the registered tools, without an instance.
+func TestManifestOutlivesNodes(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	kill := s.node()
+	s.client().request("notes", "register", registration("1", "a"))
+	kill()
+	s.first = nil
+	s.node()
+	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+}
