@@ -76,7 +76,7 @@ func TestChatStreams(t *testing.T) {
 		}
 		bob.types(stop)
 		for _, s := range []*seat{ann, bob} {
-			s.sees("bob cancels the turn", "the reply above was cut off and does not count", "the turn was cancelled")
+			s.sees("bob cancels the turn", "the second", "the reply above is partial: later turns do not read it", "the turn was cancelled")
 		}
 	}
 	late := sit(t, nil, "--store", node.store, "--session", id)

@@ -128,8 +128,8 @@ func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
-// fill reads the texts of prompts and replies, and with Full also of results. A text that cannot be read stays a
-// reference, and views show it as such.
+// fill reads the texts of prompts, replies and partial replies, and with Full also of results. A text that cannot be
+// read stays a reference, and views show it as such.
 func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
@@ -143,6 +143,12 @@ func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 			whole := *p
 			if filled, err := blob.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
 				whole.Parts, whole.Shown = filled[0].Parts, filled[1].Parts
+				c.Events[i].Payload = &whole
+			}
+		case *events.ModelInterrupted:
+			whole := *p
+			if parts, err := blob.FillParts(ctx, t.Blobs, p.Parts); err == nil {
+				whole.Parts = parts
 				c.Events[i].Payload = &whole
 			}
 		case *events.ToolReturned:
