@@ -77,7 +77,7 @@ func TestErrorTravelsWithItsData(t *testing.T) {
 	t.Parallel()
 	same(t, &api.StaleBranchError{Required: "m1", Leaf: "m2"})
 	same(t, &api.TurnRejectedError{Turn: "t2", By: "t1"})
-	same(t, &events.ErasedError{Session: "s", At: 1700000000000, Reason: "asked to"})
+	same(t, &events.ErasedError{Session: "s", At: 1700000000000, By: "ann", Reason: "asked to"})
 	same(t, &api.LimitError{What: "queued turns", Limit: 1024})
 	same(t, &api.GenerationError{Expected: -3, Actual: math.MaxInt64})
 	same(t, &events.ConflictError{Session: "s", Expected: math.MaxUint64, Last: 8})
