@@ -91,6 +91,24 @@ func TestErrorTravelsWithItsData(t *testing.T) {
 	same(t, &events.FieldError{Field: "id", Reason: "is taken", Err: events.ErrInvalid})
 }
 
+// TestErrorOnTheWireIsOneSentence leaves out the operations that an error passed through, and keeps its context.
+func TestErrorOnTheWireIsOneSentence(t *testing.T) {
+	t.Parallel()
+	missing := fmt.Errorf("session s: %w", events.ErrNoSession)
+	field := &events.FieldError{Field: "text", Reason: "is empty", Err: events.ErrInvalid}
+	for want, err := range map[string]error{
+		"session s: no such session":          fmt.Errorf("submit turn t: %w", fmt.Errorf("sync s: %w", missing)),
+		"text: is empty":                      fmt.Errorf("submit turn t: %w", fmt.Errorf("check: %w", field)),
+		"session is closed":                   api.ErrClosed,
+		"outcome unknown: the server is away": fmt.Errorf("%w: the server is away", events.ErrOutcomeUnknown),
+		"session s was erased at 1970-01-01T00:00:01Z by ann: asked to": fmt.Errorf("state of s: %w", &events.ErasedError{Session: "s", At: 1000, By: "ann", Reason: "asked to"}),
+	} {
+		if got := api.EncodeError(err).Message; got != want {
+			t.Errorf("%v: got %q, want %q", err, got, want)
+		}
+	}
+}
+
 func TestFailedTurnTravelsWithItsProvider(t *testing.T) {
 	t.Parallel()
 	for _, got := range travel(t, &api.TurnFailedError{Turn: "t1", Issue: events.Issue{Code: api.CodeProviderMismatch}}) {
