@@ -203,6 +203,7 @@ func TestChatCommands(t *testing.T) {
 		{"/cancel", "no turn runs"},
 		{"/show", "this session has no tool calls yet"},
 		{"/model", "model: model-1, as the node chose for its last reply"},
+		{"/model nope", `/model: config.model: is "nope": openai has none of that name; it has m, m2`},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},

@@ -273,7 +273,7 @@ func iterationOf(call events.EffectID) (n int64, ok bool) {
 
 // Explain adds the next step to an error. It is nil where err is.
 func (t *Talk) Explain(err error, id events.SessionID) error {
-	advice := ""
+	advice, field := "", new(events.FieldError)
 	switch {
 	case err == nil:
 		return nil
@@ -299,6 +299,8 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 		advice = "/branch lists them"
 	case errors.Is(err, bus.ErrNoResponder):
 		advice = "no node serves: " + t.Starts
+	case errors.As(err, &field):
+		return &explained{err: err, whole: true, advice: field.Error()}
 	default:
 		advice = fmt.Sprintf("the session is kept, %s goes on with it", t.again(id))
 	}

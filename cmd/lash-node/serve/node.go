@@ -148,6 +148,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider]); err != nil {
 		return cfg, err
 	}
+	cfg.CheckModel = (&modelLists{providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
 	if cfg.Scopes, err = c.natsScopes(); err != nil {
 		return cfg, err
 	}
