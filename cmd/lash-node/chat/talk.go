@@ -318,7 +318,11 @@ func (e *explained) Error() string {
 	if e.whole {
 		return e.advice
 	}
-	return e.err.Error() + ": " + e.advice
+	text := e.err.Error()
+	if code, _ := api.Code(e.err); code != api.CodeInternal {
+		text = api.EncodeError(e.err).Message // without the operations that the error passed through
+	}
+	return text + ": " + e.advice
 }
 func (e *explained) Unwrap() error { return e.err }
 
