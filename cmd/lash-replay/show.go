@@ -18,7 +18,7 @@ type showCmd struct {
 	Leaf    events.NodeID `placeholder:"NODE" help:"The path to this node instead of the active one."`
 	Full    bool          `help:"Shorten nothing."`
 	Color   string        `enum:"auto,always,never" default:"auto" help:"Colour: auto, always or never. Default: ${default}."`
-	JSON    bool          `name:"json" help:"Everything, structured."`
+	JSON    bool          `name:"json" help:"Print one JSON object, with everything."`
 }
 
 // shown is the session of a show command.
