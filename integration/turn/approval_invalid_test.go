@@ -34,7 +34,7 @@ func TestApprovalOfInvalidCall(t *testing.T) {
 	asked := harness.Find[*events.ToolApprovalAsked](b, id)
 	harness.Equal(t, "approval requests", len(asked), 1)
 	harness.Equal(t, "the requested call", asked[0].Effect, events.EffectID("t1/1/0"))
-	harness.WantError(t, "approve", b.Host.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/1/0", Granted: true}), nil)
+	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/1/0", Granted: true}), nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
 }
@@ -65,7 +65,7 @@ func TestApprovalOfInvalidNestedCall(t *testing.T) {
 	b.StartNodeOn(b.Bus, g.Factory(events.EffectsNonIdempotent), harness.PluginOf("outer", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "outer", Effects: events.EffectsNone}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 			got := c.Nested(ctx, 0, []plugin.NestedCall{{Tool: "add", Args: json.RawMessage(invalidAdd)}})[0]
-			return got.Result.Code, got.Err
+			return got.Code, got.Err
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
