@@ -110,7 +110,10 @@ func (c *approvalsCmd) list(ctx context.Context, on *client) ([]waiting, error) 
 }
 
 func (c *client) explain(err error, id events.SessionID) error {
-	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
+	if erased, ok := errors.AsType[*events.ErasedError](err); ok {
+		return erased
+	}
+	if errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("there is no session %s here: lash-replay%s ls lists what there is", id, c.where)
 	}
 	return err
