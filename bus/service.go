@@ -298,7 +298,7 @@ func traceHeaders(ctx context.Context) nats.Header {
 }
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most
-// `silence` without a message. Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where the
+// `silence` without a message. Errors: [ErrNoResponder] where it was not done, [events.ErrOutcomeUnknown] where the
 // outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
 // Request returns before the answer.
 func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
@@ -328,12 +328,12 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		cancel()
 		switch {
 		case isUnheard(err):
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case m.Header.Get(headerWorking) != "":
 		case m.Header.Get(headerPiece) != "":
 			if n, err := strconv.Atoi(m.Header.Get(headerPiece)); err == nil && piece != nil {

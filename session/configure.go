@@ -96,6 +96,9 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 		return change, nil
 	}
 	asks, err := h.asksPlugins()
+	if err == nil && (change.Current.Model != s.Config.Model || change.Current.Provider != s.Config.Provider) {
+		err = h.checkModel(ctx, change.Current)
+	}
 	if err == nil && !asks {
 		change.Current, err = h.locks.Config(change.Current)
 	}
@@ -120,6 +123,14 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	}
 	change.Current, err = h.locks.Config(change.Current)
 	return change, err
+}
+
+// checkModel refuses a configuration whose model the node knows not to exist.
+func (h *Host) checkModel(ctx context.Context, c events.Config) error {
+	if h.modelCheck == nil || c.Model == "" {
+		return nil
+	}
+	return h.modelCheck(ctx, c)
 }
 
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.

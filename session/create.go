@@ -213,7 +213,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 		err = o.onPath(ctx)
 	}
 	if err == nil {
-		err = o.locked()
+		err = o.locked(ctx)
 	}
 	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
@@ -221,9 +221,12 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	return err
 }
 
-// locked applies the operator's locks to the request, and refuses an unknown protocol. What the session copies from a
+// locked applies the operator's locks to the request, and refuses an unknown model or protocol. What the session copies from a
 // session that is older than a lock, the nodes check.
-func (o *opening) locked() (err error) {
+func (o *opening) locked(ctx context.Context) (err error) {
+	if err := o.h.checkModel(ctx, o.req.Config); err != nil {
+		return err
+	}
 	if !o.req.Config.IsZero() {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
 			return err

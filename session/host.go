@@ -60,6 +60,9 @@ type Config struct {
 	MaxSessionsPerCaller int
 	// Locks are settings that sessions cannot change.
 	Locks lock.Locks
+	// CheckModel refuses the model of a configuration, where a session is created with it or configured. It may call
+	// the model's provider. Defaults to none: any model is accepted.
+	CheckModel func(context.Context, events.Config) error
 
 	// ForbidSelfApproval refuses an approval by a caller that requested the turn or injected input into it. The rule
 	// also applies to turns that follow from such a turn, for example a subagent's.
@@ -93,6 +96,7 @@ type Host struct {
 	traceMetadata map[string]string
 	maxQueued     int
 	locks         lock.Locks
+	modelCheck    func(context.Context, events.Config) error // nil: any model
 	forbidSelf    bool
 	quota         *quota.Counter // nil: no limit
 }
@@ -137,7 +141,7 @@ func New(cfg Config) (*Host, error) {
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{

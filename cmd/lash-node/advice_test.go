@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,7 +18,8 @@ func TestAdvice(t *testing.T) {
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)
 	taken := strings.TrimPrefix(s.ops, "http://")
-	on, free := " --store "+s.store, " --store "+t.TempDir()
+	fresh := t.TempDir()
+	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
 	next := regexp.MustCompile(`(--[a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
 	for command, want := range map[string]string{
 		"serve" + on + " --listen 127.0.0.1:0":                                                           "give --store another directory",
@@ -47,6 +49,9 @@ func TestAdvice(t *testing.T) {
 		if last := lines[len(lines)-1]; code == exitOK || !strings.Contains(last, want) || !next.MatchString(last) {
 			t.Errorf("%s: got exit code %d and %q, want %q in the last line", command, code, last, want)
 		}
+	}
+	if left, err := os.ReadDir(fresh); err != nil || len(left) > 0 {
+		t.Errorf("stores of nodes that did not start: got %v, %v, want none", left, err)
 	}
 }
 

@@ -59,7 +59,7 @@ func (c *approveCmd) answer(ctx context.Context, s *streams, on *client) error {
 }
 
 // errAnswered makes the exit code 1.
-var errAnswered = errors.New("somebody has answered otherwise")
+var errAnswered = errors.New("the call has another answer already")
 
 func writeIf(yes bool, s *streams, v any) error {
 	if !yes {

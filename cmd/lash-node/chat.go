@@ -26,7 +26,7 @@ type chatCmd struct {
 
 	Session  *events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
 	Provider string            `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
-	Model    string            `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
+	Model    string            `help:"Model of the new session, and of the node that starts here. Without it, such a node lists the models that there are." placeholder:"NAME"`
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
@@ -52,7 +52,7 @@ Where no server is named, the node that runs in --store is taken, else one start
 Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
 recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.
 
-` + serve.Config{}.PluginsHelp()
+` + serve.ModelsHelp + serve.Config{}.PluginsHelp()
 }
 
 // chatting is the connection of a chat: its host and its node.

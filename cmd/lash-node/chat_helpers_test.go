@@ -43,7 +43,7 @@ func newTalker(t *testing.T) *talker {
 	m := &talker{held: make(chan struct{}, 16), release: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"},{"id":"m2"}]}`)
 			return
 		}
 		m.answer(w, r)

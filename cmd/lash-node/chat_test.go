@@ -76,7 +76,7 @@ func TestChatStreams(t *testing.T) {
 		}
 		bob.types(stop)
 		for _, s := range []*seat{ann, bob} {
-			s.sees("bob cancels the turn", "the reply above was cut off and does not count", "the turn was cancelled")
+			s.sees("bob cancels the turn", "the second", "the reply above is partial: later turns do not read it", "the turn was cancelled")
 		}
 	}
 	late := sit(t, nil, "--store", node.store, "--session", id)
@@ -203,6 +203,7 @@ func TestChatCommands(t *testing.T) {
 		{"/cancel", "no turn runs"},
 		{"/show", "this session has no tool calls yet"},
 		{"/model", "model: model-1, as the node chose for its last reply"},
+		{"/model nope", `/model: config.model: is "nope": openai has none of that name; it has m, m2`},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},

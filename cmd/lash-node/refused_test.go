@@ -71,6 +71,11 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("approvals: got %d, %s", code, errs)
 	}
 	call := strings.Fields(listed)[1]
+	for _, want := range []string{" --session s, as a user of role host\n", " s " + call + ", with the credentials and the inbox of a user of role node\n"} {
+		if !strings.Contains(listed, want) {
+			t.Errorf("approvals: got %q, want %q", listed, want)
+		}
+	}
 	for _, tc := range []struct{ at, line, role string }{
 		{asHost, "erase s --reason x --yes", "node"},
 		{asHost, "approve s " + call, "node"},

@@ -75,6 +75,9 @@ func TestTokensAreReadAgain(t *testing.T) {
 				t.Errorf("log: got %s, want nothing of the file", s.err.Text())
 			}
 		}
+		if strings.Contains(s.err.Text(), "stacktrace") {
+			t.Errorf("log: got %s, want no stack of an expected fault", s.err.Text())
+		}
 		if got := s.asks(t, client, "two", "GET", "/sessions/s", ""); got != http.StatusOK {
 			t.Errorf("after the bad file %q: got %d, want 200", bad, got)
 		}

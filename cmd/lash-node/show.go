@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -103,6 +105,15 @@ func (w *show) start(plans []*playback.Plan, promise string) {
 	}
 }
 
+// tally lists counts by name: "2 cancelled, 3 finished".
+func tally(counts map[string]int) string {
+	list := make([]string, 0, len(counts))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%d %s", counts[name], strings.ReplaceAll(name, "_", " ")))
+	}
+	return strings.Join(list, ", ")
+}
+
 // counted is a number with its noun.
 func counted(n int, what string) string {
 	if n == 1 {
@@ -199,11 +210,11 @@ func (w *show) end(sum summary, results []result) error {
 
 func (w *show) table(sum summary) {
 	write(w.s.Out, "conversations  %d: %d equal, %d different, %d failed\n", sum.Conversations, sum.Equal, sum.Different, sum.Failed)
-	write(w.s.Out, "sessions       %d\nturns          %d %v\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
-		sum.Sessions, sum.Turns, sum.Ends, sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
+	write(w.s.Out, "sessions       %d\nturns          %d: %s\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
+		sum.Sessions, sum.Turns, tally(sum.Ends), sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
 		time.Duration(sum.DurationMillis)*time.Millisecond)
 	if len(sum.UnknownEntries) > 0 {
-		write(w.s.Out, "kept as nodes  %v\n", sum.UnknownEntries)
+		write(w.s.Out, "kept as nodes  %s\n", tally(sum.UnknownEntries))
 	}
 	if w.cmd.Store != "" {
 		write(w.s.Out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)

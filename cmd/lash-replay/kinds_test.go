@@ -55,7 +55,7 @@ func historyOfAllKinds() *badHistory {
 		events.Of("t3", &events.TurnRequested{Input: events.TurnInput{Parts: say("or else?")}, Busy: events.BusyBranch, Behind: "t2"}),
 		events.Of("t3", &events.TurnDiverted{End: events.EndBranched, By: "t2", Session: "elsewhere"}),
 	)
-	h.add(events.Of("t2", &events.TurnCompleted{End: events.EndRuntimeError, Issue: events.Issue{Kind: "runtime", Code: "gave_up", Message: "nobody came"}}))
+	h.add(events.Of("t2", &events.TurnCompleted{End: events.EndRuntimeError, Issue: events.Issue{Kind: "runtime", Code: "gave_up", Message: "no node came"}}))
 	h.in("t4", &events.TurnCompleted{End: events.EndCancelled})
 	h.add(events.Of("", &events.SessionClosed{Reason: "that was all"}))
 	return h

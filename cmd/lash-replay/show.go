@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,11 +14,11 @@ import (
 
 type showCmd struct {
 	Session string        `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	At      events.Seq    `placeholder:"SEQ" help:"As it was at this sequence."`
+	At      *events.Seq   `placeholder:"SEQ" help:"As it was at this sequence, from 1. Defaults to the end."`
 	Leaf    events.NodeID `placeholder:"NODE" help:"The path to this node instead of the active one."`
 	Full    bool          `help:"Shorten nothing."`
 	Color   string        `enum:"auto,always,never" default:"auto" help:"Colour: auto, always or never. Default: ${default}."`
-	JSON    bool          `name:"json" help:"Everything, structured."`
+	JSON    bool          `name:"json" help:"Print one JSON object, with everything."`
 }
 
 // shown is the session of a show command.
@@ -38,12 +37,16 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
-	s, err := follow.At(ctx, src.Log(), src, id, cmp.Or(c.At, math.MaxUint64))
+	at := events.Seq(math.MaxUint64)
+	if c.At != nil {
+		at = *c.At
+	}
+	s, err := follow.At(ctx, src.Log(), src, id, at)
 	if err != nil {
 		return err
 	}
-	if c.At > s.Seq {
-		return fmt.Errorf("--at %d: the history of %s ends at %d", c.At, id, s.Seq)
+	if c.At != nil && (at == 0 || at > s.Seq) {
+		return outside("--at", at, id, s.Seq)
 	}
 	view, err := c.viewOf(s)
 	if err == nil {
@@ -56,6 +59,11 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return e.writeJSON(view.json())
 	}
 	return c.render(ctx, e, src, view)
+}
+
+// outside is the error for a sequence that a history does not have.
+func outside(flag string, seq events.Seq, id events.SessionID, last events.Seq) error {
+	return fmt.Errorf("%s %d: the history of %s has the sequences 1 to %d", flag, seq, id, last)
 }
 
 func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
@@ -93,21 +101,22 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 	if c.Color == "always" || c.Color == "auto" && e.color {
 		color = e.stdout.Color
 	}
-	err := transcript.Render(e.stdout, v.path, transcript.Options{
+	opts := transcript.Options{
 		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
 		Acts: v.actsIn,
-	})
-	if err != nil {
+	}
+	if err := transcript.Render(e.stdout, v.path, opts); err != nil {
 		return err
 	}
-	v.footer(e)
-	return nil
+	p := transcript.NewPrinter(e.stdout, opts)
+	v.footer(e, p)
+	return p.Err()
 }
 
 // footer prints what the path does not show: turns without nodes, and pending work.
-func (v *shown) footer(e *env) {
+func (v *shown) footer(e *env, p *transcript.Printer) {
 	on := make(map[events.TurnID]bool)
 	for _, n := range v.path {
 		on[n.Turn] = true
@@ -115,7 +124,7 @@ func (v *shown) footer(e *env) {
 	for i := range v.turns {
 		if !on[v.turns[i].ID] {
 			e.println("not on this path: turn", transcript.EndLine(&v.turns[i]))
-			v.actsOf(e, v.turns[i].ID)
+			v.actsOf(p, v.turns[i].ID)
 		}
 	}
 	s := v.state
@@ -125,13 +134,13 @@ func (v *shown) footer(e *env) {
 	if t := s.Turn(); t != nil {
 		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
 		if !on[t.ID] {
-			v.actsOf(e, t.ID)
+			v.actsOf(p, t.ID)
 		}
 		waits(e, t)
 	}
 	for i := range s.Queue {
 		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
-		v.actsOf(e, s.Queue[i].ID)
+		v.actsOf(p, s.Queue[i].ID)
 	}
 	for i := range s.Scheduled {
 		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy)))
@@ -171,6 +180,7 @@ type sessionJSON struct {
 	Updates  eventjson.Value   `json:"monitor_updates"`     // that no client has taken
 	Acts     []eventjson.Event `json:"answers_and_cancels"` // of approval requests and of turns, in order
 	Asked    []eventjson.Event `json:"questions"`           // approval requests, in order
+	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
 	NodesAll int64             `json:"nodes"`               // on all branches
 }
 
@@ -203,7 +213,8 @@ func (v *shown) json() sessionJSON {
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
-		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(false), Asked: v.actsJSON(true),
+		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(events.KindToolApprovalGiven, events.KindTurnCancelRequested), Asked: v.actsJSON(events.KindToolApprovalAsked),
+		Partial: v.actsJSON(events.KindModelInterrupted),
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))

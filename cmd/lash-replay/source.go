@@ -133,7 +133,9 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 		}
 		return fmt.Errorf("session %q: %w", id, err)
 	}
-	if _, err := src.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) {
+	if _, err := src.Log().Last(ctx, id); errors.As(err, new(*events.ErasedError)) {
+		return err
+	} else if errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("there is no session %s here: lash-replay ls%s lists what there is", id, e.source.where())
 	} else if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 type statsCmd struct {
 	Sessions []string `arg:"" optional:"" help:"Sessions, by default all; or archive files when no source is given."`
-	JSON     bool     `name:"json" help:"One object."`
+	JSON     bool     `name:"json" help:"Print one JSON object."`
 }
 
 // totals counts the contents of histories.

@@ -13,7 +13,7 @@ import (
 type verifyCmd struct {
 	Targets []string `arg:"" optional:"" name:"session" help:"Sessions, or archive files when no source is given."`
 	All     bool     `help:"Every session of the source."`
-	JSON    bool     `name:"json" help:"One object."`
+	JSON    bool     `name:"json" help:"Print one JSON object."`
 }
 
 // Help is shown by --help.

@@ -61,7 +61,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, Reason: gone.Reason}) // an erasure that died before it marked the row
+		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}) // an erasure that died before it marked the row
 		return err
 	}
 	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {

@@ -106,7 +106,7 @@ func repeat(ctx context.Context, worth func(error) bool, try func() error) error
 }
 
 // isUndone reports that no node received a try.
-func isUndone(err error) bool { return errors.Is(err, bus.ErrNobody) }
+func isUndone(err error) bool { return errors.Is(err, bus.ErrNoResponder) }
 
 // isUnknown reports whether a try may have had an effect: its answer was lost, or the node was stopped during it.
 func isUnknown(err error) bool {

@@ -95,11 +95,18 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// told is the problem that the client receives for an error. The text of an internal error goes to the log.
+// told is the problem that the client receives for an error. The whole text goes to the log where the client does not
+// receive it.
 func (s *Server) told(r *http.Request, err error) *problem {
 	p := *problemOf(err)
-	if p.Status == http.StatusInternalServerError {
+	switch {
+	case p.Status == http.StatusInternalServerError:
 		s.log.Error("internal error", zap.String("operation", r.Pattern), zap.Error(err))
+	case p.Detail == err.Error():
+	case p.Status > http.StatusInternalServerError:
+		s.log.Warn("request failed", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
+	default: // the request is wrong: not the operator's concern
+		s.log.Debug("request refused", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
 	}
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
 	return &p

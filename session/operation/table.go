@@ -101,7 +101,7 @@ var (
 			return h.PendingApprovals(ctx, p)
 		})
 	Approve     = tells(Row{"approve", "approve", approve, ByKey, post + "/approvals", "Let a call run that waits, or refuse it"}, Host.Approve)
-	ResolveTool = row(Row{"resolve_tool", "resolveCall", approve, ByKey, post + "/results", "Give the result of a call that waits for somebody outside"},
+	ResolveTool = row(Row{"resolve_tool", "resolveCall", approve, ByKey, post + "/results", "Give the result of a call that waits for an outside program"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.ResolveArgs) (None, error) {
 			return None{}, h.ResolveTool(ctx, id, in.Key, in.Result)
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -165,7 +166,7 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 	row := op.Described()
 	defer func() {
 		if p := recover(); p != nil {
-			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", row.Name, errPanicked, p)
+			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v\n%s", row.Name, errPanicked, p, debug.Stack()) // an internal error: only the log has its text
 		}
 	}()
 	if operation.StreamOf(ctx) != nil && !op.Streams() {

@@ -203,7 +203,7 @@ func (m *machine) afterWork() {
 func (m *machine) applyAnswer(in Answer) (Output, error) {
 	a := m.t.Approval(in.Effect)
 	if a == nil || a.Answered || m.t.Cancelled { // the cancel is earlier in the log
-		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
+		return Output{}, fmt.Errorf("%w: no approval of %s was requested", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolApprovalGiven)
 	return m.done()

@@ -25,7 +25,7 @@ type Flags struct {
 	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
 	TLSKey  string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
 	Prefix  string `help:"Prefix of every stream, bucket and subject." default:"lash"`
-	Inbox   string `help:"Prefix of the subjects of replies, which the user may be alone in hearing. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
+	Inbox   string `help:"Prefix of the subjects at which this user receives replies; with the permissions of deploy/nats it is _INBOX.USER. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
 }
 
 type flag struct{ name, value, unless string }

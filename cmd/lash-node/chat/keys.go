@@ -120,7 +120,7 @@ func (m *screen) rows(l Line) []string {
 }
 
 func (m *screen) painted(kind Kind, text string) string {
-	code := map[Kind]string{Said: "1;36", Thought: "2", Call: "36", Result: "2", Question: "1;33", Note: "2", Problem: "31"}[kind]
+	code := map[Kind]string{Said: "1;36", Partial: "2", Thought: "2", Call: "36", Result: "2", Question: "1;33", Note: "2", Problem: "31"}[kind]
 	if m.plain || code == "" {
 		return text
 	}

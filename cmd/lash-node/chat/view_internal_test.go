@@ -66,6 +66,42 @@ func TestOtherModelAndTools(t *testing.T) {
 	}
 }
 
+// TestPartialReply shows all of a partial reply, once, as no reply: streamed lines, the line that was streamed in part,
+// and what was not streamed.
+func TestPartialReply(t *testing.T) {
+	t.Parallel()
+	for _, live := range []bool{true, false} {
+		v := running(t, Options{Live: live})
+		list, err := v.Seen(api.Observed{Delta: &api.Delta{Turn: "t1", Kind: events.PartText, Text: "one\ntw"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := v.Seen(committed(v, events.Of("t1", &events.ModelInterrupted{Parts: []events.Part{{Kind: events.PartText, Text: "one\ntwo\nth"}}})))
+		list = append(list, more...)
+		first := Partial
+		if live {
+			first = Reply
+		}
+		want := []Line{{first, "one"}, {Partial, "two"}, {Partial, "th"}, {Note, "the reply above is partial: later turns do not read it"}}
+		if err != nil || !slices.Equal(list, want) || v.Live() != "" {
+			t.Errorf("live %v: got %v, %q, %v, want %v", live, list, v.Live(), err, want)
+		}
+	}
+}
+
+// TestEndedTurnIsShown shows, to a chat that joins, why an earlier turn has no answer.
+func TestEndedTurnIsShown(t *testing.T) {
+	t.Parallel()
+	v := running(t, Options{})
+	if _, err := v.Seen(committed(v, events.Of("t1", &events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "server", Message: "no"}}))); err != nil {
+		t.Fatal(err)
+	}
+	list, err := v.Recent(5)
+	if want := "(turn t1 ended: provider_error: server no; lash-replay show has its partial reply, if any)"; err != nil || len(list) == 0 || list[len(list)-1].Text != want {
+		t.Errorf("got %v, %v, want %q", list, err, want)
+	}
+}
+
 // TestRetries shows each repeated model call with its reason, also where replies are not streamed.
 func TestRetries(t *testing.T) {
 	t.Parallel()

@@ -21,6 +21,16 @@ const (
 	modelsShown = 40
 )
 
+// ModelsHelp is the part of a command's help about models.
+const ModelsHelp = `Models come from these variables of the node's environment:
+
+  OPENAI_API_KEY      key of OpenAI, or of an endpoint with its API
+  OPENAI_BASE_URL     such an endpoint, as http://localhost:11434/v1; the key may be left out
+  ANTHROPIC_API_KEY   key of Anthropic
+  ANTHROPIC_BASE_URL  another endpoint with its API, without /v1
+
+`
+
 // checkModel refuses a missing model, and one that the provider's list does not have. It accepts any name where the
 // provider returns no list: the provider may be down.
 func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider) error {

@@ -24,6 +24,7 @@ type Node struct {
 	door    *httpDoor        // nil: none
 	watched *watched
 	closers []func() // of the opened resources, in that order
+	started bool
 	grace   time.Duration
 }
 
@@ -70,6 +71,15 @@ func (n *Node) Stop() {
 	n.close()
 }
 
+// stopServer stops the embedded server. A start that failed leaves no new store directory behind.
+func (n *Node) stopServer() {
+	if n.started {
+		n.server.Stop()
+		return
+	}
+	n.server.Discard()
+}
+
 func (n *Node) close() {
 	for _, end := range slices.Backward(n.closers) {
 		end()
@@ -113,6 +123,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 		n.door.stop(ctx)
 		return err
 	}
+	n.started = true
 	n.door.start()
 	n.watched.answer(n.node, s)
 	return nil
@@ -137,6 +148,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider]); err != nil {
 		return cfg, err
 	}
+	cfg.CheckModel = (&modelLists{providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
 	if cfg.Scopes, err = c.natsScopes(); err != nil {
 		return cfg, err
 	}

@@ -35,7 +35,7 @@ type PluginFlags struct {
 	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
-	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
+	CommandTimeout time.Duration `help:"Timeout of the shell's commands that set none; at most 10m." default:"2m"`
 }
 
 // Given are the flags that do not have their default, as a shell reads them, each after a space.
@@ -142,7 +142,7 @@ func (cfg Config) defaultPlugins() (names []string) {
 
 // Help implements [kong.HelpProvider].
 func (c *Command) Help() string {
-	return c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
+	return ModelsHelp + c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
 }
 
 // PluginsHelp lists the values of --plugins, one a line.

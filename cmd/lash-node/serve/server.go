@@ -48,7 +48,7 @@ func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err erro
 	if n.server, err = c.embedded(s); err != nil {
 		return cfg, err
 	}
-	n.closers = append(n.closers, n.server.Stop)
+	n.closers = append(n.closers, n.stopServer)
 	cfg.Options = []nats.Option{n.server.InProcess()}
 	return cfg, nil
 }

@@ -171,7 +171,11 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 		return got.result, nil
 	case got.ask == "":
 		return nil, nil //nolint:nilnil // the call runs
-	case d.fixed:
+	}
+	if r := invalidCall(d.catalog, d.call.Index, d.call.Tool, d.call.Args); r != nil {
+		return r, nil
+	}
+	if d.fixed {
 		return d.failed(plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
 	}
 	return nil, d.park(ctx, got.question(&d.call))

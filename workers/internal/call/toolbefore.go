@@ -73,9 +73,33 @@ func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdi
 		if got.args != nil {
 			shown = got.args
 		}
-		v.ask = got.question(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		if v.result = h.invalidCall(index, c.Tool, shown); v.result == nil {
+			v.ask = got.question(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		}
 	}
 	return v
+}
+
+// invalidCall is the failure of a call whose arguments the tool's schema does not accept; nil where it accepts them.
+// Such a call cannot run, so its approval is not requested. Where the tool is missing, the call fails when it runs.
+func (h *hooks) invalidCall(index int64, tool string, args []byte) *events.ToolResult {
+	catalog, err := h.stack.Catalog(&h.state.Catalog)
+	if err != nil {
+		return nil // the run of the call reports the error
+	}
+	return invalidCall(catalog, index, tool, args)
+}
+
+func invalidCall(catalog *plugin.CatalogEntry, index int64, tool string, args []byte) *events.ToolResult {
+	registered, found := catalog.Find(tool)
+	if !found {
+		return nil
+	}
+	if _, err := registered.Check(args); err != nil {
+		r := resultOf(index, failureOf(err))
+		return &r
+	}
+	return nil
 }
 
 // before is the outcome of the hooks before a call.
