@@ -93,7 +93,7 @@ func (c *channel) show(ctx context.Context) error {
 			continue // a piece of a reply, which its commit has whole
 		}
 		for _, e := range o.Commit.Events {
-			if text := textOf(e.Payload); text != "" {
+			if text := indented(textOf(e.Payload)); text != "" {
 				if err := c.post(ctx, text); err != nil {
 					return err
 				}
@@ -104,6 +104,14 @@ func (c *channel) show(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// indented has every line but the first begin with spaces: a line of a user, a model or a tool looks like no other event.
+func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
+
+// slackText is a text in which Slack finds no mention and no link: both begin with <.
+func slackText(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
 // textOf is the text for an event; empty for most kinds.
@@ -141,7 +149,7 @@ func (c *channel) post(ctx context.Context, text string) error {
 		fmt.Println(transcript.Visible(text))
 		return nil
 	}
-	body, err := json.Marshal(map[string]string{"text": text})
+	body, err := json.Marshal(map[string]string{"text": slackText(text)})
 	if err != nil {
 		return err
 	}

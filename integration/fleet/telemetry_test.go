@@ -273,7 +273,7 @@ func TestReadiness(t *testing.T) {
 	n, kill := b.StartNodeOn(mine)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
 	harness.WantError(t, "listen", err, nil)
-	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready)
+	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready, func() string { return "" })
 	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
 	ask := func(path string) (int, string) {
 		t.Helper()

@@ -42,6 +42,11 @@ func TestScriptsRefuse(t *testing.T) {
 	for _, name := range []string{"exports", "imports", "", "a/b", ".."} {
 		refused(name, "add-user.sh", "acme", "host", name)
 	}
+	for _, tenant := range []string{"acm", "newtenant", "ACME", "acme-clients"} {
+		for _, role := range []string{"node", "backup", "host", "auditor"} {
+			refused(tenant+": is no tenant: want one of acme globex, or one that add-tenant.sh makes", "add-user.sh", tenant, role, "zoe")
+		}
+	}
 	refused("usage", "make-certs.sh", "server")
 	refused("usage", "make-certs.sh", "usr", "node@acme")
 	harness.Equal(t, "files", filesBelow(t, d.dir), before)

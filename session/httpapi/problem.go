@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -109,8 +111,16 @@ func (s *Server) told(r *http.Request, err error) *problem {
 		s.log.Debug("request refused", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
 	}
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+	p.Detail = events.Clip(p.Detail, maxText, "…")
+	p.Details = maps.Clone(p.Details) // of a refusal that all requests share
+	for name, text := range p.Details {
+		p.Details[name] = events.Clip(text, maxText, "…")
+	}
 	return &p
 }
+
+// maxText limits each text of a problem, in bytes: a text may repeat a part of the request.
+const maxText = 4 << 10
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {

@@ -92,6 +92,14 @@ func (d *httpDoor) start() {
 	}
 }
 
+// lacks says what the server cannot do yet; it is empty if there is nothing. Callers with other credentials are served.
+func (d *httpDoor) lacks() string {
+	if d == nil || d.issuer == nil || d.issuer.Ready() {
+		return ""
+	}
+	return "the issuer's keys of --http-oidc are not read yet: its tokens are answered with 503"
+}
+
 // stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also closes a server that was only partly
 // opened.
 func (d *httpDoor) stop(ctx context.Context) {

@@ -125,7 +125,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	}
 	n.started = true
 	n.door.start()
-	n.watched.answer(n.node, s)
+	n.watched.answer(n.node, n.door, s)
 	return nil
 }
 

@@ -46,10 +46,7 @@ func (f *PluginFlags) Given() (flags string) {
 	if f.Root != "" {
 		flags += " --root " + access.Quoted(f.Root)
 	}
-	for _, rules := range []struct {
-		flag string
-		list []string
-	}{{"allow", f.Allow}, {"ask", f.Ask}, {"deny", f.Deny}} {
+	for _, rules := range f.lists() {
 		for _, rule := range rules.list {
 			flags += " --" + rules.flag + " " + access.Quoted(rule)
 		}
@@ -58,6 +55,16 @@ func (f *PluginFlags) Given() (flags string) {
 		flags += " --command-timeout " + f.CommandTimeout.String()
 	}
 	return flags
+}
+
+// ruleFlag is a flag of the gate's rules.
+type ruleFlag struct {
+	flag string
+	list []string
+}
+
+func (f *PluginFlags) lists() []ruleFlag {
+	return []ruleFlag{{"allow", f.Allow}, {"ask", f.Ask}, {"deny", f.Deny}}
 }
 
 func (f *PluginFlags) rules() gate.Options {
@@ -197,6 +204,11 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 	gated := slices.Contains(names, gate.ID)
 	if !gated && len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 {
 		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
+	}
+	if gated {
+		if err := c.checkRules(); err != nil {
+			return nil, err
+		}
 	}
 	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
 	for _, p := range c.adds.known() {

@@ -165,14 +165,14 @@ func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
 }
 
 // answer serves at the address, where one is set.
-func (w *watched) answer(node *workers.Node, s *program.Streams) {
+func (w *watched) answer(node *workers.Node, door *httpDoor, s *program.Streams) {
 	if len(w.files.sets) > 0 {
 		w.files.start()
 	}
 	if w.on == nil {
 		return
 	}
-	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
+	w.server = telemetry.Serve(w.on, w.registry, node.Ready, door.lacks)
 	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 

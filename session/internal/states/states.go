@@ -58,8 +58,12 @@ func (c *Cache) entry(id events.SessionID) *Entry {
 }
 
 // Lock waits for a session's entry until ctx ends. The caller calls [Entry.Unlock]. Decisions of one process about a
-// session take turns by this lock, as two at once would only conflict.
+// session take turns by this lock, as two at once would only conflict. An id that is no token is an error and gets no
+// entry: it may come from a request, and have any size.
 func (c *Cache) Lock(ctx context.Context, id events.SessionID) (*Entry, error) {
+	if err := events.CheckToken("session", id); err != nil {
+		return nil, err
+	}
 	e := c.entry(id)
 	select {
 	case e.locked <- struct{}{}:
@@ -91,9 +95,6 @@ func (c *Cache) LockAfter(ctx context.Context, id events.SessionID, began time.T
 //  2. Another host commits the end of the grant at n+1.
 //  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
 func (e *Entry) Load(ctx context.Context, fresh bool) error {
-	if err := events.CheckToken("session", e.session); err != nil {
-		return err
-	}
 	fresh = fresh || e.State == nil
 	if !fresh && api.Reached(ctx, e.session, e.State, nil) != nil {
 		fresh = true // only fresh state refuses

@@ -2,6 +2,8 @@ package states_test
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,5 +112,55 @@ func TestCacheDropsOldest(t *testing.T) {
 	loaded := func(*projector.State) bool { return true }
 	if b.cache.Known(t.Context(), sid, loaded) {
 		t.Error("the cache has the first session")
+	}
+}
+
+// TestInvalidIDsHaveNoEntry calls every method with ids that no session has. A cache of one state keeps the one that it has.
+func TestInvalidIDsHaveNoEntry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	if _, err := b.cache.State(t.Context(), sid); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func(*projector.State) bool { return true }
+	methods := map[string]func(context.Context, events.SessionID) error{
+		"Lock": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.Lock(ctx, id); return err },
+		"LockAfter": func(ctx context.Context, id events.SessionID) error {
+			_, _, err := b.cache.LockAfter(ctx, id, time.Now())
+			return err
+		},
+		"State": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.State(ctx, id); return err },
+		"Inspect": func(ctx context.Context, id events.SessionID) error {
+			return b.cache.Inspect(ctx, id, true, func(*projector.State) error { return nil })
+		},
+		"Known": func(ctx context.Context, id events.SessionID) error {
+			if b.cache.Known(ctx, id, loaded) {
+				return nil
+			}
+			return events.ErrInvalidID
+		},
+		"Take": func(ctx context.Context, id events.SessionID) error {
+			if b.cache.Take(ctx, id) != nil {
+				return nil
+			}
+			return events.ErrInvalidID
+		},
+		"Return": func(ctx context.Context, id events.SessionID) error {
+			var s projector.State
+			s.Session = id
+			b.cache.Return(ctx, &s)
+			return events.ErrInvalidID
+		},
+	}
+	for name, call := range methods {
+		for _, id := range []events.SessionID{"", "a b", "a.b", "*", ">", "\x00", events.SessionID(strings.Repeat("x", events.MaxIDBytes+1)), events.SessionID(strings.Repeat("x", 1<<20))} {
+			if err := call(t.Context(), id); !errors.Is(err, events.ErrInvalidID) {
+				t.Errorf("%s of %.10q: got %v, want ErrInvalidID", name, id, err)
+			}
+			if !b.cache.Known(t.Context(), sid, loaded) {
+				t.Fatalf("%s of %.10q dropped the state of another session", name, id)
+			}
+		}
 	}
 }
