@@ -164,3 +164,41 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 		}
 	}
 }
+
+// TestLiveCommitWithoutLog has a live commit in the cached state without a read of the log. Where the state is in use
+// at that moment, a waiter that the commit wakes reads the log instead.
+func TestLiveCommitWithoutLog(t *testing.T) {
+	t.Parallel()
+	for _, inUse := range []bool{false, true} {
+		b := setup(t)
+		b.append(sid, 0, &events.SessionOpened{})
+		if _, err := b.cache.State(t.Context(), sid); err != nil {
+			t.Fatal(err)
+		}
+		received := make(chan events.Seq, 1)
+		w, err := b.cache.Subscribe(sid, func(m bus.LiveMessage) bool { received <- m.Seq; return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		unlock := func() {}
+		if inUse {
+			e, err := b.cache.Lock(t.Context(), sid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock = e.Unlock
+		}
+		b.append(sid, 1, &events.SessionClosed{})
+		<-received
+		unlock()
+		if got := b.cache.Known(t.Context(), sid, func(s *projector.State) bool { return s.Seq == 2 }); got == inUse {
+			t.Errorf("in use: %v: the cached state has the commit: %v", inUse, got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := w.Wait(ctx, time.Hour, closed); err != nil {
+			t.Errorf("in use: %v: got %v", inUse, err)
+		}
+	}
+}

@@ -52,12 +52,13 @@ type Sweeper struct {
 
 // candidate is a session that may owe work.
 type candidate struct {
-	moved time.Time     // time of the last commit that was seen
-	seq   events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
-	soon  bool          // checked at once, even if it is not quiet: its wake may be lost
-	folds bool          // folded even if it has a wake: its tasks changed
-	tasks []bus.WakeKey // live tasks of the last fold
-	timed time.Time     // when it was found at rest until a time, and its timer was stored; else zero
+	moved  time.Time     // time of the last commit that was seen
+	seq    events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
+	soon   bool          // checked at once, even if it is not quiet: its wake may be lost
+	folds  bool          // folded even if it has a wake: its tasks changed
+	missed bool          // commits after seq may have been missed: only a fold proves that it rests
+	tasks  []bus.WakeKey // live tasks of the last fold
+	timed  time.Time     // when it was found at rest until a time, and its timer was stored; else zero
 }
 
 // NewSweeper creates a sweeper, which sweeps while lead returns true.
@@ -198,7 +199,7 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 
 // sweep publishes the hints that a session lacks, and drops a candidate that rests.
 func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
-	if s.rowRests(ctx, id, c.seq) {
+	if !c.missed && s.rowRests(ctx, id, c.seq) {
 		s.rests(id, c)
 		return nil
 	}

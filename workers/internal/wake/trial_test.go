@@ -278,25 +278,35 @@ func TestAttemptsWait(t *testing.T) {
 	}
 }
 
-// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them:
-// only an attempt that itself moved the session starts a new count.
+// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them, each
+// with a wake that was delivered before or with a new one: only an attempt that itself moved the session starts a new count.
 func TestAttemptsAtOneSequenceCount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
-	trials := trialsOf(b, 3)
-	last, err := b.bus.Log().Last(t.Context(), "s")
+	trials := trialsOf(b, 8)
+	const attempts = 3
+	for redelivered := range 1 << attempts {
+		last := b.append("s", "t1", &events.TurnRequested{}) // the attempts before do not count
+		for n := range attempts {
+			w := suspicious()
+			w.Deliveries = 1 + redelivered>>n&1
+			trial, err := trials.Begin(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trial.Fail(t.Context(), errors.New("boom"), last, true)
+			if got := b.trial("s").Count; got != int64(n+1) {
+				t.Errorf("redelivered %03b, attempt %d: got a count of %d", redelivered, n+1, got)
+			}
+		}
+	}
+	trial, err := trials.Begin(t.Context(), suspicious())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want := int64(1); want <= 3; want++ {
-		trial, err := trials.Begin(t.Context(), suspicious())
-		if err != nil {
-			t.Fatal(err)
-		}
-		trial.Fail(t.Context(), errors.New("boom"), last, want > 1)
-		if got := b.trial("s").Count; got != want {
-			t.Errorf("attempt %d: got a count of %d", want, got)
-		}
+	trial.Fail(t.Context(), errors.New("boom"), trial.Seq+1, true)
+	if got := b.trial("s").Count; got != 1 {
+		t.Errorf("an attempt that moved the session: got a count of %d", got)
 	}
 }
