@@ -18,10 +18,10 @@
 //
 // Errors of sessions are those of the host: see package session. A client adds
 //
-//	[bus.ErrNobody]              no node received the request until ctx ended: it had no effect
-//	[events.ErrOutcomeUnknown]   a node received it, and its answer was lost: repeat it with the same ids
-//	[api.ErrForbidden]           the caller has no right to it
-//	[api.RemoteError]            any other error of the node, with its code
+//	bus.ErrNobody              no node received the request until ctx ended: it had no effect
+//	events.ErrOutcomeUnknown   a node received it, and its answer was lost: repeat it with the same ids
+//	api.ErrForbidden           the caller has no right to it
+//	api.RemoteError            any other error of the node, with its code
 //
 // # Requests and reads
 //
@@ -29,7 +29,7 @@
 // buckets that nodes read, without a node. An observer therefore sees a session also while every node is down, and
 // needs no permission to write to a stream or to read the work queue.
 //
-//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: [operation.Remote]
+//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Remote
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlob, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
@@ -62,7 +62,7 @@
 //	             A repeat about a task, or of AppendNodes, is answered from the current state
 //	looks        it changes nothing, so a repeat needs no key
 //	once         an action is sent once, and again only if no node received it. A lost answer is
-//	             [events.ErrOutcomeUnknown]
+//	             events.ErrOutcomeUnknown
 //
 // An extension whose protocol stored nothing leaves no key, and its repeat is a new request.
 //
