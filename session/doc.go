@@ -37,8 +37,8 @@
 //	api.ErrExists, ErrClosed   the session's id is in use; the session is closed
 //	api.ErrDifferent           the id or the key was used with other content
 //	api.ErrTurnRunning         not while a turn runs
-//	api.LimitError           a limit is reached; the same request may succeed later
-//	plugin.ErrUnavailable    this host has no plugins, and the request needs them
+//	api.LimitError             a limit is reached; the same request may succeed later
+//	plugin.ErrUnavailable      this host has no plugins, and the request needs them
 //
 // A turn that fails is no error: its result has the end and the issue.
 //
