@@ -47,6 +47,7 @@ func TestHTTPDocument(t *testing.T) {
 	conflicts(d)
 	busy(d)
 	late(d)
+	sendReads(d)
 	d.Server.Drain()
 	for _, op := range d.Doc.Operations() {
 		if op.Scope != "" {
@@ -89,6 +90,16 @@ func refusals(d *harness.HTTP) {
 			harness.Equal(d.T, op.ID+" with a large body", d.Send("admin", op.Method, path, `{"x":"`+strings.Repeat("x", 5000)+`"}`).Field("code"), "body_too_large")
 		}
 		harness.Equal(d.T, op.ID+" with an unknown parameter", d.Send("admin", op.Method, path+"&"[:strings.Count(path, "?")]+"?no=1"[strings.Count(path, "?"):], body).Field("code"), "invalid_parameter")
+	}
+}
+
+// sendReads sends the operations that only read a session, and had no response yet.
+func sendReads(d *harness.HTTP) {
+	d.T.Helper()
+	for _, op := range d.Doc.Operations() {
+		if op.Right == "read" && strings.Count(op.Path, "{") == 1 && !d.Doc.Produced[op.ID+" 200"] {
+			d.Want(200, op.Method, harness.PathOf(op.Path, "s1")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
+		}
 	}
 }
 

@@ -352,11 +352,18 @@ func fetchedAs[R, Out any](ctx context.Context, w *webTransport, r *operation.Ro
 
 // Ask implements [operation.Transport].
 func (w *webTransport) Ask(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
-	over := webRows()[r]
-	if over == nil {
-		return fmt.Errorf("%s has no JSON in this client", r.Name)
+	if over := webRows()[r]; over != nil {
+		return over(ctx, w, id, key, in, out)
 	}
-	return over(ctx, w, id, key, in, out)
+	s := sent{}
+	if _, bodiless := in.(*operation.None); !bodiless {
+		s.body = in
+	}
+	data, err := w.do(ctx, r, id, key, s)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return json.Unmarshal(data, out)
 }
 
 type webRow func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) error

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// webRows has every operation that changes a session, as a client encodes it in JSON.
+// webRows has the operations whose JSON differs from their Go types, as a client encodes it.
 func webRows() map[*operation.Row]webRow {
 	task := func(name events.TaskID, body any) sent {
 		return sent{vars: []string{"{task}", string(name)}, body: body}

@@ -29,6 +29,33 @@ func bound[In, Out any](op *operation.Op[In, Out], in func(*call) (In, error), o
 	}})
 }
 
+// plain is a route whose JSON is that of the operation's Go types: a body for a request, 204 without a result.
+func plain(op operation.Served) route {
+	in, out := op.Types()
+	_, bodiless := in.(operation.None)
+	_, silent := out.(operation.None)
+	r := from(op.Described(), route{long: op.TakesLong(), handle: func(c *call) (reply, error) {
+		got, err := op.Perform(c.Context(), c.s.cfg.Service, c.session, func(into any) error {
+			if bodiless {
+				return nil
+			}
+			return c.decode(into)
+		})
+		if err != nil || silent {
+			return reply{status: http.StatusNoContent}, err
+		}
+		return reply{status: http.StatusOK, body: got}, nil
+	}})
+	r.answers = none()
+	if !bodiless {
+		r.request = reflect.TypeOf(in)
+	}
+	if !silent {
+		r.answers = map[int]reflect.Type{http.StatusOK: reflect.TypeOf(out)}
+	}
+	return r
+}
+
 // given decodes a JSON body of type B and converts it.
 func given[B, In any](in func(B, *call) (In, error)) func(*call) (In, error) {
 	return func(c *call) (args In, err error) {

@@ -40,13 +40,29 @@ func number(name, about string) param {
 // idSchema is the schema of an id.
 func idSchema() object { return object{"type": "string", "pattern": tokenPattern} }
 
-// routes returns the rows of the table of operations with an HTTP path, with their JSON types.
+// routes returns the rows of the table of operations with an HTTP path. A row whose JSON differs from its Go types is
+// one of [ownRoutes]. The others are [plain].
 func routes() []route {
 	document := route{
 		name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
 		answers: ok[map[string]any](http.StatusOK), handle: getDocument,
 	}
-	return slices.Concat([]route{document}, sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
+	return slices.Concat([]route{document}, ownRoutes(), plainRoutes())
+}
+
+func ownRoutes() []route {
+	return slices.Concat(sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
+}
+
+// plainRoutes returns the routes of the rows without one of [ownRoutes].
+func plainRoutes() (list []route) {
+	own, named := ownRoutes(), operation.Named()
+	for _, row := range operation.All() {
+		if op := named[row.Name]; op != nil && row.Route != "" && !slices.ContainsFunc(own, func(r route) bool { return r.name == row.ID }) {
+			list = append(list, plain(op))
+		}
+	}
+	return list
 }
 
 func sessionRoutes() []route {

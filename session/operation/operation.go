@@ -83,6 +83,8 @@ type Served interface {
 	TakesLong() bool
 	// Serve decodes the body of a request, performs it, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
+	// Perform decodes a request with the function, performs it, and returns the result.
+	Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error)
 	// Streams reports whether clients can receive the answer in pieces.
 	Streams() bool
 	// Types returns the zero values of the request and answer types.
@@ -103,15 +105,24 @@ func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
 
 // Serve implements [Served].
 func (o *Op[In, Out]) Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error) {
-	var in In
-	if err := api.DecodeStrict(body, &in); err != nil {
-		return nil, err
-	}
-	out, err := o.Do(ctx, h, id, in)
+	out, err := o.perform(ctx, h, id, func(in any) error { return api.DecodeStrict(body, in) })
 	if err != nil {
 		return nil, err
 	}
 	return events.EncodePayload(&out)
+}
+
+// Perform implements [Served].
+func (o *Op[In, Out]) Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error) {
+	return o.perform(ctx, h, id, decode)
+}
+
+func (o *Op[In, Out]) perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (out Out, err error) {
+	var in In
+	if err := decode(&in); err != nil {
+		return out, err
+	}
+	return o.Do(ctx, h, id, in)
 }
 
 // Host is the host of a process, on which operations are performed.
