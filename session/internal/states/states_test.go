@@ -3,7 +3,9 @@ package states_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -162,6 +164,32 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 				t.Fatalf("%s of %.10q dropped the state of another session", name, id)
 			}
 		}
+	}
+}
+
+// TestUnknownIDsDropNothing reads sessions that do not exist, some at the same time. A cache of one state keeps the one
+// that it has, and no entry of the others.
+func TestUnknownIDsDropNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	if _, err := b.cache.State(t.Context(), sid); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 32 {
+		all.Go(func() {
+			if _, err := b.cache.State(t.Context(), events.SessionID(fmt.Sprint("unknown", n/2))); !errors.Is(err, events.ErrNoSession) {
+				t.Errorf("unknown session: got %v, want ErrNoSession", err)
+			}
+		})
+	}
+	all.Wait()
+	if !b.cache.Known(t.Context(), sid, func(*projector.State) bool { return true }) {
+		t.Error("the state of the session that exists was dropped")
+	}
+	if n := b.cache.Empty(); n != 0 {
+		t.Errorf("entries without a state: got %d, want none", n)
 	}
 }
 

@@ -110,7 +110,7 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	}
 	select {
 	case e.locked <- struct{}{}:
-		defer e.Unlock()
+		defer func() { <-e.locked }()
 	default: // the goroutine with the lock reads the log, or appends
 		return
 	}
