@@ -180,7 +180,7 @@
 //	                                 ◄────── Lash-Working, every second
 //	                                 ◄────── the answer, or Lash-Gone
 //
-// No responder, or Lash-Gone, means that the request was not done ([ErrNobody]). After silence, or a lost connection, the
+// No responder, or Lash-Gone, means that the request was not done ([ErrNoResponder]). After silence, or a lost connection, the
 // outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
 //
 // A client may ask for pieces of a long answer. They arrive before the answer, numbered, and are sent once. Such a

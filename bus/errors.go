@@ -20,8 +20,8 @@ var (
 	ErrFull = errors.New("no room for another hot session")
 	// ErrStale is a row or entry of which another process wrote a newer version.
 	ErrStale = errors.New("a newer version was written")
-	// ErrNobody is a request that no node accepted: it was not done.
-	ErrNobody = errors.New("nobody answers")
+	// ErrNoResponder is a request that no node accepted: it was not done.
+	ErrNoResponder = errors.New("nobody answers")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )

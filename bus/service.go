@@ -44,9 +44,9 @@ type Incoming struct {
 	Stream bool
 }
 
-// AnswerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
+// HandlerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
 // ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
-type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
+type HandlerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
 // callerOf is the user who sent a request from another account. The server replaces this header where a client sets
 // it. It refuses a client's own request with a reply subject that starts like these.
@@ -72,12 +72,12 @@ func userOf(info string) string {
 
 // ServiceConfig of a service.
 type ServiceConfig struct {
-	Version     string                // of the program, as in semantic versioning
-	Metadata    map[string]string     // of this instance, for discovery
-	Operations  map[string]AnswerFunc // by name
-	Concurrency int                   // requests handled at once
-	Listening   time.Duration         // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
-	Long        []string              // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
+	Version     string                 // of the program, as in semantic versioning
+	Metadata    map[string]string      // of this instance, for discovery
+	Operations  map[string]HandlerFunc // by name
+	Concurrency int                    // requests handled at once
+	Listening   time.Duration          // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
+	Long        []string               // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
 }
 
 // Service answers requests, each at one node of all that offer it. Discovery and statistics are those of every NATS
@@ -144,7 +144,7 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 
 // take handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
 // their clients may give up and ask another node.
-func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
+func (s *Service) take(op string, room chan struct{}, req micro.Request, answer HandlerFunc) {
 	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
 	in := Incoming{Data: req.Data(), Stream: token != ""}
 	under := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
@@ -298,7 +298,7 @@ func traceHeaders(ctx context.Context) nats.Header {
 }
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most
-// `silence` without a message. Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where the
+// `silence` without a message. Errors: [ErrNoResponder] where it was not done, [events.ErrOutcomeUnknown] where the
 // outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
 // Request returns before the answer.
 func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
@@ -328,12 +328,12 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		cancel()
 		switch {
 		case isUnheard(err):
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case m.Header.Get(headerWorking) != "":
 		case m.Header.Get(headerPiece) != "":
 			if n, err := strconv.Atoi(m.Header.Get(headerPiece)); err == nil && piece != nil {

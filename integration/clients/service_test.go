@@ -245,7 +245,7 @@ func TestServiceWithoutNodes(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
 	_, err = c.Inject(short, id, api.InjectRequest{Parts: harness.UserMessages("b")[0].Message.Parts})
-	harness.WantError(t, "inject", err, bus.ErrNobody)
+	harness.WantError(t, "inject", err, bus.ErrNoResponder)
 	if errors.Is(err, events.ErrOutcomeUnknown) {
 		t.Errorf("inject that nobody took: got %v, want no doubt about it", err)
 	}

@@ -80,7 +80,7 @@ func TestFleetRoleAPI(t *testing.T) {
 	for errors.Is(err, events.ErrOutcomeUnknown) && f.Ctx.Err() == nil { // the time was up in the middle of an attempt
 		err = inject()
 	}
-	harness.WantError(t, "inject", err, bus.ErrNobody)
+	harness.WantError(t, "inject", err, bus.ErrNoResponder)
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleAPI}})
 	_, err = c.Inject(f.Ctx, id, api.InjectRequest{ID: "i2", Parts: harness.UserMessages("b")[0].Message.Parts})
 	harness.WantError(t, "inject where somebody serves", err, nil)

@@ -26,7 +26,7 @@
 // # Repeats
 //
 // The client repeats a request without an answer, the same bytes, to any node, until ctx ends. The error is then
-// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node received the request: then it had no effect. A
+// [events.ErrOutcomeUnknown], or [bus.ErrNoResponder] alone where no node received the request: then it had no effect. A
 // node that takes long sends signs of life, and the client waits for it. A repeat has no second effect and gets the
 // same answer, also when it arrives late or while the first try is in progress. A column of the table of operations
 // says how a repeat is recognised ([operation.Repeat]):

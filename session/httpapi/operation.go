@@ -76,7 +76,7 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		ctx = api.WithCaller(ctx, caller.Caller, o.needs, c.session)
 	}
 	if o.changes() {
-		ctx = api.WithAsked(ctx, api.Asked{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
+		ctx = api.WithRequestMeta(ctx, api.RequestMeta{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
 		ctx = tracing.Received(ctx, r.Header.Values(tracing.ParentHeader), r.Header.Values(tracing.StateHeader))
 	}
 	ctx, receipt := api.WithReceipt(ctx, c.session)

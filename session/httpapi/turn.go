@@ -83,7 +83,7 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 
 // mayRead is false where the caller may request turns and not read their results.
 func (c *call) mayRead(ctx context.Context) bool {
-	_, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	_, err := c.s.cfg.Service.State(api.WithNeeds(ctx, api.RightRead), c.session)
 	return !errors.Is(err, api.ErrForbidden)
 }
 
@@ -127,7 +127,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 	out := c.pending(turn)
 	ctx, cancel := c.brief()
 	defer cancel()
-	s, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	s, err := c.s.cfg.Service.State(api.WithNeeds(ctx, api.RightRead), c.session)
 	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
@@ -158,7 +158,7 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 func (c *call) assembled(turn events.TurnID) (reply, error) {
 	ctx, cancel := c.brief()
 	defer cancel()
-	t, err := c.s.cfg.Service.AssembledTurn(api.Needing(ctx, api.RightRead), c.session, turn)
+	t, err := c.s.cfg.Service.AssembledTurn(api.WithNeeds(ctx, api.RightRead), c.session, turn)
 	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read was revoked since
 		return c.pending(turn), nil
 	}
@@ -235,7 +235,7 @@ func (in CancelTurn) args(c *call) (api.CancelArgs, error) {
 	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
 }
 
-func cancelled(a api.CancelAnswer) Cancelled {
+func cancelled(a api.CancelResponse) Cancelled {
 	return Cancelled{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
 }
 

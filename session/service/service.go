@@ -41,15 +41,15 @@ const version = "1.0.0"
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
-	d := &door{h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, share: max(cfg.Concurrency/4, 1), taken: make(map[string]int)}
-	answers := make(map[string]bus.AnswerFunc)
+	d := &server{host: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, perUser: max(cfg.Concurrency/4, 1), running: make(map[string]int)}
+	answers := make(map[string]bus.HandlerFunc)
 	var long []string
 	for name, op := range operation.Named() {
 		if op.TakesLong() {
 			long = append(long, string(name))
 		}
 		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-			return d.answer(streaming(ctx, r), op, r.From, r.Data)
+			return d.handle(streaming(ctx, r), op, r.From, r.Data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
@@ -71,52 +71,52 @@ func streaming(ctx context.Context, r bus.Incoming) context.Context {
 	})
 }
 
-// door is the server of one host.
-type door struct {
-	h   operation.Host
-	log *zap.Logger
+// server serves the requests to one host.
+type server struct {
+	host operation.Host
+	log  *zap.Logger
 
 	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
 
-	share int // concurrent long requests of one user
-	mu    sync.Mutex
-	taken map[string]int // by user: running long requests
+	perUser int // concurrent long requests of one user
+	mu      sync.Mutex
+	running map[string]int // by user: running long requests
 }
 
-// shared limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
+// limitUser limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
 // apply to users of the nodes' own account.
-func (d *door) shared(ctx context.Context, op operation.Served) (release func(), err error) {
+func (d *server) limitUser(ctx context.Context, op operation.Served) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
 	if !ok || !op.TakesLong() {
 		return func() {}, nil
 	}
-	if !d.take(c.Name) {
-		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: d.share}
+	if !d.acquire(c.Name) {
+		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: d.perUser}
 	}
 	return func() { d.release(c.Name) }, nil
 }
 
-func (d *door) take(user string) bool {
+func (d *server) acquire(user string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.taken[user] >= d.share {
+	if d.running[user] >= d.perUser {
 		return false
 	}
-	d.taken[user]++
+	d.running[user]++
 	return true
 }
 
-func (d *door) release(user string) {
+func (d *server) release(user string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.taken[user]--; d.taken[user] == 0 {
-		delete(d.taken, user)
+	if d.running[user]--; d.running[user] == 0 {
+		delete(d.running, user)
 	}
 }
 
 // caller is the caller of a user of another account, by its name on the server.
-func (d *door) caller(user string) (c api.Caller, err error) {
+func (d *server) caller(user string) (c api.Caller, err error) {
 	c.Scope = api.ScopeWrite
 	if d.scopes != nil {
 		c.Reach = d.scopes[user]
@@ -125,21 +125,21 @@ func (d *door) caller(user string) (c api.Caller, err error) {
 	return c, err
 }
 
-// answer performs a request and encodes its answer. data may be any bytes.
-func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
+// handle performs a request and encodes its answer. data may be any bytes.
+func (d *server) handle(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
 	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
-	body, seq, err := d.do(ctx, op, from, data, &record)
-	a := api.Answer{Body: body, Seq: seq}
+	body, seq, err := d.perform(ctx, op, from, data, &record)
+	a := api.Response{Body: body, Seq: seq}
 	if err != nil {
-		a = api.Answer{Error: d.told(row, err)}
+		a = api.Response{Error: d.encodeError(row, err)}
 	}
 	out, err := events.EncodePayload(&a)
 	if err == nil && len(out) > api.MaxRequestBytes {
 		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
 	}
 	if err != nil {
-		a = api.Answer{Error: d.told(row, err)}
+		a = api.Response{Error: d.encodeError(row, err)}
 		out, _ = events.EncodePayload(&a) // an error body has a few short texts
 	}
 	if d.access != nil {
@@ -149,8 +149,8 @@ func (d *door) answer(ctx context.Context, op operation.Served, from string, dat
 	return out, a.Error.Code
 }
 
-// told is the form of an error that the client receives.
-func (d *door) told(r *operation.Row, err error) api.ErrorBody {
+// encodeError is the form of an error that the client receives.
+func (d *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
 	if _, class := api.Code(err); class == api.ClassInternal {
 		d.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
@@ -161,7 +161,7 @@ func (d *door) told(r *operation.Row, err error) api.ErrorBody {
 // errPanicked reports a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
+func (d *server) perform(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
 	row := op.Described()
 	defer func() {
 		if p := recover(); p != nil {
@@ -186,13 +186,13 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 		}
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
-	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
-	release, err := d.shared(ctx, op)
+	ctx, receipt := api.WithReceipt(api.WithRequestMeta(ctx, api.RequestMeta{Actor: r.Actor, Key: r.Key}), r.Session)
+	release, err := d.limitUser(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer release()
-	body, err = op.Serve(ctx, d.h, r.Session, r.Body)
+	body, err = op.Serve(ctx, d.host, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
 

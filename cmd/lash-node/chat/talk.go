@@ -291,7 +291,7 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 		advice = "the operator gives rights by scope, an owner by grant, and a lock has no exception"
 	case errors.Is(err, api.ErrUnknownNode):
 		advice = "/branch lists them"
-	case errors.Is(err, bus.ErrNobody):
+	case errors.Is(err, bus.ErrNoResponder):
 		advice = "no node serves: " + t.Starts
 	default:
 		advice = fmt.Sprintf("the session is kept, %s goes on with it", t.again(id))

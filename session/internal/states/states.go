@@ -95,7 +95,7 @@ func (e *Entry) Load(ctx context.Context, fresh bool) error {
 		return err
 	}
 	fresh = fresh || e.State == nil
-	if !fresh && api.Reached(ctx, e.session, e.State, nil) != nil {
+	if !fresh && api.Authorize(ctx, e.session, e.State, nil) != nil {
 		fresh = true // only fresh state refuses
 	}
 	var err error
@@ -108,7 +108,7 @@ func (e *Entry) Load(ctx context.Context, fresh bool) error {
 	if err != nil {
 		e.State = nil
 	}
-	return api.Reached(ctx, e.session, e.State, err)
+	return api.Authorize(ctx, e.session, e.State, err)
 }
 
 // State is a copy of the session's state now.
