@@ -21,7 +21,7 @@ var (
 	// ErrStale is a row or entry of which another process wrote a newer version.
 	ErrStale = errors.New("a newer version was written")
 	// ErrNoResponder is a request that no node accepted: it was not done.
-	ErrNoResponder = errors.New("nobody answers")
+	ErrNoResponder = errors.New("no node answers")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )

@@ -95,8 +95,8 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// told is the problem that the client receives for an error. The text of an internal error goes to the log.
-func (s *Server) told(r *http.Request, err error) *problem {
+// reportProblem is the problem that the client receives for an error. The text of an internal error goes to the log.
+func (s *Server) reportProblem(r *http.Request, err error) *problem {
 	p := *problemOf(err)
 	if p.Status == http.StatusInternalServerError {
 		s.log.Error("internal error", zap.String("operation", r.Pattern), zap.Error(err))
@@ -107,7 +107,7 @@ func (s *Server) told(r *http.Request, err error) *problem {
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p, record := s.told(r, err), recordOf(w)
+	p, record := s.reportProblem(r, err), recordOf(w)
 	record.Code = p.Code
 	if refused, ok := err.(*refusedError); ok { //nolint:errorlint // never wrapped
 		record.Reason = refused.reason.Error()
