@@ -54,7 +54,7 @@ func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.Ta
 func (h *Host) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	var failed *HiddenError
 	var ids []events.TaskID
-	w, err := h.states.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })
+	w, err := h.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })
 	if err != nil {
 		return fmt.Errorf("await hidden tasks: %w", err)
 	}

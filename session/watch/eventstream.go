@@ -24,7 +24,7 @@ type EventStream struct {
 	s         *projector.State   // as of the last commit
 	seq       events.Seq         // of the last commit, or of the commit in progress
 	out       []api.SessionEvent // of this observation
-	ahead     []api.Delta        // of a reply whose model call is not yet in the commits
+	pending   []api.Delta        // of a reply whose model call is not yet in the commits
 	requested modelCall          // the newest llm_request
 	at        int64              // iteration of the newest model call
 	shown     shown
@@ -103,8 +103,8 @@ func (e *EventStream) commit(o api.Observed) error {
 	if e.done {
 		return nil
 	}
-	ahead := e.ahead
-	e.ahead = nil
+	ahead := e.pending
+	e.pending = nil
 	err := e.request()
 	for i := range ahead {
 		e.delta(&ahead[i])

@@ -45,7 +45,8 @@ func New(b *bus.Bus, log *zap.Logger, task TaskFunc) *Callbacks {
 }
 
 // Set keeps a function for a task, in place of that of an earlier task of the id. Cancels by other processes arrive by
-// the live subject; the read of the task finds what was committed before the subscription began.
+// the live subject; the read of the task finds what was committed before the subscription began. No goroutine waits for
+// the cancel: a session may have a thousand such tasks.
 func (c *Callbacks) Set(ctx context.Context, id events.SessionID, task events.TaskID, call func()) error {
 	k := key{id, task}
 	stop, err := c.b.OnCommit(id, func(m bus.LiveMessage) { c.received(k, m) })

@@ -106,8 +106,8 @@ func TestResultBounded(t *testing.T) {
 	if failure.Class != plugin.ClassResourceLimit {
 		t.Errorf("text of an error: got class %s, want %s", failure.Class, plugin.ClassResourceLimit)
 	}
-	short := applied{answer: &plugin.Result{Text: large}}
-	if got := short.instead(plugin.ClassExecution); got.Class != plugin.ClassResourceLimit {
+	short := directiveOutcome{result: &plugin.Result{Text: large}}
+	if got := short.replacement(plugin.ClassExecution); got.Class != plugin.ClassResourceLimit {
 		t.Errorf("result of a hook: got class %s, want %s", got.Class, plugin.ClassResourceLimit)
 	}
 }
