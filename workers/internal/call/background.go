@@ -21,11 +21,9 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	inner := &dispatch{
-		env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, call: d.innerCall(n, tool, args),
-		callable: d.at.callable(tool), record: noRecord, parked: new(parking), inner: true, cannotPark: true,
-	}
-	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(inner.call.Effect)))
+	started := newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args))
+	started.inner, started.cannotPark = true, true
+	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(started.call.Effect)))
 	_, err := d.env.Host.Task(ctx, d.at.session, id)
 	if err == nil {
 		return string(id), nil // an earlier run started it
@@ -36,7 +34,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	release := d.env.Host.HoldStack(d.at.session)
 	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
 		defer release()
-		return inner.background(ctx)
+		return started.background(ctx)
 	})
 	if err == nil {
 		return string(id), nil

@@ -49,14 +49,9 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 			"args of %s: has %d bytes, limit is %d", tool, len(args), events.MaxBlobBytes)}
 	}
 	sum := sha256.Sum256(args)
-	inner := &nested{
-		dispatch: dispatch{
-			env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, record: d.record,
-			parked: &parking{outer: d.parked}, inner: true, callable: d.at.callable(tool), cannotPark: d.cannotPark || d.at.runsOnce(d.call.Tool),
-			call: d.innerCall(n, tool, args),
-		},
-		digest: hex.EncodeToString(sum[:]),
-	}
+	inner := &nested{dispatch: newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args)), digest: hex.EncodeToString(sum[:])}
+	inner.record, inner.parked, inner.inner = d.record, &parking{outer: d.parked}, true
+	inner.cannotPark = d.cannotPark || d.at.runsOnce(d.call.Tool)
 	inner.runsOnce = inner.callable && d.at.runsOnce(tool)
 	return inner.result(ctx, args)
 }
@@ -102,7 +97,7 @@ func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Neste
 
 // nested is a call inside another.
 type nested struct {
-	dispatch
+	*dispatch
 	digest   string // of the arguments before defaults and hooks
 	runsOnce bool   // must not run twice
 }

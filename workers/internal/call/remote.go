@@ -153,10 +153,8 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 		return nil, err
 	}
 	at := &Snapshot{env: e, state: s, session: id, turn: a.Turn}
-	d := &dispatch{
-		env: e, at: at, stack: p, catalog: tools, call: turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args},
-		callable: at.callable(a.Tool), record: noRecord, parked: new(parking), inner: true, cannotPark: true,
-	}
+	d := newDispatch(at, p, tools, turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args})
+	d.inner, d.cannotPark = true, true
 	r, _, attempts, err := d.tool(ctx, args)
 	switch {
 	case ctx.Err() != nil:

@@ -30,10 +30,8 @@ type Tool struct {
 // ctx ended before there was a result, and where the call waits for an approval
 // of a call that it made: its answer runs this one again.
 func (t Tool) Run(ctx context.Context) turn.Input {
-	d := &dispatch{
-		env: t.At.env, at: t.At, stack: t.Stack, catalog: t.Catalog, call: t.Call,
-		callable: t.At.callable(t.Call.Tool), record: t.Record, parked: new(parking),
-	}
+	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
+	d.record = t.Record
 	result, pending := d.run(ctx)
 	switch {
 	case pending:
@@ -60,6 +58,14 @@ type dispatch struct {
 	cannotPark bool             // an outer call must not run twice
 	stopIssue  *events.Issue    // the turn cannot continue
 	unknown    bool             // the catalogue has no such tool
+}
+
+// newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
+// turn, and for a call without a turn on this node inner and cannotPark.
+func newDispatch(at *Snapshot, stack *plugin.Session, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
+	return &dispatch{
+		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), record: noRecord, parked: new(parking),
+	}
 }
 
 // run returns the result; or nil where ctx ended before there was one, or the
