@@ -50,7 +50,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if t := state.Turn(); t != nil && s.effect != "" {
 		turn, fact.Key = t.ID, completion.ShortKey(string(s.effect)+"/"+fact.Key)
 		if old, err := s.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
-			return s.recorded(ctx, old, err)
+			return s.recordedCompletion(ctx, old, err)
 		}
 	}
 	got, err := s.callModel(ctx, call, fact)
@@ -62,7 +62,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	}
 	old, err := s.charge(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
-		return s.recorded(ctx, old, err)
+		return s.recordedCompletion(ctx, old, err)
 	}
 	return got, nil
 }
@@ -97,8 +97,8 @@ func (s *services) callModel(ctx context.Context, call DirectCall, fact *events.
 	return got, err
 }
 
-// recorded returns a reply as the history has it.
-func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
+// recordedCompletion returns a reply as the history has it.
+func (s *services) recordedCompletion(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}

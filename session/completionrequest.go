@@ -80,7 +80,7 @@ func (s *services) completionAt(ctx context.Context, seq events.Seq, err error) 
 		}
 		if fact, ok := entry.Commit.Events[0].Payload.(*events.ModelCompleted); ok {
 			api.RecordSeq(ctx, s.id, seq)
-			return s.recorded(ctx, fact, nil)
+			return s.recordedCompletion(ctx, fact, nil)
 		}
 		break
 	}

@@ -44,7 +44,7 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 		}
 		err = h.decideAs(ctx, id, meta, func(s *projector.State) (list []events.Event, err error) {
 			wanted = false
-			result, err = before(s, req)
+			result, err = earlierAppend(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
@@ -61,8 +61,8 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	return result, nil
 }
 
-// before returns the refusal of an append, or the result of an earlier append of the same request.
-func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
+// earlierAppend returns the refusal of an append, or the result of an earlier append of the same request.
+func earlierAppend(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil {
@@ -90,7 +90,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.
 	wanted := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
 		_, different := meta.committedAt(s)
-		old, err := before(s, req)
+		old, err := earlierAppend(s, req)
 		wanted = different == nil && err == nil && old.IDs == nil
 		return nil
 	})

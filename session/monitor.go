@@ -72,10 +72,10 @@ func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.Mo
 	if err != nil {
 		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
-	return api.MonitorSnapshot{Revision: s.Feed.Revision, Active: active(s), Monitors: s.Monitors}, nil
+	return api.MonitorSnapshot{Revision: s.Feed.Revision, Active: countActive(s), Monitors: s.Monitors}, nil
 }
 
-func active(s *projector.State) int {
+func countActive(s *projector.State) int {
 	n := 0
 	for i := range s.Monitors {
 		if s.Monitors[i].State == events.MonitorRunning {
@@ -100,7 +100,7 @@ func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, up
 	}
 	var u api.MonitorUpdates
 	err := h.decideRequest(ctx, id, requestContent{operation.TakeUpdates.Name, "take monitor updates", &upto}, reqMeta, func(s *projector.State) ([]events.Event, error) {
-		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
+		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: countActive(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		if len(list) > 0 {
 			if err := api.CheckRead(ctx, s); err != nil {

@@ -22,7 +22,7 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	if err != nil {
 		return nil, err
 	}
-	entry, err := h.offered(ctx, s)
+	entry, err := h.pluginCatalog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 // tools are the session's tools as its plugins offer them now, with the overrides of the history. Where no plugin
 // offers any, they are the tools of the history.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
-	entry, err := h.offered(ctx, s)
+	entry, err := h.pluginCatalog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 	return s.Catalog.Tools, nil
 }
 
-// offered is the catalogue of the session's plugins; nil where this host has no plugins, or where the call comes from
+// pluginCatalog is the catalogue of the session's plugins; nil where this host has no plugins, or where the call comes from
 // the code that builds the catalogue.
-func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
+func (h *Host) pluginCatalog(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
 	if h.plugins == nil {
 		return nil, nil //nolint:nilnil // no catalogue is available
 	}

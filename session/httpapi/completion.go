@@ -54,11 +54,11 @@ type completionRun struct {
 	err    error
 
 	mu     sync.Mutex
-	pieces []piece
+	pieces []mergedDelta
 }
 
-// piece is a delta to which further text can be appended.
-type piece struct {
+// mergedDelta is a delta to which further text can be appended.
+type mergedDelta struct {
 	kind  events.PartKind
 	text  []byte
 	reset bool
@@ -89,17 +89,17 @@ func (run *completionRun) add(d plugin.CompletionDelta) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if d.Reset { // a reset also discards the waiting pieces
-		run.pieces = []piece{{reset: true}}
+		run.pieces = []mergedDelta{{reset: true}}
 	} else if p := run.mergeTarget(d); p != nil {
 		p.text = append(p.text, d.Text...)
 	} else {
-		run.pieces = append(run.pieces, piece{kind: d.Kind, text: []byte(d.Text)})
+		run.pieces = append(run.pieces, mergedDelta{kind: d.Kind, text: []byte(d.Text)})
 	}
 	run.signal()
 }
 
 // mergeTarget returns the piece to append a delta to; nil: the delta is a piece of its own.
-func (run *completionRun) mergeTarget(d plugin.CompletionDelta) *piece {
+func (run *completionRun) mergeTarget(d plugin.CompletionDelta) *mergedDelta {
 	for i := len(run.pieces) - 1; i >= 0 && (i == len(run.pieces)-1 || len(run.pieces) >= maxPieces); i-- {
 		p := &run.pieces[i]
 		if p.kind == d.Kind && !p.reset {
@@ -128,7 +128,7 @@ func (run *completionRun) hasPieces() bool {
 }
 
 // takePieces removes and returns the waiting pieces.
-func (run *completionRun) takePieces() []piece {
+func (run *completionRun) takePieces() []mergedDelta {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	list := run.pieces

@@ -58,7 +58,7 @@ func (e *EventStream) delta(d *api.Delta) {
 		return
 	case 1:
 		e.retract()
-		e.shown = shown{try: tryOf(d)}
+		e.shown = shownReply{try: tryOf(d)}
 	}
 	e.show(d)
 }

@@ -31,8 +31,8 @@ func (h *hooks) beforeTools(ctx context.Context) {
 		if v.result != nil {
 			h.in.Results = append(h.in.Results, *v.result)
 		}
-		if v.ask != nil {
-			h.in.Asks = append(h.in.Asks, *v.ask)
+		if v.approval != nil {
+			h.in.Asks = append(h.in.Asks, *v.approval)
 		}
 	}
 }
@@ -41,7 +41,7 @@ func (h *hooks) beforeTools(ctx context.Context) {
 type callDecision struct {
 	decisions []events.Decision
 	result    *events.ToolResult        // the call does not run
-	ask       *events.ToolApprovalAsked // the call waits
+	approval  *events.ToolApprovalAsked // the call waits
 }
 
 func failedBefore(index int64, class string, err error) callDecision {
@@ -73,7 +73,7 @@ func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) 
 		if got.args != nil {
 			shown = got.args
 		}
-		v.ask = got.approvalRequest(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		v.approval = got.approvalRequest(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
 	}
 	return v
 }
