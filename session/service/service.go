@@ -86,74 +86,74 @@ type server struct {
 
 // limitUser limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
 // apply to users of the nodes' own account.
-func (d *server) limitUser(ctx context.Context, op operation.Served) (release func(), err error) {
+func (s *server) limitUser(ctx context.Context, op operation.Served) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
 	if !ok || !op.TakesLong() {
 		return func() {}, nil
 	}
-	if !d.acquire(c.Name) {
-		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: d.perUser}
+	if !s.acquire(c.Name) {
+		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: s.perUser}
 	}
-	return func() { d.release(c.Name) }, nil
+	return func() { s.release(c.Name) }, nil
 }
 
-func (d *server) acquire(user string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running[user] >= d.perUser {
+func (s *server) acquire(user string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[user] >= s.perUser {
 		return false
 	}
-	d.running[user]++
+	s.running[user]++
 	return true
 }
 
-func (d *server) release(user string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.running[user]--; d.running[user] == 0 {
-		delete(d.running, user)
+func (s *server) release(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[user]--; s.running[user] == 0 {
+		delete(s.running, user)
 	}
 }
 
 // caller is the caller of a user of another account, by its name on the server.
-func (d *server) caller(user string) (c api.Caller, err error) {
+func (s *server) caller(user string) (c api.Caller, err error) {
 	c.Scope = api.ScopeWrite
-	if d.scopes != nil {
-		c.Reach = d.scopes[user]
+	if s.scopes != nil {
+		c.Reach = s.scopes[user]
 	}
 	c.Name, err = actorOf(user)
 	return c, err
 }
 
 // handle performs a request and encodes its answer. data may be any bytes.
-func (d *server) handle(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
+func (s *server) handle(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
 	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
-	body, seq, err := d.perform(ctx, op, from, data, &record)
+	body, seq, err := s.perform(ctx, op, from, data, &record)
 	a := api.Response{Body: body, Seq: seq}
 	if err != nil {
-		a = api.Response{Error: d.encodeError(row, err)}
+		a = api.Response{Error: s.encodeError(row, err)}
 	}
 	out, err := events.EncodePayload(&a)
 	if err == nil && len(out) > api.MaxRequestBytes {
 		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
 	}
 	if err != nil {
-		a = api.Response{Error: d.encodeError(row, err)}
+		a = api.Response{Error: s.encodeError(row, err)}
 		out, _ = events.EncodePayload(&a) // an error body has a few short texts
 	}
-	if d.access != nil {
+	if s.access != nil {
 		record.Duration, record.Code, record.Written = time.Since(began), a.Error.Code, int64(len(out))
-		d.access(record)
+		s.access(record)
 	}
 	return out, a.Error.Code
 }
 
 // encodeError is the form of an error that the client receives.
-func (d *server) encodeError(r *operation.Row, err error) api.ErrorBody {
+func (s *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
 	if _, class := api.Code(err); class == api.ClassInternal {
-		d.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
+		s.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
 	}
 	return b
 }
@@ -161,7 +161,7 @@ func (d *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 // errPanicked reports a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *server) perform(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
+func (s *server) perform(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
 	row := op.Described()
 	defer func() {
 		if p := recover(); p != nil {
@@ -177,7 +177,7 @@ func (d *server) perform(ctx context.Context, op operation.Served, from string, 
 	}
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
-		c, err := d.caller(from)
+		c, err := s.caller(from)
 		if err == nil && !c.Scope.Has(row.Needs) { // checked before the session is read, so the answer reveals nothing of it
 			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, row.Name, row.Needs, from)
 		}
@@ -187,12 +187,12 @@ func (d *server) perform(ctx context.Context, op operation.Served, from string, 
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
 	ctx, receipt := api.WithReceipt(api.WithRequestMeta(ctx, api.RequestMeta{Actor: r.Actor, Key: r.Key}), r.Session)
-	release, err := d.limitUser(ctx, op)
+	release, err := s.limitUser(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer release()
-	body, err = op.Serve(ctx, d.host, r.Session, r.Body)
+	body, err = op.Serve(ctx, s.host, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
 
