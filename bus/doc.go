@@ -140,7 +140,7 @@
 //
 //	transition     fault                                  guard
 //	PublishWake    message lost                           the leading node's sweep publishes a wake for every hot
-//	                                                      session that owes work
+//	                                                      session that needs a worker
 //	PublishWake    published twice                        one wake of each key; the history shows that nothing is due
 //	delivered      worker dies or freezes                 no Progress for AckWait: another worker gets the wake
 //	delivered      worker slow, wake redelivered          appends name the last sequence; one worker's succeeds

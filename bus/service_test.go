@@ -18,9 +18,9 @@ import (
 )
 
 // serve offers one operation, "do", until the test ends.
-func serve(t *testing.T, on *bus.Bus, do bus.AnswerFunc) *bus.Service {
+func serve(t *testing.T, on *bus.Bus, do bus.HandlerFunc) *bus.Service {
 	t.Helper()
-	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.AnswerFunc{"do": do}})
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.HandlerFunc{"do": do}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -158,13 +158,13 @@ type decision func(*projector.State) ([]events.Event, error)
 // append at that sequence; where the session has new commits, fold them and decide again. The first try uses the
 // cached state: if that is behind, the append conflicts. Only a current state can refuse.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
+	return h.decideThen(ctx, id, commitMeta{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
 // decideAs is decide for a client's command. For a command that the history already has it publishes the hints again,
 // because the first host may have stopped before it published them.
-func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
-	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
+func (h *Host) decideAs(ctx context.Context, id events.SessionID, meta commitMeta, d decision) error {
+	return h.decideThen(ctx, id, meta, d, func(s *projector.State, appended bool) error {
 		if appended {
 			return nil
 		}
@@ -173,10 +173,10 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 }
 
 // decideThen is decide, followed by then with the resulting state.
-func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
+func (h *Host) decideThen(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(s *projector.State, appended bool) error) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
-		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0, began)
+		err := h.decideOnce(ctx, id, meta, d, then, conflicts > 0, began)
 		if !errors.As(err, new(*events.ConflictError)) {
 			if conflicts > 1 {
 				h.b.ReleasePriority(id)
@@ -198,7 +198,7 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
-func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
+func (h *Host) decideOnce(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
 	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
 		return err
@@ -209,12 +209,12 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 		if err := s.Load(ctx, fresh); err != nil {
 			return err
 		}
-		list, err := h.decideOn(ctx, s.State, by, d, fresh)
+		list, err := h.decideOnState(ctx, s.State, meta, d, fresh)
 		switch {
 		case (err != nil || len(list) == 0) && !fresh:
 			continue
 		case err == nil && len(list) > 0:
-			err = h.appendLocked(ctx, s, by, list)
+			err = h.appendLocked(ctx, s, meta, list)
 		}
 		if err != nil {
 			return err
@@ -223,8 +223,8 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list []events.Event) error {
-	c, err := h.commit(ctx, s.State.Session, by, list)
+func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
+	c, err := h.commit(ctx, s.State.Session, meta, list)
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 	if err != nil {
 		return err
 	}
-	api.Note(ctx, c.Session, seq)
+	api.RecordSeq(ctx, c.Session, seq)
 	due := turn.Due(s.State)
 	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
 		s.State = nil
@@ -250,7 +250,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 }
 
 // commit builds the commit of the events, and moves large bodies to blobs. It refuses a request that may only read.
-func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
+func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta, list []events.Event) (*events.Commit, error) {
 	if err := mayAppend(ctx); err != nil {
 		return nil, err
 	}
@@ -263,13 +263,13 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: by.actor, Cause: by.cause, Key: by.key, Digest: by.digest, Events: list,
+		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: meta.digest, Events: list,
 	}, nil
 }
 
 // mayAppend refuses a request that may only read.
 func mayAppend(ctx context.Context) error {
-	if api.LooksOnly(ctx) {
+	if api.ReadsOnly(ctx) {
 		return fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
 	}
 	return nil

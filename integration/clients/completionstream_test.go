@@ -22,7 +22,7 @@ func TestCompletionStream(t *testing.T) {
 		t.Helper()
 		var got []plugin.CompletionDelta
 		req := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "a title?")}, Stream: func(d plugin.CompletionDelta) { got = append(got, d) }}
-		c, err := b.Complete(api.WithAsked(b.Ctx, api.Asked{Key: "k"}), id, req, "title")
+		c, err := b.Complete(api.WithRequestMeta(b.Ctx, api.RequestMeta{Key: "k"}), id, req, "title")
 		harness.WantError(t, "complete", err, nil)
 		harness.Equal(t, "text", c.Text, "good")
 		harness.EqualLists(t, "streamed", got, wants)

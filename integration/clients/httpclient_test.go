@@ -251,7 +251,7 @@ func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.Sessi
 		return nil, err
 	}
 	if seq, err := strconv.ParseUint(got.Header.Get("Lash-Seq"), 10, 64); err == nil {
-		api.Note(ctx, id, events.Seq(seq))
+		api.RecordSeq(ctx, id, events.Seq(seq))
 	}
 	if got.StatusCode < 400 {
 		return body, nil
@@ -350,8 +350,8 @@ func fetchedAs[R, Out any](ctx context.Context, w *webTransport, r *operation.Ro
 	return answer(got), err
 }
 
-// Ask implements [operation.Transport].
-func (w *webTransport) Ask(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
+// Send implements [operation.Transport].
+func (w *webTransport) Send(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
 	if over := webRows()[r]; over != nil {
 		return over(ctx, w, id, key, in, out)
 	}

@@ -76,7 +76,7 @@ func (r *recorder) behind() bool {
 }
 
 // answered lists the requests that were done, with their responses.
-func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
+func (r *recorder) answered() (requests []*nats.Msg, answers []api.Response) {
 	r.t.Helper()
 	if err := r.bus.Conn().Flush(); err != nil {
 		r.t.Fatal(err)
@@ -87,7 +87,7 @@ func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.requests {
-		var a api.Answer
+		var a api.Response
 		if err := events.DecodePayload(r.answers[m.Reply], &a); err == nil && a.Error.IsZero() {
 			requests, answers = append(requests, m), append(answers, a)
 		}
@@ -132,7 +132,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		var again api.Answer
+		var again api.Response
 		if err := events.DecodePayload(reply.Data, &again); err != nil {
 			r.t.Fatal(err)
 		}

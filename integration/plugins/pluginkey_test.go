@@ -68,7 +68,7 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			keyed := func(key string) context.Context {
-				return api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: key})
+				return api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: key})
 			}
 			harness.WantError(t, "first", a.ask(keyed("k1"), hosts[0], id), nil)
 			before := b.LastSeq(id)

@@ -20,7 +20,7 @@ import (
 )
 
 // rawAnswer is the response to any message.
-func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Answer, err error) {
+func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Response, err error) {
 	ctx, cancel := context.WithTimeout(f.Ctx, 30*time.Second)
 	defer cancel()
 	m := &nats.Msg{Subject: "lash.api." + string(op), Data: data, Header: header}
@@ -35,7 +35,7 @@ func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, head
 }
 
 // refusedCode describes the difference between a response and a refusal. Without codes it allows any but internal.
-func refusedCode(a api.Answer, err error, codes ...string) string {
+func refusedCode(a api.Response, err error, codes ...string) string {
 	code := a.Error.Code
 	if err != nil || code == "" || code == "internal" || len(codes) > 0 && !slices.Contains(codes, code) {
 		return fmt.Sprintf("got %v, %+v, want it refused %v", err, a.Error, codes)

@@ -136,7 +136,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 			for i, c := range contents(t) {
 				for door, caller := range map[string]string{"nats": "alice", "http": "carol"} {
 					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, door)), events.SessionID(fmt.Sprintf("n-%d-%s", i, door))
-					owner := api.WithAsked(d.Ctx, api.Asked{Actor: "owner"})
+					owner := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "owner"})
 					_, err := d.Create(owner, api.CreateRequest{ID: id})
 					harness.WantError(t, "create", err, nil)
 					rights := []events.SessionRight{events.GrantRead, events.GrantWrite}

@@ -139,7 +139,7 @@ func hostWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	b := harness.StartIdle(t)
 	hosts, asked := []*session.Host{b.Host, b.OtherHost()}, 0
 	return b, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
-		ctx := api.WithAsked(b.Ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: string(id)})
+		ctx := api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: nth(caller, "one", "two"), Key: string(id)})
 		asked++
 		got, err := k.host(ctx, hosts[asked%2], id, n)
 		if err != nil {
@@ -200,7 +200,7 @@ func TestKeyUsedAtOnce(t *testing.T) {
 			var deciding sync.WaitGroup
 			for n, k := range []keyedAsk{first, second} {
 				deciding.Go(func() {
-					_, errs[n] = k.host(api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: string(id)}), hosts[n], id, 0)
+					_, errs[n] = k.host(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: string(id)}), hosts[n], id, 0)
 				})
 			}
 			deciding.Wait()
@@ -249,7 +249,7 @@ func TestKeyAfterTheTurn(t *testing.T) {
 		last := b.LastSeq(id)
 		again, code := ask(0, k, id, 0)
 		harness.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
-		other, err := k.host(api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: "other"}), b.Host, id, 0)
+		other, err := k.host(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: "other"}), b.Host, id, 0)
 		if err == nil && k.op != operation.Approve.Name { // which says nothing
 			harness.Equal(t, string(k.op)+" with another key", fmt.Sprint(other) == first, false)
 		}

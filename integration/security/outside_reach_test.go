@@ -24,7 +24,7 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 		for _, way := range []string{"to", "from"} {
 			mine, hers := events.SessionID("mine-"+what+way), events.SessionID("hers-"+what+way)
 			for id, owner := range map[events.SessionID]string{mine: "bob", hers: "alice"} {
-				_, err := b.Create(api.WithAsked(b.Ctx, api.Asked{Actor: owner}), api.CreateRequest{ID: id})
+				_, err := b.Create(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: owner}), api.CreateRequest{ID: id})
 				harness.WantError(t, "create", err, nil)
 			}
 			harness.WantError(t, "grant", b.Grant(b.Ctx, hers, api.GrantRequest{To: "bob", Rights: want.rights}), nil)
@@ -37,7 +37,7 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 			before := []events.Seq{b.LastSeq(from), b.LastSeq(to)}
 			bob := func(ctx context.Context) context.Context {
 				c := api.Caller{Name: "bob", Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
-				return api.WithAsked(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.Asked{Actor: "bob", Key: "k"})
+				return api.WithRequestMeta(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.RequestMeta{Actor: "bob", Key: "k"})
 			}
 			harness.WantError(t, way+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), want.err)
 			if want.err != nil {

@@ -54,7 +54,7 @@ type natsAPI struct {
 }
 
 // askRaw sends a request and returns any response.
-func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any) api.Answer {
+func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any) api.Response {
 	n.T.Helper()
 	var err error
 	r.Format = api.RequestFormat
@@ -74,7 +74,7 @@ func (n *natsAPI) askRaw(user string, op operation.Name, r api.Request, body any
 		}
 	}
 	harness.WantError(n.T, string(op), err, nil)
-	var a api.Answer
+	var a api.Response
 	harness.WantError(n.T, "answer", events.DecodePayload(m.Data, &a), nil)
 	return a
 }

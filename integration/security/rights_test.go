@@ -75,7 +75,7 @@ func TestRightsOverNATS(t *testing.T) {
 					m, err = alice.RequestWithContext(b.Ctx, "lash.api."+op, request)
 				}
 				harness.WantError(t, op, err, nil)
-				var a api.Answer
+				var a api.Response
 				harness.WantError(t, "answer", events.DecodePayload(m.Data, &a), nil)
 				allowed := false
 				for _, has := range tc.has {

@@ -26,7 +26,7 @@ func TestWritersReadNothing(t *testing.T) {
 		}
 		for _, rights := range [][]events.SessionRight{{"write"}, {"read", "write"}} {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", n, len(rights)))
-			alice := api.WithAsked(d.Ctx, api.Asked{Actor: "alice"})
+			alice := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "alice"})
 			_, err := d.Create(alice, api.CreateRequest{ID: id, First: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(private)}}})
 			harness.WantError(t, "create", err, nil)
 			if op.ID != "registerTask" {

@@ -187,7 +187,7 @@ func (h *host) wake(s *projector.State) (hints []func()) {
 }
 
 func (h *host) wakeTask(s *projector.State, id events.TaskID) []func() {
-	if t, ok := s.Task(id); !ok || !hint.TaskOwed(t) {
+	if t, ok := s.Task(id); !ok || !hint.TaskNeedsWorker(t) {
 		return nil
 	}
 	key := wakeKey{s.Session, id}

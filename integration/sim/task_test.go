@@ -149,7 +149,7 @@ func (c *remote) awaited(t *projector.Turn) bool {
 func (w *world) sweepTasks(s *projector.State) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if key := (wakeKey{s.Session, t.ID}); hint.TaskOwed(t) && !w.queue.has(key) {
+		if key := (wakeKey{s.Session, t.ID}); hint.TaskNeedsWorker(t) && !w.queue.has(key) {
 			w.publish(key, "")
 		}
 	}

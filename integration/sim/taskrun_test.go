@@ -151,7 +151,7 @@ func (r *taskRun) look() (over bool) {
 		return r.ack()
 	case !rec.Live() && remote:
 		return r.resolveEnded()
-	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
 		return r.ack()
 	case rec.Attempt == 0 && rec.Runner != "":
 		r.do = func() bool { return r.begin(&rec) }

@@ -118,7 +118,7 @@ func TestRefusalsAreShort(t *testing.T) {
 			if err == nil {
 				continue // any JSON is accepted there
 			}
-			p := new(Server).told(httptest.NewRequest(http.MethodPost, "/", nil), err)
+			p := new(Server).reportProblem(httptest.NewRequest(http.MethodPost, "/", nil), err)
 			for name, text := range p.Details {
 				if len(text) > maxText {
 					t.Errorf("%s: %.60s: %s has %d bytes", r.name, body, name, len(text))

@@ -22,7 +22,7 @@
 // bearer tokens and client certificates. An open request ends within [Config.Recheck] after its caller lost the right
 // to it.
 //
-// [api.Caller.May] is the authorization rule. The service applies it to the state that a request reads or appends to.
+// [api.Caller.Check] is the authorization rule. The service applies it to the state that a request reads or appends to.
 // A session that the caller does not reach gives the same error as one that does not exist.
 //
 // Tokens are stored as digests and compared in constant time. No log line, response or session contains one. A

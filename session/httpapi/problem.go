@@ -97,9 +97,9 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// told is the problem that the client receives for an error. The whole text goes to the log where the client does not
+// reportProblem is the problem that the client receives for an error. The whole text goes to the log where the client does not
 // receive it.
-func (s *Server) told(r *http.Request, err error) *problem {
+func (s *Server) reportProblem(r *http.Request, err error) *problem {
 	p := *problemOf(err)
 	switch {
 	case p.Status == http.StatusInternalServerError:
@@ -124,7 +124,7 @@ const maxText = 4 << 10
 
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p, record := s.told(r, err), recordOf(w)
+	p, record := s.reportProblem(r, err), recordOf(w)
 	record.Code = p.Code
 	if refused, ok := err.(*refusedError); ok { //nolint:errorlint // never wrapped
 		record.Reason = refused.reason.Error()

@@ -31,12 +31,12 @@ func TestRoutesOfTable(t *testing.T) {
 // the fields of its types have names in JSON.
 func TestPlainRoutes(t *testing.T) {
 	t.Parallel()
-	for _, r := range plainRoutes() {
+	for _, r := range jsonRoutes() {
 		if params := r.pathParams(); len(params) > 1 {
 			t.Errorf("%s: got the parameters %v in the path of a plain route", r.name, params)
 		}
 		unnamed(t, r.name, r.request)
-		for _, out := range r.answers {
+		for _, out := range r.responses {
 			unnamed(t, r.name, out)
 		}
 	}

@@ -20,20 +20,20 @@ import (
 // error comes before turn_outcome, which comes once, directly before done. At a checkpoint the inputs of hosts come
 // first, then the plugins' events, then their messages.
 type eventStream struct {
-	turn      events.TurnID
-	s         *projector.State   // as of the last commit
-	seq       events.Seq         // of the last commit, or of the commit in progress
-	out       []api.SessionEvent // of this observation
-	ahead     []api.Delta        // of a reply whose model call is not yet in the commits
-	requested modelCall          // the newest llm_request
-	at        int64              // iteration of the newest model call
-	shown     shown
-	cause     convert.TurnError
-	text      string           // of the last reply
-	outputs   map[int64]string // outputs of its calls, by position
-	early     bool             // the events of the accepted inputs later in this commit were emitted
-	taken     int              // likewise: the number of diverted turns whose message this turn consumed
-	done      bool
+	turn          events.TurnID
+	s             *projector.State   // as of the last commit
+	seq           events.Seq         // of the last commit, or of the commit in progress
+	out           []api.SessionEvent // of this observation
+	pending       []api.Delta        // of a reply whose model call is not yet in the commits
+	requested     modelCall          // the newest llm_request
+	at            int64              // iteration of the newest model call
+	shown         shownReply
+	cause         convert.TurnError
+	text          string           // of the last reply
+	outputs       map[int64]string // outputs of its calls, by position
+	early         bool             // the events of the accepted inputs later in this commit were emitted
+	injectedTurns int              // likewise: the number of diverted turns whose message this turn consumed
+	done          bool
 }
 
 // modelCall identifies a model call.
@@ -42,8 +42,8 @@ type modelCall struct {
 	attempt, iteration int64 // of the turn
 }
 
-// shown is the part of the reply in progress that events have shown.
-type shown struct {
+// shownReply is the part of the reply in progress that events have shown.
+type shownReply struct {
 	try             try
 	next            int64 // N of the next delta
 	cut             bool  // a delta was lost: the rest comes with the commit
@@ -103,8 +103,8 @@ func (e *eventStream) commit(o api.Observed) error {
 	if e.done {
 		return nil
 	}
-	ahead := e.ahead
-	e.ahead = nil
+	ahead := e.pending
+	e.pending = nil
 	err := e.request()
 	for i := range ahead {
 		e.delta(&ahead[i])
@@ -132,7 +132,7 @@ func (e *eventStream) event(p events.Payload) error {
 	switch p := p.(type) {
 	case *events.TurnStarted:
 		e.retract() // the new worker repeats the call
-		e.shown = shown{}
+		e.shown = shownReply{}
 	case *events.InputAccepted:
 		if !e.early {
 			e.accepted(p)
@@ -143,7 +143,7 @@ func (e *eventStream) event(p events.Payload) error {
 			return err
 		}
 		e.retract() // the next call goes to another model
-		e.shown, e.requested = shown{try: e.shown.try.last()}, modelCall{}
+		e.shown, e.requested = shownReply{try: e.shown.try.last()}, modelCall{}
 	case *events.ModelReplied:
 		if err := e.request(); err != nil { // the call may follow from events of the same commit
 			return err
@@ -182,7 +182,7 @@ func (e *eventStream) hooks(p *events.HookRan, rest []events.Event) {
 	for i := range rest {
 		if p, ok := rest[i].Payload.(*events.TurnDiverted); ok && p.By == e.turn {
 			e.tookIn(rest[i].Turn, p)
-			e.taken++
+			e.injectedTurns++
 		}
 		if rest[i].Turn != e.turn {
 			continue
@@ -291,7 +291,7 @@ func (e *eventStream) complete(reasoning string) {
 	if rest := e.text[len(e.shown.text):]; rest != "" {
 		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: rest})
 	}
-	e.shown = shown{}
+	e.shown = shownReply{}
 }
 
 func (e *eventStream) result(iteration int64, r events.ToolResult) {
@@ -329,8 +329,8 @@ func (e *eventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 		e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
 		e.emit(api.SessionEvent{Type: api.EventDone})
 		e.done = true
-	case e.taken > 0:
-		e.taken--
+	case e.injectedTurns > 0:
+		e.injectedTurns--
 	case p.By == e.turn:
 		e.tookIn(id, p)
 	}

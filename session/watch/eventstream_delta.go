@@ -16,8 +16,8 @@ func (e *eventStream) retract() {
 
 // request emits the model call that the state needs, once for each worker that makes it.
 func (e *eventStream) request() error {
-	owes, t := turn.Next(e.s), e.running()
-	if t == nil || !owes.Model {
+	needs, t := turn.Next(e.s), e.running()
+	if t == nil || !needs.Model {
 		return nil
 	}
 	now := modelCall{any: true, attempt: t.Attempt, iteration: t.Iteration}
@@ -48,7 +48,7 @@ func (e *eventStream) delta(d *api.Delta) {
 	}
 	switch {
 	case t == nil || d.Iteration > t.Iteration:
-		e.ahead = append(e.ahead, *d)
+		e.pending = append(e.pending, *d)
 		return
 	case t.Replied || d.Iteration < t.Iteration:
 		return
@@ -58,7 +58,7 @@ func (e *eventStream) delta(d *api.Delta) {
 		return
 	case 1:
 		e.retract()
-		e.shown = shown{try: tryOf(d)}
+		e.shown = shownReply{try: tryOf(d)}
 	}
 	e.show(d)
 }

@@ -125,7 +125,7 @@ func (c *Cache) LockAfter(ctx context.Context, id events.SessionID, began time.T
 //  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
 func (e *Entry) Load(ctx context.Context, fresh bool) error {
 	fresh = fresh || e.State == nil
-	if !fresh && api.Reached(ctx, e.session, e.State, nil) != nil {
+	if !fresh && api.Authorize(ctx, e.session, e.State, nil) != nil {
 		fresh = true // only fresh state refuses
 	}
 	var err error
@@ -138,7 +138,7 @@ func (e *Entry) Load(ctx context.Context, fresh bool) error {
 	if err != nil {
 		e.State = nil
 	}
-	return api.Reached(ctx, e.session, e.State, err)
+	return api.Authorize(ctx, e.session, e.State, err)
 }
 
 // State is a copy of the session's state now.

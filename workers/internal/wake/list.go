@@ -30,7 +30,7 @@ func (s *Sweeper) list(ctx context.Context) error {
 	return err
 }
 
-// listHot first repairs the sessions that owe work by their directory row, and then lists the streams. In a cluster
+// listHot first repairs the sessions that need a worker by their directory row, and then lists the streams. In a cluster
 // the list takes 4 s for each 256 streams if one of them does not respond, for example because it is deleted
 // meanwhile. A node that is killed soon after its start would not reach the end of the list.
 func (s *Sweeper) listHot(ctx context.Context, soon bool) error {

@@ -8,9 +8,10 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 )
 
-// TestSweepRepairsRowsFirst expects the wake of a session that owes work by its row before the request for the list
+// TestSweepRepairsRowsFirst expects the wake of a session that needs a worker by its row before the request for the list
 // of streams.
 func TestSweepRepairsRowsFirst(t *testing.T) {
 	t.Parallel()
@@ -26,7 +27,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.sweep.missed(false)
+	b.sweep.allMayHaveMoved(false)
 	b.swept()
 	const wake, list = "lash.work.turn.s", "$JS.API.STREAM.LIST"
 	var order []string
@@ -42,7 +43,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	if order[0] != wake || order[1] != list {
 		t.Errorf("got %v, want the wake first", order)
 	}
-	if wakes := b.wakes(); len(wakes) != 1 || !wakes[turnKey("s")] {
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.TurnKey("s")] {
 		t.Errorf("wakes: got %v, want that of s", wakes)
 	}
 }
@@ -77,7 +78,7 @@ func TestSweepAfterLoss(t *testing.T) {
 		key  bus.WakeKey
 		adds func(b *bundle)
 	}{
-		"turn": {turnKey("s"), func(b *bundle) { b.submit("s", "t2") }},
+		"turn": {hint.TurnKey("s"), func(b *bundle) { b.submit("s", "t2") }},
 		"task": {bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, func(b *bundle) {
 			if _, err := b.host.RegisterTask(b.t.Context(), "s", api.TaskRequest{ID: "k", Runner: "r"}); err != nil {
 				b.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/hint"
 )
 
 func TestRetryDefaults(t *testing.T) {
@@ -72,7 +73,7 @@ func (b *bundle) trial(id events.SessionID) bus.Trial {
 	return trial
 }
 
-func suspicious() *bus.Wake { return &bus.Wake{WakeKey: turnKey("s"), Deliveries: 2} }
+func suspicious() *bus.Wake { return &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 2} }
 
 // TestFirstAttemptIsNotWritten stores an attempt only with a suspicious wake, and before it starts.
 func TestFirstAttemptIsNotWritten(t *testing.T) {
@@ -80,11 +81,11 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 	b := setup(t)
 	b.create("s")
 	trials := trialsOf(b, 3)
-	trial, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: turnKey("s"), Deliveries: 1})
+	trial, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 1})
 	if err != nil || trial.Exhausted() || b.trial("s") != (bus.Trial{}) {
 		t.Errorf("first: got %v, exhausted %v, written %+v", err, trial.Exhausted(), b.trial("s"))
 	}
-	for name, w := range map[string]*bus.Wake{"again": suspicious(), "repair": {WakeKey: turnKey("s"), Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}} {
+	for name, w := range map[string]*bus.Wake{"again": suspicious(), "repair": {WakeKey: hint.TurnKey("s"), Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}} {
 		if trial, err = trials.Begin(t.Context(), w); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 1 {
 			t.Errorf("%s: got %v, written %+v", name, err, b.trial("s"))
 		}
@@ -273,7 +274,7 @@ func TestAttemptsWait(t *testing.T) {
 	if soon, ok := errors.AsType[SoonError](err); !ok || time.Duration(soon) < 29*time.Minute || b.trial("s").Count != freeAttempts {
 		t.Errorf("got %v, written %+v, want a wait and no attempt", err, b.trial("s"))
 	}
-	if _, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: turnKey("none"), Deliveries: 2}); err != nil {
+	if _, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("none"), Deliveries: 2}); err != nil {
 		t.Errorf("no session: got %v, want it left to the fold", err)
 	}
 }
