@@ -71,8 +71,8 @@ func references() map[reflect.Type]map[string]reach {
 	}
 }
 
-// oursAlone are the operations that are no capability of the interfaces.
-func oursAlone() []*operation.Row {
+// hostOnly are the operations that are no capability of the interfaces.
+func hostOnly() []*operation.Row {
 	return []*operation.Row{
 		&operation.Fork.Row, &operation.Grant.Row, operation.View, operation.Observe, &operation.Sessions.Row, &operation.SubmitAt.Row, &operation.Turns.Row,
 		&operation.CancelInputs.Row, &operation.CancelInputsFrom.Row, &operation.Branch.Row, &operation.OpenFrame.Row, &operation.Rewrite.Row, &operation.PutBlob.Row, operation.ReadBlob,
@@ -81,10 +81,10 @@ func oursAlone() []*operation.Row {
 }
 
 // TestReferences compares the table with the interfaces and the operations. Each capability is in it, with an
-// operation or the reason why there is none, and each operation belongs to a capability, or is in oursAlone.
+// operation or the reason why there is none, and each operation belongs to a capability, or is in hostOnly.
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	reached := oursAlone()
+	reached := hostOnly()
 	for typ, rows := range references() {
 		for i := range typ.NumMethod() {
 			if name := typ.Method(i).Name; rows[name] == (reach{}) {

@@ -122,8 +122,8 @@ func TestDeadChild(t *testing.T) {
 	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.AwaitState(id, "the ends", func(s *projector.State) bool {
 		asked, _ := s.Task("asked")
-		cancelled, _ := s.Task("cancelled")
-		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelled.State == events.TaskCancelled && !cancelled.Unfinished()
+		cancelCase, _ := s.Task("cancelled")
+		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelCase.State == events.TaskCancelled && !cancelCase.Unfinished()
 	})
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.VerifyHistory(t, b.Bus, id)

@@ -64,8 +64,8 @@ func TestEveryPoint(t *testing.T) {
 	b.StartNode(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hi"))
-	asked := b.AwaitState(id, "question", harness.HasAsk)
-	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Turn().Asks[0].Effect, Granted: true}); err != nil {
+	state := b.AwaitState(id, "question", harness.HasAsk)
+	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: state.Turn().Asks[0].Effect, Granted: true}); err != nil {
 		t.Fatal(err)
 	}
 	got := b.AwaitTurn(id, "t1")

@@ -157,11 +157,11 @@ func billed(id string, stop events.StopReason, parts ...events.Part) harness.Ste
 // that is killed, in the trace of a client: names, kinds, parents and attributes, and no content.
 func TestSpansReceived(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
+	running := make(chan struct{})
 	b := harness.StartIdle(t,
 		billed("r1", events.StopToolUse, harness.Text("secret"), harness.Call("k1", "spawn_agent", `{"capability":"explore","task":"secret"}`)),
 		harness.Fail(llm.KindRateLimit, "slow_down"), billed("r2", events.StopEnd, harness.Text("secret")),
-		billed("r3", events.StopToolUse, harness.Call("k2", "add", `{"A":1,"B":2}`), harness.Call("k3", "add", `{"A":"secret"}`)), harness.Hang(begun), billed("r4", events.StopOutputLimit, harness.Text("secret")),
+		billed("r3", events.StopToolUse, harness.Call("k2", "add", `{"A":1,"B":2}`), harness.Call("k3", "add", `{"A":"secret"}`)), harness.Hang(running), billed("r4", events.StopOutputLimit, harness.Text("secret")),
 	)
 	r := newReceiver(t)
 	id := b.Open(api.CreateRequest{Config: events.Config{
@@ -175,7 +175,7 @@ func TestSpansReceived(t *testing.T) {
 		b.TraceTo = spans.Trace
 		node, kill := b.StartNodeOn(bustest.Open(t, b.Server), adding(), subagent.Factory(subagent.Config{}))
 		if i == 0 {
-			harness.Receive(b, "the last model call", begun)
+			harness.Receive(b, "the last model call", running)
 			kill()
 		} else {
 			b.AwaitTurn(id, "t1")

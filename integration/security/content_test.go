@@ -134,8 +134,8 @@ func TestContentNeedsConfigure(t *testing.T) {
 				Name: "carol", Digest: sha256.Sum256([]byte("carol" + harness.TokenSecret)), Scope: tc.reach.Scope, Own: tc.reach.Own,
 			}}})
 			for i, c := range contents(t) {
-				for door, caller := range map[string]string{"nats": "alice", "http": "carol"} {
-					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, door)), events.SessionID(fmt.Sprintf("n-%d-%s", i, door))
+				for transport, caller := range map[string]string{"nats": "alice", "http": "carol"} {
+					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, transport)), events.SessionID(fmt.Sprintf("n-%d-%s", i, transport))
 					owner := api.WithAsked(d.Ctx, api.Asked{Actor: "owner"})
 					_, err := d.Create(owner, api.CreateRequest{ID: id})
 					harness.WantError(t, "create", err, nil)
@@ -147,7 +147,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					}
 					var code, message string
 					switch {
-					case door == "nats":
+					case transport == "nats":
 						if args, ok := c.nats(from, fresh).(*api.CreateArgs); ok && args.Request.Start == api.StartExisting {
 							from = id // of everything else
 						}
@@ -165,7 +165,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					default:
 						continue
 					}
-					what := fmt.Sprintf("%s of %s over %s", c.field, c.op, door)
+					what := fmt.Sprintf("%s of %s over %s", c.field, c.op, transport)
 					if tc.allowed {
 						harness.Equal(t, what, code+message, "")
 						continue

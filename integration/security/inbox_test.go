@@ -57,7 +57,7 @@ func TestCredentialErrorNamesTheFlag(t *testing.T) {
 	}
 	d.access("node@acme")
 	d.routes.issue(d.certs("stranger"), "node@acme")
-	ca, base, stranger := d.clients.pem, d.certs("node-at-acme"), d.certs("stranger")
+	ca, base, outsider := d.clients.pem, d.certs("node-at-acme"), d.certs("stranger")
 	whole := []string{"--tls-ca", ca, "--tls-cert", base + ".pem", "--tls-key", base + ".key", "--inbox", "_INBOX.node"}
 	for name, tc := range map[string]struct {
 		args []string
@@ -67,7 +67,7 @@ func TestCredentialErrorNamesTheFlag(t *testing.T) {
 		"no_inbox":   {whole[:6], "user node@acme may not hear _INBOX.>: give --inbox _INBOX.node"},
 		"no_ca":      {whole[2:], "--tls-ca FILE names theirs"},
 		"no_cert":    {whole[:2], "--tls-cert and --tls-key are a user's"},
-		"other_cert": {[]string{"--tls-ca", ca, "--tls-cert", stranger + ".pem", "--tls-key", stranger + ".key"}, "--tls-cert and --tls-key are a user's"},
+		"other_cert": {[]string{"--tls-ca", ca, "--tls-cert", outsider + ".pem", "--tls-key", outsider + ".key"}, "--tls-cert and --tls-key are a user's"},
 		"no_prefix":  {append([]string{"--prefix", "other"}, whole...), ""},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"approvals", "--store", t.TempDir(), "--nats", d.ns.ClientURL()}, tc.args...)...)

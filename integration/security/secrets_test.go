@@ -64,7 +64,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	})
 	harness.WantError(t, "door", err, nil)
 	defer door.Drain()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	for _, c := range []struct {
 		token, query string
 		status       int
@@ -73,8 +73,8 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 		door.ServeHTTP(w, r)
 		harness.Equal(t, "status", w.Code, c.status)
-		_ = w.Result().Header.Write(&said)
-		said.Write(w.Body.Bytes())
+		_ = w.Result().Header.Write(&output)
+		output.Write(w.Body.Bytes())
 	}
 	// The request is recorded in the history, with the token's name.
 	r := httptest.NewRequestWithContext(harness.Context(t), http.MethodPost, "/v1/sessions", strings.NewReader(`{"id":"s1"}`))
@@ -82,7 +82,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	w := httptest.NewRecorder()
 	door.ServeHTTP(w, r)
 	harness.Equal(t, "status", w.Code, http.StatusCreated)
-	return said.Bytes()
+	return output.Bytes()
 }
 
 // leaky responds for the model good, and refuses all others with the client's key in the response, as some real
