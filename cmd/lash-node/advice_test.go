@@ -62,8 +62,8 @@ func TestServeSaysWhatIsOpen(t *testing.T) {
 		"lash-node: HTTP on " + s.http + ", for bearers of tokens in " + tokens + "; described at /v1/openapi.json",
 		"lash-node: metrics on " + s.ops + "/metrics, for everyone who reaches that",
 	} {
-		if !slices.Contains(s.said, want) {
-			t.Errorf("got %q, want %q", s.said, want)
+		if !slices.Contains(s.lines, want) {
+			t.Errorf("got %q, want %q", s.lines, want)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func roles(t *testing.T) (node, host, auditor string) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	asNode, asHost, asAuditor := roles(t)
-	node := serveModel(t, newTalker(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
+	node := serveModel(t, newScriptedModel(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
 	defer node.stop(t, syscall.SIGTERM)
 	b, err := bus.Open(limited(t), bus.Config{URL: asNode})
 	if err != nil {

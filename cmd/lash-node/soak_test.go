@@ -24,12 +24,12 @@ func TestSoakVerdict(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			err := (&soakCmd{}).print(&streams{Out: &out, Err: &out}, &tc.report)
-			code, said := 0, false
+			code, output := 0, false
 			if err != nil {
-				code, said = codeOf(err)
+				code, output = codeOf(err)
 			}
-			if code != tc.code || said != tc.said {
-				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, said, tc.code, tc.said)
+			if code != tc.code || output != tc.said {
+				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, output, tc.code, tc.said)
 			}
 		})
 	}

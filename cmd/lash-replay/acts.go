@@ -13,7 +13,7 @@ import (
 
 // act is an approval request, its answer, or a cancel of a turn.
 type act struct {
-	said  string
+	text  string
 	event eventjson.Event
 	after events.Seq // it is shown after the messages of the commits up to this one
 }
@@ -45,7 +45,7 @@ func (a *acting) commit(entry events.Entry) {
 	after := entry.Seq - 1
 	for i := range entry.Commit.Events {
 		ev := &entry.Commit.Events[i]
-		said := ""
+		output := ""
 		switch p := ev.Payload.(type) {
 		case *events.ModelReplied:
 			a.named(ev.Turn, p)
@@ -54,14 +54,14 @@ func (a *acting) commit(entry events.Entry) {
 			after = entry.Seq
 		case *events.ToolApprovalAsked:
 			a.tools[p.Effect] = p.Tool
-			said = questionSummary(p, a.names[p.Effect])
+			output = questionSummary(p, a.names[p.Effect])
 		case *events.ToolApprovalGiven:
-			said = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
+			output = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
 		case *events.TurnCancelRequested:
-			said = summary(ev)
+			output = summary(ev)
 		}
-		if said != "" {
-			a.list[ev.Turn] = append(a.list[ev.Turn], act{said, eventjson.Of(entry, i), after})
+		if output != "" {
+			a.list[ev.Turn] = append(a.list[ev.Turn], act{output, eventjson.Of(entry, i), after})
 		}
 	}
 }
@@ -87,11 +87,11 @@ func (a *act) line() string {
 		what = "answer"
 	default:
 	}
-	return what + " at " + a.event.Time + ": " + a.said
+	return what + " at " + a.event.Time + ": " + a.text
 }
 
 // actsIn are the acts of a turn in the form of a transcript.
-func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
+func (v *shownSession) actsIn(turn events.TurnID) (list []transcript.Act) {
 	for i := range v.acts[turn] {
 		a := &v.acts[turn][i]
 		list = append(list, transcript.Act{After: a.after, Line: a.line()})
@@ -100,7 +100,7 @@ func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
 }
 
 // actsJSON are the approval requests, or all other acts, by sequence.
-func (v *shown) actsJSON(questions bool) []eventjson.Event {
+func (v *shownSession) actsJSON(questions bool) []eventjson.Event {
 	list := []eventjson.Event{}
 	for _, of := range v.acts {
 		for i := range of {
@@ -114,7 +114,7 @@ func (v *shown) actsJSON(questions bool) []eventjson.Event {
 }
 
 // actsOf writes the acts of a turn that the path does not show.
-func (v *shown) actsOf(e *env, turn events.TurnID) {
+func (v *shownSession) actsOf(e *env, turn events.TurnID) {
 	for i := range v.acts[turn] {
 		e.println(" ", v.acts[turn][i].line())
 	}

@@ -22,8 +22,8 @@ type showCmd struct {
 	JSON    bool          `name:"json" help:"Everything, structured."`
 }
 
-// shown is the session of a show command.
-type shown struct {
+// shownSession is the session of a show command.
+type shownSession struct {
 	state    *projector.State
 	path     []*projector.Node
 	turns    []projector.TurnRecord
@@ -58,7 +58,7 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	return c.render(ctx, e, src, view)
 }
 
-func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
+func (c *showCmd) viewOf(s *projector.State) (*shownSession, error) {
 	path, err := s.Path()
 	if c.Leaf != "" {
 		path, err = s.PathTo(c.Leaf)
@@ -74,10 +74,10 @@ func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
 		return nil, err
 	}
 	turns, err := s.Records()
-	return &shown{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
+	return &shownSession{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
 }
 
-func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
+func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSession) error {
 	s := v.state
 	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
 		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt))
@@ -107,7 +107,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 }
 
 // footer prints what the path does not show: turns without nodes, and pending work.
-func (v *shown) footer(e *env) {
+func (v *shownSession) footer(e *env) {
 	on := make(map[events.TurnID]bool)
 	for _, n := range v.path {
 		on[n.Turn] = true
@@ -196,7 +196,7 @@ type branchJSON struct {
 	Nodes int           `json:"nodes"`
 }
 
-func (v *shown) json() sessionJSON {
+func (v *shownSession) json() sessionJSON {
 	s := v.state
 	out := sessionJSON{
 		listed: listedOf(new(follow.RowOf(s))), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
@@ -211,7 +211,7 @@ func (v *shown) json() sessionJSON {
 	return out
 }
 
-func (v *shown) node(n *projector.Node) nodeJSON {
+func (v *shownSession) node(n *projector.Node) nodeJSON {
 	out := nodeJSON{
 		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: eventjson.Clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
 		Branches: branchesJSON(v.branches[n.ID]),

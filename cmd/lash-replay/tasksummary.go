@@ -97,9 +97,9 @@ func callSummary(ev *events.Event) string {
 	case *events.ToolPended:
 		return joined(iteration(p.Iteration), "calls "+positions(p.Calls)+" wait for somebody outside")
 	case *events.ToolResolved:
-		return joined("call "+string(p.Effect), resultSummary(&p.Result), "by "+orNobody(p.By))
+		return joined("call "+string(p.Effect), resultSummary(&p.Result), "by "+orUnknown(p.By))
 	case *events.ToolResultScheduled:
-		return joined("call "+string(p.Effect), "at "+clock(p.At), resultSummary(&p.Result), "by "+orNobody(p.By))
+		return joined("call "+string(p.Effect), "at "+clock(p.At), resultSummary(&p.Result), "by "+orUnknown(p.By))
 	case *events.ToolNestedCalled:
 		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool))
 	case *events.ToolNestedReturned:

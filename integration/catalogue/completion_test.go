@@ -62,7 +62,6 @@ func testComplete(t *testing.T) {
 	}
 }
 
-// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
 // titles has a tool that asks for a completion, and reports before and after.
 func titles(report reporter) plugin.Factory {
 	return harness.PluginOf("titles", func(r *plugin.Registrar) {
@@ -79,6 +78,7 @@ func titles(report reporter) plugin.Factory {
 	})
 }
 
+// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
 func testCompleteAgain(t *testing.T) {
 	for name, during := range map[string]bool{"after": false, "during": true} {
 		started := make(chan struct{})

@@ -179,7 +179,7 @@ func firstInput() *events.Message {
 	return &m
 }
 
-// firstInput is the first turn's input as a host returns it.
+// takeFirstInput is the first turn's input as a host returns it.
 func takeFirstInput(b *harness.System, h *session.Host, id events.SessionID) string {
 	b.T.Helper()
 	m, err := h.TakeFirstTurnInput(b.Ctx, id)

@@ -68,7 +68,7 @@ func setupConversation(t *testing.T, k *blockingModel, nodes int) (b *harness.Sy
 	}
 }
 
-// startCounter runs t1 up to its model call, or until it waits for a result from outside.
+// awaitStart runs t1 up to its model call, or until it waits for a result from outside.
 func (k *blockingModel) awaitStart(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.StartTurn(id, "t1", harness.Text("t1"))

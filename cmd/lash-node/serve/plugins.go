@@ -102,8 +102,8 @@ func shippedPlugins() []shipped {
 	}
 }
 
-// known are the plugins that --plugins accepts, in stack order.
-func (cfg Config) known() []shipped {
+// validate are the plugins that --plugins accepts, in stack order.
+func (cfg Config) validate() []shipped {
 	list := shippedPlugins()
 	for _, f := range cfg.Plugins {
 		list = append(list, shipped{f.ID(), "of this program", true, false, plain(f)})
@@ -115,7 +115,7 @@ func (cfg Config) known() []shipped {
 func (cfg Config) check() error {
 	var errs []error
 	taken := map[string]bool{"": true, "default": true, "none": true}
-	for _, p := range cfg.known() {
+	for _, p := range cfg.validate() {
 		if taken[p.name] || strings.ContainsAny(p.name, ", \t\n") {
 			errs = append(errs, fmt.Errorf("plugin %q: want an id of its own, without commas and spaces", p.name))
 		}
@@ -132,7 +132,7 @@ func (cfg Config) check() error {
 }
 
 func (cfg Config) defaultPlugins() (names []string) {
-	for _, p := range cfg.known() {
+	for _, p := range cfg.validate() {
 		if p.always {
 			names = append(names, p.name)
 		}
@@ -149,7 +149,7 @@ func (c *Command) Help() string {
 func (cfg Config) PluginsHelp() string {
 	var b strings.Builder
 	b.WriteString("Plugins:\n\n")
-	for _, p := range cfg.known() {
+	for _, p := range cfg.validate() {
 		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
 	}
 	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(cfg.defaultPlugins(), ","), "none")
@@ -171,7 +171,7 @@ func (cfg Config) providersHelp() string {
 // chosen expands the list of --plugins to names.
 func (c *Command) chosen() ([]string, error) {
 	var names, known []string
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.validate() {
 		known = append(known, p.name)
 	}
 	for _, name := range c.Plugins {
@@ -199,14 +199,14 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
 	}
 	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.validate() {
 		switch {
 		case !slices.Contains(names, p.name):
 			continue
 		case p.rooted && c.Root == "":
 			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
 		case p.rooted && !gated:
-			s.Say("%s without gate: what it changes is not asked about", p.name)
+			s.Printf("%s without gate: what it changes is not asked about", p.name)
 		}
 		if p.rooted {
 			if info, err := os.Stat(c.Root); err != nil {
