@@ -92,9 +92,9 @@ func TestNodeFlagsRoundTrip(t *testing.T) {
 	}
 }
 
-// TestStarts runs a chat with a client certificate. A node of the chat's own would not use it, so the hint leaves it
+// TestHintLeavesOutUnusedCertificate runs a chat with a client certificate. A node of the chat's own would not use it, so the hint leaves it
 // out.
-func TestStarts(t *testing.T) {
+func TestHintLeavesOutUnusedCertificate(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"lash-node serve --nats tls://x starts one":                                             {"--nats", "tls://x"},

@@ -9,7 +9,7 @@ import (
 
 // entry is one rule of the runtime: what is given, what happens, and what must follow. Its subtest has the id and the name.
 type entry struct {
-	id, name, config, when, then string
+	id, name, given, when, then string
 	run                          func(*testing.T)
 }
 
@@ -39,7 +39,7 @@ func TestCatalogue(t *testing.T) {
 	for _, e := range entries() {
 		t.Run(e.id+" "+e.name, func(t *testing.T) {
 			t.Parallel()
-			t.Logf("given %s, when %s, then %s", e.config, e.when, e.then)
+			t.Logf("given %s, when %s, then %s", e.given, e.when, e.then)
 			e.run(t)
 		})
 	}
@@ -50,7 +50,7 @@ func TestCatalogueComplete(t *testing.T) {
 	t.Parallel()
 	var have []string
 	for _, e := range entries() {
-		if !regexp.MustCompile(`^[GFLTCPXKMDS]\d\d$`).MatchString(e.id) || e.name == "" || e.config == "" || e.when == "" || e.then == "" || e.run == nil {
+		if !regexp.MustCompile(`^[GFLTCPXKMDS]\d\d$`).MatchString(e.id) || e.name == "" || e.given == "" || e.when == "" || e.then == "" || e.run == nil {
 			t.Errorf("entry %+v: got an incomplete one", e)
 		}
 		have = append(have, e.id)

@@ -99,8 +99,8 @@ func TestServiceHTTP(t *testing.T) {
 	})
 }
 
-// TestWebRows checks that the HTTP client encodes each operation of the NATS API in JSON.
-func TestWebRows(t *testing.T) {
+// TestHTTPClientEncodesEveryOperation checks that the HTTP client encodes each operation of the NATS API in JSON.
+func TestHTTPClientEncodesEveryOperation(t *testing.T) {
 	t.Parallel()
 	for name, op := range operation.Named() {
 		other := []*operation.Row{&operation.Configure.Row, &operation.TakeUpdates.Row} // which have methods of their own

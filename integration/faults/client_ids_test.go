@@ -33,10 +33,10 @@ func derived() (list []string) {
 	return slices.Compact(list)
 }
 
-// TestClientIDs has a client use every id that a session could derive for turns and inputs of its own, before and
+// TestClientIDsOfDerivedNames has a client use every id that a session could derive for turns and inputs of its own, before and
 // while a turn waits. The timer of that turn, the denial of an approval without an answer, and the wake of a
 // monitor still take effect.
-func TestClientIDs(t *testing.T) {
+func TestClientIDsOfDerivedNames(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {

@@ -46,9 +46,9 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{}, context.Cause(ctx)
 }
 
-// TestDeadTurn has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
+// TestDeadTurnEndsInTheHistory has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
 // and the turn behind it runs.
-func TestDeadTurn(t *testing.T) {
+func TestDeadTurnEndsInTheHistory(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
 	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
@@ -100,9 +100,9 @@ func TestDeadHistory(t *testing.T) {
 	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
 }
 
-// TestDeadChild cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
+// TestDeadChildEndsItsTasks cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
 // becomes a dead letter, and the tasks end with that reason.
-func TestDeadChild(t *testing.T) {
+func TestDeadChildEndsItsTasks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
@@ -129,9 +129,9 @@ func TestDeadChild(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestDeadChurn stops the node of a turn far more often than the limit of attempts, and has attempts fail between
+// TestDeadAttemptsIgnoreStops stops the node of a turn far more often than the limit of attempts, and has attempts fail between
 // the steps of progress: neither counts towards the limit.
-func TestDeadChurn(t *testing.T) {
+func TestDeadAttemptsIgnoreStops(t *testing.T) {
 	t.Parallel()
 	const stops, replies = 2 * harness.DeadAttempts, 2 * harness.DeadAttempts
 	b := harness.StartIdle(t)

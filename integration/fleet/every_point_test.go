@@ -57,8 +57,8 @@ func (c *counting) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestEveryPoint has a plugin at every point of a turn with a call that waits for an approval.
-func TestEveryPoint(t *testing.T) {
+// TestHooksRunAtEveryPoint has a plugin at every point of a turn with a call that waits for an approval.
+func TestHooksRunAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "add", `{"a":1}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))

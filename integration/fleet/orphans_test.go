@@ -81,9 +81,9 @@ func (b *orphaned) start(name string, id events.WorkerID, on *bus.Bus, sessions 
 	})
 }
 
-// TestOrphans has a worker vanish in the middle of a turn. A worker that knows it, one that starts later, or the
+// TestOrphanTurnContinues has a worker vanish in the middle of a turn. A worker that knows it, one that starts later, or the
 // next run of its node continues the turn, although the queue would never redeliver the job.
-func TestOrphans(t *testing.T) {
+func TestOrphanTurnContinues(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name          string
@@ -165,8 +165,8 @@ func TestOrphanUnclaimed(t *testing.T) {
 	harness.Equal(t, "attempts", record.Attempts, 1)
 }
 
-// TestOrphanAlive has a live worker keep its turn while another worker's turn is found to be orphaned.
-func TestOrphanAlive(t *testing.T) {
+// TestOrphanSearchSparesLiveWorkers has a live worker keep its turn while another worker's turn is found to be orphaned.
+func TestOrphanSearchSparesLiveWorkers(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	b.start("a", "a-1", bustest.Open(t, b.Server), 1)
@@ -187,9 +187,9 @@ func TestOrphanAlive(t *testing.T) {
 	harness.Equal(t, "attempt", s.Turn().Attempt, 1)
 }
 
-// TestOrphanAgain has the worker that received an orphaned job vanish before it claimed the turn, and then the
+// TestOrphanOfTwoDeadWorkers has the worker that received an orphaned job vanish before it claimed the turn, and then the
 // worker that sent it: the next worker sends it again.
-func TestOrphanAgain(t *testing.T) {
+func TestOrphanOfTwoDeadWorkers(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	first, second := bustest.Open(t, b.Server), bustest.Open(t, b.Server)

@@ -115,8 +115,8 @@ func lines(text string) (list []string) {
 	return list
 }
 
-// TestMatches: the comparison refuses outputs that differ.
-func TestMatches(t *testing.T) {
+// TestDifferentOutputIsRefused: the comparison refuses outputs that differ.
+func TestDifferentOutputIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		want, got string

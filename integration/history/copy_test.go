@@ -71,8 +71,8 @@ func compacted(b *harness.System, n int) events.SessionID {
 	return id
 }
 
-// TestCopies copies a compacted session in every way, from the fold and from a snapshot, short and long.
-func TestCopies(t *testing.T) {
+// TestCopyOfCompactedSession copies a compacted session in every way, from the fold and from a snapshot, short and long.
+func TestCopyOfCompactedSession(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 200} {
 		for name, method := range ways {

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// TestBackground starts, lists and stops monitors and tasks with tools.
-func TestBackground(t *testing.T) {
+// TestBackgroundTools starts, lists and stops monitors and tasks with tools.
+func TestBackgroundTools(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
 		harness.Reply(
@@ -95,8 +95,8 @@ func TestBackgroundTask(t *testing.T) {
 	}
 }
 
-// TestBackgroundWake has a monitor's line start a turn.
-func TestBackgroundWake(t *testing.T) {
+// TestMonitorLineStartsTurn has a monitor's line start a turn.
+func TestMonitorLineStartsTurn(t *testing.T) {
 	t.Parallel()
 	ready := harness.NewFifo(t)
 	b := harness.StartIdle(t,

@@ -159,8 +159,8 @@ func (m *misbehaves) run(t *testing.T, shortTimeout bool, text string, register 
 	}
 }
 
-// TestContainedAround has the hooks around replies, prompts and sessions fail.
-func TestContainedAround(t *testing.T) {
+// TestFailingReplyHookIsContained has the hooks around replies, prompts and sessions fail.
+func TestFailingReplyHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, m := range misbehaving() {
 		for _, f := range waysToFail() {
@@ -179,8 +179,8 @@ func TestContainedAround(t *testing.T) {
 	}
 }
 
-// TestContainedCalls has the hooks of the operations of hosts fail.
-func TestContainedCalls(t *testing.T) {
+// TestFailingHostHookIsContained has the hooks of the operations of hosts fail.
+func TestFailingHostHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, f := range waysToFail() {
 		t.Run(f.name, func(t *testing.T) {

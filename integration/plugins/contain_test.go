@@ -107,9 +107,9 @@ var contained = []struct {
 	{events.PointAfterTurn, events.EndFailed, "plugin_finalize_turn", 2},
 }
 
-// TestContained has a hook fail in every way at every point. The effect is the one of the point's rule, no
+// TestFailingHookIsContained has a hook fail in every way at every point. The effect is the one of the point's rule, no
 // directive of its list is carried out, the history has the reason, and the next turn succeeds.
-func TestContained(t *testing.T) {
+func TestFailingHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contained {
 		for _, f := range append(waysToFail(), garbage()...) {

@@ -132,8 +132,8 @@ func TestNestedCancelled(t *testing.T) {
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
-// TestBatchControl ends the turn with the first call of a batch that requests it.
-func TestBatchControl(t *testing.T) {
+// TestFirstControlOfBatchEndsTurn ends the turn with the first call of a batch that requests it.
+func TestFirstControlOfBatchEndsTurn(t *testing.T) {
 	t.Parallel()
 	args := `{"tool_calls":[{"tool":"plain"},{"tool":"finish","parameters":{"v":"one"}},{"tool":"finish","parameters":{"v":"two"}}]}`
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "batch", args)))

@@ -76,9 +76,9 @@ func register(b *harness.System, id events.SessionID, name events.TaskID) {
 	harness.WantError(b.T, "register", err, nil)
 }
 
-// TestExternalTask cancels a task that only its own program may end. The task has a stop request, and runs until
+// TestExternalTaskEndsByItsProgram cancels a task that only its own program may end. The task has a stop request, and runs until
 // the program reports its end, although its session is closed meanwhile.
-func TestExternalTask(t *testing.T) {
+func TestExternalTaskEndsByItsProgram(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})

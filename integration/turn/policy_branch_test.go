@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestBranchState changes the session while t1 runs: a branch has the state of the session before.
-func TestBranchState(t *testing.T) {
+// TestBranchHasStateBeforeTheTurn changes the session while t1 runs: a branch has the state of the session before.
+func TestBranchHasStateBeforeTheTurn(t *testing.T) {
 	t.Parallel()
 	k := &blockingModel{}
 	b, id, kill := setupConversation(t, k, 1)

@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestProse shows users the text that a plugin makes of the model's reply. The text is recorded with the reply:
+// TestProjectedReplyIsRecorded shows users the text that a plugin makes of the model's reply. The text is recorded with the reply:
 // hosts without the plugin have it, and a node that takes over does not call the plugin again.
-func TestProse(t *testing.T) {
+func TestProjectedReplyIsRecorded(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("a line\n", 20_000) // of which neither form fits an event
 	started := make(chan struct{})

@@ -121,8 +121,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestPlacesHaveText lists messages without a text by their calls.
-func TestPlacesHaveText(t *testing.T) {
+// TestBranchPointsHaveText lists messages without a text by their calls.
+func TestBranchPointsHaveText(t *testing.T) {
 	t.Parallel()
 	for want, parts := range map[string][]events.Part{
 		"hi":                   {{Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartText, Text: "hi"}},
@@ -135,8 +135,8 @@ func TestPlacesHaveText(t *testing.T) {
 	}
 }
 
-// TestPlacesNameTheSpeaker lists results of tools, whose message has the user's role.
-func TestPlacesNameTheSpeaker(t *testing.T) {
+// TestBranchPointsNameTheSpeaker lists results of tools, whose message has the user's role.
+func TestBranchPointsNameTheSpeaker(t *testing.T) {
 	t.Parallel()
 	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
 	for _, tc := range []struct {

@@ -63,9 +63,9 @@ func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
 	return c.start(t.Context(), silent())
 }
 
-// TestAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
+// TestProgramAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
 // and --model the providers.
-func TestAdditions(t *testing.T) {
+func TestProgramAdditions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ args, want string }{
 		"default":  {"--model m --plugins default", "mine m shout update_plan"},
@@ -146,8 +146,8 @@ func TestAdditionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAlone prints the usage of the command as a program of its own: with its name, its plugins and the flags.
-func TestAlone(t *testing.T) {
+// TestUsageOfStandaloneProgram prints the usage of the command as a program of its own: with its name, its plugins and the flags.
+func TestUsageOfStandaloneProgram(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	s := silent()

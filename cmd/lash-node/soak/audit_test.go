@@ -68,8 +68,8 @@ func TestRepeatedEffectsAreCounted(t *testing.T) {
 	}
 }
 
-// TestTakeovers measures claims after kills, and marks those during which another fault happened.
-func TestTakeovers(t *testing.T) {
+// TestTakeoversAreMeasured measures claims after kills, and marks those during which another fault happened.
+func TestTakeoversAreMeasured(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
 	wakes := map[events.SessionID]bool{"s": true}

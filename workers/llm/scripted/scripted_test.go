@@ -46,8 +46,8 @@ func TestProvider(t *testing.T) {
 	llmtest.TestProvider(t, func(_ *testing.T, replies ...llmtest.Reply) llm.Provider { return scripted.New(script(replies)) })
 }
 
-// TestKeep returns the received part of a reply that was cancelled.
-func TestKeep(t *testing.T) {
+// TestCancelledReplyIsKept returns the received part of a reply that was cancelled.
+func TestCancelledReplyIsKept(t *testing.T) {
 	t.Parallel()
 	half := llm.Response{Stop: events.StopCancelled, Parts: []events.Part{{Kind: events.PartText, Text: "half a"}}}
 	p := scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) {
@@ -71,8 +71,8 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-// TestReplies responds the same to a repeated request, and fails after the last reply.
-func TestReplies(t *testing.T) {
+// TestRepliesRepeatByRequest responds the same to a repeated request, and fails after the last reply.
+func TestRepliesRepeatByRequest(t *testing.T) {
 	t.Parallel()
 	p := scripted.Replies(scripted.Text("one"), scripted.Call("add", `{"a":1}`))
 	for _, c := range []struct {
