@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
@@ -56,7 +58,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 		mentions("build", fmt.Sprint(err))
 	}
 	b := harness.StartIdle(t)
-	b.StartNodeOn(b.Bus, plugins...) // the host has no plugins, so the node is the first to find out
+	b.StartNodeWith(workers.Config{Patience: time.Millisecond}, plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins}) // the host has no plugins, so the node is the first to find out
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_build")
