@@ -196,16 +196,16 @@ func TestCompletionKeys(t *testing.T) {
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 			text := ""
-			ask := func(key, s string) {
+			complete := func(key, s string) {
 				req := harness.CompletionOf(s)
 				req.Key = key
 				got, err := c.Host.Complete(ctx, req, "title")
 				harness.WantError(t, "complete", err, nil)
 				text += got.Text + " "
 			}
-			ask("", "a title?")
-			ask("", "a title?")
-			ask("x", "a title?")
+			complete("", "a title?")
+			complete("", "a title?")
+			complete("x", "a title?")
 			req := harness.CompletionOf("another title?")
 			req.Key = "x"
 			_, err := c.Host.Complete(ctx, req, "title")
@@ -238,16 +238,16 @@ func TestCompletionForm(t *testing.T) {
 	form := plugin.Output{Name: "title", Schema: schema, Strict: true}
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			ask := func(output plugin.Output, choice plugin.ToolChoice) error {
+			complete := func(output plugin.Output, choice plugin.ToolChoice) error {
 				req := harness.CompletionOf("a title?")
 				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []events.ToolEntry{{Name: "look"}}, output, choice
 				_, err := c.Host.Complete(ctx, req, "title")
 				return err
 			}
-			harness.WantError(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
-			harness.WantError(t, "with another choice", ask(form, plugin.ToolChoice{}), api.ErrDifferent)
+			harness.WantError(t, "complete", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "again", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "with another output", complete(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
+			harness.WantError(t, "with another choice", complete(form, plugin.ToolChoice{}), api.ErrDifferent)
 			return "", nil
 		})
 	}))

@@ -79,7 +79,7 @@ func TestNodeOfTest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(ctx context.Context, q question) (verdictOf, error) {
+	request := func(ctx context.Context, q question) (verdictOf, error) {
 		var a verdictOf
 		data, err := json.Marshal(q)
 		if err != nil {
@@ -94,17 +94,17 @@ func TestNodeOfTest(t *testing.T) {
 	var factories []plugin.Factory
 	if cfg.Plugins != "" {
 		factories = processPlugins[cfg.Plugins](func(ctx context.Context, what string) error {
-			_, err := ask(ctx, question{Report: what})
+			_, err := request(ctx, question{Report: what})
 			return err
 		})
 	}
-	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return remoteTools(t, cfg.Tools, ask) }))
+	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return remoteTools(t, cfg.Tools, request) }))
 	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-			a, err := ask(ctx, question{Model: &req})
+			a, err := request(ctx, question{Model: &req})
 			if err == nil && a.Refused != nil {
 				err = a.Refused
 			}
@@ -117,7 +117,7 @@ func TestNodeOfTest(t *testing.T) {
 }
 
 // remoteTools are tools that run in the test's process.
-func remoteTools(t *testing.T, entries []events.ToolEntry, ask func(context.Context, question) (verdictOf, error)) *plugin.Tools {
+func remoteTools(t *testing.T, entries []events.ToolEntry, request func(context.Context, question) (verdictOf, error)) *plugin.Tools {
 	set := plugin.NewTools()
 	for _, e := range entries {
 		schema := new(jsonschema.Schema)
@@ -125,7 +125,7 @@ func remoteTools(t *testing.T, entries []events.ToolEntry, ask func(context.Cont
 		tool := plugin.Tool{Name: e.Name, Description: e.Description, Effects: e.Effects, Serial: e.Serial, Schema: schema}
 		harness.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
 			c.Host = nil
-			a, err := ask(ctx, question{Tool: e.Name, Call: &c, Args: args})
+			a, err := request(ctx, question{Tool: e.Name, Call: &c, Args: args})
 			if err == nil && a.Failed != "" {
 				err = errors.New(a.Failed)
 			}

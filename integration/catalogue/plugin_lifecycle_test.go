@@ -42,13 +42,13 @@ func pluginLifecycleEntries() []entry {
 // testStreamAbort has a provider that streams until it is cancelled and then reports its usage or not, and one
 // that ends soon.
 func testStreamAbort(t *testing.T) {
-	for name, c := range map[string]struct{ hang, keep, told bool }{
-		"cut": {hang: true}, "cut_and_told": {hang: true, keep: true, told: true}, "ends_soon": {told: true},
+	for name, c := range map[string]struct{ hang, keep, replied bool }{
+		"cut": {hang: true}, "cut_and_told": {hang: true, keep: true, replied: true}, "ends_soon": {replied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			usage := events.Usage{}
-			if c.told {
+			if c.replied {
 				usage = events.Usage{Input: 7, Output: 3}
 			}
 			hanging := func(context.Context, llm.Request) (scripted.Answer, error) {

@@ -154,11 +154,11 @@ func TestHTTPDrain(t *testing.T) {
 	last := seen[len(seen)-2].ID
 	waited := make(chan harness.Response, 1)
 	go func() { waited <- d.Send("writer", "GET", "/v1/sessions/s/turns/t1?wait=1m", "") }()
-	held := d.OpenStream("other", "/v1/sessions/s/events") // whose reader does not read
+	unread := d.OpenStream("other", "/v1/sessions/s/events") // whose reader does not read
 	harness.Receive(b, "a request that waits", service.began)
 	d.Server.Stop(b.Ctx)
 	harness.Equal(t, "who waited", harness.Receive(b, "answer", waited).Status, 202)
-	for _, s := range []*harness.Stream{stream, turn, held} {
+	for _, s := range []*harness.Stream{stream, turn, unread} {
 		var err error
 		for err == nil {
 			_, err = s.Next()

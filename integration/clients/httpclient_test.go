@@ -362,13 +362,13 @@ func (w *webTransport) Ask(ctx context.Context, r *operation.Row, id events.Sess
 type webRow func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) error
 
 // over is how a row's request is encoded and its response decoded.
-func over[In, Out, R any](op *operation.Op[In, Out], ask func(In) sent, answer func(R) Out) webRow {
-	return overAs(&op.Row, ask, answer)
+func over[In, Out, R any](op *operation.Op[In, Out], request func(In) sent, answer func(R) Out) webRow {
+	return overAs(&op.Row, request, answer)
 }
 
-func overAs[In, Out, R any](r *operation.Row, ask func(In) sent, answer func(R) Out) webRow {
+func overAs[In, Out, R any](r *operation.Row, request func(In) sent, answer func(R) Out) webRow {
 	return func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) (err error) {
-		*out.(*Out), err = fetchedAs(ctx, w, r, id, key, ask(*in.(*In)), answer)
+		*out.(*Out), err = fetchedAs(ctx, w, r, id, key, request(*in.(*In)), answer)
 		return err
 	}
 }

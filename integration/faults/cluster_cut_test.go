@@ -39,7 +39,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
 	ctx := harness.Context(t)
 	all := p.open()
-	p.whole(ctx, all)
+	p.awaitReplicas(ctx, all)
 	h, err := session.New(session.Config{Bus: all, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
 	id := workloadSession(0)
@@ -59,7 +59,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 		l.further(ctx, 2*lossSessions)
 		l.turnOf(ctx, l.ids[0]) // it has found another server
 		hosts.heal(isolated)
-		p.whole(ctx, l.b)
+		p.awaitReplicas(ctx, l.b)
 		l.further(ctx, lossSessions)
 
 		last := l.state(ctx, id).Seq

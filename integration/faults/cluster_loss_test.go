@@ -50,7 +50,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	for _, stop := range l.stops {
 		stop(ctx) // nothing writes to the journal any more
 	}
-	p.whole(ctx, l.b)
+	p.awaitReplicas(ctx, l.b)
 	lines, err := os.ReadFile(l.journal)
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take 
 			p.kill(i)
 			l.after(ctx, n*lossSessions*lossTurns*perTurn/4+perTurn) // it goes on without
 			p.start(i)
-			p.whole(ctx, l.b)
+			p.awaitReplicas(ctx, l.b)
 		}
 	})
 }
@@ -272,7 +272,7 @@ func TestRollingRestart(t *testing.T) { // alone: elections of starved servers t
 			p.stop(i)
 			l.further(ctx, lossSessions) // it goes on without
 			p.start(i)
-			p.whole(ctx, l.b)
+			p.awaitReplicas(ctx, l.b)
 		}
 		for i := range l.ids {
 			l.further(ctx, lossSessions)

@@ -31,7 +31,7 @@ func TestPartition(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // connections whose packets vanished try again ever more rarely
 	defer cancel()
 	all := p.open()
-	p.whole(ctx, all)
+	p.awaitReplicas(ctx, all)
 	const id = "s"
 	host := func(b *bus.Bus) *session.Host {
 		h, err := session.New(session.Config{Bus: b, NoPlugins: true})
@@ -63,7 +63,7 @@ func TestPartition(t *testing.T) {
 	}
 	insist(ctx, t, func() error { return send(ctx, majority, "together") }) // until there is a new leader
 	hosts.heal(isolated)
-	p.whole(ctx, all)
+	p.awaitReplicas(ctx, all)
 	insist(ctx, t, func() error { return send(ctx, minority, "after") })
 	var first [][]byte
 	for i := range p.cfg {
@@ -166,7 +166,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		p.kill(0)
 		p.start(0)
-		p.whole(ctx, l.b)
+		p.awaitReplicas(ctx, l.b)
 	})
 }
 

@@ -307,17 +307,17 @@ func (w *wakeFixture) busies(id events.SessionID) (free chan struct{}) {
 }
 
 // takeWake takes a wake of a session as a worker does that becomes silent then.
-func (s *site) takeWake(id events.SessionID) (taken *bus.Wake) {
+func (s *site) takeWake(id events.SessionID) (received *bus.Wake) {
 	s.T.Helper()
 	queue, err := s.Bus.Queue(s.Ctx, bus.ClassTurn)
 	harness.WantError(s.T, "join", err, nil)
-	for taken == nil && s.Ctx.Err() == nil {
+	for received == nil && s.Ctx.Err() == nil {
 		_, err = queue.Fetch(s.Ctx, 1, time.Minute, func(w *bus.Wake) {
 			if w.Session == id {
-				taken = w
+				received = w
 			}
 		})
 		harness.WantError(s.T, "fetch", err, nil)
 	}
-	return taken
+	return received
 }

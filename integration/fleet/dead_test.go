@@ -121,9 +121,9 @@ func TestDeadChildEndsItsTasks(t *testing.T) {
 	letter := b.AwaitDeadLetter(child)
 	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.AwaitState(id, "the ends", func(s *projector.State) bool {
-		asked, _ := s.Task("asked")
+		cancelled, _ := s.Task("asked")
 		cancelCase, _ := s.Task("cancelled")
-		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelCase.State == events.TaskCancelled && !cancelCase.Unfinished()
+		return cancelled.State == events.TaskFailed && cancelled.Summary == want && !cancelled.Unfinished() && cancelCase.State == events.TaskCancelled && !cancelCase.Unfinished()
 	})
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.VerifyHistory(t, b.Bus, id)

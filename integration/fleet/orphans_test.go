@@ -147,9 +147,9 @@ func (b *orphaned) lose() {
 	b.T.Helper()
 	queue, err := b.Bus.Queue(b.Ctx, bus.ClassTurn)
 	harness.WantError(b.T, "join", err, nil)
-	taken := 0
-	if _, err := queue.Fetch(b.Ctx, 1, time.Minute, func(*bus.Wake) { taken++ }); err != nil || taken != 1 {
-		b.T.Fatalf("fetch: got %d wakes, %v, want 1", taken, err)
+	attempts := 0
+	if _, err := queue.Fetch(b.Ctx, 1, time.Minute, func(*bus.Wake) { attempts++ }); err != nil || attempts != 1 {
+		b.T.Fatalf("fetch: got %d wakes, %v, want 1", attempts, err)
 	}
 }
 
@@ -170,8 +170,8 @@ func TestOrphanSearchSparesLiveWorkers(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	b.start("a", "a-1", bustest.Open(t, b.Server), 1)
-	held, orphan, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
-	b.StartTurn(held, "t1", harness.Text("go"))
+	running, orphan, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
+	b.StartTurn(running, "t1", harness.Text("go"))
 	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
 	secondBus := bustest.Open(t, b.Server)
 	b.start("b", "b-1", secondBus, 1)
@@ -182,7 +182,7 @@ func TestOrphanSearchSparesLiveWorkers(t *testing.T) {
 	b.AwaitTurn(orphan, "t1")
 	b.StartTurn(next, "t1", harness.Text("go"))
 	b.AwaitTurn(next, "t1")
-	s := b.StateOf(held)
+	s := b.StateOf(running)
 	harness.Equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
 	harness.Equal(t, "attempt", s.Turn().Attempt, 1)
 }

@@ -275,7 +275,7 @@ func TestReadiness(t *testing.T) {
 	harness.WantError(t, "listen", err, nil)
 	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready)
 	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
-	ask := func(path string) (int, string) {
+	get := func(path string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(b.Ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
 		harness.WantError(t, "request", err, nil)
@@ -287,12 +287,12 @@ func TestReadiness(t *testing.T) {
 		return resp.StatusCode, strings.TrimSpace(string(body))
 	}
 	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
-	status, body := ask("/readyz")
+	status, body := get("/readyz")
 	harness.Equal(t, "ready", fmt.Sprint(status, " ", body), "200 ready")
 	kill()
-	status, body = ask("/readyz")
+	status, body = get("/readyz")
 	harness.Equal(t, "after its stop", fmt.Sprint(status, " ", body), "503 "+workers.ErrStopping.Error())
-	status, body = ask("/healthz")
+	status, body = get("/healthz")
 	harness.Equal(t, "health", fmt.Sprint(status, " ", body), "200 ok")
 
 	other, _ := b.StartNodeOn(bustest.Open(t, b.Server))

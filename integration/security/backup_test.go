@@ -228,12 +228,12 @@ func (k *backupUser) save(name string) stream {
 
 func (k *backupUser) restore(s stream) {
 	k.t.Helper()
-	var begun struct {
+	var delivery struct {
 		DeliverSubject string `json:"deliver_subject"`
 	}
-	k.request("$JS.API.STREAM.RESTORE."+s.name, map[string]any{"config": s.config, "state": s.state}, &begun)
+	k.request("$JS.API.STREAM.RESTORE."+s.name, map[string]any{"config": s.config, "state": s.state}, &delivery)
 	for _, chunk := range append(s.chunks, nil) {
-		m, err := k.nc.RequestWithContext(k.ctx, begun.DeliverSubject, chunk)
+		m, err := k.nc.RequestWithContext(k.ctx, delivery.DeliverSubject, chunk)
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
 			k.t.Fatalf("restore %s: %v %v", s.name, err, m)
 		}

@@ -95,12 +95,12 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 // may: none of them receives a piece of it. A user without the right to request a completion has no stream either.
 func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	t.Parallel()
-	const word = "alicesword"
+	const secret = "alicesword"
 	n, _ := serveStreaming(t, func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		for range 20 {
-			sink(harness.TextDelta(word))
+			sink(harness.TextDelta(secret))
 		}
-		return harness.StreamedReply(strings.Repeat(word, 20))
+		return harness.StreamedReply(strings.Repeat(secret, 20))
 	}, map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeRead}})
 	received := make(chan *nats.Msg, 1000)
 	var refused refusals
@@ -135,14 +135,14 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	req.Stream = func(d plugin.CompletionDelta) { got.WriteString(d.Text) }
 	c, err := n.clientOf("alice@acme").Complete(n.Ctx, "s1", req, "title")
 	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "text", c.Text, strings.Repeat(word, 20))
+	harness.Equal(t, "text", c.Text, strings.Repeat(secret, 20))
 	harness.Equal(t, "streamed", got.String(), c.Text)
 	harness.EqualLists(t, "ledger", n.StateOf("s1").Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "", 10, 5)})
 	for commits := 0; commits == 0; { // of the completion: anything sent before it would have arrived before
 		m := harness.Receive(n.System, "the commit", received)
 		if strings.HasPrefix(m.Subject, "lash.live.s1.") && strings.Contains(string(m.Data), "model.completed") {
 			commits++
-		} else if strings.Contains(string(m.Data), word) {
+		} else if strings.Contains(string(m.Data), secret) {
 			t.Errorf("got %s of the completion, want nothing", m.Subject)
 		}
 	}

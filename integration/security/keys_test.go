@@ -137,11 +137,11 @@ func TestKeysOfAll(t *testing.T) {
 func hostWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	b := harness.StartIdle(t)
-	hosts, asked := []*session.Host{b.Host, b.OtherHost()}, 0
+	hosts, requests := []*session.Host{b.Host, b.OtherHost()}, 0
 	return b, func(caller int, k keyedCase, id events.SessionID, n int) (string, string) {
 		ctx := api.WithAsked(b.Ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: string(id)})
-		asked++
-		got, err := k.host(ctx, hosts[asked%2], id, n)
+		requests++
+		got, err := k.host(ctx, hosts[requests%2], id, n)
 		if err != nil {
 			code, _ := api.Code(err)
 			return "", code
@@ -185,11 +185,11 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	hosts := []*session.Host{b.Host, b.OtherHost()}
-	asks := slices.DeleteFunc(keyedCases(), func(k keyedCase) bool {
+	cases := slices.DeleteFunc(keyedCases(), func(k keyedCase) bool {
 		return !slices.Contains([]operation.Name{operation.Submit.Name, operation.SubmitAt.Name, operation.Inject.Name, operation.AppendNodes.Name, operation.OpenFrame.Name, operation.Grant.Name}, k.op)
 	})
-	for i, first := range asks {
-		for _, second := range asks[:i] {
+	for i, first := range cases {
+		for _, second := range cases[:i] {
 			id := events.SessionID(first.op + "-" + second.op)
 			b.Open(api.CreateRequest{ID: id})
 			before, errs := b.LastSeq(id), make([]error, 2)

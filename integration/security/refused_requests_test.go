@@ -50,31 +50,31 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 			if transport == "client" && what == "approve_by" {
 				continue // the name that a client sends is ignored
 			}
-			taken, refused := 0, 0
+			accepted, refused := 0, 0
 			for n, size := range []int{1, tc.limit - tc.limit/8, tc.limit - 1, tc.limit, tc.limit + 1, tc.limit + 200, 2 * tc.limit, 3 * tc.limit} {
 				id := events.SessionID(fmt.Sprintf("%s-%s-%d", transport, what, n))
 				if requestsWhileBusy(f, id, fmt.Sprintf("%s by %s of %d", what, transport, size), func() error { return tc.ask(f.Ctx, by, id, size) }) {
-					taken++
+					accepted++
 				} else {
 					refused++
 				}
 			}
-			if taken == 0 || refused < 3 {
-				t.Errorf("%s by %s: %d taken, %d refused, want the small ones taken and the large ones refused", what, transport, taken, refused)
+			if accepted == 0 || refused < 3 {
+				t.Errorf("%s by %s: %d taken, %d refused, want the small ones taken and the large ones refused", what, transport, accepted, refused)
 			}
 		}
 	}
 }
 
 // requestsWhileBusy sends a request while a turn waits, and reports whether it was accepted.
-func requestsWhileBusy(f *harness.Fleet, id events.SessionID, what string, ask func() error) (taken bool) {
+func requestsWhileBusy(f *harness.Fleet, id events.SessionID, what string, send func() error) (accepted bool) {
 	f.T.Helper()
 	f.Open(api.CreateRequest{ID: id})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitState(id, "question", harness.HasAsk)
 	f.AwaitUnqueued(id)
 	before := f.LastSeq(id)
-	err := ask()
+	err := send()
 	if err != nil {
 		field, ok := errors.AsType[*events.FieldError](err)
 		if !ok || field.Field == "" || !strings.Contains(field.Reason, "limit") && !strings.Contains(field.Reason, " to ") {

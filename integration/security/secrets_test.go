@@ -59,11 +59,11 @@ func (damagedState) State(context.Context, events.SessionID) (*projector.State, 
 // guarded sends requests with the token, with another one, and with the token in the wrong place.
 func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	t.Helper()
-	door, err := httpapi.New(httpapi.Config{
+	server, err := httpapi.New(httpapi.Config{
 		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin}},
 	})
 	harness.WantError(t, "door", err, nil)
-	defer door.Drain()
+	defer server.Drain()
 	var output bytes.Buffer
 	for _, c := range []struct {
 		token, query string
@@ -71,7 +71,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	}{{secretBearer, "", 500}, {secretGuess, "", 401}, {secretBearer, "?token=" + secretBearer, 400}} {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(harness.Context(t), http.MethodGet, "/v1/sessions/s1"+c.query, nil)
 		r.Header.Set("Authorization", "Bearer "+c.token)
-		door.ServeHTTP(w, r)
+		server.ServeHTTP(w, r)
 		harness.Equal(t, "status", w.Code, c.status)
 		_ = w.Result().Header.Write(&output)
 		output.Write(w.Body.Bytes())
@@ -80,7 +80,7 @@ func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	r := httptest.NewRequestWithContext(harness.Context(t), http.MethodPost, "/v1/sessions", strings.NewReader(`{"id":"s1"}`))
 	r.Header.Set("Authorization", "Bearer "+secretBearer)
 	w := httptest.NewRecorder()
-	door.ServeHTTP(w, r)
+	server.ServeHTTP(w, r)
 	harness.Equal(t, "status", w.Code, http.StatusCreated)
 	return output.Bytes()
 }

@@ -80,10 +80,10 @@ func approving() plugin.HostConfig {
 
 // requestMethod is a way in which alice causes a turn whose call waits.
 type requestMethod struct {
-	script []harness.Step
-	owner  string // of the session; where that is bob, alice works there with a grant
-	both   bool   // bob is behind it too
-	ask    func(b *harness.System, ask requestAs) (asks events.SessionID)
+	script  []harness.Step
+	owner   string // of the session; where that is bob, alice works there with a grant
+	both    bool   // bob is behind it too
+	request func(b *harness.System, request requestAs) (asks events.SessionID)
 }
 
 func requestMethods() map[string]requestMethod {
@@ -139,22 +139,22 @@ func TestSelfApproval(t *testing.T) {
 				t.Parallel()
 				b, ask := open(t, true, w.script)
 				openAndAsk(b, "s1", w, ask)
-				id := w.ask(b, ask)
-				asked := question(b, id)
+				id := w.request(b, ask)
+				call := question(b, id)
 				before := b.LastSeq(id)
-				harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "self_approval")
+				harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				if w.both {
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "self_approval")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				}
 				harness.Equal(t, "commits", b.LastSeq(id), before)
 				switch {
 				case w.both:
-					harness.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked}), "")
+					harness.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call}), "")
 				case w.owner == "bob":
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
 				default: // and the turn goes on, also the one that waits for its agent
 					harness.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(transport), Rights: []events.SessionRight{events.GrantApprove}}), "")
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
 					harness.Equal(t, "end", b.AwaitTurn("s1", "t1").End, events.EndFinished)
 				}
 			})
@@ -164,7 +164,7 @@ func TestSelfApproval(t *testing.T) {
 			w := requestMethods()["own"]
 			b, ask := open(t, false, w.script)
 			openAndAsk(b, "s1", w, ask)
-			id := w.ask(b, ask)
+			id := w.request(b, ask)
 			harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: question(b, id), Granted: true}), "")
 		})
 	}

@@ -105,10 +105,10 @@ func TestRouteTakesNoClient(t *testing.T) {
 	_, all := d.cluster()
 	base := d.certs("mine")
 	d.clients.issue(base, "node@acme")
-	for name, taken := range map[string]bool{base: false, d.certs("route"): true} {
+	for name, accepted := range map[string]bool{base: false, d.certs("route"): true} {
 		cert, err := tls.LoadX509KeyPair(name+".pem", name+".key")
 		harness.WantError(t, "certificate", err, nil)
-		harness.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[taken])
+		harness.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[accepted])
 	}
 }
 

@@ -65,7 +65,7 @@ func TestApprovalAsked(t *testing.T) {
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Asked.Load(), 1)
+	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
 	harness.Equal(t, "answer", *harness.Find[*events.ToolApprovalGiven](b, id)[0], events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"})
 	list, err = client.Approvals(b.Ctx, id)
 	harness.WantError(t, "approvals after the turn", err, nil)
@@ -219,7 +219,7 @@ func TestApprovalKilledAtRequest(t *testing.T) {
 	late.next("tool_approval_asked")
 	late.next("tool_approval_given")
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Asked.Load(), 1)
+	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
 	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=3")
 }
 

@@ -160,7 +160,7 @@ func TestCodeApprovalsGathered(t *testing.T) {
 		}
 		return fmt.Sprintf("slow-%d", c.Add("slow")), nil
 	})
-	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
+	gatePlugin := plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {
 				return []plugin.Directive{plugin.Ask("really?")}, nil
@@ -170,7 +170,7 @@ func TestCodeApprovalsGathered(t *testing.T) {
 		return r.Tools(b.Tools)
 	})
 	node := func() (kill func()) {
-		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), append(workers.Builtins()[1:], ask)...)
+		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), append(workers.Builtins()[1:], gatePlugin)...)
 		b.Host = n.Host()
 		return kill
 	}

@@ -218,7 +218,7 @@ func TestCodeApproval(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("print(add(a=1), once(), add(a=2))"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
+	gatePlugin := plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {
 				return []plugin.Directive{plugin.Ask("really?")}, nil
@@ -227,7 +227,7 @@ func TestCodeApproval(t *testing.T) {
 		})
 		return r.Tools(b.Tools)
 	})
-	b.StartNode(append(workers.Builtins()[1:], ask)...)
+	b.StartNode(append(workers.Builtins()[1:], gatePlugin)...)
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
 	state := b.AwaitState(id, "question", harness.HasAsk)

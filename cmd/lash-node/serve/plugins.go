@@ -114,19 +114,19 @@ func (cfg Config) validate() []shipped {
 // check refuses plugins and providers whose ids are no valid or unique flag values.
 func (cfg Config) check() error {
 	var errs []error
-	taken := map[string]bool{"": true, "default": true, "none": true}
+	used := map[string]bool{"": true, "default": true, "none": true}
 	for _, p := range cfg.validate() {
-		if taken[p.name] || strings.ContainsAny(p.name, ", \t\n") {
+		if used[p.name] || strings.ContainsAny(p.name, ", \t\n") {
 			errs = append(errs, fmt.Errorf("plugin %q: want an id of its own, without commas and spaces", p.name))
 		}
-		taken[p.name] = true
+		used[p.name] = true
 	}
-	taken = map[string]bool{"": true}
+	used = map[string]bool{"": true}
 	for _, p := range cfg.Providers {
-		if taken[p.ID()] {
+		if used[p.ID()] {
 			errs = append(errs, fmt.Errorf("provider %q: want an id of its own", p.ID()))
 		}
-		taken[p.ID()] = true
+		used[p.ID()] = true
 	}
 	return errors.Join(errs...)
 }

@@ -94,7 +94,7 @@ func TestProgramAdditions(t *testing.T) {
 			turn, err := node.Host().Run(t.Context(), id, api.Ask("hi"))
 			got := strings.Fields(turn.Text)
 			if name == "default" { // default has the shipped ones too
-				got = slices.DeleteFunc(got, func(word string) bool { return !slices.Contains(strings.Fields(tc.want), word) })
+				got = slices.DeleteFunc(got, func(flagWord string) bool { return !slices.Contains(strings.Fields(tc.want), flagWord) })
 			}
 			if err != nil || strings.Join(got, " ") != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)

@@ -155,14 +155,14 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 	}
 	close(next)
 	all.Wait()
-	var taken []takeover
+	var measured []takeover
 	for i := range found {
 		r.add(l.started[i].plan.Session, &found[i])
 		list, n := takeovers(l.started[i].plan.Session, found[i].claims, incidents)
-		taken, r.Takeovers = append(taken, list...), r.Takeovers+n
+		measured, r.Takeovers = append(measured, list...), r.Takeovers+n
 	}
-	r.times(taken)
-	errs = append(errs, saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", taken))
+	r.times(measured)
+	errs = append(errs, saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
 	for i := range l.started {
 		id := l.started[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {
