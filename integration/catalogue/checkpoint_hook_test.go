@@ -116,7 +116,7 @@ func testCheckpointOrder(t *testing.T) {
 		var got []string
 		for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 			if e.Type == api.EventInputAccepted {
-				harness.Receive(b, "begun", started)
+				harness.Receive(b, "the start", started)
 				kill()
 				b.StartNode(queue)
 			}

@@ -206,7 +206,7 @@ func testInjectTakeover(t *testing.T) {
 		harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(started), harness.Reply(harness.Text("done")))
 	kill := process(b, "", nil)
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
@@ -242,7 +242,7 @@ func testInjectCancel(t *testing.T) {
 	harness.EqualLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
 	b.StartWorker(b.Bus)
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	for i := 3; i <= 6; i++ {
 		inject(b, id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}

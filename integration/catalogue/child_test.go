@@ -47,7 +47,7 @@ func testChildUsage(t *testing.T) {
 	kill := process(b, "delegates", nil)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNode(delegates())
 	b.AwaitTurn(id, "t1")

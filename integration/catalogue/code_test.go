@@ -47,7 +47,7 @@ func testExecutionStates(t *testing.T) {
 	kill := b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
-	harness.Receive(b, "asked", requested)
+	harness.Receive(b, "the request", requested)
 	kill()
 	b.StartCodeNode(b.Bus)
 	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)

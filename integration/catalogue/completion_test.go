@@ -100,7 +100,7 @@ func testCompleteAgain(t *testing.T) {
 		kill := process(b, "titles", report)
 		id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Receive(b, "begun", started)
+		harness.Receive(b, "the start", started)
 		kill()
 		b.StartNode(titles(report))
 		harness.Equal(t, name+": end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -176,7 +176,7 @@ func testCumulative(t *testing.T) {
 		}
 		got = append(got, *e.Cumulative)
 		if seen++; seen == 2 {
-			harness.Receive(b, "begun", started)
+			harness.Receive(b, "the start", started)
 			kill()
 			b.StartWorker(b.Bus)
 		}
@@ -225,7 +225,7 @@ func TestCompletionKeys(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "said", b.CallResult(id, "k"), "one one two ")
+	harness.Equal(t, "text", b.CallResult(id, "k"), "one one two ")
 	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
 }
 

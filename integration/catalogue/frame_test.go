@@ -138,7 +138,7 @@ func testSwitchCrash(t *testing.T) {
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ProtocolPlugin(failsValidation), harness.FrameSwitcher(func() { close(started); <-release }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	b.StartTurn(id, "t2", harness.Text("two"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("by the way")}})
@@ -253,7 +253,7 @@ func testCompactors(t *testing.T) {
 	opened, err := b.Compact(b.Ctx, id)
 	harness.WantError(t, "compact", err, nil)
 	harness.Equal(t, "opened", opened, true)
-	harness.EqualLists(t, "asked", calls, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 	other := b.OtherHost() // it is durable
 	v, err := other.View(b.Ctx, id)
 	harness.WantError(t, "view", err, nil)
@@ -278,7 +278,7 @@ func testCompactorEmpty(t *testing.T) {
 	opened, err := b.Compact(b.Ctx, id)
 	harness.WantError(t, "compact", err, nil)
 	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "asked", calls, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 	harness.Equal(t, "commits", b.LastSeq(id), before)
 
 	fails := harness.StartIdle(t)
@@ -291,7 +291,7 @@ func testCompactorEmpty(t *testing.T) {
 	opened, err = fails.Compact(fails.Ctx, id)
 	harness.WantError(t, "a compactor that fails", err, harness.ErrPlugin)
 	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "asked", calls, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 }
 
 func testOptionsAllFrames(t *testing.T) {

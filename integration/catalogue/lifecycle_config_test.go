@@ -223,8 +223,8 @@ func testConfigUnchanged(t *testing.T) {
 	seq := b.LastSeq(id)
 	harness.WantError(t, "configure", b.SetModel(id, "m0"), nil)
 	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.EqualLists(t, "asked", c.calls, nil)
-	harness.Equal(t, "told", len(c.lifecycle), 1)
+	harness.EqualLists(t, "calls", c.calls, nil)
+	harness.Equal(t, "notified", len(c.lifecycle), 1)
 
 	key := func(model string) error {
 		return b.Configure(b.Ctx, id, api.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
@@ -248,11 +248,11 @@ func testMutators(t *testing.T) {
 	want := events.Config{Model: "m1", Effort: "high"}
 	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, want)
 	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 1)
-	harness.EqualLists(t, "asked", c.calls, []string{"first m1", "second m0 m1 m1", "third high"})
+	harness.EqualLists(t, "calls", c.calls, []string{"first m1", "second m0 m1 m1", "third high"})
 	harness.Equal(t, "warned", len(c.warned), 1)
 	harness.Equal(t, "of the first", strings.Contains(c.warned[0], "settings config") && strings.Contains(c.warned[0], errMutator.Error()), true)
 	last := c.lifecycle[len(c.lifecycle)-1]
-	harness.Equal(t, "told", last.Kind, plugin.SessionConfigChanged)
+	harness.Equal(t, "notified", last.Kind, plugin.SessionConfigChanged)
 	harness.DeepEqual(t, "of", last.Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
 	harness.DeepEqual(t, "with the state after it", last.State.Config, want)
 	harness.Equal(t, "not of the opening", slices.ContainsFunc(c.lifecycle[:len(c.lifecycle)-1], func(e plugin.Lifecycle) bool { return e.Kind == plugin.SessionConfigChanged }), false)

@@ -247,7 +247,7 @@ func testMonitorWake(t *testing.T) {
 	b.StartTasks(bustest.Open(t, b.Server), nil)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "asked", requested)
+	harness.Receive(b, "the request", requested)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})
 	b.AwaitUpdates(id, 1)
 	close(gate)

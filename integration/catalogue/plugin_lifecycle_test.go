@@ -273,7 +273,7 @@ func testProjectorError(t *testing.T) {
 	_, kill := b.StartNodeOn(b.Bus, stack)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill() // before the result was recorded
 	b.StartNodeOn(b.Bus, stack)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)

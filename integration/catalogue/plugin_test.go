@@ -93,7 +93,7 @@ func testHookFails(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_prepare_turn")
-	harness.EqualLists(t, "asked", calls, []string{"A", "B"})
+	harness.EqualLists(t, "calls", calls, []string{"A", "B"})
 	b.WantNoEffects(id)
 	b.WantNoSession("kid")
 	ran := b.HookRecord(id, events.PointBeforeTurn)

@@ -149,7 +149,7 @@ func testCommandsFirst(t *testing.T) {
 	b.StartNode(plugin.Func("math", func(r *plugin.Registrar) error { harness.NamedTools(r, "a", "b"); return nil }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t0", harness.Text("turn t0"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	model := func(s string) {
 		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s

@@ -230,7 +230,7 @@ func testTaskCancelRequested(t *testing.T) {
 	})
 	_, err := b.RequestCancelTask(b.Ctx, id, "k", "enough")
 	harness.WantError(t, "request", err, nil)
-	harness.WantError(t, "what the task is told", harness.Receive(b, "told", outcomes), workers.ErrTaskCancelled)
+	harness.WantError(t, "cause of the task's end", harness.Receive(b, "the outcome", outcomes), workers.ErrTaskCancelled)
 	before := b.LastSeq(id)
 	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskCancelling)
@@ -309,7 +309,7 @@ func testUnregister(t *testing.T) {
 	harness.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
 	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner receives
 	close(gate)
-	harness.Equal(t, "the task's error", harness.Receive(b, "told", outcomes), "")
+	harness.Equal(t, "the task's error", harness.Receive(b, "the outcome", outcomes), "")
 	harness.Equal(t, "ends", len(harness.Find[*events.TaskEnded](b, id)), 0)
 }
 

@@ -103,7 +103,7 @@ func testCallRetry(t *testing.T) {
 	kill := b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")

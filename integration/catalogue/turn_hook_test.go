@@ -60,7 +60,7 @@ func testBeforeTurnAbort(t *testing.T) {
 	got := make(chan []api.SessionEvent, 1)
 	host := b.OtherHost()
 	go func() { got <- b.TurnEvents(host, id, "t1", nil) }()
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(b.Bus, stack)
 	list := harness.Receive(b, "the turn's events", got)
@@ -137,7 +137,7 @@ func testTurnOptions(t *testing.T) {
 
 	_, err = plain.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
 	harness.WantError(t, "submit", err, nil)
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(b.Bus, stack...)
 	b.AwaitTurn(id, "t1")
@@ -259,5 +259,5 @@ func testAfterTurnError(t *testing.T) {
 		t.Fatal("end of t2: got nobody told, want it told after the commit")
 	}
 	stop() // waits for the hooks after a turn
-	harness.EqualLists(t, "told", notification, []string{"turn_finalized t2", "turn_persisted t2"})
+	harness.EqualLists(t, "notified", notification, []string{"turn_finalized t2", "turn_persisted t2"})
 }

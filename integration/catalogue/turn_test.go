@@ -81,7 +81,7 @@ func testSecondTurn(t *testing.T) {
 	b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	b.StartTurn(id, "t2", harness.Text("2"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	b.StartTurn(id, "t3", harness.Text("3"))

@@ -85,7 +85,7 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 			killed := startNotified(b, true)
 			id := b.Open(api.CreateRequest{})
 			b.RunTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "told", harness.Receive(b, "a callback", killed.notified), "t1")
+			harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), "t1")
 			next := test(b, id, killed)
 			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), "t1")
 			b.AwaitState(id, "that all were told", harness.AllNotified)

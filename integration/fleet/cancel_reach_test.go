@@ -220,7 +220,7 @@ func TestCancelReaches(t *testing.T) {
 					r.start("first", roles...)
 					r.Open(api.CreateRequest{ID: cancelSession})
 					kind.start(r)
-					harness.Equal(t, "begun on", harness.Receive(r.System, "work", r.started), "first")
+					harness.Equal(t, "started on", harness.Receive(r.System, "work", r.started), "first")
 					on := "first"
 					if afterDeath {
 						r.start("second", roles...)

@@ -183,7 +183,7 @@ func TestRestoredOnce(t *testing.T) {
 		wait.Go(func() { inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) }) })
 	}
 	wait.Wait()
-	harness.Equal(t, "told", n.times(id), 1)
+	harness.Equal(t, "notified", n.times(id), 1)
 	for i := range 3 {
 		inTime(b, "configure", func() error { return b.SetModel(id, fmt.Sprint(i)) })
 	}

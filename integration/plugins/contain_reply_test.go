@@ -218,7 +218,7 @@ func TestFailingHostHookIsContained(t *testing.T) {
 			err := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
 			harness.WantError(t, "configure", err, nil)
 			harness.Equal(t, "model", b.StateOf(id).Config.Model, "new")
-			harness.Equal(t, "told", requests.Load(), 1)
+			harness.Equal(t, "notified", requests.Load(), 1)
 			check := func(what string, err error) {
 				t.Helper()
 				if err == nil || !strings.Contains(err.Error(), f.text) {

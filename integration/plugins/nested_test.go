@@ -34,7 +34,7 @@ func TestNestedKilled(t *testing.T) {
 	kill := b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)

@@ -121,7 +121,7 @@ func TestSerialKilled(t *testing.T) {
 	kill := b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	b.AwaitState(id, "the free call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[1].Done
 	})

@@ -74,7 +74,7 @@ func TestSubagentTakeover(t *testing.T) {
 	first := b.StartNode(subagent.Factory(subagent.Config{}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	now, cancel := context.WithCancel(b.Ctx)
 	cancel()
 	first.Stop(now)
@@ -129,7 +129,7 @@ func TestSubagentCancel(t *testing.T) {
 	b.StartNode(subagent.Factory(subagent.Config{}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	if _, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}

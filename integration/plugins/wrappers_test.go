@@ -199,7 +199,7 @@ func TestCompletionOptions(t *testing.T) {
 		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Sampling: events.Sampling{Temperature: "0.5"}, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
 		return err
 	})
-	harness.Equal(t, "asked", len(s.direct), 1)
+	harness.Equal(t, "requests", len(s.direct), 1)
 	harness.Equal(t, "effort", s.direct[0].Effort, "high")
 	harness.Equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
 	harness.Equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")

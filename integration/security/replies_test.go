@@ -288,7 +288,7 @@ func TestOuterAccountHasNoStreams(t *testing.T) {
 	harness.WantError(t, "last", alice.Publish("last", nil), nil)
 	for {
 		m, err := subscription.NextMsgWithContext(b.Ctx)
-		harness.WantError(t, "heard", err, nil)
+		harness.WantError(t, "received", err, nil)
 		if m.Subject == "last" {
 			break
 		}

@@ -106,7 +106,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	id, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t0", harness.Text("hello"))
 	b.StartTurn(other, "t9", harness.Text("keep the first node busy"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsNonIdempotent))
 	b.ParkTurn(id)
 	kill()

@@ -169,7 +169,7 @@ func TestCodeCancelled(t *testing.T) {
 	b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", started)
+	harness.Receive(b, "the start", started)
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
 	harness.WantError(t, "cancel", err, nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
