@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -194,7 +195,7 @@ func TestTimerKill(t *testing.T) {
 	b.Host = b.NewHost(b.Bus)
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn("s", "t1").End, events.EndFinished)
-	harness.EqualLists(t, "timers", b.Timers(), []string{"s"})
+	b.AwaitPolling("the timer of t2, which the worker sets after the end of t1", func() bool { return slices.Equal(b.Timers(), []string{"s"}) })
 	b.AwaitState("s", "the end", func(s *projector.State) bool { return s.Idle() })
 }
 
