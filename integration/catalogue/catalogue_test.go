@@ -10,7 +10,7 @@ import (
 // entry is one rule of the runtime: what is given, what happens, and what must follow. Its subtest has the id and the name.
 type entry struct {
 	id, name, given, when, then string
-	run                          func(*testing.T)
+	run                         func(*testing.T)
 }
 
 // expected lists the ids, by family: graph, frames, lifecycle, turns, checkpoints, plugins, tools (X), tasks (K),
