@@ -39,17 +39,17 @@ type waiting struct {
 	Question string           `json:"question"`
 }
 
-// errNothing makes the exit code 1.
-var errNothing = errors.New("nothing was asked")
+// errNoApprovals makes the exit code 1.
+var errNoApprovals = errors.New("nothing was asked")
 
-// askEvery is the interval at which a waiting command polls.
-const askEvery = 100 * time.Millisecond
+// pollEvery is the interval at which a waiting command polls.
+const pollEvery = 100 * time.Millisecond
 
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
 	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
-	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
+	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, pollEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	over()
@@ -62,7 +62,7 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 		c.print(s, list)
 	}
 	if err == nil && c.Wait > 0 && len(list) == 0 {
-		return errNothing
+		return errNoApprovals
 	}
 	return err
 }

@@ -73,14 +73,14 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	ctx, end, refusals := access.EndOnRefusal(ctx, link)
 	defer end()
 	link.Also = refusals
-	err := c.talk(ctx, s, link)
+	err := c.converse(ctx, s, link)
 	if refused := access.Refused(ctx); refused != nil {
 		return c.Explain(refused, access.Host, "")
 	}
 	return err
 }
 
-func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
+func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) error {
 	on, err := c.connect(ctx, s, link)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: joins, Plain: s.Env("NO_COLOR") != ""}
 		id, err = at.Run(ctx)
 		if err == nil {
-			s.Say("%s", talk.Farewell(id))
+			s.Printf("%s", talk.Farewell(id))
 		}
 		return err
 	}
@@ -189,10 +189,10 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 // join opens the servers of a running node. It prints a note about flags that have no effect there.
 func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	if c.ofNode() {
-		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
+		s.Printf("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
 	}
 	if c.Model != "" && c.Session != nil {
-		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
+		s.Printf("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
 	return c.open(ctx, s, servers, link)
 }

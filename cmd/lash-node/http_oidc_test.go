@@ -47,13 +47,13 @@ func TestServeOIDC(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for token, want := range map[string]int{token("lash"): http.StatusCreated, token("other"): http.StatusUnauthorized} {
-		if got := s.asks(t, client, token, "POST", "/sessions", `{}`); got != want {
+		if got := s.request(t, client, token, "POST", "/sessions", `{}`); got != want {
 			t.Errorf("got %d, want %d", got, want)
 		}
 	}
 	s.stop(t, syscall.SIGTERM)
-	if said := strings.Join(s.said, "\n"); strings.Contains(said, token("lash")[:40]) {
-		t.Errorf("log: got a token in it: %s", said)
+	if output := strings.Join(s.lines, "\n"); strings.Contains(output, token("lash")[:40]) {
+		t.Errorf("log: got a token in it: %s", output)
 	}
 }
 

@@ -64,7 +64,7 @@ func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):
 		return exitDifferent, false
-	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, chat.ErrTurn):
+	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true
 	}
 	return exitFailed, true

@@ -41,12 +41,12 @@ func roles(t *testing.T) (node, host, auditor string) {
 	return at("node"), at("host"), at("auditor")
 }
 
-// TestRefused runs commands that the role of a user does not permit. Each command ends, and names the role that
+// TestRoleRefusalNamesTheRole runs commands that the role of a user does not permit. Each command ends, and names the role that
 // permits it.
-func TestRefused(t *testing.T) {
+func TestRoleRefusalNamesTheRole(t *testing.T) {
 	t.Parallel()
 	asNode, asHost, asAuditor := roles(t)
-	node := serveModel(t, newTalker(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
+	node := serveModel(t, newScriptedModel(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
 	defer node.stop(t, syscall.SIGTERM)
 	b, err := bus.Open(limited(t), bus.Config{URL: asNode})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // act is an approval request, its answer, a cancel of a turn, or a partial reply.
 type act struct {
-	said  string
+	text  string
 	event eventjson.Event
 	after events.Seq    // it is shown after the messages of the commits up to this one
 	parts []events.Part // of a partial reply
@@ -46,7 +46,7 @@ func (a *acting) commit(entry events.Entry) {
 	after := entry.Seq - 1
 	for i := range entry.Commit.Events {
 		ev := &entry.Commit.Events[i]
-		said, parts := "", []events.Part(nil)
+		text, parts := "", []events.Part(nil)
 		switch p := ev.Payload.(type) {
 		case *events.ModelReplied:
 			a.named(ev.Turn, p)
@@ -55,16 +55,16 @@ func (a *acting) commit(entry events.Entry) {
 			after = entry.Seq
 		case *events.ToolApprovalAsked:
 			a.tools[p.Effect] = p.Tool
-			said = questionSummary(p, a.names[p.Effect])
+			text = questionSummary(p, a.names[p.Effect])
 		case *events.ToolApprovalGiven:
-			said = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
+			text = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
 		case *events.TurnCancelRequested:
-			said = summary(ev)
+			text = summary(ev)
 		case *events.ModelInterrupted:
-			said, parts = summary(ev), p.Parts
+			text, parts = summary(ev), p.Parts
 		}
-		if said != "" {
-			a.list[ev.Turn] = append(a.list[ev.Turn], act{said, eventjson.Of(entry, i), after, parts})
+		if text != "" {
+			a.list[ev.Turn] = append(a.list[ev.Turn], act{text, eventjson.Of(entry, i), after, parts})
 		}
 	}
 }
@@ -92,11 +92,11 @@ func (a *act) line() string {
 		return "partial reply, which later turns do not read, at " + a.event.Time
 	default:
 	}
-	return what + " at " + a.event.Time + ": " + a.said
+	return what + " at " + a.event.Time + ": " + a.text
 }
 
 // actsIn are the acts of a turn in the form of a transcript.
-func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
+func (v *shownSession) actsIn(turn events.TurnID) (list []transcript.Act) {
 	for i := range v.acts[turn] {
 		a := &v.acts[turn][i]
 		list = append(list, transcript.Act{After: a.after, Line: a.line(), Parts: a.parts})
@@ -105,7 +105,7 @@ func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
 }
 
 // actsJSON are the acts of these kinds, by sequence.
-func (v *shown) actsJSON(kinds ...events.Kind) []eventjson.Event {
+func (v *shownSession) actsJSON(kinds ...events.Kind) []eventjson.Event {
 	list := []eventjson.Event{}
 	for _, of := range v.acts {
 		for i := range of {
@@ -119,7 +119,7 @@ func (v *shown) actsJSON(kinds ...events.Kind) []eventjson.Event {
 }
 
 // actsOf writes the acts of a turn that the path does not show.
-func (v *shown) actsOf(p *transcript.Printer, turn events.TurnID) {
+func (v *shownSession) actsOf(p *transcript.Printer, turn events.TurnID) {
 	for _, a := range v.actsIn(turn) {
 		p.Act(&a)
 	}

@@ -36,7 +36,7 @@ type listed struct {
 // Run lists every session. A session that cannot be read has the status "unreadable".
 func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	e.source.defaults(c.File)
-	if c.File != "" && e.source.given() > 0 {
+	if c.File != "" && e.source.count() > 0 {
 		return fmt.Errorf("ls lists a whole source: leave out %s", c.File)
 	}
 	src, err := e.open(ctx, c.File)
@@ -50,7 +50,7 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	}
 	list := make([]listed, 0, len(ids))
 	for _, id := range ids {
-		l, err := look(ctx, src, id)
+		l, err := listSession(ctx, src, id)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -66,8 +66,8 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	return e.writeTable(list)
 }
 
-// look lists a session by its row of the directory, or by its history where no current row exists.
-func look(ctx context.Context, src source, id events.SessionID) (listed, error) {
+// listSession lists a session by its row of the directory, or by its history where no current row exists.
+func listSession(ctx context.Context, src source, id events.SessionID) (listed, error) {
 	row, err := src.Row(ctx, id)
 	if err == nil && row != nil {
 		return listedOf(row), nil

@@ -21,8 +21,8 @@ type showCmd struct {
 	JSON    bool          `name:"json" help:"Print one JSON object, with everything."`
 }
 
-// shown is the session of a show command.
-type shown struct {
+// shownSession is the session of a show command.
+type shownSession struct {
 	state    *projector.State
 	path     []*projector.Node
 	turns    []projector.TurnRecord
@@ -66,7 +66,7 @@ func outside(flag string, seq events.Seq, id events.SessionID, last events.Seq) 
 	return fmt.Errorf("%s %d: the history of %s has the sequences 1 to %d", flag, seq, id, last)
 }
 
-func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
+func (c *showCmd) viewOf(s *projector.State) (*shownSession, error) {
 	path, err := s.Path()
 	if c.Leaf != "" {
 		path, err = s.PathTo(c.Leaf)
@@ -82,10 +82,10 @@ func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
 		return nil, err
 	}
 	turns, err := s.Records()
-	return &shown{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
+	return &shownSession{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
 }
 
-func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
+func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSession) error {
 	s := v.state
 	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
 		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt))
@@ -116,7 +116,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 }
 
 // footer prints what the path does not show: turns without nodes, and pending work.
-func (v *shown) footer(e *env, p *transcript.Printer) {
+func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	on := make(map[events.TurnID]bool)
 	for _, n := range v.path {
 		on[n.Turn] = true
@@ -206,7 +206,7 @@ type branchJSON struct {
 	Nodes int           `json:"nodes"`
 }
 
-func (v *shown) json() sessionJSON {
+func (v *shownSession) json() sessionJSON {
 	s := v.state
 	out := sessionJSON{
 		listed: listedOf(new(follow.RowOf(s))), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
@@ -222,7 +222,7 @@ func (v *shown) json() sessionJSON {
 	return out
 }
 
-func (v *shown) node(n *projector.Node) nodeJSON {
+func (v *shownSession) node(n *projector.Node) nodeJSON {
 	out := nodeJSON{
 		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: eventjson.Clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
 		Branches: branchesJSON(v.branches[n.ID]),

@@ -11,7 +11,7 @@ import (
 )
 
 // origin prints the owner of the session and its parent.
-func (v *shown) origin(e *env) {
+func (v *shownSession) origin(e *env) {
 	s := v.state
 	if s.Owner != "" {
 		e.println("owner", s.Owner)
@@ -57,7 +57,7 @@ func until(prefix string, at events.Millis) string {
 }
 
 // standing prints the state outside the conversation: options, plugins, tasks, monitors, usage.
-func (v *shown) standing(e *env) {
+func (v *shownSession) standing(e *env) {
 	s := v.state
 	if options := s.Frame().Options; len(options) > 0 {
 		e.println("protocol options:", shortJSON(options))

@@ -21,7 +21,7 @@ func TestProgress(t *testing.T) {
 	p := &progress{w: &out, now: func() time.Time { return now }, began: now}
 	for i := range 50 { // five seconds
 		now = time.Unix(0, 0).Add(time.Duration(i) * 100 * time.Millisecond)
-		p.tell("s1", events.Seq(i+1), 50)
+		p.print("s1", events.Seq(i+1), 50)
 	}
 	want := "lash-replay: session s1, commit 21 of 50\nlash-replay: session s1, commit 31 of 50\nlash-replay: session s1, commit 41 of 50\n"
 	if out.String() != want {

@@ -114,9 +114,9 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
-	case e.source.given() == 0 && len(c.Targets) > 0:
+	case e.source.count() == 0 && len(c.Targets) > 0:
 		return c.files(ctx, e, r, visit)
-	case e.source.given() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
+	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
 	}
 	err := e.each(ctx, c.Targets, visit)

@@ -125,8 +125,8 @@ func TestSlackFails(t *testing.T) {
 		"no store":        {filepath.Join(t.TempDir(), "none"), "s", "access.json: no such file"},
 	} {
 		p := child.Start(t, nil, "-store", tc.store, "-session", tc.session, "-seen", filepath.Join(t.TempDir(), "seen"))
-		if said := p.Failed(1); !strings.Contains(said, tc.want) {
-			t.Errorf("%s: got %q, want %q in it", name, said, tc.want)
+		if output := p.Failed(1); !strings.Contains(output, tc.want) {
+			t.Errorf("%s: got %q, want %q in it", name, output, tc.want)
 		}
 	}
 }

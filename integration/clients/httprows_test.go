@@ -221,11 +221,11 @@ func partsOf(list []httpapi.Part) (parts []events.Part) {
 }
 
 // named is a constant of the format, whose empty value has a name in JSON.
-func named[T, Word ~string](word Word, zero Word) T {
-	if word == zero {
+func named[T, Word ~string](value Word, zero Word) T {
+	if value == zero {
 		return ""
 	}
-	return T(word)
+	return T(value)
 }
 
 func taskFrom(t httpapi.Task) projector.Task {

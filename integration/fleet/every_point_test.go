@@ -59,15 +59,15 @@ func (c *counting) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// TestEveryPoint has a plugin at every point of a turn with a call that waits for an approval.
-func TestEveryPoint(t *testing.T) {
+// TestHooksRunAtEveryPoint has a plugin at every point of a turn with a call that waits for an approval.
+func TestHooksRunAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "add", `{"a":1}`)), harness.Reply(harness.Text("done")))
 	b.StartNode(plugin.New("counting", func(plugin.BuildContext) (plugin.Plugin, error) { return &counting{}, nil }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hi"))
-	asked := b.AwaitState(id, "question", harness.HasAsk)
-	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Turn().Asks[0].Effect, Granted: true}); err != nil {
+	state := b.AwaitState(id, "question", harness.HasAsk)
+	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: state.Turn().Asks[0].Effect, Granted: true}); err != nil {
 		t.Fatal(err)
 	}
 	got := b.AwaitTurn(id, "t1")

@@ -127,11 +127,11 @@ func (d *deployment) permissions(name string) map[string][]string {
 		d.t.Fatal(err)
 	}
 	list := make(map[string][]string)
-	for _, way := range []string{"publish", "subscribe"} {
-		for rule, rows := range parsed[way].(map[string]any) {
+	for _, direction := range []string{"publish", "subscribe"} {
+		for rule, rows := range parsed[direction].(map[string]any) {
 			sign := map[string]string{"allow": "", "deny": "-"}[rule]
 			for _, row := range rows.([]any) {
-				list[way] = append(list[way], sign+row.(string))
+				list[direction] = append(list[direction], sign+row.(string))
 			}
 		}
 	}
@@ -139,15 +139,15 @@ func (d *deployment) permissions(name string) map[string][]string {
 }
 
 // rowsKnown compares a role's list with the table: each of its rows is in it, and allows the role that.
-func rowsKnown(t *testing.T, role, way string, list map[string][]string, table map[string]string) {
+func rowsKnown(t *testing.T, role, direction string, list map[string][]string, table map[string]string) {
 	t.Helper()
-	for _, row := range list[way] {
+	for _, row := range list[direction] {
 		if !slices.Contains(strings.Fields(table[row]), role) {
-			t.Errorf("%s may %s %s: the table knows nothing of it", role, way, row)
+			t.Errorf("%s may %s %s: the table knows nothing of it", role, direction, row)
 		}
 	}
 	for row, may := range table {
-		if strings.HasPrefix(row, "-") && slices.Contains(strings.Fields(may), role) && !slices.Contains(list[way], row) {
+		if strings.HasPrefix(row, "-") && slices.Contains(strings.Fields(may), role) && !slices.Contains(list[direction], row) {
 			t.Errorf("%s has no row %s", role, row)
 		}
 		if !strings.HasPrefix(row, "-") && len(strings.Fields(may)) > len(roles()) {
@@ -212,9 +212,9 @@ func (p *probe) check() {
 	case <-harness.Context(p.t).Done():
 		p.t.Fatalf("%s: the server did not refuse %s", p.user, lastProbe)
 	}
-	said := strings.Join(p.refused.all(), "\n")
+	output := strings.Join(p.refused.all(), "\n")
 	for what, may := range p.tried {
-		if refused := strings.Contains(said, what); refused == may {
+		if refused := strings.Contains(output, what); refused == may {
 			p.t.Errorf("%s: %s: refused %v, want %v", p.user, what, refused, !may)
 		}
 	}

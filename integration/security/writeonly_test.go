@@ -16,8 +16,8 @@ import (
 func TestWritersReadNothing(t *testing.T) {
 	t.Parallel()
 	const private = "pr1vate"
-	said := harness.Reply(harness.Text(private))
-	b := harness.StartIdle(t, said, said, said, said)
+	reply := harness.Reply(harness.Text(private))
+	b := harness.StartIdle(t, reply, reply, reply, reply)
 	b.StartNode()
 	d := b.ServeHTTP(httpapi.Config{})
 	for n, op := range inSession(d) {

@@ -85,11 +85,11 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return wait
 	}
-	asked := h.Get("Retry-After")
-	if wait, ok := parseWait(asked, time.Second); ok {
+	header := h.Get("Retry-After")
+	if wait, ok := parseWait(header, time.Second); ok {
 		return wait
 	}
-	at, err := http.ParseTime(asked)
+	at, err := http.ParseTime(header)
 	if err != nil {
 		return 0
 	}

@@ -157,8 +157,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestPlacesHaveText lists messages without a text by their calls.
-func TestPlacesHaveText(t *testing.T) {
+// TestBranchPointsHaveText lists messages without a text by their calls.
+func TestBranchPointsHaveText(t *testing.T) {
 	t.Parallel()
 	for want, parts := range map[string][]events.Part{
 		"hi":                   {{Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartText, Text: "hi"}},
@@ -171,8 +171,8 @@ func TestPlacesHaveText(t *testing.T) {
 	}
 }
 
-// TestPlacesNameTheSpeaker lists results of tools, whose message has the user's role.
-func TestPlacesNameTheSpeaker(t *testing.T) {
+// TestBranchPointsNameTheSpeaker lists results of tools, whose message has the user's role.
+func TestBranchPointsNameTheSpeaker(t *testing.T) {
 	t.Parallel()
 	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
 	for _, tc := range []struct {
@@ -294,13 +294,13 @@ func TestEveryEventIsVisible(t *testing.T) {
 	shown := 0
 	for _, kind := range events.Kinds() {
 		p := eventstest.Payload(kind).Example()
-		for _, word := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
+		for _, text := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
 			for _, full := range []bool{false, true} {
 				v := running(t, Options{Full: full})
 				v.out = nil
 				filled(reflect.ValueOf(p).Elem())
-				if word != "" {
-					worded(reflect.ValueOf(p).Elem(), word)
+				if text != "" {
+					withText(reflect.ValueOf(p).Elem(), text)
 				}
 				c := committed(v).Commit
 				c.Actor.ID = hostile
@@ -320,25 +320,25 @@ func TestEveryEventIsVisible(t *testing.T) {
 	}
 }
 
-// worded sets the fields of string types: kinds, roles and ends.
-func worded(v reflect.Value, word string) {
+// withText sets the fields of string types: kinds, roles and ends.
+func withText(v reflect.Value, text string) {
 	switch v.Kind() { //nolint:exhaustive // the others have no such fields
 	case reflect.String:
 		switch v.Interface().(type) {
 		case events.PartKind, events.Role, events.TurnEnd, events.NodeKind:
-			v.SetString(word)
+			v.SetString(text)
 		case string:
-			if word == api.CompactionFrame {
-				v.SetString(word)
+			if text == api.CompactionFrame {
+				v.SetString(text)
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			worded(v.Field(i), word)
+			withText(v.Field(i), text)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			worded(v.Index(i), word)
+			withText(v.Index(i), text)
 		}
 	}
 }

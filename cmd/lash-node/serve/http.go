@@ -30,8 +30,8 @@ type httpFlags struct {
 	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
-// httpDoor is the HTTP server of a node; nil where it has none.
-type httpDoor struct {
+// httpServer is the HTTP server of a node; nil where it has none.
+type httpServer struct {
 	server   *httpapi.Server
 	identity []httpapi.Identifier
 	issuer   *oidc.Identifier // nil: none
@@ -40,11 +40,11 @@ type httpDoor struct {
 }
 
 // openHTTP checks all flags and binds the address. It serves nothing before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpServer, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
-	d := &httpDoor{files: &rereader{log: log.Named("http")}}
+	d := &httpServer{files: &rereader{log: log.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
 		err = d.identifiers(ctx, s, f, log)
@@ -63,7 +63,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 	if secure != nil {
 		scheme = "https"
 	}
-	s.Say("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
+	s.Printf("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
 	return d, nil
 }
 
@@ -85,7 +85,7 @@ func (f *httpFlags) callers() string {
 	return strings.Join(list, ", ")
 }
 
-func (d *httpDoor) start() {
+func (d *httpServer) start() {
 	if d != nil {
 		d.server.Start(d.on)
 		d.files.start()
@@ -93,7 +93,7 @@ func (d *httpDoor) start() {
 }
 
 // lacks says what the server cannot do yet; it is empty if there is nothing. Callers with other credentials are served.
-func (d *httpDoor) lacks() string {
+func (d *httpServer) lacks() string {
 	if d == nil || d.issuer == nil || d.issuer.Ready() {
 		return ""
 	}
@@ -102,7 +102,7 @@ func (d *httpDoor) lacks() string {
 
 // stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also closes a server that was only partly
 // opened.
-func (d *httpDoor) stop(ctx context.Context) {
+func (d *httpServer) stop(ctx context.Context) {
 	if d == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func (d *httpDoor) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-func (d *httpDoor) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
+func (d *httpServer) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
 	connections, err := f.connections()
 	if err != nil {
 		return err

@@ -109,8 +109,8 @@ func shippedPlugins() []shipped {
 	}
 }
 
-// known are the plugins that --plugins accepts, in stack order.
-func (cfg Config) known() []shipped {
+// available are the plugins that --plugins accepts, in stack order.
+func (cfg Config) available() []shipped {
 	list := shippedPlugins()
 	for _, f := range cfg.Plugins {
 		list = append(list, shipped{f.ID(), "of this program", true, false, plain(f)})
@@ -121,25 +121,25 @@ func (cfg Config) known() []shipped {
 // check refuses plugins and providers whose ids are no valid or unique flag values.
 func (cfg Config) check() error {
 	var errs []error
-	taken := map[string]bool{"": true, "default": true, "none": true}
-	for _, p := range cfg.known() {
-		if taken[p.name] || strings.ContainsAny(p.name, ", \t\n") {
+	used := map[string]bool{"": true, "default": true, "none": true}
+	for _, p := range cfg.available() {
+		if used[p.name] || strings.ContainsAny(p.name, ", \t\n") {
 			errs = append(errs, fmt.Errorf("plugin %q: want an id of its own, without commas and spaces", p.name))
 		}
-		taken[p.name] = true
+		used[p.name] = true
 	}
-	taken = map[string]bool{"": true}
+	used = map[string]bool{"": true}
 	for _, p := range cfg.Providers {
-		if taken[p.ID()] {
+		if used[p.ID()] {
 			errs = append(errs, fmt.Errorf("provider %q: want an id of its own", p.ID()))
 		}
-		taken[p.ID()] = true
+		used[p.ID()] = true
 	}
 	return errors.Join(errs...)
 }
 
 func (cfg Config) defaultPlugins() (names []string) {
-	for _, p := range cfg.known() {
+	for _, p := range cfg.available() {
 		if p.always {
 			names = append(names, p.name)
 		}
@@ -156,7 +156,7 @@ func (c *Command) Help() string {
 func (cfg Config) PluginsHelp() string {
 	var b strings.Builder
 	b.WriteString("Plugins:\n\n")
-	for _, p := range cfg.known() {
+	for _, p := range cfg.available() {
 		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
 	}
 	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(cfg.defaultPlugins(), ","), "none")
@@ -178,7 +178,7 @@ func (cfg Config) providersHelp() string {
 // chosen expands the list of --plugins to names.
 func (c *Command) chosen() ([]string, error) {
 	var names, known []string
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		known = append(known, p.name)
 	}
 	for _, name := range c.Plugins {
@@ -211,14 +211,14 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 		}
 	}
 	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		switch {
 		case !slices.Contains(names, p.name):
 			continue
 		case p.rooted && c.Root == "":
 			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
 		case p.rooted && !gated:
-			s.Say("%s without gate: what it changes is not asked about", p.name)
+			s.Printf("%s without gate: what it changes is not asked about", p.name)
 		}
 		if p.rooted {
 			if info, err := os.Stat(c.Root); err != nil {

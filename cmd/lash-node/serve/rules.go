@@ -17,7 +17,7 @@ func (c *Command) checkRules() error {
 	all := c.PluginFlags
 	all.Root = "." // for the plugins that need a directory: their tools do not depend on it
 	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		factory, err := p.build(&all)
 		if err != nil {
 			return fmt.Errorf("--plugins %s: %w", p.name, err)

@@ -34,11 +34,11 @@ func TestRulesNameTools(t *testing.T) {
 	} {
 		for _, flag := range []string{"--allow", "--ask", "--deny"} {
 			for _, pattern := range []string{"", ":x*", ":a:b"} {
-				c, err := tc.cfg.parsed(quiet(), flag, tc.tool+pattern)
+				c, err := tc.cfg.parsed(silent(), flag, tc.tool+pattern)
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = c.plugins(quiet())
+				_, err = c.plugins(silent())
 				if tc.ok && err != nil {
 					t.Errorf("%s %s%s: got %v, want no error", flag, tc.tool, pattern, err)
 				}

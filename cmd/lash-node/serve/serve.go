@@ -32,15 +32,15 @@ type Config struct {
 }
 
 // Main runs a node with the flags of this process until a signal, and returns the exit code.
-func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &alone{}).Main() }
+func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &standalone{}).Main() }
 
-// alone is the command as a program of its own.
-type alone struct {
+// standalone is the command as a program of its own.
+type standalone struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 	Command
 }
 
-func (cfg Config) cli(name string, into *alone) *program.CLI {
+func (cfg Config) cli(name string, into *standalone) *program.CLI {
 	into.adds = cfg
 	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
 }
@@ -88,12 +88,12 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 		return err
 	}
 	if node.server != nil {
-		s.Say("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
-		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
+		s.Printf("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
+		s.Printf("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
 	}
-	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
+	s.Printf("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()
-	s.Say("handing running turns over, calls in flight may take %s", c.Grace)
+	s.Printf("handing running turns over, calls in flight may take %s", c.Grace)
 	node.Stop()
 	return nil
 }
