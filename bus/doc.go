@@ -140,7 +140,7 @@
 //
 //	transition     fault                                  guard
 //	PublishWake    message lost                           the leading node's sweep publishes a wake for every hot
-//	                                                      session that owes work
+//	                                                      session that needs a worker
 //	PublishWake    published twice                        one wake of each key; the history shows that nothing is due
 //	delivered      worker dies or freezes                 no Progress for AckWait: another worker gets the wake
 //	delivered      worker slow, wake redelivered          appends name the last sequence; one worker's succeeds
@@ -180,7 +180,7 @@
 //	                                 ◄────── Lash-Working, every second
 //	                                 ◄────── the answer, or Lash-Gone
 //
-// No responder, or Lash-Gone, means that the request was not done ([ErrNobody]). After silence, or a lost connection, the
+// No responder, or Lash-Gone, means that the request was not done ([ErrNoResponder]). After silence, or a lost connection, the
 // outcome is unknown. Answers go to inboxes only: a request with another reply subject is counted, and not handled.
 //
 // A client may ask for pieces of a long answer. They arrive before the answer, numbered, and are sent once. Such a

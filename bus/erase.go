@@ -23,7 +23,7 @@ type Tombstone struct {
 func (t Tombstone) IsZero() bool { return t.At == 0 }
 
 func (t Tombstone) erasedError(session events.SessionID) error {
-	return &events.ErasedError{Session: session, At: t.At, Reason: t.Reason}
+	return &events.ErasedError{Session: session, At: t.At, By: t.By, Reason: t.Reason}
 }
 
 // PutTombstone erases a session: once its archive entry is the tombstone, the session cannot be read, appended to or

@@ -20,8 +20,8 @@ var (
 	ErrFull = errors.New("no room for another hot session")
 	// ErrStale is a row or entry of which another process wrote a newer version.
 	ErrStale = errors.New("a newer version was written")
-	// ErrNobody is a request that no node accepted: it was not done.
-	ErrNobody = errors.New("nobody answers")
+	// ErrNoResponder is a request that no node accepted: it was not done.
+	ErrNoResponder = errors.New("no node answers")
 	// ErrInbox is a user without the right to subscribe to [Config.Inbox]: no answer would arrive.
 	ErrInbox = errors.New("no permission to subscribe to the inbox")
 )
@@ -32,10 +32,10 @@ var errHasStream = errors.New("the session has a stream already")
 // isUnknown reports whether the outcome of a request is unknown.
 func isUnknown(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
 
-// isUnheard reports whether a message had no responder. For a request to a server the outcome is
+// isNoResponder reports whether a message had no responder. For a request to a server the outcome is
 // [events.ErrOutcomeUnknown], as a server without a leader does not respond. For a request to a worker the worker is
 // gone.
-func isUnheard(err error) bool {
+func isNoResponder(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, jetstream.ErrNoStreamResponse)
 }
 
@@ -100,7 +100,7 @@ func mapError(err error) error {
 		return mapCode(api, err)
 	}
 	switch {
-	case isUnheard(err), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
+	case isNoResponder(err), errors.Is(err, nats.ErrTimeout), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled),
 		errors.Is(err, nats.ErrConnectionReconnecting), errors.Is(err, nats.ErrDisconnected),
 		errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, nats.ErrStaleConnection), errors.Is(err, jetstream.ErrNoHeartbeat):
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)

@@ -227,7 +227,7 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 	switch {
 	case err == nil:
 		return events.Seq(ack.Sequence), nil
-	case isUnheard(err), errors.Is(err, events.ErrSealed):
+	case isNoResponder(err), errors.Is(err, events.ErrSealed):
 		err = l.makeHot(ctx, session, err)
 	}
 	return 0, err

@@ -27,7 +27,7 @@ func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, questio
 		return nil, err
 	}
 	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), question)
-	if isUnheard(err) {
+	if isNoResponder(err) {
 		return nil, fmt.Errorf("ask worker %s: %w", worker, ErrNotFound)
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Bus) WorkerGone(ctx context.Context, worker events.WorkerID) bool {
 	once, cancel := context.WithTimeout(ctx, goneWait)
 	defer cancel()
 	_, err := b.nc.RequestWithContext(once, b.names.notify(worker), nil)
-	return isUnheard(err)
+	return isNoResponder(err)
 }
 
 // Announce publishes that a worker is alive.

@@ -34,9 +34,9 @@ var errNotListening = errors.New("the client listens no more")
 
 // listeners are the clients that follow the answers of this service.
 type listeners struct {
-	within time.Duration
-	sub    *nats.Subscription // to [opListening]; nil before start
-	lost   func() int         // number of messages that the subscription dropped
+	silenceLimit time.Duration
+	sub          *nats.Subscription // to [opListening]; nil before start
+	lost         func() int         // number of messages that the subscription dropped
 
 	mu    sync.Mutex
 	open  map[listenerKey]*listener
@@ -53,21 +53,21 @@ const (
 )
 
 type listener struct {
-	expiry *time.Timer
-	cancel context.CancelCauseFunc
-	lost   int // when its client was heard last
+	expiry     *time.Timer
+	cancel     context.CancelCauseFunc
+	lostAtLast int // at the last message of its client
 }
 
 func newListeners(within time.Duration) listeners {
 	return listeners{
-		within: cmp.Or(within, listeningWithin), lost: func() int { return 0 },
+		silenceLimit: cmp.Or(within, listeningWithin), lost: func() int { return 0 },
 		open: make(map[listenerKey]*listener), ended: make(map[string][]string),
 	}
 }
 
 // start subscribes to the messages of clients, until stop.
 func (l *listeners) start(b *Bus) error {
-	sub, err := b.nc.Subscribe(b.names.operation(opListening), l.heard)
+	sub, err := b.nc.Subscribe(b.names.operation(opListening), l.received)
 	if err != nil {
 		return mapError(err)
 	}
@@ -89,18 +89,18 @@ func (l *listeners) stop() {
 	}
 }
 
-// add starts to watch the client of a request: ctx ends when the client stops to listen, until forget. It ends at once if
+// watch starts to watch the client of a request: ctx ends when the client stops to listen, until forget. It ends at once if
 // the client has stopped already. ok is false for a request without a token, or with one that is too long or in use: it is
 // answered without pieces.
-func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
+func (l *listeners) watch(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if key.token == "" || len(key.token) > maxToken || l.open[key] != nil {
 		return ctx, func() {}, false
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	one := &listener{cancel: cancel, lost: l.lost()}
-	one.expiry = time.AfterFunc(l.within, func() { l.expired(one) })
+	one := &listener{cancel: cancel, lostAtLast: l.lost()}
+	one.expiry = time.AfterFunc(l.silenceLimit, func() { l.expired(one) })
 	l.open[key] = one
 	if slices.Contains(l.ended[key.user], key.token) {
 		cancel(errNotListening)
@@ -119,16 +119,16 @@ func (l *listeners) add(ctx context.Context, key listenerKey) (_ context.Context
 func (l *listeners) expired(one *listener) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if lost := l.lost(); lost != one.lost {
-		one.lost = lost
-		one.expiry.Reset(l.within)
+	if lost := l.lost(); lost != one.lostAtLast {
+		one.lostAtLast = lost
+		one.expiry.Reset(l.silenceLimit)
 		return
 	}
 	one.cancel(errNotListening)
 }
 
-// heard handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
-func (l *listeners) heard(m *nats.Msg) {
+// received handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
+func (l *listeners) received(m *nats.Msg) {
 	key := listenerKey{userOf(m.Header.Get(headerCaller)), m.Header.Get(StreamHeader)}
 	ends := m.Header.Get(headerEnd) != ""
 	l.mu.Lock()
@@ -138,16 +138,16 @@ func (l *listeners) heard(m *nats.Msg) {
 		one.cancel(errNotListening)
 	case one != nil:
 		if one.expiry.Stop() {
-			one.lost = l.lost()
-			one.expiry.Reset(l.within)
+			one.lostAtLast = l.lost()
+			one.expiry.Reset(l.silenceLimit)
 		}
 	case ends && key.token != "" && len(key.token) <= maxToken:
-		l.end(key)
+		l.storeEnded(key)
 	}
 }
 
-// end stores the token of a request that this service has not started yet, because earlier requests wait for capacity.
-func (l *listeners) end(key listenerKey) {
+// storeEnded stores the token of a request that this service has not started yet, because earlier requests wait for capacity.
+func (l *listeners) storeEnded(key listenerKey) {
 	list := append(l.ended[key.user], key.token)
 	if len(list) > maxEnded {
 		list = slices.Delete(list, 0, len(list)-maxEnded)
@@ -158,8 +158,8 @@ func (l *listeners) end(key listenerKey) {
 	l.ended[key.user] = list
 }
 
-// pieces sends the pieces of an answer to the client's inbox.
-func (s *Service) pieces(reply string) func([]byte) {
+// pieceSender sends the pieces of an answer to the client's inbox.
+func (s *Service) pieceSender(reply string) func([]byte) {
 	n := 0
 	return func(data []byte) {
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerPiece: {strconv.Itoa(n)}}, Data: data}) // the number shows a loss
@@ -170,33 +170,19 @@ func (s *Service) pieces(reply string) func([]byte) {
 // PieceFunc receives a piece of an answer. n counts the pieces of one request from 0; a missing n was lost.
 type PieceFunc func(n int, data []byte)
 
-// listening publishes every second that a client follows the answer to a request. stop publishes that it does no
+// publishListening publishes every second that a client follows the answer to a request. stop publishes that it does no
 // more.
-func (b *Bus) listening(token string) (stop func()) {
-	say := func(more ...string) {
+func (b *Bus) publishListening(token string) (stop func()) {
+	publish := func(more ...string) {
 		h := nats.Header{StreamHeader: {token}}
 		if len(more) > 0 {
 			h[headerEnd] = more
 		}
 		_ = b.nc.PublishMsg(&nats.Msg{Subject: b.names.operation(opListening), Header: h}) // the node waits for many of these
 	}
-	done := make(chan struct{})
-	var beside sync.WaitGroup
-	beside.Go(func() {
-		every := time.NewTicker(workingEvery)
-		defer every.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-every.C:
-				say()
-			}
-		}
-	})
+	end := publishEverySecond(func() { publish() })
 	return func() {
-		close(done)
-		beside.Wait()
-		say("1")
+		end()
+		publish("1")
 	}
 }

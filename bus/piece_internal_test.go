@@ -28,16 +28,16 @@ func said(user, token, end string) *nats.Msg {
 func TestListenersOfManyUsers(t *testing.T) {
 	t.Parallel()
 	l := newListeners(time.Hour)
-	ctx, forget, ok := l.add(t.Context(), listenerKey{"alice", "a"})
+	ctx, forget, ok := l.watch(t.Context(), listenerKey{"alice", "a"})
 	defer forget()
 	if !ok {
 		t.Fatal("got no pieces for alice")
 	}
-	l.heard(said("alice", "early", "1"))
-	l.heard(said("mallory", "a", "1"))
-	l.heard(said("", "a", "1"))
+	l.received(said("alice", "early", "1"))
+	l.received(said("mallory", "a", "1"))
+	l.received(said("", "a", "1"))
 	for i := range 10 * maxEnded {
-		l.heard(said("mallory", fmt.Sprint("t", i), "1"))
+		l.received(said("mallory", fmt.Sprint("t", i), "1"))
 	}
 	if ctx.Err() != nil {
 		t.Errorf("got %v, want that alice's request goes on", context.Cause(ctx))
@@ -45,17 +45,17 @@ func TestListenersOfManyUsers(t *testing.T) {
 	if n := len(l.ended["mallory"]); n != maxEnded {
 		t.Errorf("got %d tokens of mallory, want %d", n, maxEnded)
 	}
-	early, forgetEarly, _ := l.add(t.Context(), listenerKey{"alice", "early"})
+	early, forgetEarly, _ := l.watch(t.Context(), listenerKey{"alice", "early"})
 	defer forgetEarly()
 	if !errors.Is(context.Cause(early), errNotListening) {
 		t.Errorf("got %v, want that the request which ended before it came has ended", context.Cause(early))
 	}
-	l.heard(said("alice", "a", "1"))
+	l.received(said("alice", "a", "1"))
 	if !errors.Is(context.Cause(ctx), errNotListening) {
 		t.Errorf("got %v, want that alice's own word ends it", context.Cause(ctx))
 	}
 	for i := range 2 * maxEndedUsers {
-		l.heard(said(fmt.Sprint("u", i), "t", "1"))
+		l.received(said(fmt.Sprint("u", i), "t", "1"))
 	}
 	if n := len(l.ended); n > maxEndedUsers {
 		t.Errorf("got tokens of %d users, want at most %d", n, maxEndedUsers)
@@ -69,7 +69,7 @@ func TestSilenceInAFlood(t *testing.T) {
 		const within = 10 * time.Second
 		l, lost := newListeners(within), 0
 		l.lost = func() int { return lost }
-		ctx, forget, _ := l.add(t.Context(), listenerKey{"alice", "a"})
+		ctx, forget, _ := l.watch(t.Context(), listenerKey{"alice", "a"})
 		defer forget()
 		for range 3 {
 			time.Sleep(within / 2)

@@ -18,9 +18,9 @@ import (
 )
 
 // servePieces offers "do" to clients that take pieces and may be silent for a time.
-func servePieces(t *testing.T, on *bus.Bus, listening time.Duration, do bus.AnswerFunc) {
+func servePieces(t *testing.T, on *bus.Bus, listening time.Duration, do bus.HandlerFunc) {
 	t.Helper()
-	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.AnswerFunc{"do": do}})
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Listening: listening, Operations: map[string]bus.HandlerFunc{"do": do}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestEndWhileItWaits(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	began, finish, heard := make(chan string, 8), make(chan struct{}), make(chan struct{})
-	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Listening: time.Hour, Long: []string{"other"}, Operations: map[string]bus.AnswerFunc{
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 1, Listening: time.Hour, Long: []string{"other"}, Operations: map[string]bus.HandlerFunc{
 		"other": func(ctx context.Context, r bus.Incoming) ([]byte, string) {
 			r.Piece(nil)
 			<-ctx.Done()

@@ -55,9 +55,9 @@ func (b *Bus) MustYield(session events.SessionID, began time.Time) bool {
 
 // Yield waits while an older append has priority, for yieldTime at most.
 func (b *Bus) Yield(ctx context.Context, session events.SessionID, began time.Time) {
-	const look = 200 * time.Microsecond
+	const interval = 200 * time.Microsecond
 	for end := time.Now().Add(yieldTime); b.MustYield(session, began) && time.Now().Before(end); {
-		if !Sleep(ctx, look) {
+		if !Sleep(ctx, interval) {
 			return
 		}
 	}

@@ -44,9 +44,9 @@ type Incoming struct {
 	Stream bool
 }
 
-// AnswerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
+// HandlerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
 // ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
-type AnswerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
+type HandlerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
 
 // callerOf is the user who sent a request from another account. The server replaces this header where a client sets
 // it. It refuses a client's own request with a reply subject that starts like these.
@@ -72,30 +72,30 @@ func userOf(info string) string {
 
 // ServiceConfig of a service.
 type ServiceConfig struct {
-	Version     string                // of the program, as in semantic versioning
-	Metadata    map[string]string     // of this instance, for discovery
-	Operations  map[string]AnswerFunc // by name
-	Concurrency int                   // requests handled at once
-	Listening   time.Duration         // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
-	Long        []string              // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
+	Version     string                 // of the program, as in semantic versioning
+	Metadata    map[string]string      // of this instance, for discovery
+	Operations  map[string]HandlerFunc // by name
+	Concurrency int                    // requests handled at once
+	Listening   time.Duration          // how long a client that takes pieces may be silent before its request is cancelled. Defaults to 10 s
+	Long        []string               // operations that may take as long as a model call: as many at once in addition, so that they do not delay others
 }
 
 // Service answers requests, each at one node of all that offer it. Discovery and statistics are those of every NATS
 // service: $SRV.PING, INFO and STATS.
 type Service struct {
-	b     *Bus
-	micro micro.Service
-	room  chan struct{}   // one element for each request in work
-	long  chan struct{}   // likewise, for the long operations
-	ctx   context.Context //nolint:containedctx // of the requests, ends with Stop
-	end   context.CancelFunc
+	b              *Bus
+	micro          micro.Service
+	capacity       chan struct{}   // one element for each request in work
+	longCapacity   chan struct{}   // likewise, for the long operations
+	ctx            context.Context //nolint:containedctx // of the requests, ends with Stop
+	cancelRequests context.CancelFunc
 
 	listeners listeners
 
-	mu      sync.Mutex
-	stopped bool
-	work    sync.WaitGroup
-	stats   map[string]*OperationStats
+	mu       sync.Mutex
+	stopped  bool
+	requests sync.WaitGroup
+	stats    map[string]*OperationStats
 }
 
 // OperationStats is the additional data in an endpoint's statistics.
@@ -110,7 +110,7 @@ type OperationStats struct {
 // Serve offers the service until Stop.
 func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	ctx, end := context.WithCancel(context.Background()) // ends with Stop
-	s := &Service{b: b, room: make(chan struct{}, cfg.Concurrency), long: make(chan struct{}, cfg.Concurrency), ctx: ctx, end: end, stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
+	s := &Service{b: b, capacity: make(chan struct{}, cfg.Concurrency), longCapacity: make(chan struct{}, cfg.Concurrency), ctx: ctx, cancelRequests: end, stats: make(map[string]*OperationStats), listeners: newListeners(cfg.Listening)}
 	for op := range cfg.Operations {
 		s.stats[op] = &OperationStats{Errors: make(map[string]int64)}
 	}
@@ -124,11 +124,11 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 		return nil, fmt.Errorf("serve: %w", err)
 	}
 	for op, answer := range cfg.Operations {
-		room := s.room
+		capacity := s.capacity
 		if slices.Contains(cfg.Long, op) {
-			room = s.long
+			capacity = s.longCapacity
 		}
-		handler := micro.HandlerFunc(func(req micro.Request) { s.take(op, room, req, answer) })
+		handler := micro.HandlerFunc(func(req micro.Request) { s.handle(op, capacity, req, answer) })
 		if err := s.micro.AddEndpoint(op, handler, micro.WithEndpointSubject(b.names.operation(op))); err != nil {
 			return nil, errors.Join(fmt.Errorf("serve %s: %w", op, err), s.Stop(ctx))
 		}
@@ -142,55 +142,55 @@ func (b *Bus) Serve(cfg ServiceConfig) (*Service, error) {
 	return s, nil
 }
 
-// take handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
+// handle handles a request in its own goroutine. While the service is at its limit it blocks, and later requests wait;
 // their clients may give up and ask another node.
-func (s *Service) take(op string, room chan struct{}, req micro.Request, answer AnswerFunc) {
+func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, answer HandlerFunc) {
 	reply, token := req.Reply(), req.Headers().Get(StreamHeader)
 	in := Incoming{Data: req.Data(), Stream: token != ""}
-	under := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
+	traced := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
 	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
 	if err != nil || !isReply(reply) {
 		s.refuse(op)
 		return
 	}
-	ctx, forget, ok := s.listeners.add(under, listenerKey{in.From, token})
+	ctx, forget, ok := s.listeners.watch(traced, listenerKey{in.From, token})
 	if ok {
-		in.Piece = s.pieces(reply)
+		in.Piece = s.pieceSender(reply)
 	}
-	if !enter(ctx, room) {
+	if !acquireCapacity(ctx, capacity) {
 		forget()
 		return
 	}
-	if !s.begin(op) {
-		<-room
+	if !s.countStarted(op) {
+		<-capacity
 		forget()
 		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerGone: {"1"}}})
 		return
 	}
 	go func() { // Stop waits for it
-		defer s.work.Done()
-		defer func() { <-room }() // given back also by requests that are cut off
+		defer s.requests.Done()
+		defer func() { <-capacity }() // given back also by requests that are cut off
 		defer forget()
-		s.run(op, reply, func() ([]byte, string) { return answer(ctx, in) })
+		s.respond(op, reply, func() ([]byte, string) { return answer(ctx, in) })
 	}()
 }
 
-// enter waits for capacity. It returns false if the client of the request stops to listen before.
-func enter(ctx context.Context, room chan struct{}) bool {
-	left := make(chan struct{})
+// acquireCapacity waits for capacity. It returns false if the client of the request stops to listen before.
+func acquireCapacity(ctx context.Context, capacity chan struct{}) bool {
+	clientGone := make(chan struct{})
 	defer context.AfterFunc(ctx, func() {
 		if errors.Is(context.Cause(ctx), errNotListening) {
-			close(left)
+			close(clientGone)
 		}
 	})()
 	select {
-	case <-left:
+	case <-clientGone:
 		return false
-	case room <- struct{}{}:
+	case capacity <- struct{}{}:
 	}
 	if errors.Is(context.Cause(ctx), errNotListening) {
-		<-room
+		<-capacity
 		return false
 	}
 	return true
@@ -203,33 +203,33 @@ func (s *Service) refuse(op string) {
 	s.stats[op].Refused++
 }
 
-// begin counts a started request, unless the service has stopped.
-func (s *Service) begin(op string) bool {
+// countStarted counts a started request, unless the service has stopped.
+func (s *Service) countStarted(op string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return false
 	}
 	s.stats[op].Working++
-	s.work.Add(1)
+	s.requests.Add(1)
 	return true
 }
 
-func (s *Service) run(op, reply string, answer func() (data []byte, code string)) {
+// respond performs a request and sends the answer. Until then the client receives every second that a node works on it.
+func (s *Service) respond(op, reply string, answer func() (data []byte, code string)) {
 	start := time.Now()
-	done := make(chan struct{})
-	var beside sync.WaitGroup
-	beside.Go(func() { s.sayWorking(reply, done) })
+	end := publishEverySecond(func() {
+		_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerWorking: {"1"}}})
+	})
 	data, code := answer()
-	close(done)
-	beside.Wait()
-	s.count(op, code, time.Since(start))
+	end()
+	s.countFinished(op, code, time.Since(start))
 	if s.ctx.Err() == nil {
 		_ = s.b.nc.Publish(reply, data) // a client that misses it asks again
 	}
 }
 
-func (s *Service) count(op, code string, took time.Duration) {
+func (s *Service) countFinished(op, code string, took time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.stats[op]
@@ -241,17 +241,25 @@ func (s *Service) count(op, code string, took time.Duration) {
 	}
 }
 
-// sayWorking tells the client every second that its request is in work, until done.
-func (s *Service) sayWorking(reply string, done <-chan struct{}) {
-	every := time.NewTicker(workingEvery)
-	defer every.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-every.C:
-			_ = s.b.nc.PublishMsg(&nats.Msg{Subject: reply, Header: nats.Header{headerWorking: {"1"}}})
+// publishEverySecond calls publish every second, in a goroutine of its own, until end, which waits for that goroutine.
+func publishEverySecond(publish func()) (end func()) {
+	done := make(chan struct{})
+	var publisher sync.WaitGroup
+	publisher.Go(func() {
+		every := time.NewTicker(workingEvery)
+		defer every.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-every.C:
+				publish()
+			}
 		}
+	})
+	return func() {
+		close(done)
+		publisher.Wait()
 	}
 }
 
@@ -277,11 +285,11 @@ func (s *Service) Stop(ctx context.Context) error {
 	s.mu.Lock()
 	s.stopped = true
 	s.mu.Unlock()
-	cut := context.AfterFunc(ctx, s.end)
-	s.work.Wait()
+	cut := context.AfterFunc(ctx, s.cancelRequests)
+	s.requests.Wait()
 	s.listeners.stop()
 	cut()
-	s.end()
+	s.cancelRequests()
 	return mapError(err)
 }
 
@@ -298,7 +306,7 @@ func traceHeaders(ctx context.Context) nats.Header {
 }
 
 // Request sends one request for an operation, and waits while the node that handles it says that it works: at most
-// `silence` without a message. Errors: [ErrNobody] where it was not done, [events.ErrOutcomeUnknown] where the
+// `silence` without a message. Errors: [ErrNoResponder] where it was not done, [events.ErrOutcomeUnknown] where the
 // outcome is unknown. piece, which may be nil, gets pieces of the answer, in order; then the request is cancelled if
 // Request returns before the answer.
 func (b *Bus) Request(ctx context.Context, op string, request []byte, silence time.Duration, piece PieceFunc) ([]byte, error) {
@@ -317,7 +325,7 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 	if piece != nil {
 		token := rand.Text()
 		m.Header[StreamHeader] = []string{token}
-		defer b.listening(token)()
+		defer b.publishListening(token)()
 	}
 	if err := b.nc.PublishMsg(m); err != nil {
 		return nil, fmt.Errorf("request %s: %w", op, mapError(err))
@@ -327,13 +335,13 @@ func (b *Bus) Request(ctx context.Context, op string, request []byte, silence ti
 		m, err := sub.NextMsgWithContext(once)
 		cancel()
 		switch {
-		case isUnheard(err):
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+		case isNoResponder(err):
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case errors.Is(err, nats.ErrSlowConsumer): // pieces were lost, as piece was too slow
 		case err != nil:
 			return nil, fmt.Errorf("request %s: %w", op, mapError(err))
 		case m.Header.Get(headerGone) != "":
-			return nil, fmt.Errorf("request %s: %w", op, ErrNobody)
+			return nil, fmt.Errorf("request %s: %w", op, ErrNoResponder)
 		case m.Header.Get(headerWorking) != "":
 		case m.Header.Get(headerPiece) != "":
 			if n, err := strconv.Atoi(m.Header.Get(headerPiece)); err == nil && piece != nil {

@@ -18,9 +18,9 @@ import (
 )
 
 // serve offers one operation, "do", until the test ends.
-func serve(t *testing.T, on *bus.Bus, do bus.AnswerFunc) *bus.Service {
+func serve(t *testing.T, on *bus.Bus, do bus.HandlerFunc) *bus.Service {
 	t.Helper()
-	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.AnswerFunc{"do": do}})
+	s, err := on.Serve(bus.ServiceConfig{Version: "1.0.0", Concurrency: 4, Operations: map[string]bus.HandlerFunc{"do": do}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func TestServiceWithoutResponder(t *testing.T) {
 	t.Parallel()
 	on := bustest.Start(t)
 	_, err := on.Request(t.Context(), "do", nil, 10*time.Second, nil)
-	if !errors.Is(err, bus.ErrNobody) || errors.Is(err, events.ErrOutcomeUnknown) {
-		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNobody)
+	if !errors.Is(err, bus.ErrNoResponder) || errors.Is(err, events.ErrOutcomeUnknown) {
+		t.Errorf("got %v, want %v and no doubt", err, bus.ErrNoResponder)
 	}
 	large := make([]byte, on.Conn().MaxPayload()+1)
 	if _, err := on.Request(t.Context(), "do", large, time.Second, nil); !errors.Is(err, events.ErrTooLarge) {
@@ -141,8 +141,8 @@ func TestServiceStops(t *testing.T) {
 	})
 	for stopped := false; !stopped; { // until the server has handled the stop
 		_, err := asking.Request(t.Context(), "do", []byte("later"), 10*time.Second, nil)
-		if stopped = errors.Is(err, bus.ErrNobody); err != nil && !stopped {
-			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNobody)
+		if stopped = errors.Is(err, bus.ErrNoResponder); err != nil && !stopped {
+			t.Fatalf("request after the stop: got %v, want %v", err, bus.ErrNoResponder)
 		}
 	}
 	close(finish)

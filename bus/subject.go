@@ -23,7 +23,7 @@ type Class string
 
 // The classes.
 const (
-	ClassTurn Class = "turn" // of sessions that owe work on their turns
+	ClassTurn Class = "turn" // of sessions whose turns need a worker
 	ClassTask Class = "task" // of background tasks
 	ClassTool Class = "tool" // of tool calls that run on another node than the turn
 )

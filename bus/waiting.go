@@ -83,9 +83,9 @@ func (b *Bus) refused() error {
 }
 
 // forAssets repeats the lookup of assets that do not exist yet, where the configuration says so.
-func (w *waiting) forAssets(ctx context.Context, look func() error) error {
+func (w *waiting) forAssets(ctx context.Context, lookup func() error) error {
 	for try := 1; ; try++ {
-		err := look()
+		err := lookup()
 		if !w.cfg.Wait || !errors.Is(err, ErrNotFound) || pause(ctx, try) != nil {
 			return err
 		}

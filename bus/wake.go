@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// WakeKey names what owes work: a session, or one of its tasks. The queue has at most one wake of each key.
+// WakeKey names what needs a worker: a session, or one of its tasks. The queue has at most one wake of each key.
 type WakeKey struct {
 	Class   Class
 	Session events.SessionID
@@ -42,7 +42,7 @@ const (
 	headerRepair = "Lash-Repair"
 )
 
-// PublishWake publishes that a session, or a task, owes work. It replaces the queued wake of the key, also a
+// PublishWake publishes that a session, or a task, needs a worker. It replaces the queued wake of the key, also a
 // delivered one, and waits for no ack: the sweep repairs a lost wake.
 func (b *Bus) PublishWake(key WakeKey, hint WakeHint) error {
 	msg, err := b.wakeMessage(key, hint)

@@ -40,11 +40,16 @@ func (e *FieldError) Unwrap() error { return e.Err }
 type ErasedError struct {
 	Session SessionID
 	At      Millis
+	By      string // the caller that erased it; empty: not known
 	Reason  string
 }
 
 func (e *ErasedError) Error() string {
-	return fmt.Sprintf("session %s was erased at %s: %s", e.Session, e.At.Time().Format(time.RFC3339), e.Reason)
+	by := ""
+	if e.By != "" {
+		by = " by " + e.By
+	}
+	return fmt.Sprintf("session %s was erased at %s%s: %s", e.Session, e.At.Time().Format(time.RFC3339), by, e.Reason)
 }
 func (e *ErasedError) Unwrap() error { return ErrNoSession }
 

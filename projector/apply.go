@@ -253,7 +253,7 @@ func (s *State) applyFrame(p *events.FrameOpened, turn events.TurnID, at events.
 }
 
 func (s *State) applyCatalog(p *events.ToolStateApplied) {
-	s.Catalog = Catalog{Generation: p.Generation, Tools: p.Tools, Digest: digestOf(p.Tools)}
+	s.Catalog = Catalog{Generation: p.Generation, Tools: p.Tools, Digest: encodedDigest(p.Tools)}
 }
 
 func (s *State) overlaid(p *events.SessionOverlaid) {
@@ -283,7 +283,7 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 		s.appendMessage(events.Message{ID: events.MessageID(InputNode(in.ID)), Role: in.Role, Parts: in.Parts}, turn, at)
 		if t := s.Turn(); t != nil && t.ID == turn {
 			t.AnyResult = false
-			t.Callers = with(t.Callers, in.Caller)
+			t.Callers = withNames(t.Callers, in.Caller)
 		} else {
 			s.joinQueued(turn, in.Caller)
 		}
@@ -294,7 +294,7 @@ func (s *State) applyAccepted(turn events.TurnID, p *events.InputAccepted, at ev
 func (s *State) joinQueued(id events.TurnID, caller string) {
 	if i := slices.IndexFunc(s.Queue, func(q QueuedTurn) bool { return q.ID == id }); i >= 0 && caller != "" {
 		s.Queue = slices.Clone(s.Queue)
-		s.Queue[i].Callers = with(s.Queue[i].Callers, caller)
+		s.Queue[i].Callers = withNames(s.Queue[i].Callers, caller)
 	}
 }
 
@@ -319,5 +319,5 @@ func (s *State) settleInput(id events.InputID, accepted bool) (Input, bool) {
 // Digest identifies the input's content, for idempotency.
 func (in Input) Digest() string {
 	in.ID, in.Caller = "", ""
-	return digestOf(in)
+	return encodedDigest(in)
 }

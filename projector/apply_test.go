@@ -3,7 +3,11 @@ package projector_test
 import (
 	"bytes"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/events"
@@ -105,6 +109,33 @@ func TestApplySettled(t *testing.T) {
 	}
 	if n, err := h.Node("m_ingress_i1"); err != nil || n == nil || n.Turn != "t1" {
 		t.Errorf("node m_ingress_i1: got %v, %v, want one of t1", n, err)
+	}
+}
+
+// TestApplyEveryKind checks that each kind has a case, also a kind without an effect on the state.
+func TestApplyEveryKind(t *testing.T) {
+	t.Parallel()
+	file, err := parser.ParseFile(token.NewFileSet(), "apply.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := make(map[string]bool)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if c, ok := n.(*ast.CaseClause); ok {
+			for _, of := range c.List {
+				if star, ok := of.(*ast.StarExpr); ok {
+					if of, ok := star.X.(*ast.SelectorExpr); ok {
+						cases[strings.ToLower(of.Sel.Name)] = true
+					}
+				}
+			}
+		}
+		return true
+	})
+	for _, kind := range events.Kinds() { // a kind and its type are the same words
+		if !cases[strings.NewReplacer(".", "", "_", "").Replace(string(kind))] {
+			t.Errorf("%s has no case in apply.go", kind)
+		}
 	}
 }
 

@@ -247,12 +247,12 @@ func (s *State) applyBase(ref events.BlobRef) {
 	}
 	s.body.refer(b.Pages, b.Segments)
 	s.body.based = int64(len(s.body.segments))
-	s.body.tail = pointers(copied(b.Tail))
+	s.body.tail = pointers(copyNodes(b.Tail))
 	s.body.path, s.body.links = nil, nil
 }
 
-// copied are nodes as a copy has them: its first commit added them, without turn or request.
-func copied(nodes []Node) []Node {
+// copyNodes are nodes as a copy has them: its first commit added them, without turn or request.
+func copyNodes(nodes []Node) []Node {
 	list := slices.Clone(nodes)
 	for i := range list {
 		list[i].Seq, list[i].Turn, list[i].Key = 1, "", ""
@@ -345,14 +345,14 @@ func (s *State) CheckBase(ancestor *State) error {
 			return err
 		}
 	}
-	if a, b := digestOf(values(all[:n])), digestOf(copied(values(want))); a != b {
+	if a, b := encodedDigest(values(all[:n])), encodedDigest(copyNodes(values(want))); a != b {
 		return fmt.Errorf("the nodes of the base are not those of session %s at sequence %d", s.Forked.Session, s.Forked.Seq)
 	}
 	have, frames := slices.Clone(s.Frames), slices.Clone(ancestor.Frames)
 	if len(have) > 0 && len(frames) > 0 {
 		have[0].ID = frames[0].ID
 	}
-	if digestOf(have) != digestOf(frames) {
+	if encodedDigest(have) != encodedDigest(frames) {
 		return fmt.Errorf("the frames of the base are not those of session %s at sequence %d", s.Forked.Session, s.Forked.Seq)
 	}
 	if s.Forked.Leaf != ancestor.Leaf {

@@ -72,8 +72,8 @@ func (c *Catalog) opens(contribution *events.Contribution) bool {
 	})
 }
 
-// viewed applies a turn's view: it replaces the nodes up to Upto, and later nodes follow.
-func viewed(nodes []*Node, t *Turn) []*Node {
+// applyView applies a turn's view: it replaces the nodes up to Upto, and later nodes follow.
+func applyView(nodes []*Node, t *Turn) []*Node {
 	rest := 0
 	at := make(map[events.MessageID]int, len(nodes))
 	for i, n := range nodes {

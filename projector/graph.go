@@ -31,8 +31,8 @@ const SegmentNodes = 32
 // segmentRecords limits the finished turns and settled inputs in the head.
 const segmentRecords = 64
 
-// body is the growing part of the state. Segments precede tail, books precede records.
-type body struct {
+// stateBody is the growing part of the state. Segments precede tail, books precede records.
+type stateBody struct {
 	segments []*segment
 	refs     []events.BlobRef // of the stored or restored segments; zero if a page has the reference, or if it is not stored
 	pages    []events.BlobRef // of [PageSegments] segments each, from the first on
@@ -58,7 +58,7 @@ type body struct {
 
 // clone clips the shared slices, so that appends to the copy do not write into memory of the original. The original
 // appends in place, after the end of the copy's slices.
-func (b *body) clone() body {
+func (b *stateBody) clone() stateBody {
 	c := *b
 	b.shared, c.shared = true, true
 	c.segments = slices.Clip(b.segments)
@@ -220,14 +220,14 @@ func (s *State) buildIndex() error {
 	return nil
 }
 
-func (b *body) indexNode(n *Node) {
+func (b *stateBody) indexNode(n *Node) {
 	b.index[n.ID] = n
 	if n.Key != "" {
 		b.keys[n.Key] = append(b.keys[n.Key], n.ID)
 	}
 }
 
-func (b *body) indexTurns(turns []TurnRecord) {
+func (b *stateBody) indexTurns(turns []TurnRecord) {
 	for i := range turns {
 		b.ended[turns[i].ID] = &turns[i]
 	}
@@ -356,16 +356,16 @@ func (s *State) Settled(id events.InputID) (*SettledInput, error) {
 	}
 	is := func(i *SettledInput) bool { return i.ID == id }
 	for r := range s.recorded {
-		if i := find(r.settled, is); i != nil {
+		if i := findFirst(r.settled, is); i != nil {
 			return i, nil
 		}
 	}
 	return nil, nil
 }
 
-// digestOf is the hex sha256 of v's encoding. It is called with types of this package and of events only, which all
+// encodedDigest is the hex sha256 of v's encoding. It is called with types of this package and of events only, which all
 // encode.
-func digestOf(v any) string {
+func encodedDigest(v any) string {
 	data, err := events.EncodePayload(v)
 	if err != nil {
 		panic(fmt.Sprintf("projector: %T does not encode: %v", v, err))

@@ -83,7 +83,7 @@ func (s *State) applyPluginState(p *events.PluginStateSaved) {
 
 // Plugin finds a plugin's saved state. Without one it returns nil.
 func (s *State) Plugin(id string) *PluginState {
-	return find(s.Plugins, func(x *PluginState) bool { return x.Plugin == id })
+	return findFirst(s.Plugins, func(x *PluginState) bool { return x.Plugin == id })
 }
 
 func (s *State) applyAsked(id events.TurnID, p *events.ToolApprovalAsked) {
@@ -102,7 +102,7 @@ func (s *State) applyAnswered(id events.TurnID, p *events.ToolApprovalGiven) {
 
 // Approval finds the approval request of a call. Without one it returns nil.
 func (t *Turn) Approval(effect events.EffectID) *Approval {
-	return find(t.Asks, func(x *Approval) bool { return x.Effect == effect })
+	return findFirst(t.Asks, func(x *Approval) bool { return x.Effect == effect })
 }
 
 // WaitsForApproval reports whether a call, or one of its nested calls, waits for an approval.
@@ -135,7 +135,7 @@ func (s *State) applyResolved(id events.TurnID, p *events.ToolResolved) {
 
 // Resolution finds the result of a pending call. Without one it returns nil.
 func (t *Turn) Resolution(effect events.EffectID) *Resolution {
-	return find(t.Resolved, func(x *Resolution) bool { return x.Effect == effect })
+	return findFirst(t.Resolved, func(x *Resolution) bool { return x.Effect == effect })
 }
 
 func (s *State) applyNested(id events.TurnID, n NestedCall) {
@@ -153,5 +153,5 @@ func (s *State) applyNested(id events.TurnID, n NestedCall) {
 
 // NestedCall finds a nested call that started. Without one it returns nil.
 func (t *Turn) NestedCall(effect events.EffectID) *NestedCall {
-	return find(t.Nested, func(x *NestedCall) bool { return x.Effect == effect })
+	return findFirst(t.Nested, func(x *NestedCall) bool { return x.Effect == effect })
 }

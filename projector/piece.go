@@ -32,7 +32,7 @@ func WalkBase(ref events.BlobRef, read func(events.BlobRef) ([]byte, error), vis
 	seen := make(map[events.BlobRef]bool)
 	once := func(ref events.BlobRef) ([]byte, error) {
 		if seen[ref] {
-			return nil, twice(ref)
+			return nil, errTwice(ref)
 		}
 		seen[ref] = true
 		return read(ref)

@@ -30,7 +30,7 @@ func (s *State) Prompt() (Prompt, error) {
 	nodes := s.visible(path, frame)
 	t := s.Turn()
 	if t != nil && t.Viewed {
-		p.Messages = closeCalls(messages(viewed(nodes, t)))
+		p.Messages = closeCalls(messages(applyView(nodes, t)))
 		p.Spilled = spilled(p.Messages)
 	} else {
 		p.Messages, p.Spilled = s.body.prompt(frame.ID, nodes)
@@ -57,7 +57,7 @@ func (s *State) generated(c events.Config) events.Config {
 // returns.
 func (s *State) bound(chain string, catalog *Catalog, config *events.Config) (bound, system string) {
 	if t := s.Turn(); t != nil && t.Viewed {
-		chain = hexSum(appendField(appendField(nil, chain), digestOf(events.TurnPrepared{Upto: t.Upto, View: t.View})))
+		chain = hexSum(appendField(appendField(nil, chain), encodedDigest(events.TurnPrepared{Upto: t.Upto, View: t.View})))
 	}
 	if system = s.system(catalog, config); system != "" {
 		chain = hexSum(appendField(appendField(nil, chain), system))
@@ -73,7 +73,7 @@ func promptDigest(config events.Config, catalog string, frame Frame, chain strin
 		chain = hexSum(appendField(appendField(nil, chain), config.Protocol))
 	}
 	if !config.Sampling.IsZero() {
-		chain = hexSum(appendField(appendField(nil, chain), digestOf(config.Sampling)))
+		chain = hexSum(appendField(appendField(nil, chain), encodedDigest(config.Sampling)))
 	}
 	for _, s := range []string{config.Provider, config.Model, config.Effort, catalog, string(frame.ID), string(frame.Keep), chain} {
 		b = appendField(b, s)
@@ -86,7 +86,7 @@ func promptDigest(config events.Config, catalog string, frame Frame, chain strin
 
 // chainDigest is a hash chain along the path, so that a new message costs one step. The links of the cached path are
 // stored with the path, not in the nodes, because clones share the nodes.
-func (b *body) chainDigest(path []*Node) string {
+func (b *stateBody) chainDigest(path []*Node) string {
 	var links []string
 	if b.path != nil {
 		links = b.links
@@ -176,14 +176,14 @@ type promptMemo struct {
 }
 
 // prompt returns the messages of the visible nodes, and whether some body is in a blob.
-func (b *body) prompt(frame events.FrameID, visible []*Node) ([]events.Message, bool) {
+func (b *stateBody) prompt(frame events.FrameID, visible []*Node) ([]events.Message, bool) {
 	m := &b.memo
 	if m.seen == nil || m.frame != frame || m.nodes > len(visible) || m.nodes > 0 && visible[m.nodes-1] != m.last {
 		*m = promptMemo{frame: frame, seen: make(map[events.MessageID]bool)}
 	}
 	rest := visible[m.nodes:]
-	shown := fresh(rest, m.seen)
-	if k := settled(shown); k > 0 {
+	shown := unseenMessages(rest, m.seen)
+	if k := countSettled(shown); k > 0 {
 		closed := closeCalls(shown[:k])
 		m.messages, m.spilled = append(m.messages, closed...), m.spilled || spilled(closed)
 		m.last = shown[k-1]
@@ -220,8 +220,8 @@ func spilledParts(parts []events.Part) bool {
 	return false
 }
 
-// settled counts the leading nodes after which every call has its result. No message occurs twice in nodes.
-func settled(nodes []*Node) int {
+// countSettled counts the leading nodes after which every call has its result. No message occurs twice in nodes.
+func countSettled(nodes []*Node) int {
 	open := make(map[events.CallID]int)
 	k := 0
 	for i, n := range nodes {
@@ -244,10 +244,10 @@ func settled(nodes []*Node) int {
 }
 
 // messages returns the message nodes. Of equal message ids it returns the first.
-func messages(path []*Node) []*Node { return fresh(path, nil) }
+func messages(path []*Node) []*Node { return unseenMessages(path, nil) }
 
-// fresh returns the message nodes whose message ids are not in seen. Of equal ids it returns the first.
-func fresh(path []*Node, seen map[events.MessageID]bool) []*Node {
+// unseenMessages returns the message nodes whose message ids are not in seen. Of equal ids it returns the first.
+func unseenMessages(path []*Node, seen map[events.MessageID]bool) []*Node {
 	list := make([]*Node, 0, len(path))
 	now := make(map[events.MessageID]bool, len(path))
 	for _, n := range path {
@@ -267,7 +267,7 @@ const unansweredText = "[no result] The call was never answered."
 // reply with calls. Results without a call are left out, because providers refuse every prompt that contains one.
 func closeCalls(nodes []*Node) []events.Message {
 	list := make([]events.Message, 0, len(nodes))
-	answers := answers(nodes)
+	answers := resultsByCall(nodes)
 	for i, n := range nodes {
 		if own := ownParts(n.Message); len(own.Parts) > 0 || len(n.Message.Parts) == 0 {
 			list = append(list, own)
@@ -292,9 +292,9 @@ func callsAt(i int, n *Node) []partIndex {
 	return calls
 }
 
-// answers finds the result of each call. Ids repeat: within a reply, results follow the order of calls. The calls of
+// resultsByCall finds the result of each call. Ids repeat: within a reply, results follow the order of calls. The calls of
 // a later reply take over the ids of an earlier one.
-func answers(nodes []*Node) map[partIndex]partIndex {
+func resultsByCall(nodes []*Node) map[partIndex]partIndex {
 	open := make(map[events.CallID][]partIndex)
 	found := make(map[partIndex]partIndex)
 	for i, n := range nodes {

@@ -34,7 +34,7 @@ func (s *State) applyTimed(id events.TurnID, p *events.ToolResultScheduled) {
 
 // TimedResult finds the scheduled result of a call. Without one it returns nil.
 func (t *Turn) TimedResult(effect events.EffectID) *TimedResult {
-	return find(t.Timed, func(x *TimedResult) bool { return x.Effect == effect })
+	return findFirst(t.Timed, func(x *TimedResult) bool { return x.Effect == effect })
 }
 
 // progress has the kinds of events that reset the count of a turn's attempts: results of effects, approval requests

@@ -69,7 +69,7 @@ func (r *records) data() *bookData {
 }
 
 // store encodes the segments and pages that no earlier call returned.
-func (b *body) store() (fresh []Segment, err error) {
+func (b *stateBody) store() (fresh []Segment, err error) {
 	add := func(v any) (events.BlobRef, error) {
 		data, err := events.EncodePayload(v)
 		fresh = append(fresh, Segment{Ref: RefOf(data), Data: data})
@@ -100,10 +100,10 @@ func (b *body) store() (fresh []Segment, err error) {
 }
 
 // loose are the references to segments that no page lists.
-func (b *body) loose() []events.BlobRef { return b.refs[len(b.pages)*PageSegments:] }
+func (b *stateBody) loose() []events.BlobRef { return b.refs[len(b.pages)*PageSegments:] }
 
 // refer sets up segments by reference only.
-func (b *body) refer(pages, segments []events.BlobRef) {
+func (b *stateBody) refer(pages, segments []events.BlobRef) {
 	b.pages = slices.Clip(pages)
 	b.refs = append(make([]events.BlobRef, len(pages)*PageSegments), segments...)
 	b.segments = make([]*segment, len(b.refs))
@@ -200,8 +200,8 @@ func (s *State) Attach(ref events.BlobRef, data []byte) error {
 	return nil
 }
 
-func (b *body) attach(ref events.BlobRef, data []byte) error {
-	page, err := once(b.pages, ref)
+func (b *stateBody) attach(ref events.BlobRef, data []byte) error {
+	page, err := pieceIndex(b.pages, ref)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 		}
 		copy(b.refs[first:], d.Segments)
 	}
-	i, err := once(b.refs, ref)
+	i, err := pieceIndex(b.refs, ref)
 	if err != nil {
 		return err
 	}
@@ -222,11 +222,11 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 			return err
 		}
 		if int64(i) < b.based {
-			d.Nodes = copied(d.Nodes)
+			d.Nodes = copyNodes(d.Nodes)
 		}
 		b.segments[i] = &segment{loaded: true, nodes: pointers(d.Nodes)}
 	}
-	if i, err = once(b.bookRefs, ref); err != nil {
+	if i, err = pieceIndex(b.bookRefs, ref); err != nil {
 		return err
 	}
 	if i >= 0 && !b.books[i].loaded {
@@ -239,16 +239,16 @@ func (b *body) attach(ref events.BlobRef, data []byte) error {
 	return nil
 }
 
-// once returns the index of a piece in a list, or -1. A state has no two equal pieces, so each piece is decoded once,
+// pieceIndex returns the index of a piece in a list, or -1. A state has no two equal pieces, so each piece is decoded once,
 // and a state is never larger than its stored pieces. A list that names a piece twice is refused.
-func once(list []events.BlobRef, ref events.BlobRef) (int, error) {
+func pieceIndex(list []events.BlobRef, ref events.BlobRef) (int, error) {
 	i := slices.Index(list, ref)
 	if i >= 0 && slices.Contains(list[i+1:], ref) {
-		return -1, twice(ref)
+		return -1, errTwice(ref)
 	}
 	return i, nil
 }
 
-func twice(ref events.BlobRef) error {
+func errTwice(ref events.BlobRef) error {
 	return fmt.Errorf("%w: piece %s is named twice", events.ErrMalformed, ref.Digest)
 }

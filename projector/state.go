@@ -102,8 +102,8 @@ type Frame struct {
 	Blob    events.BlobRef `msgpack:"b,omitempty"` // replaces State above the inline limit
 }
 
-// find returns the first element for which is holds, or nil.
-func find[T any](list []T, is func(*T) bool) *T {
+// findFirst returns the first element for which is holds, or nil.
+func findFirst[T any](list []T, is func(*T) bool) *T {
 	for i := range list {
 		if is(&list[i]) {
 			return &list[i]
@@ -133,7 +133,7 @@ func (c Catalog) IsZero() bool { return c.Generation == 0 }
 
 // Tool finds a tool by name.
 func (c *Catalog) Tool(name string) (*events.ToolEntry, bool) {
-	x := find(c.Tools, func(x *events.ToolEntry) bool { return x.Name == name })
+	x := findFirst(c.Tools, func(x *events.ToolEntry) bool { return x.Name == name })
 	return x, x != nil
 }
 
@@ -344,7 +344,7 @@ type LedgerEntry struct {
 // it returns never change.
 type State struct {
 	Head
-	body  body
+	body  stateBody
 	ahead bool // has folded events of a commit that is not in the log yet
 }
 

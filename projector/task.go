@@ -61,7 +61,7 @@ func (t *Task) Unfinished() bool { return t.Live() || t.Passing() }
 
 // Task finds a task by id, including ended ones. The caller must not change it.
 func (s *State) Task(id events.TaskID) (*Task, bool) {
-	x := find(s.Tasks, func(x *Task) bool { return x.ID == id })
+	x := findFirst(s.Tasks, func(x *Task) bool { return x.ID == id })
 	return x, x != nil
 }
 

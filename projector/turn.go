@@ -36,7 +36,7 @@ func NoticeMessage(turn events.TurnID) events.MessageID {
 func (s *State) applyRequested(id events.TurnID, p *events.TurnRequested, at events.Millis) {
 	q := QueuedTurn{ID: id, Input: p.Input, RequestedAt: at, Root: p.Root, Switches: p.Switches, Busy: p.Busy, Behind: p.Behind, Seq: s.Seq, Callers: p.Callers, Trace: p.Trace}
 	if due, ok := s.unschedule(id); ok {
-		q.Seq, q.Callers = due.Seq, with(due.Callers, p.Callers...)
+		q.Seq, q.Callers = due.Seq, withNames(due.Callers, p.Callers...)
 		if q.Trace.IsZero() {
 			q.Trace = due.Trace
 		}
@@ -76,7 +76,7 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	s.Worker = p.Worker
 	s.Run = []Turn{{
 		ID: id, Index: s.Turns, Input: q.Input, Attempt: p.Attempt, Worker: p.Worker, Starts: 1, Seq: q.Seq,
-		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points, Callers: with(nil, q.Callers...),
+		RequestedAt: q.RequestedAt, StartedAt: at, ClaimedAt: at, Root: q.Root, Switches: q.Switches, Base: s.Leaf, Points: p.Points, Callers: withNames(nil, q.Callers...),
 		Trace: q.Trace,
 	}}
 	if !q.Input.Continue {
@@ -86,8 +86,8 @@ func (s *State) applyStarted(id events.TurnID, p *events.TurnStarted, at events.
 	}
 }
 
-// with returns a sorted list with names added. It does not change list.
-func with(list []string, names ...string) []string {
+// withNames returns a sorted list with names added. It does not change list.
+func withNames(list []string, names ...string) []string {
 	list = append(slices.Clone(list), names...)
 	slices.Sort(list)
 	return slices.DeleteFunc(slices.Compact(list), func(name string) bool { return name == "" })
@@ -327,7 +327,7 @@ func (s *State) applyDiverted(id events.TurnID, p *events.TurnDiverted, at event
 		}, p.By, at)
 		if t := s.running(p.By); t != nil {
 			t.AnyResult = false
-			t.Callers = with(t.Callers, q.Callers...)
+			t.Callers = withNames(t.Callers, q.Callers...)
 		}
 	}
 	s.recordTurn(TurnRecord{
@@ -344,4 +344,4 @@ func (s *State) recordTurn(record TurnRecord) {
 }
 
 // InputDigest identifies a turn's input, for idempotency.
-func InputDigest(in events.TurnInput) string { return digestOf(in) }
+func InputDigest(in events.TurnInput) string { return encodedDigest(in) }

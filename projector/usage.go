@@ -20,7 +20,7 @@ func (s *State) applyDirect(id events.TurnID, p *events.ModelCompleted) {
 
 // DirectReply finds the turn's direct completion of a key. Without one it returns nil.
 func (t *Turn) DirectReply(key string) *DirectReply {
-	return find(t.Direct, func(x *DirectReply) bool { return x.Key == key })
+	return findFirst(t.Direct, func(x *DirectReply) bool { return x.Key == key })
 }
 
 func (s *State) applyCharged(p *events.UsageCharged) {

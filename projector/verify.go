@@ -27,12 +27,12 @@ type Violation struct {
 
 // Verifier folds a history and checks it. It is not safe for concurrent use.
 type Verifier struct {
-	s        *State
-	broken   bool // the sequence has a gap, so the fold stopped
-	commits  map[events.CommitID]events.Seq
-	configs  map[events.Seq]events.Config // by the sequence that set them
-	catalogs map[int64]Catalog            // by generation
-	found    []Violation                  // violations of the current commit
+	s          *State
+	broken     bool // the sequence has a gap, so the fold stopped
+	commits    map[events.CommitID]events.Seq
+	configs    map[events.Seq]events.Config // by the sequence that set them
+	catalogs   map[int64]Catalog            // by generation
+	violations []Violation                  // violations of the current commit
 }
 
 // NewVerifier starts before the first commit of session.
@@ -50,10 +50,10 @@ func (v *Verifier) State() *State { return v.s }
 
 // Apply folds the next commit and returns its violations. After a gap in the sequence it checks ids only.
 func (v *Verifier) Apply(e events.Entry) []Violation {
-	v.found = nil
+	v.violations = nil
 	v.checkID(e)
 	if v.broken {
-		return v.found
+		return v.violations
 	}
 	if e.Seq == v.s.Seq+1 && e.Commit.Session == v.s.Session {
 		v.checkPrompts(e)
@@ -63,20 +63,20 @@ func (v *Verifier) Apply(e events.Entry) []Violation {
 		v.report(e.Seq, -1, RuleSequence, err.Error())
 	}
 	v.record(v.s)
-	return v.found
+	return v.violations
 }
 
 // Check checks the invariants of the state so far. Its cost grows with the state.
 func (v *Verifier) Check() []Violation {
-	v.found = nil
+	v.violations = nil
 	if err := v.s.Check(); err != nil {
 		v.report(v.s.Seq, -1, RuleState, err.Error())
 	}
-	return v.found
+	return v.violations
 }
 
 func (v *Verifier) report(seq events.Seq, event int, check Rule, problem string) {
-	v.found = append(v.found, Violation{Seq: seq, Event: event, Check: check, Problem: problem})
+	v.violations = append(v.violations, Violation{Seq: seq, Event: event, Check: check, Problem: problem})
 }
 
 func (v *Verifier) checkID(e events.Entry) {
@@ -214,5 +214,5 @@ func (s *State) chainAt(leaf events.NodeID) (string, error) {
 	if len(path) == 0 && leaf != "" {
 		return "", fmt.Errorf("there is no node %s", leaf)
 	}
-	return (&body{}).chainDigest(path), nil
+	return (&stateBody{}).chainDigest(path), nil
 }

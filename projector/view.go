@@ -80,12 +80,12 @@ type viewMemo struct {
 	spilled  bool             // the body of some node is in a blob
 }
 
-func (b *body) viewed(frame events.FrameID, nodes []*Node) (messages []events.Message, spilled bool) {
+func (b *stateBody) viewed(frame events.FrameID, nodes []*Node) (messages []events.Message, spilled bool) {
 	m := &b.view
 	if m.seen == nil || m.frame != frame || m.nodes > len(nodes) || m.nodes > 0 && nodes[m.nodes-1] != m.last {
 		*m = viewMemo{frame: frame, seen: make(map[events.MessageID]bool)}
 	}
-	for _, n := range fresh(nodes[m.nodes:], m.seen) {
+	for _, n := range unseenMessages(nodes[m.nodes:], m.seen) {
 		m.seen[n.Message.ID] = true
 		m.messages = append(m.messages, n.Message)
 	}

@@ -21,11 +21,11 @@ import (
 // answer is in the history, and any worker can continue the turn unless it is cancelled first. Other errors:
 // [api.ErrNotAsked], [api.ErrSelfApproval], see [Config].
 func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
-	ctx, asked := api.TakeAsked(ctx)
-	if answer.By == "" || asked.Actor != "" {
-		answer.By = h.stamp("", asked).actor.ID
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	if answer.By == "" || reqMeta.Actor != "" {
+		answer.By = h.newCommitMeta("", reqMeta).actor.ID
 	}
-	err := h.approve(ctx, id, answer, asked)
+	err := h.approve(ctx, id, answer, reqMeta)
 	if errors.Is(err, api.ErrNotAsked) {
 		err = h.lateAnswer(ctx, id, answer, err)
 	}
@@ -35,10 +35,10 @@ func (h *Host) Approve(ctx context.Context, id events.SessionID, answer events.T
 	return nil
 }
 
-func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, asked api.Asked) error {
+func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven, reqMeta api.RequestMeta) error {
 	body := answer
 	body.By = "" // the caller may be the host
-	return h.decideAsked(ctx, id, command{operation.Approve.Name, "approve", &body}, asked, func(s *projector.State) ([]events.Event, error) {
+	return h.decideRequest(ctx, id, requestContent{operation.Approve.Name, "approve", &body}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled || t.Approval(answer.Effect) == nil {
 			return nil, api.ErrNotAsked
@@ -46,8 +46,8 @@ func (h *Host) approve(ctx context.Context, id events.SessionID, answer events.T
 		if answer.Granted && h.forbidSelf && slices.Contains(t.Callers, answer.By) {
 			return nil, fmt.Errorf("%w: %s asked for the turn, and another one has to approve its calls", api.ErrSelfApproval, answer.By)
 		}
-		if asked := t.Approval(answer.Effect); asked.Answered {
-			return nil, sameAnswer(&asked.Answer, answer)
+		if request := t.Approval(answer.Effect); request.Answered {
+			return nil, sameAnswer(&request.Answer, answer)
 		}
 		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: answer})
 		return out.Events, err
@@ -98,12 +98,12 @@ func sameAnswer(first *events.ToolApprovalGiven, answer events.ToolApprovalGiven
 // before the call is pending. The first result in the history counts. A key that names no call without a result is
 // [api.ErrUnknownTurn].
 func (h *Host) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	ctx, asked := api.TakeAsked(ctx)
-	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.stamp("", asked).actor.ID})
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	resolve, err := h.resolution(ctx, events.ToolResolved{Effect: key, Result: result, By: h.newCommitMeta("", reqMeta).actor.ID})
 	if err != nil {
 		return fmt.Errorf("resolve %s: %w", key, err)
 	}
-	err = h.resolve(ctx, id, resolve, asked)
+	err = h.resolve(ctx, id, resolve, reqMeta)
 	if err != nil {
 		return fmt.Errorf("resolve %s of session %s: %w", key, id, err)
 	}
@@ -122,10 +122,10 @@ func (h *Host) resolution(ctx context.Context, r events.ToolResolved) (events.To
 	return *spilled.(*events.ToolResolved), nil
 }
 
-func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, asked api.Asked) error {
+func (h *Host) resolve(ctx context.Context, id events.SessionID, resolve events.ToolResolved, reqMeta api.RequestMeta) error {
 	resolved := false
-	c := command{operation.ResolveTool.Name, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
-	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
+	c := requestContent{operation.ResolveTool.Name, "resolve", &api.ResolveArgs{Key: resolve.Effect, Result: resolve.Result}}
+	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		t := s.Turn()
 		if t == nil || t.Cancelled {
 			return nil, api.ErrUnknownTurn

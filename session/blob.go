@@ -13,7 +13,7 @@ import (
 
 // StoreBlob implements [api.Bodies].
 func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	if len(body) == 0 {
 		return ref, &events.FieldError{Field: "body", Reason: "is empty", Err: events.ErrInvalid}
 	}
@@ -30,8 +30,8 @@ func (h *Host) StoreBlob(ctx context.Context, id events.SessionID, body []byte) 
 	if ref, err = h.b.PutBlob(ctx, body); err != nil {
 		return ref, fmt.Errorf("store body in session %s: %w", id, err)
 	}
-	stored := &events.BodyStored{Blob: ref, By: h.stamp("", asked).actor.ID}
-	return ref, h.decideAsked(ctx, id, command{operation.PutBlob.Name, "store body", &ref}, asked, func(s *projector.State) ([]events.Event, error) {
+	stored := &events.BodyStored{Blob: ref, By: h.newCommitMeta("", reqMeta).actor.ID}
+	return ref, h.decideRequest(ctx, id, requestContent{operation.PutBlob.Name, "store body", &ref}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", stored)}, check.Open(s)
 	})
 }

@@ -81,7 +81,7 @@ func TestStoreIsOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.owned("hers")
-	ctx := api.WithAsked(t.Context(), api.Asked{Actor: "alice", Key: "k1"})
+	ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice", Key: "k1"})
 	var last events.Seq
 	for n := range 2 {
 		if _, err := b.host.StoreBlob(ctx, "hers", []byte("one")); err != nil {

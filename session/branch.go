@@ -29,7 +29,7 @@ func (h *Host) Branch(ctx context.Context, id events.SessionID, q projector.Queu
 			continue // the session exists
 		}
 		if err == nil {
-			_, err = h.request(ctx, branch, stamp{actor: h.actor, cause: string(q.ID)}, requested{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
+			_, err = h.requestTurn(ctx, branch, commitMeta{actor: h.actor, cause: string(q.ID)}, turnRequest{q.ID, events.TurnRequested{Input: q.Input, Callers: q.Callers, Trace: q.Trace}})
 		}
 		if err != nil {
 			return "", fmt.Errorf("branch turn %s of session %s: %w", q.ID, id, err)
@@ -63,10 +63,10 @@ func (h *Host) openBranch(ctx context.Context, id, branch events.SessionID, q pr
 	if err != nil {
 		return err
 	}
-	o := opening{h: h, id: branch, by: h.stamp("create", api.Asked{}), makers: q.Callers, granting: now, creator: base, base: base, req: api.CreateRequest{
+	o := creation{h: h, id: branch, meta: h.newCommitMeta("create", api.RequestMeta{}), creators: q.Callers, grantsOf: now, creator: base, base: base, req: api.CreateRequest{
 		Plugins: api.PluginsFork, Parent: base.Parent, Relation: base.Relation, Labels: base.Labels, Usage: base.Source,
 	}}
-	err = o.create(ctx, nil, o.opened(), nil)
+	err = o.create(ctx, nil, o.openedEvent(), nil)
 	if errors.As(err, new(*events.ConflictError)) {
 		return errRaced
 	}

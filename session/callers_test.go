@@ -17,7 +17,7 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 	b := setup(t)
 	asks := func(who string, id events.TurnID) {
 		t.Helper()
-		if _, err := b.host.Submit(api.WithAsked(t.Context(), api.Asked{Actor: who}), sid, ask(id, "go")); err != nil {
+		if _, err := b.host.Submit(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: who}), sid, ask(id, "go")); err != nil {
 			t.Fatal(err)
 		}
 		b.append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})

@@ -20,18 +20,18 @@ import (
 // A turn that the history does not have is [api.ErrUnknownTurn]. The origin of an authenticated caller is its name.
 // Origin and reason have at most [check.MaxReasonBytes] bytes each.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
-	cancel := command{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
+	cancel := requestContent{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {
 		req.ID = ulid.Make().String()
 	}
 	if caller, ok := api.CallerOf(ctx); ok { // the server authenticated the caller; its name replaces the request's origin
 		req.Origin = caller.Name
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	c := canceller{turn: of, req: req}
 	err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", of), check.Reason("origin", req.Origin), check.Reason("reason", req.Reason))
 	if err == nil {
-		err = h.decideAsked(ctx, id, cancel, asked, c.decide)
+		err = h.decideRequest(ctx, id, cancel, reqMeta, c.decide)
 	}
 	if err != nil {
 		return "", api.CancelRequest{}, fmt.Errorf("cancel turn %s of session %s: %w", of, id, err)

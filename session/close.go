@@ -24,8 +24,8 @@ func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason str
 	if err := check.Reason("reason", reason); err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)
 	}
-	ctx, asked := api.TakeAsked(ctx)
-	err := h.decideAsked(ctx, id, command{operation.Close.Name, "close", &reason}, asked, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err := h.decideRequest(ctx, id, requestContent{operation.Close.Name, "close", &reason}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		switch {
 		case s.Status == projector.StatusClosed:
 			return nil, nil

@@ -21,10 +21,10 @@ type CompleteFunc func(ctx context.Context, call DirectCall) (plugin.Completion,
 // DirectCall is the input of a direct completion of a session.
 type DirectCall struct {
 	plugin.CompletionRequest
-	Session events.SessionID
-	Config  events.Config // of the session
-	Source  string        // of usage, in the ledger
-	Where   api.TraceContext
+	Session      events.SessionID
+	Config       events.Config // of the session
+	Source       string        // of usage, in the ledger
+	TraceContext api.TraceContext
 }
 
 // Complete makes a direct completion with the session's model. In a turn the reply is recorded under its key before
@@ -42,7 +42,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	call, fact, err := s.direct(state, req, source)
+	call, fact, err := s.directCall(state, req, source)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -50,10 +50,10 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	if t := state.Turn(); t != nil && s.effect != "" {
 		turn, fact.Key = t.ID, completion.ShortKey(string(s.effect)+"/"+fact.Key)
 		if old, err := s.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
-			return s.recorded(ctx, old, err)
+			return s.recordedCompletion(ctx, old, err)
 		}
 	}
-	got, err := s.ask(ctx, call, fact)
+	got, err := s.callModel(ctx, call, fact)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -62,13 +62,13 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 	}
 	old, err := s.charge(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
-		return s.recorded(ctx, old, err)
+		return s.recordedCompletion(ctx, old, err)
 	}
 	return got, nil
 }
 
-// direct builds the model call of a request, and the event that records it.
-func (s *services) direct(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
+// directCall builds the model call of a request, and the event that records it.
+func (s *services) directCall(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
 	if s.Host.complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
@@ -87,18 +87,18 @@ func (s *services) direct(state *projector.State, req plugin.CompletionRequest, 
 		err = &events.FieldError{Field: "source", Reason: "is empty or too long", Err: events.ErrInvalid}
 	}
 	fact := &events.ModelCompleted{Key: completion.ShortKey(cmp.Or(req.Key, digest)), Request: digest, Source: source}
-	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, Where: s.where()}, fact, err
+	return DirectCall{CompletionRequest: req, Session: s.id, Config: state.Config, Source: source, TraceContext: s.traceContext()}, fact, err
 }
 
-// ask calls the model, and stores the reply in the event.
-func (s *services) ask(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
+// callModel calls the model, and stores the reply in the event.
+func (s *services) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
 	got, err := s.Host.complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }
 
-// recorded returns a reply as the history has it.
-func (s *services) recorded(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
+// recordedCompletion returns a reply as the history has it.
+func (s *services) recordedCompletion(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}

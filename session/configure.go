@@ -31,8 +31,8 @@ const (
 // Without a change it appends nothing and notifies no plugin. Where the configuration changed meanwhile it calls the
 // mutators again.
 func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
-	ctx, asked := api.TakeAsked(ctx)
-	asked.Key = cmp.Or(req.IdempotencyKey, asked.Key)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	reqMeta.Key = cmp.Or(req.IdempotencyKey, reqMeta.Key)
 	var change plugin.ConfigChange
 	for moved := true; moved; {
 		s, err := h.State(ctx, id)
@@ -40,11 +40,11 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 			return err
 		}
 		// The repeat is found first: the configuration may already contain this change and later ones.
-		if done, err := h.configured(ctx, s, asked, req); err != nil || done {
+		if done, err := h.configured(ctx, s, reqMeta, req); err != nil || done {
 			return err
 		}
 		if change, err = h.mutated(ctx, s, req); err == nil {
-			moved, err = h.configure(ctx, asked, change, h.wanted(s, req))
+			moved, err = h.configure(ctx, reqMeta, change, h.wanted(s, req))
 		}
 		if err != nil {
 			return err
@@ -60,17 +60,17 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 }
 
 // wanted is the configuration that a request produces, before the mutators.
-func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) command {
-	return command{operation.Configure.Name, configuring, new(req.Change(s.Config))}
+func (h *Host) wanted(s *projector.State, req api.ConfigureRequest) requestContent {
+	return requestContent{operation.Configure.Name, configuring, new(req.Change(s.Config))}
 }
 
 // configured reports whether the request made its change before. The request is a function, so the comparison uses
 // its output for the configuration of that time.
-func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Asked, req api.ConfigureRequest) (bool, error) {
-	if asked.Key == "" {
+func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.RequestMeta, req api.ConfigureRequest) (bool, error) {
+	if reqMeta.Key == "" {
 		return false, nil
 	}
-	first, ok, err := s.FindConfiguration(asked.Key)
+	first, ok, err := s.FindConfiguration(reqMeta.Key)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -78,9 +78,9 @@ func (h *Host) configured(ctx context.Context, s *projector.State, asked api.Ask
 	if err != nil {
 		return false, err
 	}
-	by, err := h.keyed(h.wanted(before, req), asked)
+	meta, err := h.keyedMeta(h.wanted(before, req), reqMeta)
 	if err == nil {
-		_, err = h.beforeLanding(ctx, s, by)
+		_, err = h.stateBeforeCommit(ctx, s, meta)
 	}
 	return true, err
 }
@@ -95,7 +95,10 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	if change.Current.Equal(s.Config) {
 		return change, nil
 	}
-	asks, err := h.asksPlugins()
+	asks, err := h.checkPlugins()
+	if err == nil && (change.Current.Model != s.Config.Model || change.Current.Provider != s.Config.Provider) {
+		err = h.checkModel(ctx, change.Current)
+	}
 	if err == nil && !asks {
 		change.Current, err = h.locks.Config(change.Current)
 	}
@@ -122,6 +125,14 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 	return change, err
 }
 
+// checkModel refuses a configuration whose model the node knows not to exist.
+func (h *Host) checkModel(ctx context.Context, c events.Config) error {
+	if h.modelCheck == nil || c.Model == "" {
+		return nil
+	}
+	return h.modelCheck(ctx, c)
+}
+
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
 // Archivers apply the locks of the retention settings.
 func (h *Host) Locked(c events.Config) (events.Config, error) {
@@ -134,11 +145,11 @@ func (h *Host) Locked(c events.Config) (events.Config, error) {
 
 // configure records a change. It reports moved where the configuration is no longer the one that the change was made
 // from.
-func (h *Host) configure(ctx context.Context, asked api.Asked, change plugin.ConfigChange, wanted command) (moved bool, err error) {
+func (h *Host) configure(ctx context.Context, reqMeta api.RequestMeta, change plugin.ConfigChange, wanted requestContent) (moved bool, err error) {
 	if change.Current.Equal(change.Previous) {
 		return false, nil
 	}
-	err = h.decideAsked(ctx, change.Session, wanted, asked, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideRequest(ctx, change.Session, wanted, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if moved = !s.Config.Equal(change.Previous); moved {
 			return nil, nil
 		}
@@ -163,7 +174,7 @@ func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*p
 		return err
 	}
 	defer release()
-	if !api.LooksOnly(ctx) { // else the next caller with the right records it
+	if !api.ReadsOnly(ctx) { // else the next caller with the right records it
 		if err := h.record(ctx, s.Session, "materialise", beside); err != nil {
 			return err
 		}
@@ -187,18 +198,18 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 
 // appliedBefore reports whether the history has a request's commit. Plugins have effects of their own, so this check
 // precedes their call.
-func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c command, asked api.Asked) (by stamp, s *projector.State, done bool, err error) {
-	if by, err = h.keyed(c, asked); err != nil {
-		return by, nil, false, err
+func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta) (meta commitMeta, s *projector.State, done bool, err error) {
+	if meta, err = h.keyedMeta(c, reqMeta); err != nil {
+		return meta, nil, false, err
 	}
 	if s, err = h.State(ctx, id); err != nil {
-		return by, nil, false, err
+		return meta, nil, false, err
 	}
-	seq, err := by.landed(s)
+	seq, err := meta.committedAt(s)
 	if seq != 0 && err == nil {
-		api.Note(ctx, id, seq)
+		api.RecordSeq(ctx, id, seq)
 	}
-	return by, s, seq != 0, err
+	return meta, s, seq != 0, err
 }
 
 // Actions lists the actions of the session's plugins.
@@ -216,10 +227,10 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 // whose key is in the history does not run again; its result is not stored, so the error is
 // [events.ErrOutcomeUnknown].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {
-	ctx, asked := api.TakeAsked(ctx) // an action may make many requests, and none of them has the key
-	by, s, done, err := h.appliedBefore(ctx, id, command{operation.InvokeAction.Name, "invoke action", &api.ActionArgs{Name: name, Args: args}}, asked)
+	ctx, reqMeta := api.TakeRequestMeta(ctx) // an action may make many requests, and none of them has the key
+	meta, s, done, err := h.appliedBefore(ctx, id, requestContent{operation.InvokeAction.Name, "invoke action", &api.ActionArgs{Name: name, Args: args}}, reqMeta)
 	if err == nil && done {
-		err = fmt.Errorf("action %s was done with key %s, and its result is not kept: %w", name, asked.Key, events.ErrOutcomeUnknown)
+		err = fmt.Errorf("action %s was done with key %s, and its result is not kept: %w", name, reqMeta.Key, events.ErrOutcomeUnknown)
 	}
 	if err != nil {
 		return result, err
@@ -228,29 +239,29 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 		takesNone, ctx := false, ctx
 		for _, a := range p.Actions() {
 			if a.Name == name {
-				takesNone, ctx = a.Session == plugin.SessionForbidden, api.Needing(ctx, a.Needs)
+				takesNone, ctx = a.Session == plugin.SessionForbidden, api.WithNeeds(ctx, a.Needs)
 			}
 		}
-		if err := api.Reached(ctx, id, s, nil); err != nil {
+		if err := api.Authorize(ctx, id, s, nil); err != nil {
 			return err
 		}
 		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Services(id, nil, "")); err != nil {
-			return errors.Join(err, h.saveStates(ctx, id, by, p, nil))
+			return errors.Join(err, h.saveStates(ctx, id, meta, p, nil))
 		}
-		return h.saveStates(ctx, id, by, p, nil)
+		return h.saveStates(ctx, id, meta, p, nil)
 	})
 	return result, err
 }
 
 // saveStates records the plugin states that changed outside of a turn, and the events of with, which may be nil.
 // Where a copy of the request did so meanwhile, saveStates drops these changes.
-func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p *plugin.Session, with decision) error {
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Session, with decision) error {
 	list, err := p.Unsaved()
 	if err != nil || len(list) == 0 && with == nil {
 		return err
 	}
 	moved, saved := false, false
-	err = h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 		var out []events.Event
 		moved = false
 		for _, fact := range list {
@@ -292,10 +303,10 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, by stamp, p 
 // Compact calls the session's compactors for a summary and opens a frame with it. opened is false where no compactor
 // returned one.
 func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, err error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	// The repeat is found first: a summary costs a model call.
-	compact := command{operation.Compact.Name, openingFrame, &struct{}{}}
-	by, err := h.keyed(compact, asked)
+	compact := requestContent{operation.Compact.Name, openingFrame, &struct{}{}}
+	meta, err := h.keyedMeta(compact, reqMeta)
 	if err != nil {
 		return false, err
 	}
@@ -303,7 +314,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.beforeLanding(ctx, s, by); err != nil || before != nil {
+	if before, err := h.stateBeforeCommit(ctx, s, meta); err != nil || before != nil {
 		return before != nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
@@ -321,7 +332,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 				m.Origin = got.Plugin
 			}
 		}
-		return h.decideAsked(ctx, id, compact, asked, openFrame(&api.FrameRequest{
+		return h.decideRequest(ctx, id, compact, reqMeta, openFrame(&api.FrameRequest{
 			Frame:  events.FrameID(string(id) + ":frame:compaction:" + ulid.Make().String()),
 			Reason: api.CompactionFrame, Nodes: got.Value.Nodes, Keep: got.Value.Keep,
 		}, &opened))
@@ -338,9 +349,9 @@ func (h *Host) SetProtocolOptions(ctx context.Context, id events.SessionID, opti
 	if err := check.JSON("options", options); err != nil {
 		return err
 	}
-	ctx, asked := api.TakeAsked(ctx)
-	set := command{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
-	return h.decideAsked(ctx, id, set, asked, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	set := requestContent{operation.ProtocolOptions.Name, "protocol options", &api.ProtocolOptionsArgs{Options: options, All: allFrames}}
+	return h.decideRequest(ctx, id, set, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/session/internal/nodes"
 )
 
-// onPath reduces the base to the part that the request copies.
-func (o *opening) onPath(ctx context.Context) (err error) {
+// reduceToPath reduces the base to the part that the request copies.
+func (o *creation) reduceToPath(ctx context.Context) (err error) {
 	if !o.req.PathOnly || o.base == nil {
 		return nil
 	}
@@ -23,9 +23,9 @@ func (o *opening) onPath(ctx context.Context) (err error) {
 	return err
 }
 
-// store stores the blobs that the first commit will name. A creator that stops before that commit leaves blobs
+// storeBase stores the blobs that the first commit will name. A creator that stops before that commit leaves blobs
 // without a reference.
-func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *projector.State) error {
+func (o *creation) storeBase(ctx context.Context, opened *events.SessionOpened, s *projector.State) error {
 	if o.base == nil {
 		return nil
 	}
@@ -37,8 +37,8 @@ func (o *opening) store(ctx context.Context, opened *events.SessionOpened, s *pr
 	return s.AttachBase(ref, body)
 }
 
-// nodes returns the nodes that follow the base, with ids that the base does not have.
-func (o *opening) nodes(ctx context.Context) ([]events.NewNode, error) {
+// newNodes returns the nodes that follow the base, with ids that the base does not have.
+func (o *creation) newNodes(ctx context.Context) ([]events.NewNode, error) {
 	beside := projector.New(o.id)
 	if o.base != nil && len(o.req.Nodes) > 0 {
 		beside = o.base

@@ -17,9 +17,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// madeByNodes matches the ids that nodes derive from other sessions' ids. A caller that created such a session first
+// derivedID matches the ids that nodes derive from other sessions' ids. A caller that created such a session first
 // would receive another caller's turns.
-var madeByNodes = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
+var derivedID = regexp.MustCompile(`^(branch|agent|p)-[0-9a-f]{32}$`)
 
 // Create opens a session and returns its id. Of concurrent creators of one id exactly one succeeds; the others get
 // [api.ErrExists].
@@ -32,15 +32,15 @@ func (h *Host) Create(ctx context.Context, req api.CreateRequest) (events.Sessio
 // from a state copies its graph and frames, with ids, protocol options and execution state. Its counters and ledger
 // start at zero.
 func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api.CreateRequest) (api.Handle, error) {
-	ctx, asked, err := api.TakeRequest(ctx, &req)
-	id := named(req.ID, asked)
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
+	id := chooseID(req.ID, reqMeta)
 	if err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
 	if err := events.CheckToken("session", id); err != nil {
 		return api.Handle{}, fmt.Errorf("create session: %w", err)
 	}
-	if _, door := api.CallerOf(ctx); door && madeByNodes.MatchString(string(id)) {
+	if _, hasCaller := api.CallerOf(ctx); hasCaller && derivedID.MatchString(string(id)) {
 		return api.Handle{}, &events.FieldError{Field: "id", Reason: "has the form of what nodes make: branch-, agent- or p- and 32 hex digits", Err: events.ErrInvalid}
 	}
 	if err := check.Create(&req); err != nil {
@@ -49,13 +49,13 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	if id == creator {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, api.ErrExists)
 	}
-	o := &opening{h: h, id: id, req: req, asked: asked, makers: []string{asked.Actor}}
-	if err := o.stamp(); err != nil {
+	o := &creation{h: h, id: id, req: req, reqMeta: reqMeta, creators: []string{reqMeta.Actor}}
+	if err := o.setCommitMeta(); err != nil {
 		return api.Handle{}, fmt.Errorf("create session %s: %w", id, err)
 	}
-	opened, err := o.open(ctx, creator)
-	for asked.Key != "" && errors.As(err, new(*events.ConflictError)) { // another process repeats the request at the same time
-		opened, err = o.open(ctx, creator)
+	opened, err := o.createOrResume(ctx, creator)
+	for reqMeta.Key != "" && errors.As(err, new(*events.ConflictError)) { // another process repeats the request at the same time
+		opened, err = o.createOrResume(ctx, creator)
 	}
 	if errors.As(err, new(*events.ConflictError)) {
 		err = api.ErrExists
@@ -69,57 +69,57 @@ func (h *Host) CreateFrom(ctx context.Context, creator events.SessionID, req api
 	return api.Handle{Session: id, Parent: opened.Parent, Config: opened.Config}, nil
 }
 
-// open creates the session, or the missing part of one that the same request left unfinished before. Errors:
+// createOrResume creates the session, or the missing part of one that the same request left unfinished before. Errors:
 // [api.ErrExists], and [*events.ConflictError] where another process creates it meanwhile.
-func (o *opening) open(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
-	begun, err := o.begun(ctx)
-	if err != nil || begun != nil && begun.state.Status != projector.StatusOpening {
-		return begun.fact(), err
+func (o *creation) createOrResume(ctx context.Context, creator events.SessionID) (*events.SessionOpened, error) {
+	partial, err := o.findPartial(ctx)
+	if err != nil || partial != nil && partial.state.Status != projector.StatusOpening {
+		return partial.openedEvent(), err
 	}
-	if err := o.load(ctx, creator); err != nil {
+	if err := o.loadSources(ctx, creator); err != nil {
 		return nil, err
 	}
-	opened := o.opened()
-	if begun != nil {
-		opened = begun.opened
+	opened := o.openedEvent()
+	if partial != nil {
+		opened = partial.opened
 		if opened.Base.IsZero() && !opened.Forked.IsZero() {
 			return nil, fmt.Errorf("%w: an earlier version began the copy", api.ErrOpening)
 		}
 		if !opened.Forked.IsZero() && o.req.Start != api.StartSnapshot { // it may have moved since
 			if o.base, err = o.h.StateAt(ctx, opened.Forked.Session, opened.Forked.Seq); err == nil {
-				err = o.onPath(ctx)
+				err = o.reduceToPath(ctx)
 			}
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := o.nodes(ctx)
+	nodes, err := o.newNodes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if begun == nil && o.h.quota != nil {
+	if partial == nil && o.h.quota != nil {
 		return opened, o.createCounted(ctx, opened, nodes)
 	}
-	return opened, o.create(ctx, begun, opened, nodes)
+	return opened, o.create(ctx, partial, opened, nodes)
 }
 
-// An unfinished session that an earlier copy of the request opened.
-type begun struct {
+// partialSession is an unfinished session that an earlier copy of the request opened.
+type partialSession struct {
 	opened *events.SessionOpened
 	state  *projector.State
 }
 
-func (b *begun) fact() *events.SessionOpened {
+func (b *partialSession) openedEvent() *events.SessionOpened {
 	if b == nil {
 		return nil
 	}
 	return b.opened
 }
 
-// The request's unfinished session, found by its id; nil where none exists.
-func (o *opening) begun(ctx context.Context) (*begun, error) {
-	if o.by.key == "" {
+// findPartial returns the request's unfinished session, found by its id; nil where none exists.
+func (o *creation) findPartial(ctx context.Context) (*partialSession, error) {
+	if o.meta.key == "" {
 		return nil, nil //nolint:nilnil // without an id and key every request is a new one
 	}
 	s, err := o.h.State(ctx, o.id)
@@ -129,7 +129,7 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 	if err != nil {
 		return nil, err
 	}
-	if seq, err := o.by.landed(s); err != nil || seq == 0 {
+	if seq, err := o.meta.committedAt(s); err != nil || seq == 0 {
 		return nil, cmp.Or(err, api.ErrExists)
 	}
 	for entry, err := range o.h.log.Read(ctx, o.id, 1) {
@@ -137,28 +137,28 @@ func (o *opening) begun(ctx context.Context) (*begun, error) {
 			return nil, err
 		}
 		if opened, ok := entry.Commit.Events[0].Payload.(*events.SessionOpened); ok {
-			return &begun{opened: opened, state: s}, nil
+			return &partialSession{opened: opened, state: s}, nil
 		}
 		break
 	}
 	return nil, api.ErrExists
 }
 
-// opening is a session before its first commit.
-type opening struct {
+// creation is a session before its first commit.
+type creation struct {
 	h        *Host
 	id       events.SessionID
-	asked    api.Asked
-	makers   []string         // callers on whose behalf the session is created
-	granting *projector.State // whose grants count; nil: those of the base
-	by       stamp
+	reqMeta  api.RequestMeta
+	creators []string         // callers on whose behalf the session is created
+	grantsOf *projector.State // the state whose grants count; nil: those of the base
+	meta     commitMeta
 	req      api.CreateRequest
 	creator  *projector.State // nil: none
 	base     *projector.State // nil: empty; may be partial
 }
 
-// stamp sets the stamp of the request, from its full content.
-func (o *opening) stamp() (err error) {
+// setCommitMeta sets the metadata of the commits, from the full content of the request.
+func (o *creation) setCommitMeta() (err error) {
 	body := struct {
 		Request  api.CreateRequest `msgpack:"r"`
 		Snapshot events.SessionID  `msgpack:"s,omitempty"`
@@ -168,11 +168,11 @@ func (o *opening) stamp() (err error) {
 	if s := o.req.Snapshot; s != nil {
 		body.Snapshot, body.At = s.Session, s.Seq
 	}
-	o.by, err = o.h.keyed(command{operation.Create.Name, "create", &body}, o.asked)
+	o.meta, err = o.h.keyedMeta(requestContent{operation.Create.Name, "create", &body}, o.reqMeta)
 	return err
 }
 
-func (o *opening) load(ctx context.Context, creator events.SessionID) (err error) {
+func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (err error) {
 	if creator == "" {
 		creator = o.req.Parent
 	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
@@ -181,7 +181,7 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	caller, _ := api.CallerOf(ctx)
 	if creator != "" {
 		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // a parent that the caller cannot reach gets no children
-		if o.creator, err = o.h.State(api.Naming(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
+		if o.creator, err = o.h.State(api.WithSession(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
 			o.creator, err = nil, nil // the parent is not in this deployment
 		}
 		if err != nil {
@@ -195,10 +195,10 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	case api.StartEmpty:
 	case api.StartCurrent:
 		if o.creator != nil {
-			o.base, err = o.h.reader.Open(api.Naming(ctx, creator), creator)
+			o.base, err = o.h.reader.Open(api.WithSession(ctx, creator), creator)
 		}
 	case api.StartExisting:
-		o.base, err = o.h.reader.Open(api.Naming(ctx, o.req.From), o.req.From)
+		o.base, err = o.h.reader.Open(api.WithSession(ctx, o.req.From), o.req.From)
 	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
 			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)
@@ -210,10 +210,10 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
 	}
 	if err == nil {
-		err = o.onPath(ctx)
+		err = o.reduceToPath(ctx)
 	}
 	if err == nil {
-		err = o.locked()
+		err = o.applyLocks(ctx)
 	}
 	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
 		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
@@ -221,9 +221,12 @@ func (o *opening) load(ctx context.Context, creator events.SessionID) (err error
 	return err
 }
 
-// locked applies the operator's locks to the request, and refuses an unknown protocol. What the session copies from a
-// session that is older than a lock, the nodes check.
-func (o *opening) locked() (err error) {
+// applyLocks applies the operator's locks to the request, and refuses an unknown model or protocol. What the session copies
+// from a session that is older than a lock, the nodes check.
+func (o *creation) applyLocks(ctx context.Context) (err error) {
+	if err := o.h.checkModel(ctx, o.req.Config); err != nil {
+		return err
+	}
 	if !o.req.Config.IsZero() {
 		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
 			return err
@@ -247,18 +250,18 @@ func (o *opening) locked() (err error) {
 
 // TakeFirstTurnInput returns the first turn's input once; nil after that, and for unknown sessions.
 func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
-	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, command{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, asked, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err = h.decideRequest(ctx, id, requestContent{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		first = nil
 		if s.First.IsZero() || s.Status == projector.StatusClosed {
 			return nil, nil
 		}
-		if err := api.Shows(ctx, s); err != nil {
+		if err := api.CheckRead(ctx, s); err != nil {
 			return nil, err
 		}
 		m := s.First
 		first = &m
-		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.stamp("", asked).actor.ID})}, nil
+		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.newCommitMeta("", reqMeta).actor.ID})}, nil
 	})
 	switch {
 	case errors.Is(err, events.ErrNoSession):
@@ -274,12 +277,12 @@ func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (fir
 
 // create appends the opening commit, and further commits for what does not fit in it. Until the last of them the
 // session is opening and starts no turn. Of an unfinished session it appends the missing commits.
-func (o *opening) create(ctx context.Context, begun *begun, opened *events.SessionOpened, nodes []events.NewNode) error {
+func (o *creation) create(ctx context.Context, partial *partialSession, opened *events.SessionOpened, nodes []events.NewNode) error {
 	chunks, err := blob.Chunks(ctx, o.h.b, nodes)
 	if err != nil {
 		return err
 	}
-	inherited, err := o.inherited(ctx)
+	inherited, err := o.inheritedEvents(ctx)
 	if err != nil {
 		return err
 	}
@@ -299,19 +302,19 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 		return err
 	}
 	defer s.Unlock()
-	if begun == nil {
+	if partial == nil {
 		opened.Commits = int64(len(commits) - 1)
 		s.State = projector.New(o.id)
-		if err := o.store(ctx, opened, s.State); err != nil {
+		if err := o.storeBase(ctx, opened, s.State); err != nil {
 			s.State = nil
 			return err
 		}
 	} else {
-		s.State = begun.state
-		commits = commits[max(0, len(commits)-int(begun.state.Opening)):]
+		s.State = partial.state
+		commits = commits[max(0, len(commits)-int(partial.state.Opening)):]
 	}
 	for _, list := range commits {
-		if err := o.h.appendLocked(ctx, s, o.by, list); err != nil {
+		if err := o.h.appendLocked(ctx, s, o.meta, list); err != nil {
 			s.State = nil
 			return err
 		}
@@ -326,7 +329,7 @@ func (o *opening) create(ctx context.Context, begun *begun, opened *events.Sessi
 const createTime = 30 * time.Second
 
 // createCounted is create under the owner's limit of open sessions.
-func (o *opening) createCounted(ctx context.Context, opened *events.SessionOpened, nodes []events.NewNode) error {
+func (o *creation) createCounted(ctx context.Context, opened *events.SessionOpened, nodes []events.NewNode) error {
 	release, err := o.h.quota.Reserve(ctx, opened.Owner, o.id)
 	if err != nil {
 		return err

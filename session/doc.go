@@ -6,12 +6,53 @@
 // the decision. Where it has, the host folds the new commits and decides again. After the append the host publishes a
 // wake, a hint that a node should read the session ([Host.Wake]). A lost wake delays the turn, and loses nothing.
 //
+// # First lines
+//
+// A host needs a bus only. It decides from any process, and a worker of any process runs the turns:
+//
+//	b, err := bus.Open(ctx, bus.Config{URL: "nats://127.0.0.1:4222"})
+//	host, err := session.New(session.Config{Bus: b, Actor: "me", NoPlugins: true})
+//	id, err := host.Create(ctx, api.CreateRequest{})
+//	turn, err := host.Submit(ctx, id, api.Ask("What is 2 + 2?"))
+//	result, err := host.Await(ctx, id, turn)
+//	fmt.Println(result.End, result.Text, err)
+//
+// Programs that need no host of their own use package client, which has the same methods over NATS. Package
+// workers/embedded has server, worker and host in one process. The examples of [New] and [Host.Submit] are programs.
+//
+// # The order of calls
+//
+//  1. [New] makes the host. It writes nothing, and needs no end: close the bus.
+//  2. [Host.Create] opens a session, [Host.Fork] opens one with the conversation of another.
+//  3. [Host.Submit] requests a turn; [Host.Run] also waits for its end, and [Host.StartTurnStream] has its events. While
+//     a turn runs: [Host.Inject], [Host.Approve], [Host.ResolveTool], [Host.Cancel].
+//  4. [Host.Await], [Host.State], [Host.View], [Host.Observe] read, at any time and also after the end.
+//  5. [Host.CloseSession] ends the session. Its history stays; [Host.Erase] deletes it.
+//
+// # Errors to expect
+//
+//	events.ErrNoSession        no such session, or it was erased (events.ErasedError)
+//	events.ErrInvalid          the request; an events.FieldError names the field
+//	events.ErrOutcomeUnknown   the append may have happened: repeat the request with the same ids
+//	api.ErrExists, ErrClosed   the session's id is in use; the session is closed
+//	api.ErrDifferent           the id or the key was used with other content
+//	api.ErrTurnRunning         not while a turn runs
+//	api.LimitError             a limit is reached; the same request may succeed later
+//	plugin.ErrUnavailable      this host has no plugins, and the request needs them
+//
+// A turn that fails is no error: its result has the end and the issue.
+//
+// # Plugins
+//
 // Plugins take part in some decisions: configurations, appended nodes and messages, tools, actions, compaction. A
 // host without plugins refuses these requests as [plugin.ErrUnavailable], unless [Config.NoPlugins] says that no node
 // has such plugins. It accepts a turn's input and the protocol of a new session; the worker that starts the turn
 // calls the plugins for them.
 //
-// Packages below do the rest, and import only downwards:
+// # Where to look next
+//
+// Package session/api has the requests, results and errors; session/plugin what authors of plugins import. The packages
+// below do the rest of a host's work, and import only downwards:
 //
 //	session                     decide and append
 //	session/watch               observe, wait for turns
@@ -22,6 +63,8 @@
 //
 // # Order and durability
 //
+//   - When a call returns without an error, its events are in the session's stream, and survive the faults that the
+//     server's profile names (package bus/busembed). A call whose result the history has already appends nothing.
 //   - Commands do not wait in a queue. Each is one commit, and takes effect in the order of the log, also while a turn
 //     runs. An input that comes after a command is processed after it.
 //   - A session does not exist without a log. Where the log is out of reach every append is an error, and nothing is
@@ -30,4 +73,11 @@
 //     a reply to a prompt that the history does not have.
 //   - A stream of a turn's events never delays the turn: it reads the log and the published deltas. A client may read it
 //     late, in part or not at all.
+//
+// # Why one package
+//
+// The package has more than 3 000 lines because the operations are the methods of one type, [Host], and share one way to
+// decide and append, with its cache, keys and rights. What has no method of Host is in packages below: reading,
+// watching, stacks of plugins, limits, bodies. Tasks and tool sources could be cut as packages that decide on a state.
+// Their decisions call each other where a session closes or a task moves, so a cut would export those calls.
 package session

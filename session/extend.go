@@ -16,20 +16,20 @@ import (
 // again, in order, when a process opens the session and after each restore. Errors: [*events.FieldError],
 // [*api.LimitError], and the protocol's own.
 func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	if err := check.ExtensionForm("", e); err != nil {
 		return err
 	}
-	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ApplyExtension.Name, "apply extension", &e}, asked)
+	meta, s, done, err := h.appliedBefore(ctx, id, requestContent{operation.ApplyExtension.Name, "apply extension", &e}, reqMeta)
 	if err != nil || done {
 		return err
 	}
-	return h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error { return h.extend(ctx, p, s, by, e) })
+	return h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error { return h.extend(ctx, p, s, meta, e) })
 }
 
 // extend runs under the stack's lock, so that the protocols of this process receive extensions in the order of the
 // history.
-func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State, by stamp, e events.Extension) error {
+func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State, meta commitMeta, e events.Extension) error {
 	st, unlock, err := h.stacks.Lock(ctx, s.Session)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State
 	}
 	return st.Extend(ctx, p, e, fact.Saved, func() (before int, err error) {
 		before = -1
-		err = h.saveStates(ctx, s.Session, by, p, func(s *projector.State) ([]events.Event, error) {
+		err = h.saveStates(ctx, s.Session, meta, p, func(s *projector.State) ([]events.Event, error) {
 			before = len(s.Extensions)
 			return []events.Event{events.Of("", fact)}, fits(s)
 		})

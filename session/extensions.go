@@ -19,7 +19,7 @@ import (
 // [Host.ApplyExtension] adds one extension. Errors: [*events.FieldError], also of an extension that the protocol
 // refuses, which is [api.ErrProtocol], and [*api.LimitError].
 func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	kept := &projector.State{}
 	for i, e := range list {
 		if err := check.ExtensionForm(fmt.Sprintf("extensions[%d].", i), e); err != nil {
@@ -30,7 +30,7 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 		}
 		kept.Extensions = append(kept.Extensions, e)
 	}
-	by, s, done, err := h.appliedBefore(ctx, id, command{operation.ReplaceExtensions.Name, "replace extensions", &list}, asked)
+	meta, s, done, err := h.appliedBefore(ctx, id, requestContent{operation.ReplaceExtensions.Name, "replace extensions", &list}, reqMeta)
 	if err == nil && !done {
 		err = check.Open(s)
 	}
@@ -38,14 +38,14 @@ func (h *Host) ReplaceExtensions(ctx context.Context, id events.SessionID, list 
 		return err
 	}
 	record := func() error {
-		return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+		return h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 			return []events.Event{events.Of("", &events.SessionExtensionsSet{Extensions: list})}, check.Open(s)
 		})
 	}
 	if len(list) == 0 {
 		return record()
 	}
-	if _, err := h.asksPlugins(); err != nil {
+	if _, err := h.checkPlugins(); err != nil {
 		return err
 	}
 	if h.plugins == nil {

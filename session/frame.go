@@ -16,7 +16,7 @@ import (
 // OpenFrame starts a new frame, with an empty prompt over the same graph. opened is false, and nothing changes, when
 // the id is blank or the current frame's.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {
-	ctx, asked, err := api.TakeRequest(ctx, &req)
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return false, fmt.Errorf("open frame: %w", err)
 	}
@@ -24,7 +24,7 @@ func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.Frame
 		return false, fmt.Errorf("open frame %s: %w", req.Frame, err)
 	}
 	d := keepingSystem(ctx, openFrame(&req, &opened))
-	err = h.decideAsked(ctx, id, command{operation.OpenFrame.Name, openingFrame, &req}, asked, d)
+	err = h.decideRequest(ctx, id, requestContent{operation.OpenFrame.Name, openingFrame, &req}, reqMeta, d)
 	return opened && err == nil, err
 }
 

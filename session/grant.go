@@ -18,11 +18,11 @@ import (
 // nothing. A closed session accepts grants too, because it can still be read. Errors: [*api.LimitError],
 // [*events.FieldError].
 func (h *Host) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
-	ctx, asked := api.TakeAsked(ctx)
-	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.stamp("", asked).actor.ID}
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	p := &events.SessionGranted{To: req.To, Rights: sortedRights(req.Rights), By: h.newCommitMeta("", reqMeta).actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAsked(ctx, id, command{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, asked, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideRequest(ctx, id, requestContent{operation.Grant.Name, "grant", &api.GrantRequest{To: p.To, Rights: p.Rights}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil && !errors.Is(err, api.ErrClosed) {
 				return nil, err
 			}
@@ -58,16 +58,16 @@ func sortedRights(list []events.SessionRight) []events.SessionRight {
 // ownership is the owner of a new session, and its initial grants. A copy belongs to the owner of the copied session,
 // else to the owner of its parent. A creating caller that is not the owner keeps its rights of the source: else it
 // could not reach the new session.
-func (o *opening) ownership() (owner string, grants []events.Event) {
+func (o *creation) ownership() (owner string, grants []events.Event) {
 	from := o.creator
 	if o.base != nil && o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
 		from = o.base
 	}
 	if from == nil {
-		return o.asked.Actor, nil
+		return o.reqMeta.Actor, nil
 	}
-	for _, maker := range o.makers {
-		if rights := cmp.Or(o.granting, from).Granted(maker); len(rights) > 0 {
+	for _, maker := range o.creators {
+		if rights := cmp.Or(o.grantsOf, from).Granted(maker); len(rights) > 0 {
 			grants = append(grants, events.Of("", &events.SessionGranted{To: maker, Rights: rights, By: from.Owner}))
 		}
 	}

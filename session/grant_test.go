@@ -19,7 +19,7 @@ import (
 // as is the context of a request by a caller that reaches only its own sessions, with the right that it needs.
 func as(ctx context.Context, name string, needs api.Right, id events.SessionID) context.Context {
 	c := api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
-	return api.WithAsked(api.WithCaller(ctx, c, needs, id), api.Asked{Actor: name})
+	return api.WithRequestMeta(api.WithCaller(ctx, c, needs, id), api.RequestMeta{Actor: name})
 }
 
 // owned creates a session of the caller alice.
@@ -147,8 +147,8 @@ func TestContentOfOthersIsFree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	alice := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: "read,write"}}, api.RightWrite, "")
-	called, _ := api.TakeAsked(api.WithAsked(alice, api.Asked{Actor: "alice"}))
-	for n, ctx := range []context.Context{called, t.Context(), api.WithAsked(t.Context(), api.Asked{Actor: "alice"})} {
+	called, _ := api.TakeRequestMeta(api.WithRequestMeta(alice, api.RequestMeta{Actor: "alice"}))
+	for n, ctx := range []context.Context{called, t.Context(), api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice"})} {
 		if _, err := b.host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
 			t.Errorf("caller %d: %v", n, err)
 		}

@@ -22,29 +22,29 @@ import (
 // [*api.StaleBranchError]. This guards against a change of branch only; other requests may append below the ancestor
 // meanwhile. The protocol checks the nodes before the append, once, without a lock.
 func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (result api.AppendedNodes, err error) {
-	ctx, asked, err := api.TakeRequest(ctx, &req)
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
-	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, asked.Key)
-	asked.Key = req.IdempotencyKey
-	by, err := h.keyedByID(command{operation.AppendNodes.Name, "append nodes", &req}, asked)
+	req.IdempotencyKey = cmp.Or(req.IdempotencyKey, reqMeta.Key)
+	reqMeta.Key = req.IdempotencyKey
+	meta, err := h.keyedMetaByID(requestContent{operation.AppendNodes.Name, "append nodes", &req}, reqMeta)
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
-	asks, err := h.asksPlugins()
+	asks, err := h.checkPlugins()
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
 	for shown, wanted := !asks, true; wanted; {
 		if !shown {
-			if shown, err = h.protocolAppend(ctx, id, req, by); err != nil {
+			if shown, err = h.protocolAppend(ctx, id, req, meta); err != nil {
 				return api.AppendedNodes{}, err
 			}
 		}
-		err = h.decideAs(ctx, id, by, func(s *projector.State) (list []events.Event, err error) {
+		err = h.decideAs(ctx, id, meta, func(s *projector.State) (list []events.Event, err error) {
 			wanted = false
-			result, err = before(s, req)
+			result, err = earlierAppend(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
@@ -61,8 +61,8 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	return result, nil
 }
 
-// before returns the refusal of an append, or the result of an earlier append of the same request.
-func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
+// earlierAppend returns the refusal of an append, or the result of an earlier append of the same request.
+func earlierAppend(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	if req.IdempotencyKey != "" {
 		ids, err := s.Appended(req.IdempotencyKey)
 		if err != nil {
@@ -86,11 +86,11 @@ func before(s *projector.State, req api.AppendNodesRequest) (api.AppendedNodes, 
 }
 
 // protocolAppend passes the nodes to the protocol, unless the cached state already refuses their append.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, by stamp) (shown bool, err error) {
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, meta commitMeta) (shown bool, err error) {
 	wanted := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
-		_, different := by.landed(s)
-		old, err := before(s, req)
+		_, different := meta.committedAt(s)
+		old, err := earlierAppend(s, req)
 		wanted = different == nil && err == nil && old.IDs == nil
 		return nil
 	})
@@ -151,8 +151,8 @@ func appendNodes(s *projector.State, req api.AppendNodesRequest) ([]events.Event
 // BranchTo moves the leaf to a node, or before the first node when node is empty. It deletes nothing. A running turn
 // refuses it with [api.ErrTurnRunning].
 func (h *Host) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
-	ctx, asked := api.TakeAsked(ctx)
-	return h.decideAsked(ctx, id, command{operation.Branch.Name, "branch", &node}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	return h.decideRequest(ctx, id, requestContent{operation.Branch.Name, "branch", &node}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}
@@ -181,14 +181,14 @@ func (h *Host) Rewrite(ctx context.Context, id events.SessionID, target []api.Re
 			wanted = append(wanted, m.Message)
 		}
 	}
-	ctx, asked, err := api.TakeRequest(ctx, api.RewriteRequest(target))
+	ctx, reqMeta, err := api.TakeRequest(ctx, api.RewriteRequest(target))
 	if err == nil {
-		_, err = h.asksPlugins()
+		_, err = h.checkPlugins()
 	}
 	if err != nil {
 		return fmt.Errorf("rewrite: %w", err)
 	}
-	return h.decideAsked(ctx, id, command{operation.Rewrite.Name, "rewrite", &wanted}, asked, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
+	return h.decideRequest(ctx, id, requestContent{operation.Rewrite.Name, "rewrite", &wanted}, reqMeta, keepingSystem(ctx, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Branchable(s); err != nil {
 			return nil, err
 		}

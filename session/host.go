@@ -60,6 +60,9 @@ type Config struct {
 	MaxSessionsPerCaller int
 	// Locks are settings that sessions cannot change.
 	Locks lock.Locks
+	// CheckModel refuses the model of a configuration, where a session is created with it or configured. It may call
+	// the model's provider. Defaults to none: any model is accepted.
+	CheckModel func(context.Context, events.Config) error
 
 	// ForbidSelfApproval refuses an approval by a caller that requested the turn or injected input into it. The rule
 	// also applies to turns that follow from such a turn, for example a subagent's.
@@ -93,6 +96,7 @@ type Host struct {
 	traceMetadata map[string]string
 	maxQueued     int
 	locks         lock.Locks
+	modelCheck    func(context.Context, events.Config) error // nil: any model
 	forbidSelf    bool
 	quota         *quota.Counter // nil: no limit
 }
@@ -137,7 +141,7 @@ func New(cfg Config) (*Host, error) {
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
-		maxQueued: cfg.MaxQueued, locks: cfg.Locks, forbidSelf: cfg.ForbidSelfApproval,
+		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{
@@ -154,13 +158,13 @@ type decision func(*projector.State) ([]events.Event, error)
 // append at that sequence; where the session has new commits, fold them and decide again. The first try uses the
 // cached state: if that is behind, the append conflicts. Only a current state can refuse.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
+	return h.decideThen(ctx, id, commitMeta{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
 }
 
 // decideAs is decide for a client's command. For a command that the history already has it publishes the hints again,
 // because the first host may have stopped before it published them.
-func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d decision) error {
-	return h.decideThen(ctx, id, by, d, func(s *projector.State, appended bool) error {
+func (h *Host) decideAs(ctx context.Context, id events.SessionID, meta commitMeta, d decision) error {
+	return h.decideThen(ctx, id, meta, d, func(s *projector.State, appended bool) error {
 		if appended {
 			return nil
 		}
@@ -169,10 +173,10 @@ func (h *Host) decideAs(ctx context.Context, id events.SessionID, by stamp, d de
 }
 
 // decideThen is decide, followed by then with the resulting state.
-func (h *Host) decideThen(ctx context.Context, id events.SessionID, by stamp, d decision, then func(s *projector.State, appended bool) error) error {
+func (h *Host) decideThen(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(s *projector.State, appended bool) error) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
-		err := h.decideOnce(ctx, id, by, d, then, conflicts > 0, began)
+		err := h.decideOnce(ctx, id, meta, d, then, conflicts > 0, began)
 		if !errors.As(err, new(*events.ConflictError)) {
 			if conflicts > 1 {
 				h.b.ReleasePriority(id)
@@ -194,7 +198,7 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
-func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
+func (h *Host) decideOnce(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
 	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
 		return err
@@ -205,12 +209,12 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 		if err := s.Load(ctx, fresh); err != nil {
 			return err
 		}
-		list, err := h.decideOn(ctx, s.State, by, d, fresh)
+		list, err := h.decideOnState(ctx, s.State, meta, d, fresh)
 		switch {
 		case (err != nil || len(list) == 0) && !fresh:
 			continue
 		case err == nil && len(list) > 0:
-			err = h.appendLocked(ctx, s, by, list)
+			err = h.appendLocked(ctx, s, meta, list)
 		}
 		if err != nil {
 			return err
@@ -219,8 +223,8 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, by stamp, d 
 	}
 }
 
-func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list []events.Event) error {
-	c, err := h.commit(ctx, s.State.Session, by, list)
+func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
+	c, err := h.commit(ctx, s.State.Session, meta, list)
 	if err != nil {
 		return err
 	}
@@ -231,7 +235,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 	if err != nil {
 		return err
 	}
-	api.Note(ctx, c.Session, seq)
+	api.RecordSeq(ctx, c.Session, seq)
 	due := turn.Due(s.State)
 	if err := s.State.Apply(events.Entry{Seq: seq, Commit: c}); err != nil {
 		s.State = nil
@@ -246,7 +250,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, by stamp, list
 }
 
 // commit builds the commit of the events, and moves large bodies to blobs. It refuses a request that may only read.
-func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list []events.Event) (*events.Commit, error) {
+func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta, list []events.Event) (*events.Commit, error) {
 	if err := mayAppend(ctx); err != nil {
 		return nil, err
 	}
@@ -259,13 +263,13 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, by stamp, list [
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: by.actor, Cause: by.cause, Key: by.key, Digest: by.digest, Events: list,
+		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: meta.digest, Events: list,
 	}, nil
 }
 
 // mayAppend refuses a request that may only read.
 func mayAppend(ctx context.Context) error {
-	if api.LooksOnly(ctx) {
+	if api.ReadsOnly(ctx) {
 		return fmt.Errorf("%w: what needs the right %q alone appends nothing", api.ErrForbidden, api.RightRead)
 	}
 	return nil

@@ -22,22 +22,22 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 	if req.Role == "" {
 		req.Role = events.RoleUser
 	}
-	ctx, asked, err := api.TakeRequest(ctx, &req)
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
-	req.ID = named(req.ID, asked)
-	spilled, err := blob.Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: asked.Actor})
+	req.ID = chooseID(req.ID, reqMeta)
+	spilled, err := blob.Spill(ctx, h.b, &events.InputInjected{Input: req.ID, Role: req.Role, Parts: req.Parts, Boundary: req.Boundary, Caller: reqMeta.Actor})
 	if err != nil {
 		return "", fmt.Errorf("inject: %w", err)
 	}
 	in := spilled.(*events.InputInjected)
 	digest := projector.Input{Role: in.Role, Parts: in.Parts, Boundary: in.Boundary}.Digest()
-	by, err := h.keyedByID(command{operation.Inject.Name, "inject", in}, asked)
+	meta, err := h.keyedMetaByID(requestContent{operation.Inject.Name, "inject", in}, reqMeta)
 	if err != nil {
 		return "", err
 	}
-	return req.ID, h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	return req.ID, h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:
@@ -88,9 +88,9 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 	if err := check.Count("inputs", len(inputs), MaxInputs); err != nil {
 		return nil, fmt.Errorf("cancel inputs: %w", err)
 	}
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	var receipts []api.InputReceipt
-	err := h.decideAsked(ctx, id, command{operation.CancelInputs.Name, "cancel inputs", &inputs}, asked, func(s *projector.State) ([]events.Event, error) {
+	err := h.decideRequest(ctx, id, requestContent{operation.CancelInputs.Name, "cancel inputs", &inputs}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		receipts = make([]api.InputReceipt, len(inputs))
 		var pending []events.InputID
 		for i, input := range inputs {
@@ -110,8 +110,8 @@ func (h *Host) CancelInputs(ctx context.Context, id events.SessionID, inputs ...
 // CancelInputsFrom cancels a pending input and all later ones, in one commit, and returns their ids. If the first one
 // is not pending it cancels none, and the receipt gives the reason.
 func (h *Host) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (receipt api.InputReceipt, cancelled []events.InputID, err error) {
-	ctx, asked := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, command{operation.CancelInputsFrom.Name, "cancel inputs", &first}, asked, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err = h.decideRequest(ctx, id, requestContent{operation.CancelInputsFrom.Name, "cancel inputs", &first}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		cancelled = nil
 		var err error
 		if receipt, err = receiptOf(s, first); err != nil || receipt != api.InputCancelled {

@@ -15,7 +15,7 @@ func TestKeyReadsNoHistory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for i := range 500 {
-		ctx := api.WithAsked(t.Context(), api.Asked{Actor: "a", Key: fmt.Sprint("before", i)})
+		ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "a", Key: fmt.Sprint("before", i)})
 		if err := b.host.Grant(ctx, sid, api.GrantRequest{To: "you", Rights: []events.SessionRight{[]events.SessionRight{"read", "write"}[i%2]}}); err != nil {
 			t.Fatal(err)
 		}
@@ -41,7 +41,7 @@ func TestKeyReadsNoHistory(t *testing.T) {
 		if before.Seq < 500 || b.bus.Connections() != 1 {
 			t.Fatalf("got %d commits and %d connections, want 500 and one", before.Seq, b.bus.Connections())
 		}
-		if err := do(api.WithAsked(t.Context(), api.Asked{Actor: "a", Key: name})); err != nil {
+		if err := do(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "a", Key: name})); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		got := b.bus.Conn().Stats().InMsgs - from

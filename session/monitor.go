@@ -18,7 +18,7 @@ import (
 // specification appends nothing. An armed monitor starts at the next poll, which is [Host.TakeMonitorUpdates] or a
 // turn on a node.
 func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	return h.monitors(ctx, api.Asked{}, id, command{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.RequestMeta{}, id, requestContent{cause: "register monitor"}, func(s *projector.State) ([]events.Event, error) {
 		return task.RegisterMonitor(s, spec)
 	})
 }
@@ -26,8 +26,8 @@ func (h *Host) RegisterMonitor(ctx context.Context, id events.SessionID, spec ev
 // StartMonitor registers and arms a monitor. When it returns nil that is durable, and a worker runs the monitor soon.
 // A running monitor continues.
 func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error {
-	ctx, asked := api.TakeAsked(ctx)
-	err := h.monitors(ctx, asked, id, command{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err := h.monitors(ctx, reqMeta, id, requestContent{operation.StartMonitor.Name, "start monitor", &spec}, func(s *projector.State) ([]events.Event, error) {
 		return task.StartMonitor(s, spec)
 	})
 	if err != nil {
@@ -40,21 +40,21 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until the next StartMonitor. An unknown
 // monitor is [task.ErrUnknownMonitor]. The worker that runs it kills its processes when it receives the stop.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
-	ctx, asked := api.TakeAsked(ctx)
-	return h.monitors(ctx, asked, id, command{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	return h.monitors(ctx, reqMeta, id, requestContent{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {
 		return task.StopMonitor(s, monitor)
 	})
 }
 
 // AckMonitorWakes acknowledges pending wakes for a host that delivers the lines by itself: it cancels their inputs.
 func (h *Host) AckMonitorWakes(ctx context.Context, id events.SessionID, ids []events.MonitorID) error {
-	return h.monitors(ctx, api.Asked{}, id, command{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
+	return h.monitors(ctx, api.RequestMeta{}, id, requestContent{cause: "acknowledge wakes"}, func(s *projector.State) ([]events.Event, error) {
 		return task.AckWakes(s, ids), nil
 	})
 }
 
-func (h *Host) monitors(ctx context.Context, asked api.Asked, id events.SessionID, c command, d decision) error {
-	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) monitors(ctx context.Context, reqMeta api.RequestMeta, id events.SessionID, c requestContent, d decision) error {
+	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
@@ -72,10 +72,10 @@ func (h *Host) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.Mo
 	if err != nil {
 		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
-	return api.MonitorSnapshot{Revision: s.Feed.Revision, Active: active(s), Monitors: s.Monitors}, nil
+	return api.MonitorSnapshot{Revision: s.Feed.Revision, Active: countActive(s), Monitors: s.Monitors}, nil
 }
 
-func active(s *projector.State) int {
+func countActive(s *projector.State) int {
 	n := 0
 	for i := range s.Monitors {
 		if s.Monitors[i].State == events.MonitorRunning {
@@ -94,16 +94,16 @@ func (h *Host) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api
 // TakeMonitorUpdatesTo is [Host.TakeMonitorUpdates] up to and including the update with sequence upto. A delayed
 // request therefore drains no later updates.
 func (h *Host) TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	if err := h.startArmed(ctx, id); err != nil {
 		return api.MonitorUpdates{}, fmt.Errorf("take monitor updates: %w", err)
 	}
 	var u api.MonitorUpdates
-	err := h.decideAsked(ctx, id, command{operation.TakeUpdates.Name, "take monitor updates", &upto}, asked, func(s *projector.State) ([]events.Event, error) {
-		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: active(s)}
+	err := h.decideRequest(ctx, id, requestContent{operation.TakeUpdates.Name, "take monitor updates", &upto}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+		u = api.MonitorUpdates{Revision: s.Feed.Revision, Active: countActive(s)}
 		list, taken := task.TakeUpdates(s, upto)
 		if len(list) > 0 {
-			if err := api.Shows(ctx, s); err != nil {
+			if err := api.CheckRead(ctx, s); err != nil {
 				return nil, err
 			}
 		}
@@ -126,12 +126,12 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	if err != nil || !api.Allows(ctx, api.RightCommand, s) {
 		return err
 	}
-	ctx = api.Needing(ctx, api.RightCommand)
+	ctx = api.WithNeeds(ctx, api.RightCommand)
 	specs, err := h.declared(ctx, id)
 	if err != nil {
 		return err
 	}
-	return h.decideThen(ctx, id, stamp{actor: h.actor, cause: "start armed monitors"}, func(s *projector.State) ([]events.Event, error) {
+	return h.decideThen(ctx, id, commitMeta{actor: h.actor, cause: "start armed monitors"}, func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpen {
 			return nil, nil
 		}

@@ -24,7 +24,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		}
 		fact := o.Recorded()
 		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
-		return h.decideThen(ctx, id, h.stamp("overlay", api.Asked{}), func(s *projector.State) ([]events.Event, error) {
+		return h.decideThen(ctx, id, h.newCommitMeta("overlay", api.RequestMeta{}), func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}

@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// asksPlugins reports whether the host must call a session's plugins for a decision that they can change or refuse. A
+// checkPlugins reports whether the host must call a session's plugins for a decision that they can change or refuse. A
 // host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
-func (h *Host) asksPlugins() (bool, error) {
+func (h *Host) checkPlugins() (bool, error) {
 	if h.plugins == nil && !h.noPlugins {
 		return false, fmt.Errorf("this host has no plugins, which have a say here: ask a node: %w", plugin.ErrUnavailable)
 	}

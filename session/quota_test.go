@@ -33,7 +33,7 @@ func (b *bundle) owning(most int) *session.Host {
 
 // by is the context of a caller's request.
 func by(ctx context.Context, caller string) context.Context {
-	return api.WithAsked(ctx, api.Asked{Actor: caller})
+	return api.WithRequestMeta(ctx, api.RequestMeta{Actor: caller})
 }
 
 func isRefused(err error) bool {

@@ -25,7 +25,7 @@ func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]by
 		err = h.attach(ctx, s, segments)
 	}
 	if err == nil {
-		err = h.shown(ctx, s)
+		err = h.checkBodies(ctx, s)
 	}
 	if err != nil {
 		return nil, &events.FieldError{Field: "snapshot", Reason: err.Error(), Err: events.ErrInvalid}
@@ -33,10 +33,10 @@ func (h *Host) RestoreSnapshot(ctx context.Context, head []byte, segments [][]by
 	return s, nil
 }
 
-// shown limits a caller that is bounded to its own sessions to the bodies that it may read. A session that starts
+// checkBodies limits a caller that is bounded to its own sessions to the bodies that it may read. A session that starts
 // from the snapshot refers to all bodies of the snapshot, and so lets its owner read them. Allowed are the bodies
 // that the history of the snapshot's session names.
-func (h *Host) shown(ctx context.Context, s *projector.State) error {
+func (h *Host) checkBodies(ctx context.Context, s *projector.State) error {
 	if caller, ok := api.CallerOf(ctx); !ok || !caller.Own {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 		digests = append(digests, ref.Digest)
 	}
 	if len(digests) > 0 { // as many as a session has
-		_, err = h.reader.FindAnyBlobs(api.Naming(api.Needing(ctx, api.RightRead), s.Session), s.Session, digests)
+		_, err = h.reader.FindAnyBlobs(api.WithSession(api.WithNeeds(ctx, api.RightRead), s.Session), s.Session, digests)
 	}
 	return err
 }
@@ -57,21 +57,21 @@ func (h *Host) shown(ctx context.Context, s *projector.State) error {
 // attach completes a state from the segments in the request and from blobs. It stores the segments of the request,
 // because a copy of the state refers to them.
 func (h *Host) attach(ctx context.Context, s *projector.State, segments [][]byte) error {
-	came := make(map[events.BlobRef][]byte, len(segments))
+	provided := make(map[events.BlobRef][]byte, len(segments))
 	for _, data := range segments {
-		came[projector.RefOf(data)] = data
+		provided[projector.RefOf(data)] = data
 	}
-	return follow.Complete(ctx, blobsBeside{h.b, came}, s)
+	return follow.Complete(ctx, segmentStore{h.b, provided}, s)
 }
 
-// blobsBeside are the segments of a request and the stored blobs. It stores a segment of the request when it is read.
-type blobsBeside struct {
+// segmentStore are the segments of a request and the stored blobs. It stores a segment of the request when it is read.
+type segmentStore struct {
 	*bus.Bus
-	came map[events.BlobRef][]byte
+	segments map[events.BlobRef][]byte
 }
 
-func (b blobsBeside) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
-	if data, ok := b.came[ref]; ok {
+func (b segmentStore) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error) {
+	if data, ok := b.segments[ref]; ok {
 		_, err := b.PutBlob(ctx, data)
 		return data, err
 	}

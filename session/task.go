@@ -18,7 +18,7 @@ import (
 // RegisterTask adds a task to the session's registry. The id of a live task is [task.ErrRunning]. When it returns nil
 // the task is in the history, and a worker runs it soon.
 func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
-	ctx, asked := api.TakeAsked(ctx)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	reg := events.TaskRegistered{
 		Task: req.ID, Of: req.Of, Producer: req.Producer, Child: req.Child, Parent: req.Parent, Cancel: req.Cancel, Close: req.Close,
 		Restart: req.Restart, Runner: req.Runner, Args: req.Args, Worker: req.Worker,
@@ -26,12 +26,12 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 	if req.Runner == "" {
 		reg.State = events.TaskRunning
 	}
-	by, err := h.keyed(command{operation.RegisterTask.Name, "register task", &reg}, asked)
+	meta, err := h.keyedMeta(requestContent{operation.RegisterTask.Name, "register task", &reg}, reqMeta)
 	if err != nil {
 		return projector.Task{}, err
 	}
 	reg.Trace = tracing.Of(ctx) // after the key: a repeat may come under another span
-	t, err := h.decideTask(ctx, id, by, req.ID, func(s *projector.State) ([]events.Event, error) {
+	t, err := h.decideTask(ctx, id, meta, req.ID, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
 		}
@@ -64,9 +64,9 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 
 // decideTask runs a decision about one task, and returns the task's record right after its commit. The record does
 // not include later decisions.
-func (h *Host) decideTask(ctx context.Context, id events.SessionID, by stamp, name events.TaskID, d decision) (projector.Task, error) {
+func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideThen(ctx, id, by, d, func(s *projector.State, _ bool) (err error) {
+	err := h.decideThen(ctx, id, meta, d, func(s *projector.State, _ bool) (err error) {
 		t, err = reader.TaskOf(ctx, s, name)
 		return err
 	})
@@ -115,9 +115,9 @@ func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID
 // An outside program reads the request from the session. The reason has at most [events.MaxTaskText] bytes. An
 // unknown task is [task.ErrUnknown].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
-	ctx, asked := api.TakeAsked(ctx)
-	request := command{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
-	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	request := requestContent{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
+	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.RequestCancel(s, name, reason) })
 }
 
 // hostReason is the reason of a cancel by a host.
@@ -126,9 +126,9 @@ const hostReason = "requested by host"
 // CancelTask cancels a task at once, and returns its record. An ended task does not change. An unknown one is
 // [task.ErrUnknown]. A cancel of a monitor's task stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
-	ctx, asked := api.TakeAsked(ctx)
-	request := command{operation.CancelTask.Name, "cancel task", &name}
-	return h.cancelTask(ctx, request, asked, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	request := requestContent{operation.CancelTask.Name, "cancel task", &name}
+	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
 // CancelManagedTask is [Host.CancelTask], but ignores an unknown task.
@@ -140,8 +140,8 @@ func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name 
 	return err
 }
 
-func (h *Host) cancelTask(ctx context.Context, c command, asked api.Asked, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
-	err := h.decideAsked(ctx, id, c, asked, func(s *projector.State) ([]events.Event, error) {
+func (h *Host) cancelTask(ctx context.Context, c requestContent, reqMeta api.RequestMeta, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
+	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
 			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, task.ErrUnknown)
 		}
@@ -188,12 +188,12 @@ func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.Ses
 }
 
 func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep []events.TaskID) (list []projector.Task, err error) {
-	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{operation.CancelTasks.Name, "cancel tasks", &keep}, asked)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(requestContent{operation.CancelTasks.Name, "cancel tasks", &keep}, reqMeta)
 	if err != nil {
 		return nil, err
 	}
-	err = h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 		ids := task.Unreferenced(s, keep)
 		list = make([]projector.Task, len(ids))
 		for i, name := range ids {

@@ -25,8 +25,8 @@ import (
 //
 // The guard of each append decides which of two concurrent events comes first. An existing copy is not registered again.
 func (h *Host) Leave(ctx context.Context, id events.SessionID, t projector.Task) error {
-	ctx = api.Apart(ctx) // on behalf of the session itself: its caller may not reach the parent
-	m := mover{by: stamp{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, room: task.CheckTransferCapacity}
+	ctx = api.WithoutCaller(ctx) // on behalf of the session itself: its caller may not reach the parent
+	m := transferParams{meta: commitMeta{actor: h.actor, cause: leaving}, finish: h.FinishTransfer, checkCapacity: task.CheckTransferCapacity}
 	var err error
 	for moved := false; !moved && err == nil; {
 		moved, err = h.transfer(ctx, id, t.Leaves, []events.TaskID{t.ID}, m)

@@ -19,8 +19,8 @@ import (
 // shows a requested cancel. For a task that continues in a closed session the error is [api.ErrClosed]: read the
 // record with Task, and report the end with EndTask.
 func (h *Host) ProgressTask(ctx context.Context, id events.SessionID, name events.TaskID, message string) (projector.Task, error) {
-	c := command{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
-	return h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+	c := requestContent{operation.ProgressTask.Name, "task progress", &api.ProgressArgs{Task: name, Message: message}}
+	return h.decideOutside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Live() && s.Status == projector.StatusClosed {
 			return nil, fmt.Errorf("progress of task %s of session %s: %w", name, id, api.ErrClosed)
 		}
@@ -34,8 +34,8 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 	if !state.Terminal() {
 		return projector.Task{}, &events.FieldError{Field: "state", Reason: fmt.Sprintf("%q is none of completed, failed and cancelled", state), Err: events.ErrInvalid}
 	}
-	c := command{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
-	t, err := h.outside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
+	c := requestContent{operation.EndTask.Name, "end task", &api.EndTaskArgs{Task: name, State: state, Summary: summary}}
+	t, err := h.decideOutside(ctx, id, c, name, func(s *projector.State) ([]events.Event, error) {
 		return task.Complete(s, name, state, summary), nil
 	})
 	if err == nil {
@@ -44,13 +44,13 @@ func (h *Host) EndTask(ctx context.Context, id events.SessionID, name events.Tas
 	return t, err
 }
 
-func (h *Host) outside(ctx context.Context, id events.SessionID, c command, name events.TaskID, d decision) (projector.Task, error) {
-	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(c, asked)
+func (h *Host) decideOutside(ctx context.Context, id events.SessionID, c requestContent, name events.TaskID, d decision) (projector.Task, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(c, reqMeta)
 	if err != nil {
 		return projector.Task{}, err
 	}
-	return h.decideTask(ctx, id, by, name, func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, meta, name, func(s *projector.State) ([]events.Event, error) {
 		t, ok := s.Task(name)
 		switch {
 		case !ok || t.To != "":

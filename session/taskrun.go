@@ -13,27 +13,27 @@ import (
 
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
 func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
-	return h.decideTask(ctx, id, stamp{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
+	return h.decideTask(ctx, id, commitMeta{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.Start(s, seen, worker)
 	})
 }
 
 // FinishTask records the end of a task that its runner reports.
 func (h *Host) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
-	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
+	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
 }
 
 // ProgressTaskAs records a progress message of a task's runner.
 func (h *Host) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
-	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
+	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
 }
 
 // TransitionTaskAs moves a task to running or waiting, as its runner reports.
 func (h *Host) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
-	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
+	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
 }
 
-func (h *Host) whileHeld(ctx context.Context, id events.SessionID, c task.Claim, d func(*projector.State) []events.Event) error {
+func (h *Host) decideWithClaim(ctx context.Context, id events.SessionID, c task.Claim, d func(*projector.State) []events.Event) error {
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
 		return task.While(s, c, func() []events.Event { return d(s) })
 	})
@@ -41,7 +41,7 @@ func (h *Host) whileHeld(ctx context.Context, id events.SessionID, c task.Claim,
 
 // CancelTaskAs cancels a task with a requested cancel whose worker is gone.
 func (h *Host) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
-	return h.whileHeld(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
+	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
 
 // AbandonTask ends a task whose worker is gone as failed, and disarms its monitor.

@@ -33,13 +33,13 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 	if err := check.Count("tasks", len(ids), task.MaxLive); err != nil {
 		return err
 	}
-	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{operation.TransferTasks.Name, transferring, &api.TransferArgs{To: to, Tasks: ids}}, asked)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(requestContent{operation.TransferTasks.Name, transferring, &api.TransferArgs{To: to, Tasks: ids}}, reqMeta)
 	if err != nil {
 		return err
 	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids, mover{by: by, finish: h.FinishTransfer})
+		moved, err := h.transfer(ctx, from, to, ids, transferParams{meta: meta, finish: h.FinishTransfer})
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -52,8 +52,8 @@ func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.Session
 // transferring is the cause of the commits of a transfer.
 const transferring = "transfer tasks"
 
-// finisher finishes an earlier transfer of a task. finished is false where none was pending.
-type finisher func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
+// finishFunc finishes an earlier transfer of a task. finished is false where none was pending.
+type finishFunc func(context.Context, events.SessionID, projector.Task) (finished bool, err error)
 
 // FinishTransfer finishes a transfer whose caller stopped after step 1: t is the task's record in the target.
 // finished is false where no transfer was pending.
@@ -71,25 +71,25 @@ func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projec
 		return false, nil
 	}
 	for moved := false; !moved && err == nil; {
-		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, mover{by: stamp{actor: h.actor, cause: transferring}})
+		moved, err = h.transfer(ctx, t.From, id, []events.TaskID{t.ID}, transferParams{meta: commitMeta{actor: h.actor, cause: transferring}})
 	}
 	return true, err
 }
 
-// mover holds the parameters of a transfer.
-type mover struct {
-	by     stamp                                                 // of the commit by which the tasks leave, with the request's key
-	finish finisher                                              // of earlier transfers; nil: of a task that is on its way back, either direction will do
-	room   func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
+// transferParams are the parameters of a transfer.
+type transferParams struct {
+	meta          commitMeta                                            // of the commit by which the tasks leave, with the request's key
+	finish        finishFunc                                            // of earlier transfers; nil: of a task that is on its way back, either direction will do
+	checkCapacity func(*projector.State, []events.TaskRegistered) error // for tasks that are new to the target, besides the bounds of all; nil: none
 }
 
 // transfer is one try. A closed target accepts no new tasks; the copies that it has are updated.
-func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, m mover) (moved bool, err error) {
+func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []events.TaskID, m transferParams) (moved bool, err error) {
 	source, err := h.State(ctx, from)
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.beforeLanding(ctx, source, m.by); err != nil || before != nil {
+	if before, err := h.stateBeforeCommit(ctx, source, m.meta); err != nil || before != nil {
 		return before != nil, err
 	}
 	list, err := task.Leaving(source, ids)
@@ -102,13 +102,13 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			return false, err // the task may have been replaced meanwhile
 		}
 	}
-	err = h.decideThen(api.Naming(ctx, to), to, stamp{actor: m.by.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
+	err = h.decideThen(api.WithSession(ctx, to), to, commitMeta{actor: m.meta.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			if m.room != nil {
-				if err := m.room(s, list); err != nil {
+			if m.checkCapacity != nil {
+				if err := m.checkCapacity(s, list); err != nil {
 					return nil, err
 				}
 			}
@@ -118,7 +118,7 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil {
 		return false, err
 	}
-	err = h.decideAs(ctx, from, m.by, func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideAs(ctx, from, m.meta, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Depart(s, to, list, source.Seq)
 		return out, nil
 	})

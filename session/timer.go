@@ -20,33 +20,33 @@ import (
 // same turn; an id that was used with another time or input is [api.ErrDifferent]. A [Host.Submit] of the id before
 // the time starts the turn at once. A close of the session before the time ends the turn as cancelled.
 func (h *Host) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
-	ctx, asked, err := api.TakeRequest(ctx, &req)
-	req.ID = named(req.ID, asked)
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
+	req.ID = chooseID(req.ID, reqMeta)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	input, err := h.prepare(ctx, id, req)
+	input, err := h.prepareTurn(ctx, id, req)
 	if err != nil {
 		return "", err
 	}
-	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked), Trace: tracing.Of(ctx)}
-	by, err := h.keyedByID(command{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, asked)
+	p := &events.TurnScheduled{Input: input, At: events.MillisOf(at), Busy: busyOf(req.WhenBusy), Callers: callersOf(req, reqMeta), Trace: tracing.Of(ctx)}
+	meta, err := h.keyedMetaByID(requestContent{operation.SubmitAt.Name, "submit at", &api.SubmitAtArgs{At: p.At, Request: asSubmitted(req, input)}}, reqMeta)
 	if err != nil {
 		return "", err
 	}
-	err = h.schedule(ctx, id, by, req.ID, p)
+	err = h.schedule(ctx, id, meta, req.ID, p)
 	if err != nil {
 		return "", fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return req.ID, nil
 }
 
-func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name events.TurnID, p *events.TurnScheduled) error {
+func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMeta, name events.TurnID, p *events.TurnScheduled) error {
 	if err := fits(p); err != nil {
 		return err
 	}
 	digest := projector.InputDigest(p.Input)
-	return h.decideAs(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+	return h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 		found, err := reader.FindTurn(s, name)
 		switch {
 		case err != nil:
@@ -68,7 +68,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, by stamp, name
 				return nil, api.ErrDifferent
 			}
 		}
-		api.Note(ctx, id, found.Seq)
+		api.RecordSeq(ctx, id, found.Seq)
 		return nil, nil // the history has it
 	})
 }
@@ -104,7 +104,7 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAs(ctx, id, stamp{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideAs(ctx, id, commitMeta{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
 				return nil, api.ErrUnknownTurn

@@ -54,7 +54,7 @@ func (h *Host) registeredSources(s *projector.State) ([]string, error) {
 // it, [*api.LimitError], an [*events.FieldError] where one of its tools has the name of another tool of the session,
 // and those of the source.
 func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
-	return h.changeSources(ctx, id, command{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
+	return h.changeSources(ctx, id, requestContent{operation.AddToolSource.Name, "add tool source", &source}, source, func(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return h.toolsWith(ctx, s, source)
 	}, func(now []string, has bool) ([]string, error) {
 		switch {
@@ -71,7 +71,7 @@ func (h *Host) AddToolSource(ctx context.Context, id events.SessionID, source st
 // later calls are refused. Overrides of the tools stay until the source returns. It calls no plugin, so a source that
 // no node registers any more can be removed. A source that the session does not have is [api.ErrUnknownSource].
 func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (generation int64, err error) {
-	return h.changeSources(ctx, id, command{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
+	return h.changeSources(ctx, id, requestContent{operation.RemoveToolSource.Name, "remove tool source", &source}, source, func(_ context.Context, s *projector.State) ([]events.ToolEntry, error) {
 		return toolset.Without(&s.Catalog, source), nil
 	}, func(now []string, has bool) ([]string, error) {
 		if !has {
@@ -81,15 +81,15 @@ func (h *Host) RemoveToolSource(ctx context.Context, id events.SessionID, source
 	})
 }
 
-// changeSources changes a session's tool sources: change returns the new sources, and look the session's tools with
+// changeSources changes a session's tool sources: change returns the new sources, and find the session's tools with
 // them.
 func (h *Host) changeSources(
-	ctx context.Context, id events.SessionID, c command, source string, look lookFunc, change func(now []string, has bool) ([]string, error),
+	ctx context.Context, id events.SessionID, c requestContent, source string, find toolsFunc, change func(now []string, has bool) ([]string, error),
 ) (int64, error) {
 	if err := events.CheckToken("source", source); err != nil {
 		return 0, err
 	}
-	return h.retool(ctx, id, c, look, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.decideTools(ctx, id, c, find, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		sources, err := change(s.ToolSources, slices.Contains(s.ToolSources, source))
 		if err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 		return nil, err
 	}
 	defer release()
-	entry, err := p.CatalogWith(api.Apart(ctx), &s.Catalog, source)
+	entry, err := p.CatalogWith(api.WithoutCaller(ctx), &s.Catalog, source)
 	if err != nil {
 		return nil, err
 	}
@@ -126,8 +126,8 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 // returns the new generation. Nodes cache catalogues by generation. A turn records the offered tools with its next
 // model call.
 func (h *Host) RefreshCatalog(ctx context.Context, id events.SessionID) (generation int64, err error) {
-	ctx, who := api.TakeAsked(ctx)
-	err = h.decideAsked(ctx, id, command{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, who, func(s *projector.State) ([]events.Event, error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err = h.decideRequest(ctx, id, requestContent{operation.RefreshCatalog.Name, "refresh catalogue", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		generation = toolset.NextGeneration(s)
 		return toolset.Event(generation, s.Catalog.Tools), check.Open(s)
 	})

@@ -22,7 +22,7 @@ func (h *Host) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.Raw
 	if err != nil {
 		return nil, err
 	}
-	entry, err := h.offered(ctx, s)
+	entry, err := h.pluginCatalog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +46,7 @@ func (h *Host) ToolState(ctx context.Context, id events.SessionID) (api.ToolStat
 // tools are the session's tools as its plugins offer them now, with the overrides of the history. Where no plugin
 // offers any, they are the tools of the history.
 func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntry, error) {
-	entry, err := h.offered(ctx, s)
+	entry, err := h.pluginCatalog(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +56,9 @@ func (h *Host) tools(ctx context.Context, s *projector.State) ([]events.ToolEntr
 	return s.Catalog.Tools, nil
 }
 
-// offered is the catalogue of the session's plugins; nil where this host has no plugins, or where the call comes from
+// pluginCatalog is the catalogue of the session's plugins; nil where this host has no plugins, or where the call comes from
 // the code that builds the catalogue.
-func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
+func (h *Host) pluginCatalog(ctx context.Context, s *projector.State) (*plugin.CatalogEntry, error) {
 	if h.plugins == nil {
 		return nil, nil //nolint:nilnil // no catalogue is available
 	}
@@ -81,7 +81,7 @@ func (h *Host) offered(ctx context.Context, s *projector.State) (*plugin.Catalog
 // the rest. Tools that the state leaves out are off, also where plugins offer them. A source that no plugin registers
 // is [api.ErrUnknownSource]; a tool that its source does not have is [api.ErrUnknownTool].
 func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (generation int64, err error) {
-	return h.retool(ctx, id, command{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
+	return h.decideTools(ctx, id, requestContent{operation.ApplyToolState.Name, "apply tool state", &state}, h.tools, func(s *projector.State, known []events.ToolEntry) ([]events.Event, error) {
 		if state.Generation != s.Catalog.Generation {
 			return nil, &api.GenerationError{Expected: state.Generation, Actual: s.Catalog.Generation}
 		}
@@ -93,41 +93,41 @@ func (h *Host) ApplyToolState(ctx context.Context, id events.SessionID, state ap
 	})
 }
 
-// lookFunc finds the tools that a decision needs.
-type lookFunc func(context.Context, *projector.State) ([]events.ToolEntry, error)
+// toolsFunc finds the tools that a decision needs.
+type toolsFunc func(context.Context, *projector.State) ([]events.ToolEntry, error)
 
-// retool runs a decision on a session's tools, and returns the resulting generation. It calls the plugins first,
+// decideTools runs a decision on a session's tools, and returns the resulting generation. It calls the plugins first,
 // without a lock, and again where the tools changed meanwhile.
-func (h *Host) retool(ctx context.Context, id events.SessionID, c command, look lookFunc, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
-	ctx, who := api.TakeAsked(ctx)
-	by, err := h.keyed(c, who)
+func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestContent, find toolsFunc, d func(*projector.State, []events.ToolEntry) ([]events.Event, error)) (generation int64, err error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(c, reqMeta)
 	if err == nil {
-		_, err = h.asksPlugins()
+		_, err = h.checkPlugins()
 	}
 	if err != nil {
 		return 0, err
 	}
 	for moved := true; moved; {
-		asked, err := h.State(ctx, id)
+		current, err := h.State(ctx, id)
 		if err != nil {
 			return 0, err
 		}
 		// The repeat is found first: after the request's commit the tools are no longer those that it was made for.
-		if before, err := h.beforeLanding(ctx, asked, by); err != nil || before != nil {
+		if before, err := h.stateBeforeCommit(ctx, current, meta); err != nil || before != nil {
 			return toolset.NextGeneration(before), err
 		}
-		if err := check.Open(asked); err != nil {
+		if err := check.Open(current); err != nil {
 			return 0, err
 		}
-		known, err := look(ctx, asked)
+		known, err := find(ctx, current)
 		if err != nil {
 			return 0, err
 		}
-		err = h.decideAsked(ctx, id, c, who, func(s *projector.State) ([]events.Event, error) {
+		err = h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
-			if moved = s.Catalog.Generation != asked.Catalog.Generation; moved {
+			if moved = s.Catalog.Generation != current.Catalog.Generation; moved {
 				return nil, nil
 			}
 			generation = toolset.NextGeneration(s)
@@ -146,7 +146,7 @@ func (h *Host) SetToolsAvailability(ctx context.Context, id events.SessionID, na
 	if err := check.Count("names", len(names), check.MaxToolNames); err != nil {
 		return 0, fmt.Errorf("set tool availability: %w", err)
 	}
-	return h.retool(ctx, id, command{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
+	return h.decideTools(ctx, id, requestContent{operation.SetAvailability.Name, "set tool availability", &api.AvailabilityArgs{Names: names, Level: level}}, h.tools, func(s *projector.State, tools []events.ToolEntry) ([]events.Event, error) {
 		state := api.ToolState{Tools: tools}
 		for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 			if err := state.SetAvailability(name, level); err != nil {

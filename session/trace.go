@@ -43,8 +43,8 @@ func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEve
 	h.trace(api.TraceRecord{Schema: api.TraceSchema, ID: ulid.Make().String(), At: at, Context: where, Event: what})
 }
 
-// where is the trace context of a service's caller.
-func (s *services) where() api.TraceContext {
+// traceContext is the trace context of a service's caller.
+func (s *services) traceContext() api.TraceContext {
 	c := api.TraceContext{Session: s.id}
 	if s.current != nil {
 		state := s.current()
@@ -60,7 +60,7 @@ func (s *services) where() api.TraceContext {
 
 // traced puts a plugin's request under the span of its call, else under the span of the session's turn.
 func (s *services) traced(ctx context.Context) context.Context {
-	where := s.where()
+	where := s.traceContext()
 	if trace.SpanContextFromContext(ctx).IsValid() || where.Turn == "" {
 		return ctx
 	}
@@ -69,7 +69,7 @@ func (s *services) traced(ctx context.Context) context.Context {
 
 func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
 	if s.Traces() {
-		s.Trace(0, s.where(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+		s.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}
 	return nil
 }

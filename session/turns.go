@@ -29,23 +29,23 @@ func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequ
 }
 
 // SubmitTurn implements [watch.Submitter].
-func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
-	ctx, asked, err := api.TakeRequest(ctx, &req)
-	req.ID = named(req.ID, asked)
+func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error) {
+	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
+	req.ID = chooseID(req.ID, reqMeta)
 	if err != nil {
-		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
+		return api.SubmitResponse{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
-	input, err := h.prepare(ctx, id, req)
+	input, err := h.prepareTurn(ctx, id, req)
 	if err != nil {
-		return api.SubmitAnswer{}, err
+		return api.SubmitResponse{}, err
 	}
-	by, err := h.keyedByID(command{operation.Submit.Name, string(req.ID), new(asSubmitted(req, input))}, asked)
+	meta, err := h.keyedMetaByID(requestContent{operation.Submit.Name, string(req.ID), new(asSubmitted(req, input))}, reqMeta)
 	if err != nil {
-		return api.SubmitAnswer{}, err
+		return api.SubmitResponse{}, err
 	}
-	a, err := h.request(ctx, id, by, requested{req.ID, events.TurnRequested{Input: input, Busy: busyOf(req.WhenBusy), Callers: callersOf(req, asked), Trace: tracing.Of(ctx)}})
+	a, err := h.requestTurn(ctx, id, meta, turnRequest{req.ID, events.TurnRequested{Input: input, Busy: busyOf(req.WhenBusy), Callers: callersOf(req, reqMeta), Trace: tracing.Of(ctx)}})
 	if err != nil {
-		return api.SubmitAnswer{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
+		return api.SubmitResponse{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return a, nil
 }
@@ -55,24 +55,24 @@ func asSubmitted(req api.TurnRequest, input events.TurnInput) api.TurnRequest {
 	return api.TurnRequest{ID: req.ID, Input: input, WhenBusy: api.WhenBusy(busyOf(req.WhenBusy))}
 }
 
-// requested is a turn request whose large bodies are in blobs.
-type requested struct {
+// turnRequest is a turn request whose large bodies are in blobs.
+type turnRequest struct {
 	name events.TurnID
 	events.TurnRequested
 }
 
 // callersOf are the callers on whose behalf a turn is requested.
-func callersOf(req api.TurnRequest, asked api.Asked) []string {
-	if asked.Actor != "" {
-		return []string{asked.Actor}
+func callersOf(req api.TurnRequest, reqMeta api.RequestMeta) []string {
+	if reqMeta.Actor != "" {
+		return []string{reqMeta.Actor}
 	}
 	return req.Callers
 }
 
-// request appends the request of a turn, with the events of its policy.
-func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r requested) (api.SubmitAnswer, error) {
-	a := api.SubmitAnswer{Turn: r.name, Input: projector.InputDigest(r.Input)}
-	err := h.decideThen(ctx, id, by, func(s *projector.State) ([]events.Event, error) {
+// requestTurn appends the request of a turn, with the events of its policy.
+func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commitMeta, r turnRequest) (api.SubmitResponse, error) {
+	a := api.SubmitResponse{Turn: r.name, Input: projector.InputDigest(r.Input)}
+	err := h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
 		found, err := reader.FindTurn(s, r.name)
 		switch {
 		case err != nil:
@@ -96,7 +96,7 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 	}, func(s *projector.State, appended bool) error {
 		found, err := reader.FindTurn(s, r.name)
 		a.Seq = found.Seq
-		api.Note(ctx, id, found.Seq)
+		api.RecordSeq(ctx, id, found.Seq)
 		if err == nil && !appended {
 			err = h.hints.Repeat(ctx, s)
 		}
@@ -105,8 +105,8 @@ func (h *Host) request(ctx context.Context, id events.SessionID, by stamp, r req
 	return a, err
 }
 
-// prepare checks a request, and moves large bodies of its input to blobs.
-func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnInput, error) {
+// prepareTurn checks a request, and moves large bodies of its input to blobs.
+func (h *Host) prepareTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnInput, error) {
 	if err := errors.Join(events.CheckToken("session", id), events.CheckToken("turn", req.ID)); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn: %w", err)
 	}
@@ -119,7 +119,7 @@ func (h *Host) prepare(ctx context.Context, id events.SessionID, req api.TurnReq
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	input := spilled.(*events.TurnRequested).Input
-	if err := h.admissible(ctx, id, req.ID, input); err != nil {
+	if err := h.checkProtocol(ctx, id, req.ID, input); err != nil {
 		return events.TurnInput{}, fmt.Errorf("submit turn %s: %w", req.ID, err)
 	}
 	return input, nil
@@ -133,9 +133,9 @@ func busyOf(w api.WhenBusy) events.WhenBusy {
 	return events.WhenBusy(w)
 }
 
-// admissible refuses an input that the session's protocol does not accept. The cached state may be old: the worker
+// checkProtocol refuses an input that the session's protocol does not accept. The cached state may be old: the worker
 // that starts the turn checks again.
-func (h *Host) admissible(ctx context.Context, id events.SessionID, name events.TurnID, input events.TurnInput) error {
+func (h *Host) checkProtocol(ctx context.Context, id events.SessionID, name events.TurnID, input events.TurnInput) error {
 	if h.plugins == nil {
 		return nil
 	}

@@ -118,7 +118,7 @@ func TestSubmitAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	before := b.state()
-	answers := make(chan api.SubmitAnswer, 8)
+	answers := make(chan api.SubmitResponse, 8)
 	var all sync.WaitGroup
 	for range cap(answers) {
 		h := b.another(1)

@@ -3,8 +3,10 @@ package session
 import (
 	"context"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/internal/states"
 )
 
 // Wake publishes the wake of a session that needs a worker.
@@ -24,6 +26,12 @@ func (h *Host) TakeState(ctx context.Context, id events.SessionID) *projector.St
 // The host drops it where its cache has no entry or a newer state.
 func (h *Host) ReturnState(ctx context.Context, state *projector.State) {
 	h.states.Return(ctx, state)
+}
+
+// Subscribe makes a waiter for a condition on a session's state. relevant says which live commits can make the
+// condition true; it must not block. The caller closes the waiter.
+func (h *Host) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
+	return h.states.Subscribe(id, relevant)
 }
 
 // AppendAs appends a commit that a worker of this process decided at seq. It takes turns with the host's own

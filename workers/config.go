@@ -2,6 +2,7 @@ package workers
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -85,6 +86,8 @@ type Config struct {
 	ForbidSelfApproval bool
 	// MaxSessionsPerCaller limits the open sessions of one caller, see [session.Config]. Defaults to no limit.
 	MaxSessionsPerCaller int
+	// CheckModel refuses models of sessions, see [session.Config]. Defaults to none.
+	CheckModel func(context.Context, events.Config) error
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
 	// Access receives a record of each request that a [Node] responded to over NATS. Defaults to none.

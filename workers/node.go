@@ -71,7 +71,7 @@ func NewNode(cfg Config) (*Node, error) {
 	host := session.Config{
 		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, ForbidSelfApproval: cfg.ForbidSelfApproval,
-		Locks: cfg.Locks, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
+		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
 	}
 	if n.Has(RoleTurn) {
 		host.Worker, host.Moved = cfg.ID, func(id events.SessionID) { n.pool.Hint(id) }

@@ -63,6 +63,7 @@ type Config struct {
 type Server struct {
 	ns     *server.Server
 	lock   *os.File // of the store directory
+	made   string   // the store directory, where Start made it; empty: it existed
 	access *Access  // nil: the server accepts every connection
 	syncer *syncer  // nil: the server syncs by itself
 }
@@ -80,23 +81,24 @@ func start(cfg Config) (*Server, error) {
 	if cfg.StoreDir == "" {
 		return nil, errors.New("store directory is required")
 	}
-	if err := os.MkdirAll(filepath.Clean(cfg.StoreDir), 0o700); err != nil {
-		return nil, err
-	}
 	opts, err := cfg.options()
 	if err != nil {
 		return nil, err
 	}
 	s := new(Server)
+	if s.made, err = makeStore(cfg.StoreDir); err != nil {
+		return nil, err
+	}
 	if s.lock, err = lock(cfg.StoreDir); err != nil {
 		return nil, err
 	}
 	if err := s.prepare(cfg, opts); err != nil {
+		s.removeMade()
 		unlock(s.lock)
 		return nil, err
 	}
 	if err := s.bootWith(cfg); err != nil {
-		s.Stop()
+		s.Discard()
 		return nil, err
 	}
 	return s, nil
@@ -201,12 +203,23 @@ func (s *Server) Ready() bool { return s.ns.JetStreamIsCurrent() || !s.ns.JetStr
 
 // Stop shuts down and waits. Acknowledged appends are on disk on return. A second call does nothing.
 func (s *Server) Stop() {
+	s.shutDown()
+	unlock(s.lock)
+}
+
+// Discard is [Server.Stop] for a program whose start fails. It also removes the store directory where Start made it.
+func (s *Server) Discard() {
+	s.shutDown()
+	s.removeMade() // under the lock: another process may want to start a server there
+	unlock(s.lock)
+}
+
+func (s *Server) shutDown() {
 	s.ns.Shutdown()
 	s.ns.WaitForShutdown()
 	if s.syncer != nil {
 		s.syncer.stop()
 	}
-	unlock(s.lock)
 }
 
 // StartCluster boots three servers on free loopback ports that replicate everything, each with its own directory

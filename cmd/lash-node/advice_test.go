@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,30 +17,31 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	s := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0")
 	defer s.stop(t, syscall.SIGTERM)
-	taken := strings.TrimPrefix(s.ops, "http://")
-	on, free := " --store "+s.store, " --store "+t.TempDir()
+	usedAddress := strings.TrimPrefix(s.ops, "http://")
+	fresh := t.TempDir()
+	on, free := " --store "+s.store, " --store "+filepath.Join(fresh, "st")
 	next := regexp.MustCompile(`(--[a-z]+|lash-(node|replay)( --store \S+)? (--help|[a-z]+)|[A-Z]+_KEY)\b`)
 	for command, want := range map[string]string{
-		"serve" + on + " --listen 127.0.0.1:0":                                                           "give --store another directory",
-		"serve" + free + " --listen " + taken:                                                            "--listen HOST:PORT another address",
-		"serve --store /dev/null/x --listen 127.0.0.1:0":                                                 "--store DIR names another directory",
-		"serve" + free + " --listen 127.0.0.1:0 --ops " + taken:                                          "--ops: listen",
-		"serve" + free + " --listen 127.0.0.1:0 --http-tokens nofile --http " + taken:                    "--http-tokens: open",
-		"serve" + free + " --listen 127.0.0.1:0 --http-tokens " + tokenFile(t, "x") + " --http " + taken: "--http: listen",
-		"serve" + free + " --provider openai":                                                            "OPENAI_API_KEY",
-		"serve" + free + " --trace no/file":                                                              "--trace: ",
-		"serve" + free + " --locks nofile":                                                               "--locks: ",
-		"serve" + free + " --nosuch":                                                                     "lash-node --help",
-		"serve --nats nats://127.0.0.1:1 --creds nofile":                                                 "--creds: ",
-		"approvals --store " + t.TempDir():                                                               "--store DIR names another",
-		"approvals --nats nats://127.0.0.1:1":                                                            "lash-node serve starts one",
-		"approvals nosuch" + on:                                                                          "ls lists what there is",
-		"approve nosuch t/0/0" + on:                                                                      "ls lists what there is",
-		"erase nosuch --reason x" + on:                                                                   "--yes does it",
-		"erase nosuch --reason x --yes" + on:                                                             "ls lists what there is",
-		"dead retry nosuch" + on:                                                                         "lash-node dead ls lists them",
-		"demo --chats nofile":                                                                            "--chats: ",
-		"soak --nodes 1":                                                                                 "--nodes 1: want 2 to 64",
+		"serve" + on + " --listen 127.0.0.1:0":                                                                 "give --store another directory",
+		"serve" + free + " --listen " + usedAddress:                                                            "--listen HOST:PORT another address",
+		"serve --store /dev/null/x --listen 127.0.0.1:0":                                                       "--store DIR names another directory",
+		"serve" + free + " --listen 127.0.0.1:0 --ops " + usedAddress:                                          "--ops: listen",
+		"serve" + free + " --listen 127.0.0.1:0 --http-tokens nofile --http " + usedAddress:                    "--http-tokens: open",
+		"serve" + free + " --listen 127.0.0.1:0 --http-tokens " + tokenFile(t, "x") + " --http " + usedAddress: "--http: listen",
+		"serve" + free + " --provider openai":                                                                  "OPENAI_API_KEY",
+		"serve" + free + " --trace no/file":                                                                    "--trace: ",
+		"serve" + free + " --locks nofile":                                                                     "--locks: ",
+		"serve" + free + " --nosuch":                                                                           "lash-node --help",
+		"serve --nats nats://127.0.0.1:1 --creds nofile":                                                       "--creds: ",
+		"approvals --store " + t.TempDir():                                                                     "--store DIR names another",
+		"approvals --nats nats://127.0.0.1:1":                                                                  "lash-node serve starts one",
+		"approvals nosuch" + on:                                                                                "ls lists what there is",
+		"approve nosuch t/0/0" + on:                                                                            "ls lists what there is",
+		"erase nosuch --reason x" + on:                                                                         "--yes does it",
+		"erase nosuch --reason x --yes" + on:                                                                   "ls lists what there is",
+		"dead retry nosuch" + on:                                                                               "lash-node dead ls lists them",
+		"demo --chats nofile":                                                                                  "--chats: ",
+		"soak --nodes 1":                                                                                       "--nodes 1: want 2 to 64",
 	} {
 		var errs strings.Builder
 		code := run(limited(t), strings.Fields(command), &streams{Out: io.Discard, Err: &errs, Env: func(string) string { return "" }})
@@ -47,6 +49,9 @@ func TestAdvice(t *testing.T) {
 		if last := lines[len(lines)-1]; code == exitOK || !strings.Contains(last, want) || !next.MatchString(last) {
 			t.Errorf("%s: got exit code %d and %q, want %q in the last line", command, code, last, want)
 		}
+	}
+	if left, err := os.ReadDir(fresh); err != nil || len(left) > 0 {
+		t.Errorf("stores of nodes that did not start: got %v, %v, want none", left, err)
 	}
 }
 
@@ -62,8 +67,8 @@ func TestServeSaysWhatIsOpen(t *testing.T) {
 		"lash-node: HTTP on " + s.http + ", for bearers of tokens in " + tokens + "; described at /v1/openapi.json",
 		"lash-node: metrics on " + s.ops + "/metrics, for everyone who reaches that",
 	} {
-		if !slices.Contains(s.said, want) {
-			t.Errorf("got %q, want %q", s.said, want)
+		if !slices.Contains(s.lines, want) {
+			t.Errorf("got %q, want %q", s.lines, want)
 		}
 	}
 }

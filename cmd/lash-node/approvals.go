@@ -39,17 +39,17 @@ type waiting struct {
 	Question string           `json:"question"`
 }
 
-// errNothing makes the exit code 1.
-var errNothing = errors.New("nothing was asked")
+// errNoApprovals makes the exit code 1.
+var errNoApprovals = errors.New("nothing was asked")
 
-// askEvery is the interval at which a waiting command polls.
-const askEvery = 100 * time.Millisecond
+// pollEvery is the interval at which a waiting command polls.
+const pollEvery = 100 * time.Millisecond
 
 func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 	list, err := c.collect(ctx, s)
 	deadline := time.Now().Add(c.Wait)
 	over := s.Waiting("a call that asks for an approval, %s in all", c.Wait)
-	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, askEvery) {
+	for len(list) == 0 && !access.Final(err) && time.Now().Before(deadline) && bus.Sleep(ctx, pollEvery) {
 		list, err = c.collect(ctx, s)
 	}
 	over()
@@ -62,7 +62,7 @@ func (c *approvalsCmd) Run(ctx context.Context, s *streams) error {
 		c.print(s, list)
 	}
 	if err == nil && c.Wait > 0 && len(list) == 0 {
-		return errNothing
+		return errNoApprovals
 	}
 	return err
 }
@@ -110,7 +110,10 @@ func (c *approvalsCmd) list(ctx context.Context, on *client) ([]waiting, error) 
 }
 
 func (c *client) explain(err error, id events.SessionID) error {
-	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
+	if erased, ok := errors.AsType[*events.ErasedError](err); ok {
+		return erased
+	}
+	if errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("there is no session %s here: lash-replay%s ls lists what there is", id, c.where)
 	}
 	return err
@@ -121,13 +124,21 @@ func (c *approvalsCmd) print(s *streams, list []waiting) {
 		write(s.Out, "no call waits for an approval\n")
 		return
 	}
-	where := c.where()
 	for _, w := range list {
 		write(s.Out, "%s %s\n  %s (asks %s)\n  %s %s\n", w.Session, w.Call, transcript.VisibleLine(w.Question), transcript.VisibleLine(w.Plugin), transcript.VisibleLine(w.Tool), transcript.VisibleLine(clipped(string(w.Args))))
 	}
-	first := list[0]
-	write(s.Out, "\nanswer with: lash-node approve%s %s %s\n         or: lash-node approve%s %s %s --deny REASON\n",
-		where, first.Session, first.Call, where, first.Session, first.Call)
+	write(s.Out, "\n%s", c.howToAnswer(list[0].Session, list[0].Call))
+}
+
+// howToAnswer has the commands that answer a call. The servers of named credentials have roles: a host's certificate,
+// which can list calls, cannot approve them as a node does.
+func (c *approvalsCmd) howToAnswer(id events.SessionID, call events.EffectID) string {
+	if c.Named() || strings.Contains(c.NATS, "@") {
+		return fmt.Sprintf("answer with: lash-node chat%s --session %s, as a user of role %s\n         or: lash-node approve --nats %s %s %s, with the credentials and the inbox of a user of role %s\n",
+			c.where(), id, access.Host, access.Quoted(bus.Redacted(c.NATS)), id, call, access.Node)
+	}
+	approve := fmt.Sprintf("lash-node approve%s %s %s", c.where(), id, call)
+	return fmt.Sprintf("answer with: %s\n         or: %s --deny REASON\n", approve, approve)
 }
 
 // clipped shortens the arguments of a call for display.

@@ -23,8 +23,8 @@ func (*approveCmd) Help() string {
 	return "Exit codes: 0 the answer counts, 1 another answer came first, 2 it could not be done."
 }
 
-// answered is the answer that the history records.
-type answered struct {
+// recordedAnswer is the answer that the history records.
+type recordedAnswer struct {
 	Session events.SessionID `json:"session"`
 	Call    events.EffectID  `json:"call"`
 	Granted bool             `json:"granted"`
@@ -32,14 +32,14 @@ type answered struct {
 }
 
 func (c *approveCmd) Run(ctx context.Context, s *streams) error {
-	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.answer(ctx, s, on) })
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return c.approve(ctx, s, on) })
 }
 
-func (c *approveCmd) answer(ctx context.Context, s *streams, on *client) error {
+func (c *approveCmd) approve(ctx context.Context, s *streams, on *client) error {
 	if _, err := on.State(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
-	out := answered{Session: c.Session, Call: c.Call, Granted: c.Deny == nil}
+	out := recordedAnswer{Session: c.Session, Call: c.Call, Granted: c.Deny == nil}
 	if c.Deny != nil {
 		out.Reason = *c.Deny
 	}
@@ -48,18 +48,18 @@ func (c *approveCmd) answer(ctx context.Context, s *streams, on *client) error {
 		return fmt.Errorf("%w: lash-node approvals lists the calls that wait", err)
 	}
 	if errors.Is(err, api.ErrDifferent) {
-		return fmt.Errorf("%w: %w", errAnswered, err)
+		return fmt.Errorf("%w: %w", errAnsweredOtherwise, err)
 	}
 	if err != nil || c.JSON {
 		return errors.Join(err, writeIf(err == nil, s, out))
 	}
-	word := map[bool]string{true: "approved", false: "denied"}[out.Granted]
-	write(s.Out, "%s: call %s of session %s\n", word, c.Call, c.Session)
+	text := map[bool]string{true: "approved", false: "denied"}[out.Granted]
+	write(s.Out, "%s: call %s of session %s\n", text, c.Call, c.Session)
 	return nil
 }
 
-// errAnswered makes the exit code 1.
-var errAnswered = errors.New("somebody has answered otherwise")
+// errAnsweredOtherwise makes the exit code 1.
+var errAnsweredOtherwise = errors.New("the call has another answer already")
 
 func writeIf(yes bool, s *streams, v any) error {
 	if !yes {

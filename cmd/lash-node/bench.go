@@ -16,7 +16,7 @@ type benchCmd struct {
 	JSON       bool   `name:"json" help:"Print one JSON object."`
 	Only       string `help:"Measure only the parts whose name holds this." placeholder:"TEXT"`
 	CPUProfile string `name:"cpuprofile" help:"Write a profile of where the time goes." placeholder:"FILE" type:"path"`
-	Scale      int    `help:"Divide how much is measured, for a quick look whose figures nobody should quote." default:"1"`
+	Scale      int    `help:"Divide how much is measured, for a quick look: such figures are not comparable." default:"1"`
 	Cold       int    `help:"Sessions that are cold; 0 measures none." default:"4000"`
 	Hot        int    `help:"Sessions that are hot beside the cold ones." default:"1000"`
 }

@@ -26,7 +26,7 @@ type chatCmd struct {
 
 	Session  *events.SessionID `help:"Go on with this session, whose last messages are shown. Without it a new one begins." placeholder:"ID"`
 	Provider string            `help:"Model provider of the node that starts here: openai, openai-responses, anthropic, or scripted, which asks no model. Defaults to one whose key is in the environment." placeholder:"NAME"`
-	Model    string            `help:"Model of the new session, and of the node that starts here." placeholder:"NAME"`
+	Model    string            `help:"Model of the new session, and of the node that starts here. Without it, such a node lists the models that there are." placeholder:"NAME"`
 	serve.PluginFlags
 
 	Full      bool   `help:"Shorten nothing, and show what models think."`
@@ -52,7 +52,7 @@ Where no server is named, the node that runs in --store is taken, else one start
 Where standard input or output is no terminal, and with --json or --whole, each line of standard input is a prompt; the model's text goes to standard output as it is
 recorded, and everything else to standard error. Exit codes: 0 every turn was answered, 1 a turn ended without an answer, 2 it could not be done.
 
-` + serve.Config{}.PluginsHelp()
+` + serve.ModelsHelp + serve.Config{}.PluginsHelp()
 }
 
 // chatting is the connection of a chat: its host and its node.
@@ -73,14 +73,14 @@ func (c *chatCmd) Run(ctx context.Context, s *streams) error {
 	ctx, end, refusals := access.EndOnRefusal(ctx, link)
 	defer end()
 	link.Also = refusals
-	err := c.talk(ctx, s, link)
+	err := c.converse(ctx, s, link)
 	if refused := access.Refused(ctx); refused != nil {
 		return c.Explain(refused, access.Host, "")
 	}
 	return err
 }
 
-func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
+func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) error {
 	on, err := c.connect(ctx, s, link)
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func (c *chatCmd) talk(ctx context.Context, s *streams, link *chat.Link) error {
 		at := &chat.Screen{Talk: talk, In: s.In, Out: s.Screen, Session: id, Joins: joins, Plain: s.Env("NO_COLOR") != ""}
 		id, err = at.Run(ctx)
 		if err == nil {
-			s.Say("%s", talk.Farewell(id))
+			s.Printf("%s", talk.Farewell(id))
 		}
 		return err
 	}
@@ -189,10 +189,10 @@ func (c *chatCmd) connect(ctx context.Context, s *streams, link *chat.Link) (*ch
 // join opens the servers of a running node. It prints a note about flags that have no effect there.
 func (c *chatCmd) join(ctx context.Context, s *streams, servers string, link *chat.Link) (*chatting, error) {
 	if c.ofNode() {
-		s.Say("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
+		s.Printf("--plugins, --root, --provider and the gate's rules are of a node that starts here: the one that runs has its own")
 	}
 	if c.Model != "" && c.Session != nil {
-		s.Say("--model is of a new session: /model %s sets it in this one", c.Model)
+		s.Printf("--model is of a new session: /model %s sets it in this one", c.Model)
 	}
 	return c.open(ctx, s, servers, link)
 }

@@ -23,80 +23,80 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// talker is an OpenAI-compatible model. The prompt selects its reply:
+// scriptedModel is an OpenAI-compatible model. The prompt selects its reply:
 //
 //	write FILE   calls write_file, and reports the result
 //	attack       replies with the test's text
 //	busy         fails once, then replies as to any other prompt
 //	hold         streams one and a half lines, and the rest after release
 //	else         replies "heard: " and the prompt
-type talker struct {
+type scriptedModel struct {
 	url     string
-	held    chan struct{} // one message for each reply that waits for release
+	blocked chan struct{} // one message for each reply that waits for release
 	release chan struct{} // closed: no reply waits any more
 	extra   atomic.Value  // the reply to attack
 	busy    atomic.Bool   // it has failed once
 }
 
-func newTalker(t *testing.T) *talker {
+func newScriptedModel(t *testing.T) *scriptedModel {
 	t.Helper()
-	m := &talker{held: make(chan struct{}, 16), release: make(chan struct{})}
+	m := &scriptedModel{blocked: make(chan struct{}, 16), release: make(chan struct{})}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
+			_, _ = io.WriteString(w, `{"data":[{"id":"m"},{"id":"m2"}]}`)
 			return
 		}
-		m.answer(w, r)
+		m.reply(w, r)
 	}))
 	t.Cleanup(server.Close)
 	m.url = server.URL
 	return m
 }
 
-func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
+func (m *scriptedModel) reply(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
-	var asked llm.Request
+	var request llm.Request
 	if err == nil {
-		asked, err = llmtest.OpenAI{}.Read(body)
+		request, err = llmtest.OpenAI{}.Read(body)
 	}
 	if err != nil {
 		http.Error(w, `{"error":{"message":"malformed"}}`, http.StatusBadRequest)
 		return
 	}
-	last := asked.Messages[len(asked.Messages)-1].Parts
-	told := ""
+	last := request.Messages[len(request.Messages)-1].Parts
+	prompt := ""
 	for _, p := range last {
-		told += p.Text
+		prompt += p.Text
 	}
 	result := last[len(last)-1].Kind == events.PartToolResult
 	w.Header().Set("Content-Type", "text/event-stream")
-	word, rest, _ := strings.Cut(told, " ")
-	reply := llmtest.Text("heard: " + told)
+	command, rest, _ := strings.Cut(prompt, " ")
+	reply := llmtest.Text("heard: " + prompt)
 	switch {
 	case result:
-		reply = llmtest.Text("the tool said: " + told)
-	case word == "write":
+		reply = llmtest.Text("the tool said: " + prompt)
+	case command == "write":
 		args, _ := json.Marshal(map[string]string{"path": rest, "content": "hello"})
 		reply = llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: args})
-	case word == "attack":
+	case command == "attack":
 		reply = llmtest.Text(m.extra.Load().(string))
-	case word == "hold":
+	case command == "hold":
 		reply = llmtest.Text("the first line\nthe second ")
-	case word == "busy" && !m.busy.Swap(true):
+	case command == "busy" && !m.busy.Swap(true):
 		http.Error(w, `{"error":{"message":"come back later"}}`, http.StatusServiceUnavailable)
 		return
-	case word == "fail":
+	case command == "fail":
 		http.Error(w, `{"error":{"message":"this model does not want to"}}`, http.StatusBadRequest)
 		return
 	}
 	text, end := llmtest.OpenAI{}.Stream(reply)
-	if word != "hold" || result {
+	if command != "hold" || result {
 		_, _ = io.WriteString(w, text+end)
 		return
 	}
 	_, _ = io.WriteString(w, text)
 	w.(http.Flusher).Flush()
-	m.held <- struct{}{}
+	m.blocked <- struct{}{}
 	select {
 	case <-m.release:
 	case <-r.Context().Done():
@@ -106,18 +106,18 @@ func (m *talker) answer(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, more+end)
 }
 
-// holds waits until a reply waits for release.
-func (m *talker) holds(t *testing.T) {
+// awaitBlocked waits until a reply waits for release.
+func (m *scriptedModel) awaitBlocked(t *testing.T) {
 	t.Helper()
 	select {
-	case <-m.held:
+	case <-m.blocked:
 	case <-time.After(time.Minute):
 		t.Fatal("no reply is held")
 	}
 }
 
-// seat is a chat process in a terminal of its own.
-type seat struct {
+// chatTerminal is a chat process in a terminal of its own.
+type chatTerminal struct {
 	t   *testing.T
 	cmd *exec.Cmd
 	tty *os.File
@@ -130,7 +130,7 @@ type seat struct {
 }
 
 // sit runs lash-node chat in a terminal of 24 rows and 100 columns.
-func sit(t *testing.T, env []string, args ...string) *seat {
+func sit(t *testing.T, env []string, args ...string) *chatTerminal {
 	t.Helper()
 	cmd := exec.CommandContext(limited(t), os.Args[0])
 	cmd.Args = append([]string{"lash-node", "chat"}, args...)
@@ -140,14 +140,14 @@ func sit(t *testing.T, env []string, args ...string) *seat {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &seat{t: t, cmd: cmd, tty: tty}
+	s := &chatTerminal{t: t, cmd: cmd, tty: tty}
 	s.more = sync.NewCond(&s.mu)
 	go s.read() // ends with the process
 	t.Cleanup(func() { _ = tty.Close() })
 	return s
 }
 
-func (s *seat) read() {
+func (s *chatTerminal) read() {
 	buf := make([]byte, 4096)
 	for {
 		n, err := s.tty.Read(buf)
@@ -163,7 +163,7 @@ func (s *seat) read() {
 }
 
 // types sends keys once the program reads them. Before that, the terminal itself would edit the line.
-func (s *seat) types(keys string) {
+func (s *chatTerminal) types(keys string) {
 	s.t.Helper()
 	s.mu.Lock()
 	for !strings.Contains(s.raw.String(), ansi.SetModeBracketedPaste) && !s.ended {
@@ -175,19 +175,19 @@ func (s *seat) types(keys string) {
 	}
 }
 
-// says sends a line.
-func (s *seat) says(line string) { s.types(line + "\r") }
+// send sends a line.
+func (s *chatTerminal) send(line string) { s.types(line + "\r") }
 
-// sees waits for texts, one after the other, after the last match.
-func (s *seat) sees(list ...string) {
+// await waits for texts, one after the other, after the last match.
+func (s *chatTerminal) await(list ...string) {
 	s.t.Helper()
 	for _, text := range list {
-		s.seesAll(text)
+		s.awaitAll(text)
 	}
 }
 
-// seesAll waits for all texts after the last match, in any order.
-func (s *seat) seesAll(list ...string) {
+// awaitAll waits for all texts after the last match, in any order.
+func (s *chatTerminal) awaitAll(list ...string) {
 	s.t.Helper()
 	deadline := time.AfterFunc(time.Minute, func() { s.mu.Lock(); s.ended = true; s.mu.Unlock(); s.more.Broadcast() })
 	defer deadline.Stop()
@@ -215,31 +215,31 @@ func (s *seat) seesAll(list ...string) {
 	}
 }
 
-// shown is all output so far, with the control sequences.
-func (s *seat) shown() string {
+// output is all output so far, with the control sequences.
+func (s *chatTerminal) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.raw.String()
 }
 
 // session is the session id that the chat prints.
-func (s *seat) session() string {
+func (s *chatTerminal) session() string {
 	s.t.Helper()
-	s.sees(", model ")
-	_, rest, _ := strings.Cut(ansi.Strip(s.shown()), "session ")
+	s.await(", model ")
+	_, rest, _ := strings.Cut(ansi.Strip(s.output()), "session ")
 	id, _, _ := strings.Cut(rest, ",")
 	return id
 }
 
-// leaves ends the chat with a key, and checks the exit code.
-func (s *seat) leaves(key string, want int) {
+// quit ends the chat with a key, and checks the exit code.
+func (s *chatTerminal) quit(key string, want int) {
 	s.t.Helper()
 	if key != "" {
 		s.types(key)
 	}
 	_ = s.cmd.Wait()
 	if got := s.cmd.ProcessState.ExitCode(); got != want {
-		s.t.Errorf("exit code: got %d, want %d; shown %q", got, want, ansi.Strip(s.shown()))
+		s.t.Errorf("exit code: got %d, want %d; shown %q", got, want, ansi.Strip(s.output()))
 	}
 }
 
@@ -249,7 +249,7 @@ const (
 )
 
 // nodeFor starts a node with the model m and the plugin files, whose writes need an approval.
-func nodeFor(t *testing.T, m *talker) (s *serving, root string) {
+func nodeFor(t *testing.T, m *scriptedModel) (s *serving, root string) {
 	t.Helper()
 	root = t.TempDir()
 	s = serveModel(t, m.url, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0", "--plugins", "default,files", "--root", root)
@@ -307,10 +307,10 @@ func (s *piped) session() string {
 func pipeInto(t *testing.T, in string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	s := newPiped(t, in, args...)
-	var said []string
+	var output []string
 	for s.err.Scan() {
-		said = append(said, s.err.Text())
+		output = append(output, s.err.Text())
 	}
 	_ = s.cmd.Wait()
-	return s.out.String(), strings.Join(said, "\n"), s.cmd.ProcessState.ExitCode()
+	return s.out.String(), strings.Join(output, "\n"), s.cmd.ProcessState.ExitCode()
 }

@@ -15,50 +15,50 @@ import (
 // TestChatShared opens one session in two terminals. Each shows the prompts and the answers of the other.
 func TestChatShared(t *testing.T) {
 	t.Parallel()
-	node, root := nodeFor(t, newTalker(t))
+	node, root := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, nil, "--store", node.store)
 	id := ann.session()
-	ann.says("hello")
-	ann.sees("ann > hello", "heard: hello")
+	ann.send("hello")
+	ann.await("ann > hello", "heard: hello")
 	bob := sit(t, []string{"USER=bob"}, "--store", node.store, "--session", id)
-	bob.sees("ann > hello", "heard: hello", ", model ")
-	bob.says("good day")
-	for _, s := range []*seat{ann, bob} {
-		s.sees("bob > good day", "heard: good day")
+	bob.await("ann > hello", "heard: hello", ", model ")
+	bob.send("good day")
+	for _, s := range []*chatTerminal{ann, bob} {
+		s.await("bob > good day", "heard: good day")
 	}
-	ann.says("write a.txt")
-	for _, s := range []*seat{ann, bob} {
-		s.sees("ann > write a.txt", "#1 write_file", "? Let write_file run? a.txt (asks gate)", `write_file {"content":"hello","path":"a.txt"}`, "y lets it run")
+	ann.send("write a.txt")
+	for _, s := range []*chatTerminal{ann, bob} {
+		s.await("ann > write a.txt", "#1 write_file", "? Let write_file run? a.txt (asks gate)", `write_file {"content":"hello","path":"a.txt"}`, "y lets it run")
 	}
-	bob.says("y")
-	for _, s := range []*seat{ann, bob} {
-		s.sees("bob lets write_file run", "#1 write_file", "the tool said: ")
+	bob.send("y")
+	for _, s := range []*chatTerminal{ann, bob} {
+		s.await("bob lets write_file run", "#1 write_file", "the tool said: ")
 	}
 	if got, err := os.ReadFile(filepath.Join(root, "a.txt")); string(got) != "hello" {
 		t.Errorf("file: got %q, %v, want it written", got, err)
 	}
-	ann.says("/show")
-	ann.sees("arguments of write_file:", `{"content":"hello","path":"a.txt"}`, "result:")
-	ann.says("write b.txt")
-	bob.sees("? Let write_file run? b.txt")
-	ann.sees("? Let write_file run? b.txt")
-	bob.says("/show")
-	bob.sees("arguments of write_file:", `{"content":"hello","path":"b.txt"}`)
-	ann.says("n not that one")
-	for _, s := range []*seat{ann, bob} {
-		s.sees("ann refused write_file: not that one", "the tool said: [failed]")
+	ann.send("/show")
+	ann.await("arguments of write_file:", `{"content":"hello","path":"a.txt"}`, "result:")
+	ann.send("write b.txt")
+	bob.await("? Let write_file run? b.txt")
+	ann.await("? Let write_file run? b.txt")
+	bob.send("/show")
+	bob.await("arguments of write_file:", `{"content":"hello","path":"b.txt"}`)
+	ann.send("n not that one")
+	for _, s := range []*chatTerminal{ann, bob} {
+		s.await("ann refused write_file: not that one", "the tool said: [failed]")
 	}
-	ann.leaves(ctrlD, exitOK)
-	bob.says("/quit")
-	bob.leaves("", exitOK)
+	ann.quit(ctrlD, exitOK)
+	bob.send("/quit")
+	bob.quit("", exitOK)
 }
 
 // TestChatStreams shows a reply while it streams, in every terminal. Either terminal cancels it. The streamed half
 // stays on screen, marked as no reply.
 func TestChatStreams(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, nil, "--store", node.store)
@@ -66,41 +66,41 @@ func TestChatStreams(t *testing.T) {
 	bob := sit(t, []string{"USER=bob"}, "--store", node.store, "--session", id)
 	bob.session()
 	for i, stop := range []string{"/cancel\r", ctrlC} {
-		ann.says("hold on")
-		model.holds(t)
-		for _, s := range []*seat{ann, bob} {
-			s.sees("ann > hold on", "the first line")
+		ann.send("hold on")
+		model.awaitBlocked(t)
+		for _, s := range []*chatTerminal{ann, bob} {
+			s.await("ann > hold on", "the first line")
 			if i == 0 { // later the text is on screen already and not drawn again
-				s.sees("the second")
+				s.await("the second")
 			}
 		}
 		bob.types(stop)
-		for _, s := range []*seat{ann, bob} {
-			s.sees("bob cancels the turn", "the reply above was cut off and does not count", "the turn was cancelled")
+		for _, s := range []*chatTerminal{ann, bob} {
+			s.await("bob cancels the turn", "the second", "the reply above is partial: later turns do not read it", "the turn was cancelled")
 		}
 	}
 	late := sit(t, nil, "--store", node.store, "--session", id)
 	late.session()
-	ann.says("hold on")
-	model.holds(t)
+	ann.send("hold on")
+	model.awaitBlocked(t)
 	later := sit(t, nil, "--store", node.store, "--session", id)
-	for _, s := range []*seat{ann, bob, late, later} {
-		s.sees("ann > hold on", "the first line")
+	for _, s := range []*chatTerminal{ann, bob, late, later} {
+		s.await("ann > hold on", "the first line")
 	}
-	later.sees("the second")
+	later.await("the second")
 	close(model.release)
-	for _, s := range []*seat{ann, bob, late, later} {
-		s.sees("the second line ends here")
+	for _, s := range []*chatTerminal{ann, bob, late, later} {
+		s.await("the second line ends here")
 	}
-	for _, s := range []*seat{ann, bob, late, later} {
-		s.leaves(ctrlC+ctrlC, exitOK)
+	for _, s := range []*chatTerminal{ann, bob, late, later} {
+		s.quit(ctrlC+ctrlC, exitOK)
 	}
 }
 
 // TestChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
 func TestChatNodeKilled(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
 	if err != nil {
 		t.Fatal(err)
@@ -110,57 +110,57 @@ func TestChatNodeKilled(t *testing.T) {
 	first := serveModel(t, model.url, append(args, "--name", "first")...)
 	ann := sit(t, nil, "--nats", server.URL())
 	ann.session()
-	ann.says("hold on")
-	model.holds(t)
-	ann.sees("the first line")
+	ann.send("hold on")
+	model.awaitBlocked(t)
+	ann.await("the first line")
 	if err := first.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = first.cmd.Wait()
 	second := serveModel(t, model.url, append(args, "--name", "second")...)
 	defer second.stop(t, syscall.SIGTERM)
-	model.holds(t)
+	model.awaitBlocked(t)
 	close(model.release)
-	ann.sees("the reply above was cut off and does not count", "another node goes on with the turn (attempt 2)", "the first line", "the second line ends here")
-	ann.says("still there?")
-	ann.sees("ann > still there?", "heard: still there?")
-	ann.leaves(ctrlD, exitOK)
+	ann.await("the reply above was cut off and does not count", "another node goes on with the turn (attempt 2)", "the first line", "the second line ends here")
+	ann.send("still there?")
+	ann.await("ann > still there?", "heard: still there?")
+	ann.quit(ctrlD, exitOK)
 }
 
-// TestChatAlone starts a node and a session with one command. A second run continues the session.
-func TestChatAlone(t *testing.T) {
+// TestChatStartsNode starts a node and a session with one command. A second run continues the session.
+func TestChatStartsNode(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	store, env := t.TempDir(), []string{"OPENAI_BASE_URL=" + model.url}
 	first := sit(t, env, "--store", store, "--model", "m")
 	id := first.session()
-	first.says("hello")
-	first.sees("ann > hello", "heard: hello")
+	first.send("hello")
+	first.await("ann > hello", "heard: hello")
 	other := sit(t, nil, "--store", store, "--session", id, "--model", "m2", "--root", store) // it needs no model: it uses the first terminal's node
-	other.sees("the one that runs has its own", "--model is of a new session: /model m2 sets it in this one")
-	other.sees("ann > hello", "heard: hello")
-	other.says("me too")
-	for _, s := range []*seat{first, other} {
-		s.sees("ann > me too", "heard: me too")
+	other.await("the one that runs has its own", "--model is of a new session: /model m2 sets it in this one")
+	other.await("ann > hello", "heard: hello")
+	other.send("me too")
+	for _, s := range []*chatTerminal{first, other} {
+		s.await("ann > me too", "heard: me too")
 	}
-	first.leaves(ctrlD, exitOK)
-	first.sees("session " + id + ": lash-node chat --store ")
-	other.sees("the connection to the servers is lost")
+	first.quit(ctrlD, exitOK)
+	first.await("session " + id + ": lash-node chat --store ")
+	other.await("the connection to the servers is lost")
 	again := sit(t, env, "--store", store, "--model", "m", "--session", id)
-	again.sees("ann > hello", "heard: hello", "ann > me too", "heard: me too")
+	again.await("ann > hello", "heard: hello", "ann > me too", "heard: me too")
 	again.session()
-	again.says("and now")
-	for _, s := range []*seat{again, other} {
-		s.sees("ann > and now", "heard: and now")
+	again.send("and now")
+	for _, s := range []*chatTerminal{again, other} {
+		s.await("ann > and now", "heard: and now")
 	}
-	other.leaves(ctrlD, exitOK)
-	again.leaves(ctrlD, exitOK)
+	other.quit(ctrlD, exitOK)
+	again.quit(ctrlD, exitOK)
 }
 
 // TestChatConnectionLost stops the servers and starts them again. The chat reports both, and continues.
 func TestChatConnectionLost(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	ports, err := busembed.FreePorts(1)
 	if err != nil {
 		t.Fatal(err)
@@ -169,26 +169,26 @@ func TestChatConnectionLost(t *testing.T) {
 	node := serveModel(t, model.url, args...)
 	ann := sit(t, nil, "--store", node.store)
 	ann.session()
-	ann.says("hello")
-	ann.sees("heard: hello")
+	ann.send("hello")
+	ann.await("heard: hello")
 	if err := node.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = node.cmd.Wait()
-	ann.sees("the connection to the servers is lost: waiting for it")
-	ann.says("are you there")
-	ann.sees("waiting for a node to take the prompt")
+	ann.await("the connection to the servers is lost: waiting for it")
+	ann.send("are you there")
+	ann.await("waiting for a node to take the prompt")
 	node = serveModel(t, model.url, args...)
 	defer node.stop(t, syscall.SIGTERM)
-	ann.sees("connected again")
-	ann.sees("ann > are you there", "heard: are you there")
-	ann.leaves(ctrlD, exitOK)
+	ann.await("connected again")
+	ann.await("ann > are you there", "heard: are you there")
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatCommands types each command of the chat.
 func TestChatCommands(t *testing.T) {
 	t.Parallel()
-	node, _ := nodeFor(t, newTalker(t))
+	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, nil, "--store", node.store)
 	id := ann.session()
@@ -203,6 +203,7 @@ func TestChatCommands(t *testing.T) {
 		{"/cancel", "no turn runs"},
 		{"/show", "this session has no tool calls yet"},
 		{"/model", "model: model-1, as the node chose for its last reply"},
+		{"/model nope", `/model: config.model: is "nope": openai has none of that name; it has m, m2`},
 		{"/model m2", "ann set the model: m2"},
 		{"/model", "model: m2"},
 		{"//help", "heard: /help"},
@@ -221,17 +222,17 @@ func TestChatCommands(t *testing.T) {
 		{"/quit", "goes on with it"},
 	} {
 		if say.line != "" {
-			ann.says(say.line)
+			ann.send(say.line)
 		}
-		ann.sees(say.sees)
+		ann.await(say.sees)
 	}
-	ann.leaves("", exitOK)
+	ann.quit("", exitOK)
 }
 
 // TestChatCompact compacts a long conversation, and continues it.
 func TestChatCompact(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	model.extra.Store("that was long")
 	node, _ := nodeFor(t, model)
 	defer node.stop(t, syscall.SIGTERM)
@@ -242,47 +243,47 @@ func TestChatCompact(t *testing.T) {
 	}
 	ann := sit(t, nil, "--store", node.store, "--session", id)
 	ann.session()
-	ann.says("/compact")
-	ann.sees("the conversation was compacted: the model goes on with a summary")
-	ann.says("and on")
-	ann.sees("ann > and on", "heard: and on")
-	ann.leaves(ctrlD, exitOK)
+	ann.send("/compact")
+	ann.await("the conversation was compacted: the model goes on with a summary")
+	ann.send("and on")
+	ann.await("ann > and on", "heard: and on")
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatTypedAhead types lines before the chat reads keys. Each line arrives as a line of its own.
 func TestChatTypedAhead(t *testing.T) {
 	t.Parallel()
-	node, _ := nodeFor(t, newTalker(t))
+	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, nil, "--store", node.store)
 	if _, err := io.WriteString(ann.tty, "one\r/session\r"); err != nil {
 		t.Fatal(err)
 	}
-	ann.seesAll("goes on with it", "heard: one")
-	ann.leaves(ctrlD, exitOK)
+	ann.awaitAll("goes on with it", "heard: one")
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatNeedsNoModel joins the running node of a store. The key in the environment would require --model for a new
 // node.
 func TestChatNeedsNoModel(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
 	defer node.stop(t, syscall.SIGTERM)
 	ann := sit(t, []string{"OPENAI_BASE_URL=" + model.url}, "--store", node.store)
 	ann.session()
-	ann.says("hello")
-	ann.sees("heard: hello")
-	ann.leaves(ctrlD, exitOK)
+	ann.send("hello")
+	ann.await("heard: hello")
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatPortTaken starts another server, without authentication, at the former address of the store's server. The
 // chat does not connect to it.
 func TestChatPortTaken(t *testing.T) {
 	t.Parallel()
-	node, _ := nodeFor(t, newTalker(t))
+	node, _ := nodeFor(t, newScriptedModel(t))
 	node.stop(t, syscall.SIGTERM)
-	otherAt(t, node.url)
+	serverAt(t, node.url)
 	out, errs, code := pipeInto(t, "hello\n", "--store", node.store, "--provider", "scripted", "--plugins", "none")
 	if code != exitOK || !strings.HasPrefix(out, "This node has no model.") {
 		t.Errorf("got %d, %q, %q, want the answer of a node of its own", code, out, errs)
@@ -292,24 +293,24 @@ func TestChatPortTaken(t *testing.T) {
 // TestChatHostile replies with control sequences. The terminal and the pipe show them escaped.
 func TestChatHostile(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
 	defer node.stop(t, syscall.SIGTERM)
 	const attack = "osc \x1b]52;c;aGk=\a move \x1b[9A csi \u009b2J bidi \u202egpj\u2066 end"
 	model.extra.Store(attack + "\n" + attack)
 	ann := sit(t, nil, "--store", node.store)
 	id := ann.session()
-	ann.says("attack")
+	ann.send("attack")
 	shown := `osc \u001b]52;c;aGk=\u0007 move \u001b[9A csi \u009b2J bidi \u202egpj\u2066 end`
-	ann.sees(shown, shown)
-	ann.leaves(ctrlD, exitOK)
+	ann.await(shown, shown)
+	ann.quit(ctrlD, exitOK)
 	bob := sit(t, nil, "--store", node.store, "--session", id)
-	bob.sees(shown, shown)
-	bob.leaves(ctrlC+ctrlC, exitOK)
-	for _, s := range []*seat{ann, bob} {
+	bob.await(shown, shown)
+	bob.quit(ctrlC+ctrlC, exitOK)
+	for _, s := range []*chatTerminal{ann, bob} {
 		for _, raw := range []string{"\x1b]52", "\x1b[9A", "\u009b", "\u202e", "\u2066"} {
-			if strings.Contains(s.shown(), raw) {
-				t.Errorf("got %q in %q", raw, s.shown())
+			if strings.Contains(s.output(), raw) {
+				t.Errorf("got %q in %q", raw, s.output())
 			}
 		}
 	}
@@ -322,7 +323,7 @@ func TestChatHostile(t *testing.T) {
 // TestChatPipe runs prompts, approvals and failures through a pipe.
 func TestChatPipe(t *testing.T) {
 	t.Parallel()
-	node, _ := nodeFor(t, newTalker(t))
+	node, _ := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	for _, tc := range []struct {
 		in, out, says string
@@ -344,15 +345,15 @@ func TestChatPipe(t *testing.T) {
 // TestChatPipeWaits answers the approval of a pipe's turn in a terminal.
 func TestChatPipeWaits(t *testing.T) {
 	t.Parallel()
-	node, root := nodeFor(t, newTalker(t))
+	node, root := nodeFor(t, newScriptedModel(t))
 	defer node.stop(t, syscall.SIGTERM)
 	s := newPiped(t, "write b\n", "--store", node.store, "--approvals", "wait")
 	id := s.session()
 	s.until("? Let write_file run? b")
 	ann := sit(t, nil, "--store", node.store, "--session", id)
 	ann.session()
-	ann.says("yes")
-	ann.sees("ann lets write_file run")
+	ann.send("yes")
+	ann.await("ann lets write_file run")
 	s.until("ann lets write_file run")
 	if err := s.cmd.Wait(); err != nil || !strings.HasPrefix(s.out.String(), "the tool said: ") {
 		t.Errorf("got %v, %q", err, s.out.String())
@@ -360,18 +361,18 @@ func TestChatPipeWaits(t *testing.T) {
 	if got, err := os.ReadFile(filepath.Join(root, "b")); string(got) != "hello" {
 		t.Errorf("file: got %q, %v, want it written", got, err)
 	}
-	ann.leaves(ctrlD, exitOK)
+	ann.quit(ctrlD, exitOK)
 }
 
 // TestChatPipeInterrupted sends a signal to a pipe: it cancels its turn.
 func TestChatPipeInterrupted(t *testing.T) {
 	t.Parallel()
-	model := newTalker(t)
+	model := newScriptedModel(t)
 	node, _ := nodeFor(t, model)
 	defer node.stop(t, syscall.SIGTERM)
 	s := newPiped(t, "hold on\n", "--store", node.store)
 	s.until("ann > hold on")
-	model.holds(t)
+	model.awaitBlocked(t)
 	if err := s.cmd.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func FuzzConfig(f *testing.F) {
 // names reports whether an error contains a key, as a flag or quoted.
 func names(err error, key string) bool {
 	same := func(s string) string { return strings.ReplaceAll(s, "-", "_") }
-	said, key := same(err.Error()), same(key)
+	output, key := same(err.Error()), same(key)
 	quoted := strconv.Quote(key)
-	return strings.Contains(said, key) || strings.Contains(said, quoted[1:len(quoted)-1])
+	return strings.Contains(output, key) || strings.Contains(output, quoted[1:len(quoted)-1])
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// TestWhereLeadsBack parses, with a shell, the flags that a command prints for the next one. They equal the flags of
+// TestConnectionFlagsRoundTrip parses, with a shell, the flags that a command prints for the next one. They equal the flags of
 // the command itself.
-func TestWhereLeadsBack(t *testing.T) {
+func TestConnectionFlagsRoundTrip(t *testing.T) {
 	t.Parallel()
 	parse := func(t *rapid.T, args []string) clientFlags {
 		var c cli
@@ -61,8 +61,8 @@ func TestWhereLeadsBack(t *testing.T) {
 	})
 }
 
-// TestNodeFlagsLeadBack parses, with a shell, the flags of the node that a chat started. They equal the flags of the chat.
-func TestNodeFlagsLeadBack(t *testing.T) {
+// TestNodeFlagsRoundTrip parses, with a shell, the flags of the node that a chat started. They equal the flags of the chat.
+func TestNodeFlagsRoundTrip(t *testing.T) {
 	t.Parallel()
 	parse := func(args []string) chatCmd {
 		var c cli
@@ -92,9 +92,9 @@ func TestNodeFlagsLeadBack(t *testing.T) {
 	}
 }
 
-// TestStarts runs a chat with a client certificate. A node of the chat's own would not use it, so the hint leaves it
+// TestHintLeavesOutUnusedCertificate runs a chat with a client certificate. A node of the chat's own would not use it, so the hint leaves it
 // out.
-func TestStarts(t *testing.T) {
+func TestHintLeavesOutUnusedCertificate(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
 		"lash-node serve --nats tls://x starts one":                                             {"--nats", "tls://x"},
@@ -111,8 +111,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// otherAt starts a server without keys where another one listened.
-func otherAt(t *testing.T, before string) {
+// serverAt starts a server without keys where another one listened.
+func serverAt(t *testing.T, before string) {
 	t.Helper()
 	u, err := url.Parse(before)
 	if err != nil {
@@ -129,13 +129,13 @@ func otherAt(t *testing.T, before string) {
 	t.Cleanup(other.Stop)
 }
 
-// TestOtherServerAtPort has a server without keys where that of the store listened before: --nats names it, without the store's key, and the
+// TestKeyIsNotSentToAnotherServer has a server without keys where that of the store listened before: --nats names it, without the store's key, and the
 // store does not.
-func TestOtherServerAtPort(t *testing.T) {
+func TestKeyIsNotSentToAnotherServer(t *testing.T) {
 	t.Parallel()
 	node := served(t, "--store", filepath.Join(t.TempDir(), "st"), "--listen", "127.0.0.1:0")
 	node.stop(t, syscall.SIGTERM)
-	otherAt(t, node.url)
+	serverAt(t, node.url)
 	at := []string{"--store", node.store, "--nats", node.url}
 	second := served(t, at...)
 	defer second.stop(t, syscall.SIGTERM)

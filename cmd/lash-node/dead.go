@@ -11,10 +11,10 @@ import (
 )
 
 type deadCmd struct {
-	Ls    deadLsCmd    `cmd:"" help:"List them, oldest first."`
-	Show  deadShowCmd  `cmd:"" help:"Show one."`
-	Retry deadRetryCmd `cmd:"" help:"Have nodes take the session up again, once what was wrong with it is mended, and forget the letter."`
-	Drop  deadDropCmd  `cmd:"" help:"Forget one."`
+	Ls    deadLsCmd    `cmd:"" help:"List dead letters, oldest first."`
+	Show  deadShowCmd  `cmd:"" help:"Show a dead letter."`
+	Retry deadRetryCmd `cmd:"" help:"Have nodes read the session again, and remove its dead letter. First repair what the letter names."`
+	Drop  deadDropCmd  `cmd:"" help:"Remove a dead letter."`
 }
 
 // Help implements [kong.HelpProvider].

@@ -78,7 +78,7 @@ func (c *demoCmd) read() ([]recording.Conversation, error) {
 type demo struct {
 	cmd     *demoCmd
 	s       *streams
-	show    *show
+	output  *demoOutput
 	store   string
 	servers []*busembed.Server
 	buses   []*bus.Bus
@@ -88,7 +88,7 @@ type demo struct {
 }
 
 func (c *demoCmd) open(ctx context.Context, s *streams) (d *demo, err error) {
-	d = &demo{cmd: c, s: s, store: c.Store, show: newShow(c, s)}
+	d = &demo{cmd: c, s: s, store: c.Store, output: newDemoOutput(c, s)}
 	defer func() {
 		if err != nil {
 			d.close()
@@ -181,7 +181,7 @@ func (d *demo) close() {
 }
 
 func (d *demo) run(ctx context.Context, plans []*playback.Plan) error {
-	d.show.start(plans, d.promise())
+	d.output.start(plans, d.promise())
 	began := time.Now()
 	for _, plan := range plans {
 		if err := d.player.Add(plan); err != nil {
@@ -197,8 +197,8 @@ func (d *demo) run(ctx context.Context, plans []*playback.Plan) error {
 	for range d.cmd.Workers {
 		drivers.Go(func() {
 			for i := range next {
-				results[i] = d.play(ctx, plans[i])
-				d.show.finished(results[i])
+				results[i] = d.drive(ctx, plans[i])
+				d.output.finished(results[i])
 			}
 		})
 	}
@@ -216,7 +216,7 @@ func (d *demo) run(ctx context.Context, plans []*playback.Plan) error {
 		sum.Conflicts += b.Conflicts()
 	}
 	sum.DurationMillis = time.Since(began).Milliseconds()
-	return d.show.end(sum, results)
+	return d.output.end(sum, results)
 }
 
 func (d *demo) promise() string {
@@ -227,10 +227,10 @@ func (d *demo) promise() string {
 	return fmt.Sprintf("%s: %s", profile, profile.Guarantee())
 }
 
-// play drives one conversation to its end and compares.
-func (d *demo) play(ctx context.Context, plan *playback.Plan) result {
+// drive drives one conversation to its end and compares.
+func (d *demo) drive(ctx context.Context, plan *playback.Plan) result {
 	r := result{plan: plan}
-	live := d.show.follow(plan, d.buses[0])
+	live := d.output.follow(plan, d.buses[0])
 	r.err = d.player.Play(ctx, plan, func(step *playback.Step) {
 		if s, err := d.host.State(ctx, plan.Session); err == nil {
 			live.step(step, s)

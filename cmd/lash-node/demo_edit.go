@@ -73,7 +73,7 @@ const partWait = 10 * time.Second
 func parted(ctx context.Context, node *serve.Node) {
 	ctx, cancel := context.WithTimeout(ctx, partWait)
 	defer cancel()
-	for node.Clients() > 0 && bus.Sleep(ctx, askEvery) {
+	for node.Clients() > 0 && bus.Sleep(ctx, pollEvery) {
 	}
 }
 

@@ -20,7 +20,7 @@ type eraseCmd struct {
 
 // Help implements [kong.HelpProvider].
 func (*eraseCmd) Help() string {
-	return "Removes the history, archives, snapshots, wake and timer of a session, whatever runs in it. It cannot be undone, and its id stays taken."
+	return "Removes the history, archives, snapshots, wake and timer of a session, whatever runs in it. It cannot be undone, and its id stays taken.\n\n  lash-node erase SESSION --reason TEXT --yes"
 }
 
 // erased is the tombstone of a session.

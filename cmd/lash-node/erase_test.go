@@ -40,8 +40,12 @@ func TestErase(t *testing.T) {
 		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
 	}
 	_, errs, code := lashNode(t, "approvals", "--store", node.store, "s")
-	if code != exitFailed || !strings.Contains(errs, "session s was erased at 20") || !strings.Contains(errs, ": asked to") {
+	if code != exitFailed || !strings.HasPrefix(errs, "lash-node: session s was erased at 20") || !strings.HasSuffix(errs, ": asked to\n") {
 		t.Errorf("approvals of an erased session: got code %d, %s", code, errs)
+	}
+	_, errs, code = lashNode(t, "chat", "--store", node.store, "--session", "s")
+	if code != exitFailed || !strings.HasPrefix(errs, "lash-node: session s was erased at 20") || !strings.HasSuffix(errs, ": asked to: lash-node chat without --session begins another\n") {
+		t.Errorf("chat with an erased session: got code %d, %s", code, errs)
 	}
 	node.stop(t, syscall.SIGTERM)
 }

@@ -102,7 +102,7 @@ func TestServeGate(t *testing.T) {
 	}
 	run(exitOK, "approve", "s", "t/0/2", "--deny", "no commands")
 	run(exitOK, "approve", "s", "t/0/2", "--deny", "no commands")
-	if out := run(exitDifferent, "approve", "s", "t/0/2"); !strings.Contains(out, "somebody has answered otherwise") {
+	if out := run(exitDifferent, "approve", "s", "t/0/2"); !strings.Contains(out, "the call has another answer already") {
 		t.Errorf("another answer: got %q", out)
 	}
 	run(exitOK, "approve", "s", "t/0/1")
@@ -113,7 +113,7 @@ func TestServeGate(t *testing.T) {
 	if out := run(exitOK, "approve", "s", "t/0/1"); out != "approved: call t/0/1 of session s\n" {
 		t.Errorf("the same answer, after the turn's end: got %q", out)
 	}
-	if out := run(exitDifferent, "approve", "s", "t/0/1", "--deny", "no"); !strings.Contains(out, "somebody has answered otherwise") {
+	if out := run(exitDifferent, "approve", "s", "t/0/1", "--deny", "no"); !strings.Contains(out, "the call has another answer already") {
 		t.Errorf("another answer after the turn's end: got %q", out)
 	}
 	for name, want := range map[string]string{"docs/a": "allowed", "b": "approved", "c": ""} {

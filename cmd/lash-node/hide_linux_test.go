@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// another makes a command that runs this program as an unprivileged user, and a directory of that user.
-func another(t *testing.T) (cmd *exec.Cmd, dir string) {
+// unprivileged makes a command that runs this program as an unprivileged user, and a directory of that user.
+func unprivileged(t *testing.T) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "lash-hide-") //nolint:usetesting // the test's own directory is readable by root only
 	if err != nil {
@@ -49,7 +49,7 @@ func another(t *testing.T) (cmd *exec.Cmd, dir string) {
 // may read, and in the node's memory.
 func TestCommandsSeeNoKeys(t *testing.T) {
 	t.Parallel()
-	cmd, dir := another(t)
+	cmd, dir := unprivileged(t)
 	// The quotes split the keyword, so that the search does not find its own command line.
 	look := `{"command":"all() { for f in /proc/[0-9]*/environ; do cat $f; done 2>/dev/null | tr '\\0' '\\n'; }; ` +
 		`echo node=$(cat /proc/$PPID/environ 2>/dev/null | wc -c) maps=$(cat /proc/$PPID/maps 2>/dev/null | wc -c) keys=$(all | grep -ac hidden-''key) own=$(all | grep -ac ^PATH= | sed 's/^[1-9].*/some/')"}`

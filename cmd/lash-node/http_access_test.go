@@ -15,12 +15,12 @@ func TestRequestsAreLogged(t *testing.T) {
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "open sesame"), "--ops", "127.0.0.1:0")
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	if got := s.asks(t, client, "open sesame", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
+	if got := s.request(t, client, "open sesame", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
 		t.Fatalf("create: got %d, want 201", got)
 	}
 	const n = 400
 	for range n {
-		if got := s.asks(t, client, "a guess", "GET", "/sessions/s", ""); got != http.StatusUnauthorized {
+		if got := s.request(t, client, "a guess", "GET", "/sessions/s", ""); got != http.StatusUnauthorized {
 			t.Fatalf("got %d, want 401", got)
 		}
 	}
@@ -34,11 +34,11 @@ func TestRequestsAreLogged(t *testing.T) {
 		}
 	}
 	s.stop(t, syscall.SIGTERM)
-	said := strings.Join(s.said, "\n")
-	if got := strings.Count(said, `"code":"unauthorized"`); got != n {
+	output := strings.Join(s.lines, "\n")
+	if got := strings.Count(output, `"code":"unauthorized"`); got != n {
 		t.Errorf("log: got %d lines of refusals, want %d", got, n)
 	}
-	if !strings.Contains(said, `"op":"createSession","session":"","caller":"me","status":201`) || strings.Contains(said, "sesame") || strings.Contains(said, "guess") {
-		t.Errorf("log: got %.2000s, want who created the session, and no token", said)
+	if !strings.Contains(output, `"op":"createSession","session":"","caller":"me","status":201`) || strings.Contains(output, "sesame") || strings.Contains(output, "guess") {
+		t.Errorf("log: got %.2000s, want who created the session, and no token", output)
 	}
 }

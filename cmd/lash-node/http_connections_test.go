@@ -33,7 +33,7 @@ func TestIdleConnections(t *testing.T) {
 	s := serveCommand(t, limit())
 	address := strings.TrimSuffix(strings.TrimPrefix(s.http, "http://"), "/v1")
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	if got := s.asks(t, client, "x", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
+	if got := s.request(t, client, "x", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
 		t.Fatalf("create: got %d, want 201", got)
 	}
 	for n := range 1200 {

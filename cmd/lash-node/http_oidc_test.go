@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,15 +41,31 @@ func TestServeOIDC(t *testing.T) {
 		return text
 	}
 	config, _ := json.Marshal(map[string]string{"issuer": "https://a", "audience": "lash", "keys_file": file(t, "keys.json", keys)})
-	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
+	if got := get(t, s.ops+"/readyz"); got != "ready\n" {
+		t.Errorf("got %q, want ready alone", got)
+	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	for token, want := range map[string]int{token("lash"): http.StatusCreated, token("other"): http.StatusUnauthorized} {
-		if got := s.asks(t, client, token, "POST", "/sessions", `{}`); got != want {
+		if got := s.request(t, client, token, "POST", "/sessions", `{}`); got != want {
 			t.Errorf("got %d, want %d", got, want)
 		}
 	}
 	s.stop(t, syscall.SIGTERM)
-	if said := strings.Join(s.said, "\n"); strings.Contains(said, token("lash")[:40]) {
-		t.Errorf("log: got a token in it: %s", said)
+	if output := strings.Join(s.lines, "\n"); strings.Contains(output, token("lash")[:40]) {
+		t.Errorf("log: got a token in it: %s", output)
 	}
+}
+
+// TestReadyNamesMissingKeys runs a node whose issuer does not answer. The node takes work, and says what it lacks.
+func TestReadyNamesMissingKeys(t *testing.T) {
+	t.Parallel()
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	defer issuer.Close()
+	config, _ := json.Marshal(map[string]string{"issuer": "https://a", "audience": "lash", "keys_url": issuer.URL})
+	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--http-oidc", file(t, "oidc.json", config))
+	if got := get(t, s.ops+"/readyz"); got != "ready\nthe issuer's keys of --http-oidc are not read yet: its tokens are answered with 503\n" {
+		t.Errorf("got %q, want ready, and the keys that are missing", got)
+	}
+	s.stop(t, syscall.SIGTERM)
 }

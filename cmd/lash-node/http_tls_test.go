@@ -105,7 +105,7 @@ func TestClientCertificates(t *testing.T) {
 		return client
 	}
 	const forClients = x509.ExtKeyUsageClientAuth
-	for mode, wants := range map[string]map[string]int{ // 0: the connection fails
+	for mode, wantStatus := range map[string]map[string]int{ // 0: the connection fails
 		"required": {"alice": 201, "bob": 201, "unknown": 401, "none": 0, "token": 0, "unknown_and_token": 201, "stranger": 0, "server": 0, "alice_and_bad_token": 401},
 		"optional": {"alice": 201, "bob": 201, "unknown": 401, "none": 401, "token": 201, "unknown_and_token": 201, "stranger": 0, "server": 0, "alice_and_bad_token": 401},
 	} {
@@ -128,8 +128,8 @@ func TestClientCertificates(t *testing.T) {
 				"none":                {ours.client(), ""},
 				"token":               {ours.client(), "token"},
 			} {
-				if got := s.asks(t, c.client, c.token, "POST", "/sessions", `{"id":"`+name+`"}`); got != wants[name] {
-					t.Errorf("%s: got %d, want %d", name, got, wants[name])
+				if got := s.request(t, c.client, c.token, "POST", "/sessions", `{"id":"`+name+`"}`); got != wantStatus[name] {
+					t.Errorf("%s: got %d, want %d", name, got, wantStatus[name])
 				}
 			}
 			if got := opener(t, s, pair(ours, forClients, "bob"), "alice"); !strings.Contains(got, "client:alice") {
@@ -166,7 +166,7 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", file(t, "callers", []byte("bob write cn:bob\n")),
 		"--http-tls-cert", certFile, "--http-tls-key", keyFile, "--http-client-ca", caFile)
 	mine, theirs := ours.client(ours.issue(x509.ExtKeyUsageClientAuth, "bob")), ours.client(others.issue(x509.ExtKeyUsageClientAuth, "bob"))
-	if got := []int{s.asks(t, mine, "", "POST", "/sessions", `{"id":"s"}`), s.asks(t, theirs, "", "POST", "/sessions", `{}`)}; got[0] != 201 || got[1] != 0 {
+	if got := []int{s.request(t, mine, "", "POST", "/sessions", `{"id":"s"}`), s.request(t, theirs, "", "POST", "/sessions", `{}`)}; got[0] != 201 || got[1] != 0 {
 		t.Fatalf("got %v, want the one and not the other", got)
 	}
 	next, nextKey := ours.issue(x509.ExtKeyUsageServerAuth, "second")

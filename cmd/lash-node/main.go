@@ -26,8 +26,8 @@ type cli struct {
 
 	Chat       chatCmd       `cmd:"" help:"Talk to a session in the terminal: on a node that runs, or on one that starts with it."`
 	Demo       demoCmd       `cmd:"" help:"Run recorded conversations through the whole runtime and compare every history with its recording."`
-	Bench      benchCmd      `cmd:"" help:"Measure lash beside raw NATS, in the same run."`
-	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and hold every history against its recording."`
+	Bench      benchCmd      `cmd:"" help:"Compare the speed of lash with that of raw NATS, in the same run."`
+	Soak       soakCmd       `cmd:"" help:"Run a fleet of processes under faults, and compare every history with its recording."`
 	Serve      serve.Command `cmd:"" help:"Run a node until a signal: on an embedded server, or on an existing NATS."`
 	ServeApart serveApartCmd `cmd:"" hidden:""`
 	NodeApart  nodeApartCmd  `cmd:"" hidden:""`
@@ -64,7 +64,7 @@ func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):
 		return exitDifferent, false
-	case errors.Is(err, errNothing) || errors.Is(err, errAnswered) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, chat.ErrTurn):
+	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true
 	}
 	return exitFailed, true

@@ -41,12 +41,12 @@ func roles(t *testing.T) (node, host, auditor string) {
 	return at("node"), at("host"), at("auditor")
 }
 
-// TestRefused runs commands that the role of a user does not permit. Each command ends, and names the role that
+// TestRoleRefusalNamesTheRole runs commands that the role of a user does not permit. Each command ends, and names the role that
 // permits it.
-func TestRefused(t *testing.T) {
+func TestRoleRefusalNamesTheRole(t *testing.T) {
 	t.Parallel()
 	asNode, asHost, asAuditor := roles(t)
-	node := serveModel(t, newTalker(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
+	node := serveModel(t, newScriptedModel(t).url, "--nats", asNode, "--store", t.TempDir(), "--plugins", "default,files", "--root", t.TempDir())
 	defer node.stop(t, syscall.SIGTERM)
 	b, err := bus.Open(limited(t), bus.Config{URL: asNode})
 	if err != nil {
@@ -71,6 +71,11 @@ func TestRefused(t *testing.T) {
 		t.Fatalf("approvals: got %d, %s", code, errs)
 	}
 	call := strings.Fields(listed)[1]
+	for _, want := range []string{" --session s, as a user of role host\n", " s " + call + ", with the credentials and the inbox of a user of role node\n"} {
+		if !strings.Contains(listed, want) {
+			t.Errorf("approvals: got %q, want %q", listed, want)
+		}
+	}
 	for _, tc := range []struct{ at, line, role string }{
 		{asHost, "erase s --reason x --yes", "node"},
 		{asHost, "approve s " + call, "node"},

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// asks sends a request to the node's HTTP server and returns the status.
-func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, body string) int {
+// request sends a request to the node's HTTP server and returns the status.
+func (s *serving) request(t *testing.T, client *http.Client, token, method, path, body string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(limited(t), method, s.http+path, strings.NewReader(body))
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *serving) asks(t *testing.T, client *http.Client, token, method, path, b
 // until repeats a request until the status is want.
 func (s *serving) until(t *testing.T, client *http.Client, token string, want int) {
 	t.Helper()
-	for ctx := limited(t); s.asks(t, client, token, "GET", "/sessions/s", "") != want; {
+	for ctx := limited(t); s.request(t, client, token, "GET", "/sessions/s", "") != want; {
 		select {
 		case <-ctx.Done():
 			t.Fatalf("token %s: never got %d", token, want)
@@ -61,7 +61,7 @@ func TestTokensAreReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := s.asks(t, client, "one", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
+	if got := s.request(t, client, "one", "POST", "/sessions", `{"id":"s"}`); got != http.StatusCreated {
 		t.Fatalf("create: got %d, want 201", got)
 	}
 	replace(line("me", "one") + line("you", "two"))
@@ -75,7 +75,10 @@ func TestTokensAreReadAgain(t *testing.T) {
 				t.Errorf("log: got %s, want nothing of the file", s.err.Text())
 			}
 		}
-		if got := s.asks(t, client, "two", "GET", "/sessions/s", ""); got != http.StatusOK {
+		if strings.Contains(s.err.Text(), "stacktrace") {
+			t.Errorf("log: got %s, want no stack of an expected fault", s.err.Text())
+		}
+		if got := s.request(t, client, "two", "GET", "/sessions/s", ""); got != http.StatusOK {
 			t.Errorf("after the bad file %q: got %d, want 200", bad, got)
 		}
 	}

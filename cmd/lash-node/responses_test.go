@@ -20,8 +20,8 @@ func TestServeResponses(t *testing.T) {
 		case "GET/models":
 			_, _ = io.WriteString(w, `{"data":[{"id":"m"}]}`)
 		case "POST/responses":
-			asked, _ := io.ReadAll(r.Body)
-			if _, err := (llmtest.OpenAIResponses{}).Read(asked); err != nil {
+			request, _ := io.ReadAll(r.Body)
+			if _, err := (llmtest.OpenAIResponses{}).Read(request); err != nil {
 				http.Error(w, err.Error(), http.StatusBadRequest)
 				return
 			}

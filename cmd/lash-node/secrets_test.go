@@ -113,7 +113,7 @@ func TestSecretsStayInside(t *testing.T) {
 	left["metrics"] = []byte(get(t, s.ops+"/metrics"))
 	left["history"] = decoded(t, inside)
 	s.stop(t, syscall.SIGTERM)
-	left["standard output"], left["standard error"] = s.out.Bytes(), []byte(strings.Join(s.said, "\n"))
+	left["standard output"], left["standard error"] = s.out.Bytes(), []byte(strings.Join(s.lines, "\n"))
 	left["trace"] = tree(t, filepath.Dir(trace))
 	ns.Shutdown()
 	ns.WaitForShutdown()
@@ -131,7 +131,7 @@ func TestSecretsStayInside(t *testing.T) {
 		}
 	}
 	for where, body := range left {
-		tells(t, where, body)
+		wantNoSecret(t, where, body)
 	}
 }
 
@@ -151,14 +151,14 @@ func TestWrongPassword(t *testing.T) {
 				defer stop()
 				cmd := exec.CommandContext(ctx, os.Args[0])
 				cmd.Args = append([]string{"lash-node"}, args...)
-				heard := &untilWaiting{stop: stop}
-				cmd.Stdout, cmd.Stderr = heard, heard
+				program := &untilWaiting{stop: stop}
+				cmd.Stdout, cmd.Stderr = program, program
 				err := cmd.Run()
-				said := heard.said.Bytes()
-				if err == nil || !bytes.Contains(said, []byte("127.0.0.1")) {
-					t.Errorf("got %v and %s, want a refusal that names the server", err, said)
+				output := program.output.Bytes()
+				if err == nil || !bytes.Contains(output, []byte("127.0.0.1")) {
+					t.Errorf("got %v and %s, want a refusal that names the server", err, output)
 				}
-				tells(t, "what it says", said)
+				wantNoSecret(t, "what it says", output)
 			})
 		}
 	}
@@ -166,13 +166,13 @@ func TestWrongPassword(t *testing.T) {
 
 // untilWaiting keeps the output of a program, and stops the program once it prints that it waits.
 type untilWaiting struct {
-	said bytes.Buffer
-	stop func()
+	output bytes.Buffer
+	stop   func()
 }
 
 func (w *untilWaiting) Write(p []byte) (int, error) {
-	n, err := w.said.Write(p)
-	if bytes.Contains(w.said.Bytes(), []byte("lash-node: waiting: ")) {
+	n, err := w.output.Write(p)
+	if bytes.Contains(w.output.Bytes(), []byte("lash-node: waiting: ")) {
 		w.stop()
 	}
 	return n, err
@@ -191,18 +191,18 @@ func TestWrongHeaders(t *testing.T) {
 				cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--otlp", "http://127.0.0.1:1"}
 				cmd.Args = append(cmd.Args, "--ops", "127.0.0.1:none") // the node exits, whatever the headers are
 				cmd.Env = append(os.Environ(), variable+"="+value)
-				said, err := cmd.CombinedOutput()
-				if err == nil || !bytes.Contains(said, []byte(variable+": entry ")) {
-					t.Errorf("got %v and %s, want a refusal that names the variable", err, said)
+				output, err := cmd.CombinedOutput()
+				if err == nil || !bytes.Contains(output, []byte(variable+": entry ")) {
+					t.Errorf("got %v and %s, want a refusal that names the variable", err, output)
 				}
-				tells(t, "what it says", said)
+				wantNoSecret(t, "what it says", output)
 			})
 		}
 	}
 }
 
-// tells fails for every secret that a text contains.
-func tells(t *testing.T, where string, body []byte) {
+// wantNoSecret fails for every secret that a text contains.
+func wantNoSecret(t *testing.T, where string, body []byte) {
 	t.Helper()
 	digest := fmt.Sprintf("%x", sha256.Sum256([]byte(secretToken)))
 	for _, secret := range []string{secretKey, secretPassword, secretWrong, secretCollector, secretHeader, secretToken, digest} {

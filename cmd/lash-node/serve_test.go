@@ -33,7 +33,7 @@ type serving struct {
 	ops   string // address of its metrics, with --ops
 	err   *tail
 	out   bytes.Buffer // standard output, complete once the process has ended
-	said  []string     // lines of standard error
+	lines []string     // lines of standard error
 }
 
 // tail has the lines that a process writes. It reads all the time, so that the process does not block.
@@ -132,7 +132,7 @@ func serveCommand(t *testing.T, cmd *exec.Cmd) *serving {
 	s.err = tailOf(stderr)
 	for s.err.Scan() {
 		line := s.err.Text()
-		s.said = append(s.said, line)
+		s.lines = append(s.lines, line)
 		if _, rest, ok := strings.Cut(line, "NATS on "); ok {
 			s.url, rest, _ = strings.Cut(rest, ", for programs with the credentials in ")
 			s.store = filepath.Dir(rest)
@@ -176,7 +176,7 @@ func (s *serving) stop(t *testing.T, signal os.Signal) {
 	for s.err.Scan() {
 		rest = append(rest, s.err.Text())
 	}
-	s.said = append(s.said, rest...)
+	s.lines = append(s.lines, rest...)
 	if err := s.cmd.Wait(); err != nil || !strings.Contains(strings.Join(rest, "\n"), "handing running turns over") {
 		t.Errorf("after %v: got %v and %q, want exit code 0", signal, err, rest)
 	}

@@ -34,7 +34,7 @@ func TestServeWaits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.err = tailOf(stderr)
-	said := func(want string) {
+	output := func(want string) {
 		t.Helper()
 		for s.err.Scan() {
 			if strings.Contains(s.err.Text(), want) {
@@ -44,10 +44,10 @@ func TestServeWaits(t *testing.T) {
 		t.Fatalf("it ended before it said %q", want)
 	}
 	for range 2 {
-		said("lash-node: waiting: connect to nats://127.0.0.1:")
+		output("lash-node: waiting: connect to nats://127.0.0.1:")
 	}
 	bustest.Server(t, busembed.Config{Listen: true, Port: ports[0]})
-	said("serving, provider ")
+	output("serving, provider ")
 	s.stop(t, syscall.SIGTERM)
 }
 
@@ -58,8 +58,8 @@ func TestServeKeepsReplicas(t *testing.T) {
 	c := bustest.StartCluster(t)
 	c.Open(t)
 	node := served(t, "--nats", c.URL)
-	if want := "lash-node: shared streams have 3 replicas, this node was told 1: keeps 3"; !slices.Contains(node.said, want) {
-		t.Errorf("said %q, want %q", node.said, want)
+	if want := "lash-node: shared streams have 3 replicas, this node was told 1: keeps 3"; !slices.Contains(node.lines, want) {
+		t.Errorf("said %q, want %q", node.lines, want)
 	}
 	node.stop(t, syscall.SIGTERM)
 	if has := c.Open(t).Replicas(); has != 3 {
@@ -94,18 +94,18 @@ func TestServeChecksModel(t *testing.T) {
 			{bare.URL, "k", "", "lash-node: --model is missing, and " + provider + " gives no list to choose from: "},
 		} {
 			env := []string{dialect + "_API_KEY=" + tc.key, dialect + "_BASE_URL=" + tc.url}
-			said, code := refusedServe(t, env, tc.model)
-			if code != exitFailed || !strings.Contains(said, tc.says) {
-				t.Errorf("%s %+v: got exit %d and %q, want %d and %q", dialect, tc, code, said, exitFailed, tc.says)
+			output, code := refusedServe(t, env, tc.model)
+			if code != exitFailed || !strings.Contains(output, tc.says) {
+				t.Errorf("%s %+v: got exit %d and %q, want %d and %q", dialect, tc, code, output, exitFailed, tc.says)
 			}
 		}
 		for _, url := range []string{bare.URL, "http://127.0.0.1:1", listing.URL} {
 			node := serveIn(t, []string{dialect + "_API_KEY=k", dialect + "_BASE_URL=" + url}, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--model", "large")
-			warned := slices.ContainsFunc(node.said, func(line string) bool {
+			warned := slices.ContainsFunc(node.lines, func(line string) bool {
 				return strings.HasPrefix(line, "lash-node: --model large is not checked: "+provider+" gives no list of models: ") && strings.Contains(line, "is its base URL") == (url == "http://127.0.0.1:1")
 			})
 			if warned != (url != listing.URL) {
-				t.Errorf("%s at %s: said %q", dialect, url, node.said)
+				t.Errorf("%s at %s: said %q", dialect, url, node.lines)
 			}
 			node.stop(t, syscall.SIGTERM)
 		}
@@ -113,7 +113,7 @@ func TestServeChecksModel(t *testing.T) {
 }
 
 // refusedServe is the output of a node that does not start, and its exit code.
-func refusedServe(t *testing.T, env []string, model string) (said string, code int) {
+func refusedServe(t *testing.T, env []string, model string) (output string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(limited(t), os.Args[0])
 	cmd.Args = []string{"lash-node", "serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0"}

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -82,8 +84,8 @@ func (sum *summary) add(r result) {
 	}
 }
 
-// show prints transcripts and progress. Lines of one step stay together.
-type show struct {
+// demoOutput prints transcripts and progress. Lines of one step stay together.
+type demoOutput struct {
 	cmd *demoCmd
 	s   *streams
 
@@ -94,13 +96,22 @@ type show struct {
 	last  time.Time // of the last progress line
 }
 
-func newShow(c *demoCmd, s *streams) *show { return &show{cmd: c, s: s} }
+func newDemoOutput(c *demoCmd, s *streams) *demoOutput { return &demoOutput{cmd: c, s: s} }
 
-func (w *show) start(plans []*playback.Plan, promise string) {
+func (w *demoOutput) start(plans []*playback.Plan, promise string) {
 	w.total, w.began, w.last = len(plans), time.Now(), time.Now()
 	if !w.cmd.JSON {
 		write(w.s.Out, "%s, %s, durability %s\n\n", counted(w.total, "conversation"), counted(w.cmd.Workers, "worker"), promise)
 	}
+}
+
+// tally lists counts by name: "2 cancelled, 3 finished".
+func tally(counts map[string]int) string {
+	list := make([]string, 0, len(counts))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%d %s", counts[name], strings.ReplaceAll(name, "_", " ")))
+	}
+	return strings.Join(list, ", ")
 }
 
 // counted is a number with its noun.
@@ -114,7 +125,7 @@ func counted(n int, what string) string {
 // progressEvery is the interval of progress lines on standard error with --json.
 const progressEvery = 2 * time.Second
 
-func (w *show) finished(r result) {
+func (w *demoOutput) finished(r result) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.done++
@@ -132,14 +143,14 @@ func (w *show) finished(r result) {
 
 // follower prints what each commit adds to one session.
 type follower struct {
-	w       *show
+	w       *demoOutput
 	plan    *playback.Plan
 	text    strings.Builder
 	printer *transcript.Printer
 	nodes   int
 }
 
-func (w *show) follow(plan *playback.Plan, blobs blob.Store) *follower {
+func (w *demoOutput) follow(plan *playback.Plan, blobs blob.Store) *follower {
 	f := &follower{w: w, plan: plan}
 	f.printer = transcript.NewPrinter(&f.text, transcript.Options{Full: w.cmd.Full, Limit: 400, More: "--full shows it", Blob: func(ref events.BlobRef) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), blobWait)
@@ -175,7 +186,7 @@ func (f *follower) step(step *playback.Step, s *projector.State) {
 	f.text.Reset()
 }
 
-func (w *show) end(sum summary, results []result) error {
+func (w *demoOutput) end(sum summary, results []result) error {
 	if w.cmd.JSON {
 		enc := json.NewEncoder(w.s.Out)
 		enc.SetIndent("", "  ")
@@ -197,13 +208,13 @@ func (w *show) end(sum summary, results []result) error {
 	return nil
 }
 
-func (w *show) table(sum summary) {
+func (w *demoOutput) table(sum summary) {
 	write(w.s.Out, "conversations  %d: %d equal, %d different, %d failed\n", sum.Conversations, sum.Equal, sum.Different, sum.Failed)
-	write(w.s.Out, "sessions       %d\nturns          %d %v\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
-		sum.Sessions, sum.Turns, sum.Ends, sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
+	write(w.s.Out, "sessions       %d\nturns          %d: %s\nmodel calls    %d\ntool calls     %d\nevents         %d\nconflicts      %d\ntakeovers      %d\nduration       %s\n",
+		sum.Sessions, sum.Turns, tally(sum.Ends), sum.ModelCalls, sum.ToolCalls, sum.Events, sum.Conflicts, sum.Takeovers,
 		time.Duration(sum.DurationMillis)*time.Millisecond)
 	if len(sum.UnknownEntries) > 0 {
-		write(w.s.Out, "kept as nodes  %v\n", sum.UnknownEntries)
+		write(w.s.Out, "kept as nodes  %s\n", tally(sum.UnknownEntries))
 	}
 	if w.cmd.Store != "" {
 		write(w.s.Out, "\nread them:     lash-replay --store %s ls\n", w.cmd.Store)

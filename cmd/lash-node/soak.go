@@ -24,7 +24,7 @@ type soakCmd struct {
 	Seed     uint64        `help:"Of the faults. Defaults to a new one, which is printed."`
 	Store    string        `help:"Directory of the servers' stores, the ledgers and what children print. Defaults to a temporary one." placeholder:"DIR" type:"path"`
 	Keep     bool          `help:"Keep the store of a run that did not fail, too."`
-	Restart  bool          `help:"Measure something else: what a node that is killed and comes back at once adds to 64 turns in flight, on one server with nobody else to take over."`
+	Restart  bool          `help:"Measure something else: what a node that is killed and comes back at once adds to 64 turns in flight, on one server with no other node to take over."`
 	JSON     bool          `name:"json" help:"Print one JSON object."`
 }
 

@@ -11,9 +11,9 @@ import (
 func TestSoakVerdict(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		report soak.Report
-		code   int
-		said   bool
+		report  soak.Report
+		code    int
+		printed bool
 	}{
 		"in_time":        {soak.Report{TakeoverP99: 2000, LostWakeP99: 10000}, 0, false},
 		"late":           {soak.Report{TakeoverP99: 2000.1}, exitDifferent, true},
@@ -24,12 +24,12 @@ func TestSoakVerdict(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			err := (&soakCmd{}).print(&streams{Out: &out, Err: &out}, &tc.report)
-			code, said := 0, false
+			code, output := 0, false
 			if err != nil {
-				code, said = codeOf(err)
+				code, output = codeOf(err)
 			}
-			if code != tc.code || said != tc.said {
-				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, said, tc.code, tc.said)
+			if code != tc.code || output != tc.printed {
+				t.Errorf("got %v, exit code %d, printed %v, want %d, %v", err, code, output, tc.code, tc.printed)
 			}
 		})
 	}

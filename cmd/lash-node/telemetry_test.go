@@ -86,7 +86,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 	if _, err := h.Create(limited(t), api.CreateRequest{ID: "s", Config: events.Config{Model: "m1"}}); err != nil {
 		t.Fatal(err)
 	}
-	for i, step := range []struct{ replaced, said, metric string }{
+	for i, step := range []struct{ replaced, logged, metric string }{
 		{"", "", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
 		{string(of("m1")), "files are loaded again", `lash_cost_dollars_total{model="m1",provider="scripted"} 0`},
 		{"{}", "is not loaded: what was loaded before stays in use", `lash_unpriced_replies_total{model="m1",provider="scripted"} 1`},
@@ -95,7 +95,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 			if err := errors.Join(os.WriteFile(prices+".new", []byte(step.replaced), 0o600), os.Rename(prices+".new", prices), s.cmd.Process.Signal(syscall.SIGHUP)); err != nil {
 				t.Fatal(err)
 			}
-			for s.err.Scan() && !strings.Contains(s.err.Text(), step.said) {
+			for s.err.Scan() && !strings.Contains(s.err.Text(), step.logged) {
 			}
 		}
 		if _, err := h.Run(limited(t), "s", api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{{Kind: events.PartText, Text: "hi"}}}}); err != nil {
@@ -122,13 +122,13 @@ func TestPricesAreRefused(t *testing.T) {
 // TestServeOpsRefuses starts a node with an address in use. The node does not start.
 func TestServeOpsRefuses(t *testing.T) {
 	t.Parallel()
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer taken.Close() //nolint:errcheck // it accepts no connection
+	defer listener.Close() //nolint:errcheck // it accepts no connection
 	var out strings.Builder
-	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", taken.Addr().String()}
+	args := []string{"serve", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", listener.Addr().String()}
 	code := run(limited(t), args, &streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
 	if code != exitFailed || !strings.Contains(out.String(), "--ops: ") {
 		t.Errorf("got exit code %d and %q, want a refusal of --ops", code, out.String())

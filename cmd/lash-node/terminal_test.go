@@ -33,7 +33,7 @@ func connecting(t *testing.T) (list [][]string) {
 			continue
 		}
 		base := strings.Fields(leaf.Path())
-		base = slices.DeleteFunc(base, func(word string) bool { return strings.HasPrefix(word, "<") || strings.HasPrefix(word, "[") })
+		base = slices.DeleteFunc(base, func(text string) bool { return strings.HasPrefix(text, "<") || strings.HasPrefix(text, "[") })
 		for _, p := range leaf.Positional {
 			base = append(base, map[string]string{"session": "s", "call": "t1/0/0"}[p.Name])
 		}
@@ -56,8 +56,8 @@ func connecting(t *testing.T) (list [][]string) {
 	return list
 }
 
-// asking appends a history in which a call waits for an approval. All its texts are hostile.
-func asking(ctx context.Context, b *bus.Bus) error {
+// appendPendingApproval appends a history in which a call waits for an approval. All its texts are hostile.
+func appendPendingApproval(ctx context.Context, b *bus.Bus) error {
 	args := []byte(`{"x":"` + "\x7f\u202e" + `"}`)
 	call := []events.Part{{Kind: events.PartToolCall, Call: "c1", Tool: "add", Args: args}}
 	list := []events.Event{
@@ -103,21 +103,21 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			if err := asking(limited(t), b); err != nil {
+			if err := appendPendingApproval(limited(t), b); err != nil {
 				t.Fatal(err)
 			}
 			var out, errs bytes.Buffer
 			code := run(limited(t), append(slices.Clone(args), "--nats", server.URL()), &streams{Out: &out, Err: &errs, Env: func(string) string { return "me" + hostile }})
-			said := out.String() + errs.String()
+			output := out.String() + errs.String()
 			if code != exitOK {
-				t.Errorf("%q: exit code %d: %s", args, code, said)
+				t.Errorf("%q: exit code %d: %s", args, code, output)
 			}
-			if strings.Contains(said, `\u202e`) {
+			if strings.Contains(output, `\u202e`) {
 				tried.Add(1)
 			}
-			for _, r := range said {
-				if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) || strings.Contains(said, "\xff") || strings.Contains(said, "\nfake:") {
-					t.Fatalf("%q: got U+%04X in %q", args, r, said)
+			for _, r := range output {
+				if r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Cf) || strings.Contains(output, "\xff") || strings.Contains(output, "\nfake:") {
+					t.Fatalf("%q: got U+%04X in %q", args, r, output)
 				}
 			}
 		})
@@ -135,7 +135,7 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 			if code == exitOK && !slices.Contains(args, "--help") {
 				t.Errorf("%q as %s: got exit code 0", args, user)
 			}
-			tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+			wantNoSecret(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if err := asking(limited(t), b); err != nil {
+	if err := appendPendingApproval(limited(t), b); err != nil {
 		t.Fatal(err)
 	}
 	for _, args := range connecting(t) {
@@ -164,7 +164,7 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 			}
 			var out, errs bytes.Buffer
 			run(limited(t), append(args, "--nats", url), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
-			tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+			wantNoSecret(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
 		}
 	}
 }
@@ -185,7 +185,7 @@ func TestPasswordsInOtherURLs(t *testing.T) {
 				if code == exitOK {
 					t.Errorf("%q with %s: got exit code 0", args, tc.variable)
 				}
-				tells(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
+				wantNoSecret(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
 			}
 		}
 	}

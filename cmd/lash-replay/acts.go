@@ -11,11 +11,12 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// act is an approval request, its answer, or a cancel of a turn.
+// act is an approval request, its answer, a cancel of a turn, or a partial reply.
 type act struct {
-	said  string
+	text  string
 	event eventjson.Event
-	after events.Seq // it is shown after the messages of the commits up to this one
+	after events.Seq    // it is shown after the messages of the commits up to this one
+	parts []events.Part // of a partial reply
 }
 
 // acting collects the acts of a history.
@@ -25,8 +26,8 @@ type acting struct {
 	tools map[events.EffectID]string        // of the calls with an approval request
 }
 
-// acts are the events of turns that no node of the conversation shows: approval requests, answers and cancels. They
-// are grouped by turn, in order.
+// acts are the events of turns that no node of the conversation shows: approval requests, answers, cancels and partial
+// replies. They are grouped by turn, in order.
 func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.Seq) (map[events.TurnID][]act, error) {
 	a := acting{make(map[events.TurnID][]act), make(map[events.EffectID]events.CallID), make(map[events.EffectID]string)}
 	for entry, err := range log.Read(ctx, id, 1) {
@@ -45,7 +46,7 @@ func (a *acting) commit(entry events.Entry) {
 	after := entry.Seq - 1
 	for i := range entry.Commit.Events {
 		ev := &entry.Commit.Events[i]
-		said := ""
+		text, parts := "", []events.Part(nil)
 		switch p := ev.Payload.(type) {
 		case *events.ModelReplied:
 			a.named(ev.Turn, p)
@@ -54,14 +55,16 @@ func (a *acting) commit(entry events.Entry) {
 			after = entry.Seq
 		case *events.ToolApprovalAsked:
 			a.tools[p.Effect] = p.Tool
-			said = questionSummary(p, a.names[p.Effect])
+			text = questionSummary(p, a.names[p.Effect])
 		case *events.ToolApprovalGiven:
-			said = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
+			text = answerSummary(p, a.names[p.Effect], a.tools[p.Effect])
 		case *events.TurnCancelRequested:
-			said = summary(ev)
+			text = summary(ev)
+		case *events.ModelInterrupted:
+			text, parts = summary(ev), p.Parts
 		}
-		if said != "" {
-			a.list[ev.Turn] = append(a.list[ev.Turn], act{said, eventjson.Of(entry, i), after})
+		if text != "" {
+			a.list[ev.Turn] = append(a.list[ev.Turn], act{text, eventjson.Of(entry, i), after, parts})
 		}
 	}
 }
@@ -85,26 +88,28 @@ func (a *act) line() string {
 		what = "question"
 	case events.KindToolApprovalGiven:
 		what = "answer"
+	case events.KindModelInterrupted:
+		return "partial reply, which later turns do not read, at " + a.event.Time
 	default:
 	}
-	return what + " at " + a.event.Time + ": " + a.said
+	return what + " at " + a.event.Time + ": " + a.text
 }
 
 // actsIn are the acts of a turn in the form of a transcript.
-func (v *shown) actsIn(turn events.TurnID) (list []transcript.Act) {
+func (v *shownSession) actsIn(turn events.TurnID) (list []transcript.Act) {
 	for i := range v.acts[turn] {
 		a := &v.acts[turn][i]
-		list = append(list, transcript.Act{After: a.after, Line: a.line()})
+		list = append(list, transcript.Act{After: a.after, Line: a.line(), Parts: a.parts})
 	}
 	return list
 }
 
-// actsJSON are the approval requests, or all other acts, by sequence.
-func (v *shown) actsJSON(questions bool) []eventjson.Event {
+// actsJSON are the acts of these kinds, by sequence.
+func (v *shownSession) actsJSON(kinds ...events.Kind) []eventjson.Event {
 	list := []eventjson.Event{}
 	for _, of := range v.acts {
 		for i := range of {
-			if questions == (of[i].event.Kind == events.KindToolApprovalAsked) {
+			if slices.Contains(kinds, of[i].event.Kind) {
 				list = append(list, of[i].event)
 			}
 		}
@@ -114,8 +119,8 @@ func (v *shown) actsJSON(questions bool) []eventjson.Event {
 }
 
 // actsOf writes the acts of a turn that the path does not show.
-func (v *shown) actsOf(e *env, turn events.TurnID) {
-	for i := range v.acts[turn] {
-		e.println(" ", v.acts[turn][i].line())
+func (v *shownSession) actsOf(p *transcript.Printer, turn events.TurnID) {
+	for _, a := range v.actsIn(turn) {
+		p.Act(&a)
 	}
 }

@@ -37,12 +37,12 @@ func (h *badHistory) add(list ...events.Event) *events.Commit {
 
 // turn adds a whole turn. change modifies its reply before the fold.
 func (h *badHistory) turn(id events.TurnID, change func(*events.ModelReplied)) {
-	h.add(events.Of(id, &events.TurnRequested{Input: events.TurnInput{Parts: say("hello")}}), events.Of(id, &events.TurnStarted{Attempt: 1, Worker: "w1"}))
+	h.add(events.Of(id, &events.TurnRequested{Input: events.TurnInput{Parts: textParts("hello")}}), events.Of(id, &events.TurnStarted{Attempt: 1, Worker: "w1"}))
 	prompt, err := h.state.Prompt()
 	if err != nil {
 		panic(err)
 	}
-	reply := &events.ModelReplied{Prompt: prompt.Ref, Parts: say("hi"), Stop: events.StopEnd}
+	reply := &events.ModelReplied{Prompt: prompt.Ref, Parts: textParts("hi"), Stop: events.StopEnd}
 	change(reply)
 	h.add(events.Of(id, reply), events.Of(id, &events.TurnCompleted{End: events.EndFinished}))
 }
@@ -51,26 +51,26 @@ func (h *badHistory) turn(id events.TurnID, change func(*events.ModelReplied)) {
 func makeBad(args []string) error {
 	h := &badHistory{state: projector.New("bad")}
 	h.add(events.Of("", &events.SessionOpened{}))
-	keep := func(*events.ModelReplied) {}
+	accept := func(*events.ModelReplied) {}
 	switch args[0] {
 	case "nothing":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 	case "unknown-kind":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 		h.add(events.Event{Kind: "later.happened", V: 3, Raw: []byte("\x81\xa1a\x01")})
 	case "commit-id":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 		h.list[2].ID = h.list[1].ID
 	case "no-ulid":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 		h.list[2].ID = "commit-2"
 	case "prompt":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 		h.turn("t2", func(r *events.ModelReplied) { r.Prompt.Digest = strings.Repeat("0", 64) })
 	case "prompt-leaf":
 		h.turn("t1", func(r *events.ModelReplied) { r.Prompt.Leaf = "nobody" })
 	case "state":
-		h.turn("t1", keep)
+		h.turn("t1", accept)
 		h.add(events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: "u-t1", Kind: events.NodePlugin, Type: "note"}}}))
 	case "blob":
 		ref := events.BlobRef{Digest: strings.Repeat("ab", 32), Size: 5}

@@ -55,7 +55,7 @@ func forge(ctx context.Context, b *bus.Bus) error {
 		return err
 	}
 	forked := events.ForkedFrom{Session: s.Session, Leaf: s.Leaf, Seq: s.Seq}
-	more := events.Message{ID: "more", Role: events.RoleUser, Parts: say("I never said this")}
+	more := events.Message{ID: "more", Role: events.RoleUser, Parts: textParts("I never said this")}
 	if err := s.Apply(events.Entry{Seq: s.Seq + 1, Commit: &events.Commit{Session: s.Session, Events: []events.Event{
 		events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: "more", Kind: events.NodeMessage, Message: more}}}),
 	}}}); err != nil {

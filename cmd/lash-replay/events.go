@@ -13,7 +13,7 @@ import (
 
 type eventsCmd struct {
 	Session string     `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	From    events.Seq `placeholder:"SEQ" help:"Begin at this sequence."`
+	From    events.Seq `default:"1" placeholder:"SEQ" help:"Begin at this sequence. Default: ${default}."`
 	JSON    bool       `name:"json" help:"One object a line, with the whole payload."`
 }
 
@@ -26,8 +26,8 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	defer src.Close()
 	if last, err := src.Log().Last(ctx, id); err != nil {
 		return err
-	} else if c.From > last {
-		return fmt.Errorf("--from %d: the history of %s ends at %d", c.From, id, last)
+	} else if c.From == 0 || c.From > last {
+		return outside("--from", c.From, id, last)
 	}
 	enc := json.NewEncoder(e.stdout)
 	enc.SetEscapeHTML(false)

@@ -46,8 +46,8 @@ const openWait = 30 * time.Second
 
 // During a leader election requests get no response, so each has a short limit and is repeated.
 const (
-	askWait  = time.Second
-	askAgain = 50 * time.Millisecond
+	probeWait  = time.Second
+	probeEvery = 50 * time.Millisecond
 )
 
 // openStore starts a server in this process, or three for a replicated store. It creates no store. It reads the store
@@ -91,7 +91,7 @@ func boot(dir string) ([]*busembed.Server, bus.Config, error) {
 		}
 	}
 	servers, err := busembed.StartCluster(dir)
-	return servers, bus.Config{URL: busembed.URLs(servers), Timeout: askWait}, err
+	return servers, bus.Config{URL: busembed.URLs(servers), Timeout: probeWait}, err
 }
 
 func isStore(dir string) bool {
@@ -118,13 +118,13 @@ func (l *live) elected(ctx context.Context) error {
 // insist repeats a request that gets no response during a leader election.
 func insist(ctx context.Context, ask func(context.Context) error) error {
 	for {
-		once, cancel := context.WithTimeout(ctx, askWait)
+		once, cancel := context.WithTimeout(ctx, probeWait)
 		err := ask(once)
 		cancel()
 		if !errors.Is(err, events.ErrOutcomeUnknown) {
 			return err
 		}
-		if !bus.Sleep(ctx, askAgain) {
+		if !bus.Sleep(ctx, probeEvery) {
 			return err
 		}
 	}

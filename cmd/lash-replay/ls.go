@@ -13,7 +13,7 @@ import (
 
 type lsCmd struct {
 	File string `arg:"" optional:"" help:"Archive file, when no source is given."`
-	JSON bool   `name:"json" help:"An array of objects."`
+	JSON bool   `name:"json" help:"Print a JSON array of objects."`
 }
 
 // listed is a session in the output of ls.
@@ -25,6 +25,7 @@ type listed struct {
 	Turns     int64             `json:"turns"`
 	Running   events.TurnID     `json:"running,omitempty"`
 	Queued    int               `json:"queued,omitempty"`
+	Asks      int               `json:"asks,omitempty"` // calls that wait for an approval
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	CreatedAt string            `json:"created_at,omitempty"`
@@ -35,7 +36,7 @@ type listed struct {
 // Run lists every session. A session that cannot be read has the status "unreadable".
 func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	e.source.defaults(c.File)
-	if c.File != "" && e.source.given() > 0 {
+	if c.File != "" && e.source.count() > 0 {
 		return fmt.Errorf("ls lists a whole source: leave out %s", c.File)
 	}
 	src, err := e.open(ctx, c.File)
@@ -49,7 +50,7 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	}
 	list := make([]listed, 0, len(ids))
 	for _, id := range ids {
-		l, err := look(ctx, src, id)
+		l, err := listSession(ctx, src, id)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -65,8 +66,8 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 	return e.writeTable(list)
 }
 
-// look lists a session by its row of the directory, or by its history where no current row exists.
-func look(ctx context.Context, src source, id events.SessionID) (listed, error) {
+// listSession lists a session by its row of the directory, or by its history where no current row exists.
+func listSession(ctx context.Context, src source, id events.SessionID) (listed, error) {
 	row, err := src.Row(ctx, id)
 	if err == nil && row != nil {
 		return listedOf(row), nil
@@ -81,7 +82,7 @@ func look(ctx context.Context, src source, id events.SessionID) (listed, error) 
 func listedOf(d *follow.Directory) listed {
 	l := listed{
 		Session: d.Session, Status: string(d.Status), Events: d.Events, Commits: d.Seq, Turns: d.Turns, Running: d.Running,
-		Queued: d.Queued, Parent: d.Parent, Labels: d.Labels,
+		Queued: d.Queued, Asks: d.Asks, Parent: d.Parent, Labels: d.Labels,
 		CreatedAt: eventjson.Clock(d.CreatedAt), UpdatedAt: eventjson.Clock(d.UpdatedAt),
 	}
 	if l.Status == "" {
@@ -96,7 +97,10 @@ func (e *env) writeTable(list []listed) error {
 	for i := range list {
 		l := &list[i]
 		status := l.Status
-		if l.Running != "" {
+		switch {
+		case l.Asks > 0:
+			status += ", asking"
+		case l.Running != "":
 			status += ", running"
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Session, status, l.Events, l.Commits, l.Turns, l.UpdatedAt)

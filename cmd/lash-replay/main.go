@@ -47,9 +47,9 @@ type cli struct {
 	Ls     lsCmd     `cmd:"" help:"List sessions."`
 	Show   showCmd   `cmd:"" help:"Show a session's conversation."`
 	Events eventsCmd `cmd:"" help:"List a session's events."`
-	Verify verifyCmd `cmd:"" help:"Fold histories anew and check everything that can be checked."`
+	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Export exportCmd `cmd:"" help:"Write a session to an archive file."`
-	Stats  statsCmd  `cmd:"" help:"Count what happened."`
+	Stats  statsCmd  `cmd:"" help:"Count turns, calls, events and bytes of sessions."`
 }
 
 const description = `Read, replay and verify the histories of sessions.

@@ -37,7 +37,7 @@ func pluginSummary(ev *events.Event) string {
 	case *events.FrameStateSaved:
 		return "execution state, " + bodySummary(p.State, p.Blob)
 	case *events.SessionFirstInputTaken:
-		return "by " + orNobody(p.By)
+		return "by " + callerName(p.By)
 	case *events.ToolApprovalAsked:
 		return questionSummary(p, "")
 	case *events.ToolApprovalGiven:
@@ -139,11 +139,11 @@ func endingSummary(p *events.TurnCheckpointed) string {
 	return joined("will be "+string(p.Ending.End), issueSummary(p.Ending.Issue))
 }
 
-func orNobody(who string) string {
-	if who == "" {
-		return "somebody"
+func callerName(name string) string {
+	if name == "" {
+		return "an unnamed caller"
 	}
-	return quoted(who)
+	return quoted(name)
 }
 
 // bodySummary is a body, or the size of a body outside of the event.
@@ -188,7 +188,7 @@ func answerSummary(p *events.ToolApprovalGiven, id events.CallID, tool string) s
 	if tool != "" {
 		tool = "tool " + quoted(tool)
 	}
-	return joined(callNames(p.Effect, id), tool, answer+" by "+orNobody(p.By), short(p.Reason))
+	return joined(callNames(p.Effect, id), tool, answer+" by "+callerName(p.By), short(p.Reason))
 }
 
 func callNames(call events.EffectID, id events.CallID) string {

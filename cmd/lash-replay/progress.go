@@ -10,25 +10,25 @@ import (
 
 // progress prints the progress of a long verification to stderr.
 type progress struct {
-	w     io.Writer
-	now   func() time.Time
-	began time.Time
-	told  time.Time
+	w       io.Writer
+	now     func() time.Time
+	began   time.Time
+	printed time.Time
 }
 
 const (
 	// quietFor is the time without output: a short verification prints no progress.
 	quietFor = 2 * time.Second
-	// tellEvery is the interval of progress lines after that.
-	tellEvery = time.Second
+	// progressEvery is the interval of progress lines after that.
+	progressEvery = time.Second
 )
 
-// tell prints, at intervals, the current commit of the verification.
-func (p *progress) tell(id events.SessionID, at, last events.Seq) {
+// print prints, at intervals, the current commit of the verification.
+func (p *progress) print(id events.SessionID, at, last events.Seq) {
 	now := p.now()
-	if now.Sub(p.began) < quietFor || now.Sub(p.told) < tellEvery {
+	if now.Sub(p.began) < quietFor || now.Sub(p.printed) < progressEvery {
 		return
 	}
-	p.told = now
+	p.printed = now
 	_, _ = fmt.Fprintf(p.w, "lash-replay: session %s, commit %d of %d\n", id, at, last)
 }

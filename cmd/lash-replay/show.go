@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -15,15 +14,15 @@ import (
 
 type showCmd struct {
 	Session string        `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	At      events.Seq    `placeholder:"SEQ" help:"As it was at this sequence."`
+	At      *events.Seq   `placeholder:"SEQ" help:"As it was at this sequence, from 1. Defaults to the end."`
 	Leaf    events.NodeID `placeholder:"NODE" help:"The path to this node instead of the active one."`
 	Full    bool          `help:"Shorten nothing."`
 	Color   string        `enum:"auto,always,never" default:"auto" help:"Colour: auto, always or never. Default: ${default}."`
-	JSON    bool          `name:"json" help:"Everything, structured."`
+	JSON    bool          `name:"json" help:"Print one JSON object, with everything."`
 }
 
-// shown is the session of a show command.
-type shown struct {
+// shownSession is the session of a show command.
+type shownSession struct {
 	state    *projector.State
 	path     []*projector.Node
 	turns    []projector.TurnRecord
@@ -38,12 +37,16 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	defer src.Close()
-	s, err := follow.At(ctx, src.Log(), src, id, cmp.Or(c.At, math.MaxUint64))
+	at := events.Seq(math.MaxUint64)
+	if c.At != nil {
+		at = *c.At
+	}
+	s, err := follow.At(ctx, src.Log(), src, id, at)
 	if err != nil {
 		return err
 	}
-	if c.At > s.Seq {
-		return fmt.Errorf("--at %d: the history of %s ends at %d", c.At, id, s.Seq)
+	if c.At != nil && (at == 0 || at > s.Seq) {
+		return outside("--at", at, id, s.Seq)
 	}
 	view, err := c.viewOf(s)
 	if err == nil {
@@ -58,7 +61,12 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	return c.render(ctx, e, src, view)
 }
 
-func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
+// outside is the error for a sequence that a history does not have.
+func outside(flag string, seq events.Seq, id events.SessionID, last events.Seq) error {
+	return fmt.Errorf("%s %d: the history of %s has the sequences 1 to %d", flag, seq, id, last)
+}
+
+func (c *showCmd) viewOf(s *projector.State) (*shownSession, error) {
 	path, err := s.Path()
 	if c.Leaf != "" {
 		path, err = s.PathTo(c.Leaf)
@@ -74,10 +82,10 @@ func (c *showCmd) viewOf(s *projector.State) (*shown, error) {
 		return nil, err
 	}
 	turns, err := s.Records()
-	return &shown{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
+	return &shownSession{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
 }
 
-func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) error {
+func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSession) error {
 	s := v.state
 	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
 		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt))
@@ -93,21 +101,22 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shown) erro
 	if c.Color == "always" || c.Color == "auto" && e.color {
 		color = e.stdout.Color
 	}
-	err := transcript.Render(e.stdout, v.path, transcript.Options{
+	opts := transcript.Options{
 		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
 		Acts: v.actsIn,
-	})
-	if err != nil {
+	}
+	if err := transcript.Render(e.stdout, v.path, opts); err != nil {
 		return err
 	}
-	v.footer(e)
-	return nil
+	p := transcript.NewPrinter(e.stdout, opts)
+	v.footer(e, p)
+	return p.Err()
 }
 
 // footer prints what the path does not show: turns without nodes, and pending work.
-func (v *shown) footer(e *env) {
+func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	on := make(map[events.TurnID]bool)
 	for _, n := range v.path {
 		on[n.Turn] = true
@@ -115,7 +124,7 @@ func (v *shown) footer(e *env) {
 	for i := range v.turns {
 		if !on[v.turns[i].ID] {
 			e.println("not on this path: turn", transcript.EndLine(&v.turns[i]))
-			v.actsOf(e, v.turns[i].ID)
+			v.actsOf(p, v.turns[i].ID)
 		}
 	}
 	s := v.state
@@ -125,13 +134,13 @@ func (v *shown) footer(e *env) {
 	if t := s.Turn(); t != nil {
 		e.printf("turn %s runs: attempt %d, iteration %d, by %s\n", t.ID, t.Attempt, t.Iteration, t.Worker)
 		if !on[t.ID] {
-			v.actsOf(e, t.ID)
+			v.actsOf(p, t.ID)
 		}
 		waits(e, t)
 	}
 	for i := range s.Queue {
 		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
-		v.actsOf(e, s.Queue[i].ID)
+		v.actsOf(p, s.Queue[i].ID)
 	}
 	for i := range s.Scheduled {
 		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy)))
@@ -171,6 +180,7 @@ type sessionJSON struct {
 	Updates  eventjson.Value   `json:"monitor_updates"`     // that no client has taken
 	Acts     []eventjson.Event `json:"answers_and_cancels"` // of approval requests and of turns, in order
 	Asked    []eventjson.Event `json:"questions"`           // approval requests, in order
+	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
 	NodesAll int64             `json:"nodes"`               // on all branches
 }
 
@@ -196,14 +206,15 @@ type branchJSON struct {
 	Nodes int           `json:"nodes"`
 }
 
-func (v *shown) json() sessionJSON {
+func (v *shownSession) json() sessionJSON {
 	s := v.state
 	out := sessionJSON{
 		listed: listedOf(new(follow.RowOf(s))), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
 		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
-		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(false), Asked: v.actsJSON(true),
+		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(events.KindToolApprovalGiven, events.KindTurnCancelRequested), Asked: v.actsJSON(events.KindToolApprovalAsked),
+		Partial: v.actsJSON(events.KindModelInterrupted),
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))
@@ -211,7 +222,7 @@ func (v *shown) json() sessionJSON {
 	return out
 }
 
-func (v *shown) node(n *projector.Node) nodeJSON {
+func (v *shownSession) node(n *projector.Node) nodeJSON {
 	out := nodeJSON{
 		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: eventjson.Clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
 		Branches: branchesJSON(v.branches[n.ID]),

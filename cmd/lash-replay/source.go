@@ -42,8 +42,8 @@ type source interface {
 	Close()
 }
 
-// given counts the sources that flags name.
-func (f *sourceFlags) given() int {
+// count counts the sources that flags name.
+func (f *sourceFlags) count() int {
 	n := 0
 	for _, s := range []string{f.NATS, f.Store, f.File} {
 		if s != "" {
@@ -60,7 +60,7 @@ func (f *sourceFlags) defaults(targets ...string) {
 		_, err := os.Stat(target)
 		return target != "" && err == nil
 	}
-	if f.given() == 0 && !f.Named() && isStore(access.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
+	if f.count() == 0 && !f.Named() && isStore(access.DefaultStore) && !slices.ContainsFunc(targets, isFile) {
 		f.Store = access.DefaultStore
 	}
 }
@@ -81,7 +81,7 @@ func (f *sourceFlags) where() string {
 // open opens the source of the flags. Without such a flag, file is an archive.
 func (e *env) open(ctx context.Context, file string) (source, error) {
 	f := e.source
-	if f.given() > 1 {
+	if f.count() > 1 {
 		return nil, errors.New("--nats, --store and --file exclude each other: give one")
 	}
 	if f.NATS == "" && f.Named() {
@@ -133,7 +133,9 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 		}
 		return fmt.Errorf("session %q: %w", id, err)
 	}
-	if _, err := src.Log().Last(ctx, id); errors.Is(err, events.ErrNoSession) {
+	if _, err := src.Log().Last(ctx, id); errors.As(err, new(*events.ErasedError)) {
+		return err
+	} else if errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("there is no session %s here: lash-replay ls%s lists what there is", id, e.source.where())
 	} else if err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 )
 
 // origin prints the owner of the session and its parent.
-func (v *shown) origin(e *env) {
+func (v *shownSession) origin(e *env) {
 	s := v.state
 	if s.Owner != "" {
 		e.println("owner", s.Owner)
@@ -26,7 +26,7 @@ func (v *shown) origin(e *env) {
 		e.printf("subagent %s at depth %d of %d\n", quoted(s.Subagent.Capability), s.Subagent.Depth, s.Subagent.MaxDepth)
 	}
 	if !s.First.IsZero() {
-		e.println("nobody took the first turn's input:", partsSummary(s.First.Parts))
+		e.println("input of the first turn, not taken:", partsSummary(s.First.Parts))
 	}
 }
 
@@ -43,7 +43,7 @@ func waits(e *env, t *projector.Turn) {
 			if timed := t.TimedResult(effect); timed != nil {
 				due = timed.At
 			}
-			e.println("waits for somebody outside:", joined("call "+string(effect), "tool "+quoted(c.Tool), until("its result comes at ", due)))
+			e.println("waits for an outside result:", joined("call "+string(effect), "tool "+quoted(c.Tool), until("its result comes at ", due)))
 		}
 	}
 }
@@ -57,7 +57,7 @@ func until(prefix string, at events.Millis) string {
 }
 
 // standing prints the state outside the conversation: options, plugins, tasks, monitors, usage.
-func (v *shown) standing(e *env) {
+func (v *shownSession) standing(e *env) {
 	s := v.state
 	if options := s.Frame().Options; len(options) > 0 {
 		e.println("protocol options:", shortJSON(options))
@@ -82,7 +82,7 @@ func (v *shown) standing(e *env) {
 		e.println("monitor", monitorLine(&s.Monitors[i]))
 	}
 	if n := len(s.Feed.Updates); n > 0 {
-		e.println("nobody took:", counted(n, "monitor update"))
+		e.println("not taken:", counted(n, "monitor update"))
 	}
 	for _, l := range s.Ledger {
 		e.println("usage:", joined("for "+quoted(l.Source), "model "+quoted(l.Model), transcript.UsageLine(l.Usage)))

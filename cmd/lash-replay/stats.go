@@ -13,7 +13,7 @@ import (
 
 type statsCmd struct {
 	Sessions []string `arg:"" optional:"" help:"Sessions, by default all; or archive files when no source is given."`
-	JSON     bool     `name:"json" help:"One object."`
+	JSON     bool     `name:"json" help:"Print one JSON object."`
 }
 
 // totals counts the contents of histories.
@@ -63,7 +63,7 @@ func (c *statsCmd) Run(ctx context.Context, e *env) error {
 // each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives.
 func (e *env) each(ctx context.Context, targets []string, visit func(source, events.SessionID) error) error {
 	e.source.defaults(targets...)
-	if e.source.given() == 0 && len(targets) > 0 {
+	if e.source.count() == 0 && len(targets) > 0 {
 		for _, file := range targets {
 			src, id, err := e.openTarget(ctx, file)
 			if err != nil {

@@ -73,13 +73,13 @@ func relabel(args []string) error {
 	defer server.Stop()
 	defer b.Close()
 	ctx := context.Background()
-	for id, behind := range map[events.SessionID]events.Seq{"demo": 0, "long": 1} {
+	for id, missing := range map[events.SessionID]events.Seq{"demo": 0, "long": 1} {
 		s, err := follow.Open(ctx, b, id)
 		if err != nil {
 			return err
 		}
 		row := follow.RowOf(s)
-		row.Seq -= behind
+		row.Seq -= missing
 		row.Labels = map[string]string{"row": string(id)}
 		value, err := json.Marshal(row)
 		if err != nil {
@@ -96,7 +96,7 @@ func relabel(args []string) error {
 	return nil
 }
 
-func say(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
+func textParts(s string) []events.Part { return []events.Part{{Kind: events.PartText, Text: s}} }
 
 // testWorker replies by turn: t1 calls a tool, t2 has a large result, t4 hangs, the others answer at once.
 func testWorker(b *bus.Bus) (w *workers.Node, hangs chan struct{}, err error) {
@@ -109,7 +109,7 @@ func testWorker(b *bus.Bus) (w *workers.Node, hangs chan struct{}, err error) {
 	})
 	hangs = make(chan struct{})
 	provider := scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
-		return scripted.Answer{Response: answer(req), Hang: req.Turn == "t4"}, nil
+		return scripted.Answer{Response: replyFor(req), Hang: req.Turn == "t4"}, nil
 	})
 	w, err = workers.NewNode(workers.Config{
 		Bus: b, Providers: map[string]llm.Provider{"scripted": hanging{provider, hangs}}, Provider: "scripted",
@@ -131,7 +131,7 @@ func (h hanging) Complete(ctx context.Context, req llm.Request, sink func(llm.De
 	return h.Provider.Complete(ctx, req, sink)
 }
 
-func answer(req llm.Request) llm.Response {
+func replyFor(req llm.Request) llm.Response {
 	usage := events.Usage{Input: 10, Output: 5}
 	calls := map[events.TurnID]events.Part{
 		"t1": {Kind: events.PartToolCall, Call: "c1", Tool: "add", Args: []byte(`{ "A": 1, "B": 2 }`)},
@@ -142,7 +142,7 @@ func answer(req llm.Request) llm.Response {
 		return llm.Response{Stop: events.StopToolUse, Usage: usage, Parts: []events.Part{think, call}}
 	}
 	last := req.Messages[len(req.Messages)-1].Parts[0]
-	return llm.Response{Stop: events.StopEnd, Usage: usage, Parts: say(fmt.Sprintf("that was %d bytes", len(last.Text)))}
+	return llm.Response{Stop: events.StopEnd, Usage: usage, Parts: textParts(fmt.Sprintf("that was %d bytes", len(last.Text)))}
 }
 
 // makeDemo makes a session with a tool call, a result in a blob, a plugin's node, a branch, a frame and a cancelled
@@ -159,8 +159,8 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 	if err := runTurn(ctx, h, id, "t2"); err != nil {
 		return err
 	}
-	note := api.AppendNode{Kind: events.NodePlugin, ID: "note-1", Type: "note", Body: []byte(`{"seen":true}`)}
-	if _, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{note}}); err != nil {
+	node := api.AppendNode{Kind: events.NodePlugin, ID: "note-1", Type: "note", Body: []byte(`{"seen":true}`)}
+	if _, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{node}}); err != nil {
 		return err
 	}
 	if err := saveSnapshot(ctx, b, id); err != nil {
@@ -172,7 +172,7 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 	if err := runTurn(ctx, h, id, "t3"); err != nil {
 		return err
 	}
-	seed := events.Message{ID: "summary", Role: events.RoleSystem, Parts: say("sums were made")}
+	seed := events.Message{ID: "summary", Role: events.RoleSystem, Parts: textParts("sums were made")}
 	_, err = h.OpenFrame(ctx, id, api.FrameRequest{Frame: "f2", Reason: "compaction", Keep: "u-t3", Nodes: []api.AppendNode{{Message: &seed}}})
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func makeDemo(ctx context.Context, b *bus.Bus, h *session.Host, hangs <-chan str
 }
 
 func runTurn(ctx context.Context, h *session.Host, id events.SessionID, turn events.TurnID) error {
-	_, err := h.Run(ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: say("please do " + string(turn))}})
+	_, err := h.Run(ctx, id, api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: textParts("please do " + string(turn))}})
 	return err
 }
 
@@ -212,7 +212,7 @@ func saveSnapshot(ctx context.Context, b *bus.Bus, id events.SessionID) error {
 func makeLong(ctx context.Context, b *bus.Bus, h *session.Host) error {
 	req := api.CreateRequest{ID: "long"}
 	for i := range 150 {
-		m := events.Message{ID: events.MessageID(fmt.Sprintf("m%03d", i)), Role: events.RoleUser, Parts: say("note")}
+		m := events.Message{ID: events.MessageID(fmt.Sprintf("m%03d", i)), Role: events.RoleUser, Parts: textParts("note")}
 		req.Nodes = append(req.Nodes, api.AppendNode{Message: &m})
 	}
 	if _, err := h.Create(ctx, req); err != nil {
@@ -258,15 +258,15 @@ func withOther(args []string) error {
 	if err != nil {
 		return err
 	}
-	return replayBeside(busembed.Config{Listen: true, Port: port}, args)
+	return replayDuringServer(busembed.Config{Listen: true, Port: port}, args)
 }
 
 // withServer DIR ARGS runs lash-replay with ARGS while a node's server uses the store; {url} stands for its address.
 func withServer(args []string) error {
-	return replayBeside(busembed.Config{Listen: true, Keyed: true}, args)
+	return replayDuringServer(busembed.Config{Listen: true, Keyed: true}, args)
 }
 
-func replayBeside(cfg busembed.Config, args []string) error {
+func replayDuringServer(cfg busembed.Config, args []string) error {
 	server, b, err := openTestStore(args[0], cfg)
 	if err != nil {
 		return err

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
+	"github.com/lash-go/lash/projector/follow"
 )
 
 func TestProgress(t *testing.T) {
@@ -18,7 +21,7 @@ func TestProgress(t *testing.T) {
 	p := &progress{w: &out, now: func() time.Time { return now }, began: now}
 	for i := range 50 { // five seconds
 		now = time.Unix(0, 0).Add(time.Duration(i) * 100 * time.Millisecond)
-		p.tell("s1", events.Seq(i+1), 50)
+		p.print("s1", events.Seq(i+1), 50)
 	}
 	want := "lash-replay: session s1, commit 21 of 50\nlash-replay: session s1, commit 31 of 50\nlash-replay: session s1, commit 41 of 50\n"
 	if out.String() != want {
@@ -49,5 +52,21 @@ func TestEverySummary(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestListOfAskingSession tells a session that waits for an answer from one whose turn runs.
+func TestListOfAskingSession(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	e := &env{stdout: terminal.New(&out)}
+	rows := []follow.Directory{{Session: "s1", Status: "open", Running: "t1"}, {Session: "s2", Status: "open", Running: "t1", Asks: 1}}
+	if err := errors.Join(e.writeTable([]listed{listedOf(&rows[0]), listedOf(&rows[1])}), e.stdout.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"s1       open, running ", "s2       open, asking "} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("got %q, want %q", out.String(), want)
+		}
 	}
 }

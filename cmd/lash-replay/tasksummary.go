@@ -95,11 +95,11 @@ func monitorSummary(ev *events.Event) string {
 func callSummary(ev *events.Event) string {
 	switch p := ev.Payload.(type) {
 	case *events.ToolPended:
-		return joined(iteration(p.Iteration), "calls "+positions(p.Calls)+" wait for somebody outside")
+		return joined(iteration(p.Iteration), "calls "+positions(p.Calls)+" wait for outside results")
 	case *events.ToolResolved:
-		return joined("call "+string(p.Effect), resultSummary(&p.Result), "by "+orNobody(p.By))
+		return joined("call "+string(p.Effect), resultSummary(&p.Result), "by "+callerName(p.By))
 	case *events.ToolResultScheduled:
-		return joined("call "+string(p.Effect), "at "+clock(p.At), resultSummary(&p.Result), "by "+orNobody(p.By))
+		return joined("call "+string(p.Effect), "at "+clock(p.At), resultSummary(&p.Result), "by "+callerName(p.By))
 	case *events.ToolNestedCalled:
 		return joined("call "+string(p.Effect), "tool "+quoted(p.Tool))
 	case *events.ToolNestedReturned:

@@ -21,12 +21,12 @@ import (
 // hostile is text with control sequences and direction marks.
 const hostile = "\x1b[2J\x1b]0;t\a\r\u009b2J\u202egpj\u2066\u200f\u061c\u200b\U000e0041"
 
-// poison appends hostile to every string that keep accepts, and to bytes that have no other format.
-func poison(v reflect.Value, keep func() bool) (count int) {
+// makeHostile appends hostile to every string that keep accepts, and to bytes that have no other format.
+func makeHostile(v reflect.Value, accept func() bool) (count int) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			return poison(v.Elem(), keep)
+			return makeHostile(v.Elem(), accept)
 		}
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[events.BlobRef]() {
@@ -34,36 +34,36 @@ func poison(v reflect.Value, keep func() bool) (count int) {
 		}
 		for i := range v.NumField() {
 			if v.Field(i).CanSet() {
-				count += poison(v.Field(i), keep)
+				count += makeHostile(v.Field(i), accept)
 			}
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return changed(v, reflect.ValueOf([]byte(`{"`+"\x7f\u202e"+`":"`+"\u009b"+`"}`)).Convert(v.Type()), keep)
+			return changed(v, reflect.ValueOf([]byte(`{"`+"\x7f\u202e"+`":"`+"\u009b"+`"}`)).Convert(v.Type()), accept)
 		}
 		for i := range v.Len() {
-			count += poison(v.Index(i), keep)
+			count += makeHostile(v.Index(i), accept)
 		}
 	case reflect.String:
-		return changed(v, reflect.ValueOf(v.String()+hostile).Convert(v.Type()), keep)
+		return changed(v, reflect.ValueOf(v.String()+hostile).Convert(v.Type()), accept)
 	default:
 	}
 	return count
 }
 
-func changed(v, to reflect.Value, keep func() bool) int {
+func changed(v, to reflect.Value, accept func() bool) int {
 	was := reflect.New(v.Type()).Elem()
 	was.Set(v)
 	v.Set(to)
-	if !keep() {
+	if !accept() {
 		v.Set(was)
 		return 0
 	}
 	return 1
 }
 
-// poisoned writes an archive with hostile text in every field that may have any.
-func poisoned(t *testing.T) string {
+// hostileArchive writes an archive with hostile text in every field that may have any.
+func hostileArchive(t *testing.T) string {
 	t.Helper()
 	h := historyOfAllKinds()
 	readable := func() bool {
@@ -78,7 +78,7 @@ func poisoned(t *testing.T) string {
 	count := 0
 	for _, c := range h.list {
 		for i := range c.Events {
-			count += poison(reflect.ValueOf(c.Events[i].Payload), readable)
+			count += makeHostile(reflect.ValueOf(c.Events[i].Payload), readable)
 		}
 		count += changed(reflect.ValueOf(&c.Actor.ID).Elem(), reflect.ValueOf(c.Actor.ID+hostile), readable)
 		count += changed(reflect.ValueOf(&c.Cause).Elem(), reflect.ValueOf(c.Cause+hostile), readable)
@@ -115,7 +115,7 @@ func invocations(t *testing.T) (list [][]string) {
 // TestNothingActsOnTheTerminal runs every command on a history of hostile text.
 func TestNothingActsOnTheTerminal(t *testing.T) {
 	t.Parallel()
-	path := poisoned(t)
+	path := hostileArchive(t)
 	for _, args := range invocations(t) {
 		if args[0] == "export" {
 			args = append(args, "--out", filepath.Join(t.TempDir(), "out.lash"))
@@ -130,15 +130,15 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 			if target == path && code == exitError {
 				t.Errorf("%q: got %s", args, errs.String())
 			}
-			said := out.String() + errs.String()
-			for _, r := range said {
+			output := out.String() + errs.String()
+			for _, r := range output {
 				if r != '\n' && r != '\t' && (unicode.In(r, unicode.Cc, unicode.Cf) || r == unicode.ReplacementChar) {
-					t.Errorf("%q: got U+%04X in %.300q", args, r, said[max(0, strings.IndexRune(said, r)-100):])
+					t.Errorf("%q: got U+%04X in %.300q", args, r, output[max(0, strings.IndexRune(output, r)-100):])
 					break
 				}
 			}
-			if strings.Contains(said, "secret") {
-				t.Errorf("%q: got %q, want no password", args, said)
+			if strings.Contains(output, "secret") {
+				t.Errorf("%q: got %q, want no password", args, output)
 			}
 			if slices.Contains(args, "--json") && target == path {
 				for line := json.NewDecoder(&out); line.More(); {
@@ -181,8 +181,8 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 				if code != exitError && !slices.Contains(args, "--help") {
 					t.Errorf("%q: got exit code %d", args, code)
 				}
-				if said := out.String() + errs.String(); strings.Contains(said, "secret") {
-					t.Errorf("%q: got %q, want no password", args, said)
+				if output := out.String() + errs.String(); strings.Contains(output, "secret") {
+					t.Errorf("%q: got %q, want no password", args, output)
 				}
 			}
 		}

@@ -51,7 +51,7 @@ func (v *verification) run(ctx context.Context) error {
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
 		if err == nil {
 			err = v.commit(ctx, entry)
-			v.progress.tell(v.id, entry.Seq, last)
+			v.progress.print(v.id, entry.Seq, last)
 		}
 		switch {
 		case err == nil:

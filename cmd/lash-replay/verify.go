@@ -13,7 +13,7 @@ import (
 type verifyCmd struct {
 	Targets []string `arg:"" optional:"" name:"session" help:"Sessions, or archive files when no source is given."`
 	All     bool     `help:"Every session of the source."`
-	JSON    bool     `name:"json" help:"One object."`
+	JSON    bool     `name:"json" help:"Print one JSON object."`
 }
 
 // Help is shown by --help.
@@ -114,9 +114,9 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
-	case e.source.given() == 0 && len(c.Targets) > 0:
+	case e.source.count() == 0 && len(c.Targets) > 0:
 		return c.files(ctx, e, r, visit)
-	case e.source.given() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
+	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
 	}
 	err := e.each(ctx, c.Targets, visit)

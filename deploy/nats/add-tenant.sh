@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a tenant: an inner account, where nodes work and everything is stored, and
-# an outer one, TENANT-clients, for everybody else; with one user of each role.
+# an outer one, TENANT-clients, for clients; with one user of each role.
 # Prints the line that accounts.conf needs.
 #
 #   ./add-tenant.sh TENANT
@@ -19,7 +19,7 @@ done
 new=tenants/$tenant.conf.new # the file is whole, or is not there
 trap 'rm -f "$new"' EXIT
 {
-  echo "# Tenant $tenant. What it may hold is bounded here, so that it cannot take the others' share."
+  echo "# Tenant $tenant. Its limits are here, so that it cannot use the capacity of others."
   echo "$tenant {"
   echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 2000, max_consumers: 1000 }"
   echo "  limits { max_connections: 1000, max_payload: 1048576 }"
@@ -29,7 +29,7 @@ trap 'rm -f "$new"' EXIT
   ./add-user.sh "$tenant" backup backup
   echo "  ]"
   echo "}"
-  echo "# Its clients have no store: they ask, read and hear what they import, and nothing else exists for them."
+  echo "# Its clients have no store: they request, read and receive what they import, and nothing else exists for them."
   echo "$tenant-clients {"
   echo "  limits { max_connections: 1000, max_payload: 1048576 }"
   echo "  include ./$tenant/imports.conf"

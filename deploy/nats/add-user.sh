@@ -22,7 +22,12 @@ for word in "$tenant" "$name"; do
     '' | *[!A-Za-z0-9_-]*) echo "$word: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
   esac
 done
-mkdir -p "tenants/$tenant"
+# add-tenant.sh makes a tenant's exports before its users.
+if [ ! -e "tenants/$tenant/exports.conf" ]; then
+  tenants=$(for file in tenants/*/exports.conf; do if [ -e "$file" ]; then basename "$(dirname "$file")"; fi; done)
+  echo "$tenant: is no tenant: want ${tenants:+one of $(echo $tenants), or }one that add-tenant.sh makes" >&2
+  exit 2
+fi
 # A server takes an empty file as leave to do everything: the file is whole, or is not there.
 new=tenants/$tenant/$name.conf.new
 trap 'rm -f "$new"' EXIT

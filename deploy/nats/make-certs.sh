@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the authorities and certificates that the files here name, with openssl,
-# into certs/. For trying out, or where there is no authority of your own: whoever
-# has certs/*-ca.key is everybody. Keep those keys on no server.
+# into certs/. Use it to try things out, or if you have no authority of your own.
+# A program with certs/*-ca.key can be any user. Keep those keys on no server.
 #
 #   ./make-certs.sh authorities                      once
 #   ./make-certs.sh server s1.nats.internal [...]    once, with the names of all servers: each run

@@ -21,10 +21,10 @@ func TestEmbedded(t *testing.T) {
 			p := child.Start(t, []string{"OPENAI_BASE_URL=" + child.WritesToAnn(t)}, "Write", "to", "Ann.")
 			p.Await(`Let send_letter run? {"To":"Ann","Text":"Monday."} [y/n]`)
 			p.Type(answer)
-			said := p.Ended()
+			output := p.Ended()
 			for _, part := range []string{"Write to Ann.", "send_letter", "The tool said: " + want} {
-				if !strings.Contains(said, part) {
-					t.Errorf("got %s, want %q in it", said, part)
+				if !strings.Contains(output, part) {
+					t.Errorf("got %s, want %q in it", output, part)
 				}
 			}
 		})
@@ -35,9 +35,9 @@ func TestEmbedded(t *testing.T) {
 // both errors, and fails.
 func TestEmbeddedWithoutModel(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
+	var requests atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if asked.Add(1) == 1 {
+		if requests.Add(1) == 1 {
 			http.Error(w, `{"error":{"message":"busy now"}}`, http.StatusServiceUnavailable)
 			return
 		}
@@ -45,10 +45,10 @@ func TestEmbeddedWithoutModel(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	p := child.Start(t, []string{"OPENAI_BASE_URL=" + model.URL}, "Write", "to", "Ann.")
-	said := p.Failed(1)
+	output := p.Failed(1)
 	for _, part := range []string{"the model call is tried again: ", "busy now", "Write to Ann.", "the turn ended without an answer: provider_error: ", "there is no model m", "MODEL say which model is asked"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("got %s, want %q in it", said, part)
+		if !strings.Contains(output, part) {
+			t.Errorf("got %s, want %q in it", output, part)
 		}
 	}
 }
@@ -60,8 +60,8 @@ func TestEmbeddedUsage(t *testing.T) {
 		child.Start(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1"}),
 		child.Start(t, []string{"OPENAI_BASE_URL=http://127.0.0.1:1", "MODEL="}, "Write", "to", "Ann."),
 	} {
-		if said := p.Failed(2); !strings.HasPrefix(said, "usage: OPENAI_API_KEY=... MODEL=NAME ") {
-			t.Errorf("got %q, want the usage", said)
+		if output := p.Failed(2); !strings.HasPrefix(output, "usage: OPENAI_API_KEY=... MODEL=NAME ") {
+			t.Errorf("got %q, want the usage", output)
 		}
 	}
 }

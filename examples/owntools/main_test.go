@@ -42,18 +42,18 @@ func TestOwnTools(t *testing.T) {
 		t.Errorf("got %+v, %v, want what the tool says", turn, err)
 	}
 	node.Signal(syscall.SIGTERM)
-	if said := node.Ended(); !strings.Contains(said, "handing running turns over") {
-		t.Errorf("got %s, want the end of a node", said)
+	if output := node.Ended(); !strings.Contains(output, "handing running turns over") {
+		t.Errorf("got %s, want the end of a node", output)
 	}
 }
 
 // TestHelp prints the tool among the plugins, and the flags of lash-node serve.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	said := child.Start(t, nil, "--help").Ended()
+	output := child.Start(t, nil, "--help").Ended()
 	for _, want := range []string{"weather     of this program", "--plugins=", "--nats=", "--http-tokens=", "--config="} {
-		if !strings.Contains(said, want) {
-			t.Errorf("--help: got %s, want %q", said, want)
+		if !strings.Contains(output, want) {
+			t.Errorf("--help: got %s, want %q", output, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func main() {
 	seen := flag.String("seen", "seen", "file of the last sequence that was shown")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, seen: *seen})
+	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, cursorFile: *seen})
 	interrupted := ctx.Err() != nil // stop ends ctx too
 	stop()
 	if err != nil && !interrupted {
@@ -53,9 +53,9 @@ func main() {
 
 // channel shows a session.
 type channel struct {
-	lash          *client.Client
-	session       events.SessionID
-	webhook, seen string
+	lash                *client.Client
+	session             events.SessionID
+	webhook, cursorFile string
 }
 
 func run(ctx context.Context, store string, c *channel) error {
@@ -71,14 +71,14 @@ func run(ctx context.Context, store string, c *channel) error {
 	if c.lash, err = client.New(client.Config{Bus: b, Actor: "slack"}); err != nil {
 		return err
 	}
-	go c.answer(ctx) // ends with the process
-	return c.show(ctx)
+	go c.approve(ctx) // ends with the process
+	return c.follow(ctx)
 }
 
-// show shows the session from the commit after the last shown one.
-func (c *channel) show(ctx context.Context) error {
+// follow shows the session from the commit after the last shown one.
+func (c *channel) follow(ctx context.Context) error {
 	var cursor uint64
-	text, err := os.ReadFile(c.seen)
+	text, err := os.ReadFile(c.cursorFile)
 	if err == nil {
 		cursor, err = strconv.ParseUint(string(text), 10, 64)
 	}
@@ -93,26 +93,34 @@ func (c *channel) show(ctx context.Context) error {
 			continue // a piece of a reply, which its commit has whole
 		}
 		for _, e := range o.Commit.Events {
-			if text := textOf(e.Payload); text != "" {
+			if text := indented(textOf(e.Payload)); text != "" {
 				if err := c.post(ctx, text); err != nil {
 					return err
 				}
 			}
 		}
-		if err := errors.Join(os.WriteFile(c.seen+".new", fmt.Append(nil, o.Seq), 0o600), os.Rename(c.seen+".new", c.seen)); err != nil {
+		if err := errors.Join(os.WriteFile(c.cursorFile+".new", fmt.Append(nil, o.Seq), 0o600), os.Rename(c.cursorFile+".new", c.cursorFile)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// indented has every line but the first begin with spaces: a line of a user, a model or a tool looks like no other event.
+func indented(text string) string { return strings.ReplaceAll(text, "\n", "\n    ") }
+
+// slackText is a text in which Slack finds no mention and no link: both begin with <.
+func slackText(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
+}
+
 // textOf is the text for an event; empty for most kinds.
 func textOf(payload events.Payload) string {
 	switch p := payload.(type) {
 	case *events.TurnRequested:
-		return "user: " + said(p.Input.Parts)
+		return "user: " + plainText(p.Input.Parts)
 	case *events.ModelReplied:
-		if text := said(p.Parts); text != "" {
+		if text := plainText(p.Parts); text != "" {
 			return "assistant: " + text
 		}
 	case *events.ToolApprovalAsked:
@@ -125,7 +133,7 @@ func textOf(payload events.Payload) string {
 	return ""
 }
 
-func said(parts []events.Part) string {
+func plainText(parts []events.Part) string {
 	var b strings.Builder
 	for _, p := range parts {
 		if p.Kind == events.PartText {
@@ -141,7 +149,7 @@ func (c *channel) post(ctx context.Context, text string) error {
 		fmt.Println(transcript.Visible(text))
 		return nil
 	}
-	body, err := json.Marshal(map[string]string{"text": text})
+	body, err := json.Marshal(map[string]string{"text": slackText(text)})
 	if err != nil {
 		return err
 	}
@@ -161,8 +169,8 @@ func (c *channel) post(ctx context.Context, text string) error {
 	return nil
 }
 
-// answer answers approvals with the lines of standard input.
-func (c *channel) answer(ctx context.Context) {
+// approve answers approvals with the lines of standard input.
+func (c *channel) approve(ctx context.Context) {
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
 		verb, rest, _ := strings.Cut(in.Text(), " ")
 		call, reason, _ := strings.Cut(rest, " ")

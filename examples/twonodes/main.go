@@ -163,15 +163,15 @@ func drive(ctx context.Context, url, question string) error {
 		running.Wait()
 		cancel(errors.New("both nodes have ended"))
 	}()
-	err := ask(ctx, nodes, url, question)
+	err := submit(ctx, nodes, url, question)
 	if ended := context.Cause(ctx); err != nil && ended != nil {
 		return ended
 	}
 	return err
 }
 
-// ask is the client: it asks for a turn, and kills the node that runs it.
-func ask(ctx context.Context, nodes map[string]process, url, question string) error {
+// submit is the client: it asks for a turn, and kills the node that runs it.
+func submit(ctx context.Context, nodes map[string]process, url, question string) error {
 	waiting := func(what string) { fmt.Printf("waiting: %s\n", what) }
 	b, err := bus.OpenReader(ctx, bus.Config{URL: url, Wait: true, Waiting: waiting}) // until a node has made what all share
 	if err != nil {
@@ -212,14 +212,14 @@ func ask(ctx context.Context, nodes map[string]process, url, question string) er
 			case *events.ModelReplied:
 				fmt.Printf("a reply of %s, on node %s\n", number(len(p.Parts), "part"), runs)
 			case *events.TurnCompleted:
-				return answer(ctx, lash, id, e.Turn)
+				return awaitEnd(ctx, lash, id, e.Turn)
 			}
 		}
 	}
 	return context.Cause(ctx)
 }
 
-func answer(ctx context.Context, lash *client.Client, id events.SessionID, turn events.TurnID) error {
+func awaitEnd(ctx context.Context, lash *client.Client, id events.SessionID, turn events.TurnID) error {
 	r, err := lash.Await(ctx, id, turn)
 	if err != nil {
 		return err

@@ -33,7 +33,7 @@ func TestTwoNodes(t *testing.T) {
 	})
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	p := child.Start(t, []string{"OPENAI_BASE_URL=" + model}, server.URL(), "What is it like in Oslo?")
-	said := p.Ended()
+	output := p.Ended()
 	want := regexp.MustCompile(`^two nodes start
 (?:waiting: .*
 )*node (one|two) runs the turn, attempt 1
@@ -43,9 +43,9 @@ node (one|two) is killed
 node (one|two) runs the turn, attempt 2
 a reply of 1 part, on node (one|two)
 the turn is finished after 2 attempts: In Oslo: rain, 8 degrees$`)
-	m := want.FindStringSubmatch(said)
+	m := want.FindStringSubmatch(output)
 	if m == nil || m[2] != m[1] || m[3] != m[1] || m[4] == m[1] || m[5] != m[4] || calls.Load() != 1 {
-		t.Errorf("got %d requests for the call, and\n%s", calls.Load(), said)
+		t.Errorf("got %d requests for the call, and\n%s", calls.Load(), output)
 	}
 }
 
@@ -57,10 +57,10 @@ func TestTwoNodesWithoutAnswer(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	server := bustest.Server(t, busembed.Config{Listen: true})
-	said := child.Start(t, []string{"OPENAI_BASE_URL=" + model.URL}, server.URL(), "What is it like in Oslo?").Failed(1)
+	output := child.Start(t, []string{"OPENAI_BASE_URL=" + model.URL}, server.URL(), "What is it like in Oslo?").Failed(1)
 	for _, part := range []string{"the turn ended without an answer after 1 attempt: provider_error: ", "there is no model m", "MODEL say which model is asked"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("got %s, want %q in it", said, part)
+		if !strings.Contains(output, part) {
+			t.Errorf("got %s, want %q in it", output, part)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func TestTwoNodesWithoutAnswer(t *testing.T) {
 // TestTwoNodesEnd has no server at the address: the nodes end, and the program does.
 func TestTwoNodesEnd(t *testing.T) {
 	t.Parallel()
-	said := child.Start(t, nil, "nats://127.0.0.1:1", "What is it like in Oslo?").Failed(1)
+	output := child.Start(t, nil, "nats://127.0.0.1:1", "What is it like in Oslo?").Failed(1)
 	for _, part := range []string{"connect to nats://127.0.0.1:1: ", "both nodes have ended"} {
-		if !strings.Contains(said, part) {
-			t.Errorf("got %s, want %q in it", said, part)
+		if !strings.Contains(output, part) {
+			t.Errorf("got %s, want %q in it", output, part)
 		}
 	}
 }

@@ -91,8 +91,8 @@ func testCheckpointAssistant(t *testing.T) {
 // model call.
 func testCheckpointOrder(t *testing.T) {
 	for _, hooked := range []bool{true, false} {
-		begun := make(chan struct{})
-		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(begun), harness.Reply(harness.Text("done")))
+		started := make(chan struct{})
+		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(started), harness.Reply(harness.Text("done")))
 		id := events.SessionID("s")
 		queue := harness.PluginOf("queue", func(r *plugin.Registrar) {
 			plugin.AddTool(r, plugin.Tool{Name: "busy"}, func(context.Context, plugin.Call, struct{}) (string, error) {
@@ -116,7 +116,7 @@ func testCheckpointOrder(t *testing.T) {
 		var got []string
 		for _, e := range b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 			if e.Type == api.EventInputAccepted {
-				harness.Receive(b, "begun", begun)
+				harness.Receive(b, "the start", started)
 				kill()
 				b.StartNode(queue)
 			}
@@ -132,11 +132,11 @@ func testCheckpointOrder(t *testing.T) {
 				got = append(got, line)
 			}
 		}
-		shown, told := []string{"user hello", "assistant k:busy{}", "user k=ok", "user q"}, "injected_messages_committed q"
+		shown, notification := []string{"user hello", "assistant k:busy{}", "user k=ok", "user q"}, "injected_messages_committed q"
 		if hooked {
-			shown, told = append(shown, "system h"), told+" h"
+			shown, notification = append(shown, "system h"), notification+" h"
 		}
-		harness.EqualLists(t, "events of the checkpoint", got, []string{"injected_turn_input_accepted i", told})
+		harness.EqualLists(t, "events of the checkpoint", got, []string{"injected_turn_input_accepted i", notification})
 		harness.EqualLists(t, "prompt", b.Model.Prompt(2), append(shown, "user i"))
 		harness.EqualLists(t, "messages", b.Messages(id), append(shown, "user i", "assistant done"))
 	}

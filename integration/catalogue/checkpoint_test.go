@@ -15,7 +15,7 @@ import (
 func checkpointEntries() []entry {
 	return []entry{
 		{"C01", "input during a tool enters at the next checkpoint", "an input injected while a tool runs", "the checkpoint after work", "the next model request has it; a watcher is told", testInjectDuringTool},
-		{"C02", "input during a reply adds an iteration", "an input injected while the model answers", "the checkpoint before completion", "the turn goes on for one more iteration", testInjectDuringAnswer},
+		{"C02", "input during a reply adds an iteration", "an input injected while the model answers", "the checkpoint before completion", "the turn goes on for one more iteration", testInjectDuringReply},
 		{"C03", "input of an idle session starts with the next turn", "an idle session", "inject, then a turn", "the turn takes it at its start, once", testInjectIdle},
 		{"C04", "input id is idempotent", "an id that was injected before", "inject again", "taken once; other content is refused", testInjectTwice},
 		{"C05", "input of an unknown or closed session fails", "a session that does not exist, and a closed one", "inject", "an error", testInjectUnknown},
@@ -63,12 +63,12 @@ func interrupted(t *testing.T, req api.InjectRequest, script ...harness.Step) (*
 func testInjectDuringTool(t *testing.T) {
 	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}}, harness.Reply(harness.Call("k", "busy", "{}")), harness.Reply(harness.Text("done")))
 	b.StartWorker(b.Bus)
-	var told []api.SessionEvent
+	var emitted []api.SessionEvent
 	var tags []string
 	for _, e := range b.TurnEvents(b.Host, id, "t1", nil) {
 		tags = append(tags, string(e.Type))
 		if e.Type == api.EventInputAccepted {
-			told = append(told, e)
+			emitted = append(emitted, e)
 		}
 	}
 	harness.EqualLists(t, "prompt", b.Model.Prompt(1), []string{"user hello", "assistant k:busy{}", "user k=ok", "user also"})
@@ -78,15 +78,15 @@ func testInjectDuringTool(t *testing.T) {
 		"llm_request", "llm_response", "token_usage", "tool_call_start", "tool_call", "injected_turn_input_accepted",
 		"llm_request", "text_delta", "llm_response", "token_usage", "turn_outcome", "done",
 	})
-	harness.Equal(t, "input told of", told[0].Inputs[0].ID, "i1")
-	harness.Equal(t, "its text", told[0].Inputs[0].Message.Parts[0].Text, "also")
-	harness.Equal(t, "its role", told[0].Inputs[0].Message.Role, events.RoleUser)
+	harness.Equal(t, "input told of", emitted[0].Inputs[0].ID, "i1")
+	harness.Equal(t, "its text", emitted[0].Inputs[0].Message.Parts[0].Text, "also")
+	harness.Equal(t, "its role", emitted[0].Inputs[0].Message.Role, events.RoleUser)
 	n, err := b.StateOf(id).Node("m_ingress_i1")
 	harness.WantError(t, "node", err, nil)
 	harness.Equal(t, "turn of the node", n.Turn, "t1")
 }
 
-func testInjectDuringAnswer(t *testing.T) {
+func testInjectDuringReply(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	b.Model.Script = []harness.Step{harness.DoFirst(func() { inject(b, id, "i1", "wait") }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two"))}
@@ -201,12 +201,12 @@ func testInjectMany(t *testing.T) {
 // testInjectTakeover kills a worker during the model call that has the input, and has another worker notice that
 // its turn was taken over.
 func testInjectTakeover(t *testing.T) {
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	b, id := interrupted(t, api.InjectRequest{Parts: []events.Part{harness.Text("also")}},
-		harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(begun), harness.Reply(harness.Text("done")))
+		harness.Reply(harness.Call("k", "busy", "{}")), harness.Hang(started), harness.Reply(harness.Text("done")))
 	kill := process(b, "", nil)
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
@@ -227,8 +227,8 @@ func testInjectTakeover(t *testing.T) {
 }
 
 func testInjectCancel(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := harness.StartIdle(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("one"))))
+	started, release := make(chan struct{}), make(chan struct{})
+	b := harness.StartIdle(t, harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("one"))))
 	id := b.Open(api.CreateRequest{})
 	cancel := func(inputs ...events.InputID) []api.InputReceipt {
 		t.Helper()
@@ -242,7 +242,7 @@ func testInjectCancel(t *testing.T) {
 	harness.EqualLists(t, "again", cancel("i2"), []api.InputReceipt{api.InputAlreadyCancelled})
 	b.StartWorker(b.Bus)
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	for i := 3; i <= 6; i++ {
 		inject(b, id, events.InputID(fmt.Sprint("i", i)), fmt.Sprint(i))
 	}
@@ -251,14 +251,14 @@ func testInjectCancel(t *testing.T) {
 		api.InputAlreadyClaimed, api.InputCancelled, api.InputCancelled, api.InputCancelled,
 	})
 	harness.Equal(t, "commits of a cancel of many", b.LastSeq(id), before+1)
-	receipt, gone, err := b.CancelInputsFrom(b.Ctx, id, "i5")
+	receipt, removed, err := b.CancelInputsFrom(b.Ctx, id, "i5")
 	harness.WantError(t, "cancel from", err, nil)
 	harness.Equal(t, "receipt", receipt, api.InputCancelled)
-	harness.EqualLists(t, "suffix", gone, []events.InputID{"i5", "i6"})
-	receipt, gone, err = b.CancelInputsFrom(b.Ctx, id, "i1")
+	harness.EqualLists(t, "suffix", removed, []events.InputID{"i5", "i6"})
+	receipt, removed, err = b.CancelInputsFrom(b.Ctx, id, "i1")
 	harness.WantError(t, "cancel from a claimed one", err, nil)
 	harness.Equal(t, "receipt", receipt, api.InputAlreadyClaimed)
-	harness.Equal(t, "suffix", len(gone), 0)
+	harness.Equal(t, "suffix", len(removed), 0)
 	close(release)
 	b.AwaitState(id, "end", (*projector.State).Idle)
 	harness.EqualLists(t, "completed", cancel("i1"), []api.InputReceipt{api.InputAlreadyCompleted})

@@ -38,16 +38,16 @@ func delegates() plugin.Factory {
 }
 
 func testChildUsage(t *testing.T) {
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	used := func(s string) harness.Step {
 		return harness.ReplyStopped(events.StopEnd, events.Usage{Input: 3, Output: 2, CacheRead: 1}, harness.Text(s))
 	}
 	ask := harness.Reply(harness.Call("k", "delegate", "{}"))
-	b := setupListening(t, ask, harness.Hang(begun), used("one"), harness.Reply(harness.Text("done")), ask, used("two"), harness.Reply(harness.Text("done")), used("three"), used("four"))
+	b := setupListening(t, ask, harness.Hang(started), used("one"), harness.Reply(harness.Text("done")), ask, used("two"), harness.Reply(harness.Text("done")), used("three"), used("four"))
 	kill := process(b, "delegates", nil)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNode(delegates())
 	b.AwaitTurn(id, "t1")

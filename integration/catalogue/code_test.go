@@ -39,15 +39,15 @@ func variables(t *testing.T, f projector.Frame) string {
 
 // testExecutionStates kills the node when the new frame is open and no code has run in it.
 func testExecutionStates(t *testing.T) {
-	asked := make(chan struct{})
+	requested := make(chan struct{})
 	b := harness.StartIdle(t,
 		harness.Program("x = 1\ny = 2"), harness.Program(`continue_as("the rest", {"x": x + 4})`),
-		harness.Hang(asked, harness.Text("lost with its node")), harness.Program("print(x)\nz = 3"), harness.Reply(harness.Text("on")), harness.Program("print(x, z)\nprint(y)"), harness.Reply(harness.Text("over")),
+		harness.Hang(requested, harness.Text("lost with its node")), harness.Program("print(x)\nz = 3"), harness.Reply(harness.Text("on")), harness.Program("print(x, z)\nprint(y)"), harness.Reply(harness.Text("over")),
 		harness.Program("print(z)"), harness.Reply(harness.Text("anew")))
 	kill := b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSwitched)
-	harness.Receive(b, "asked", asked)
+	harness.Receive(b, "the request", requested)
 	kill()
 	b.StartCodeNode(b.Bus)
 	harness.Equal(t, "end of the follow-on", b.AwaitTurn(id, "t1-frame-1").End, events.EndFinished)

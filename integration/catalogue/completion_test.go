@@ -62,7 +62,6 @@ func testComplete(t *testing.T) {
 	}
 }
 
-// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
 // titles has a tool that asks for a completion, and reports before and after.
 func titles(report reporter) plugin.Factory {
 	return harness.PluginOf("titles", func(r *plugin.Registrar) {
@@ -79,12 +78,13 @@ func titles(report reporter) plugin.Factory {
 	})
 }
 
+// testCompleteAgain has a tool that asks for a title and then waits, or waits for the title itself.
 func testCompleteAgain(t *testing.T) {
 	for name, during := range map[string]bool{"after": false, "during": true} {
-		begun := make(chan struct{})
+		started := make(chan struct{})
 		title := []harness.Step{harness.Reply(harness.Text("A talk"))}
 		if during {
-			title = []harness.Step{harness.Hang(begun), harness.Reply(harness.Text("A talk"))}
+			title = []harness.Step{harness.Hang(started), harness.Reply(harness.Text("A talk"))}
 		}
 		b := setupListening(t, append(append([]harness.Step{harness.Reply(harness.Call("k", "titled", "{}"))}, title...), harness.Reply(harness.Text("done")))...)
 		var runs atomic.Int64
@@ -92,7 +92,7 @@ func testCompleteAgain(t *testing.T) {
 			if what == "before" {
 				runs.Add(1)
 			} else if !during && runs.Load() == 1 {
-				close(begun)
+				close(started)
 				<-ctx.Done()
 			}
 			return ctx.Err()
@@ -100,7 +100,7 @@ func testCompleteAgain(t *testing.T) {
 		kill := process(b, "titles", report)
 		id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Receive(b, "begun", begun)
+		harness.Receive(b, "the start", started)
 		kill()
 		b.StartNode(titles(report))
 		harness.Equal(t, name+": end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -159,12 +159,12 @@ func testLedgerShrinks(t *testing.T) {
 }
 
 func testCumulative(t *testing.T) {
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	used := func(input, output int64, parts ...events.Part) harness.Step {
 		return harness.ReplyStopped(events.StopEnd, events.Usage{Input: input, Output: output}, parts...)
 	}
 	b := harness.StartIdle(t, used(10, 0, harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Fail(llm.KindServer, ""), used(0, 3, harness.Call("k", "add", `{"A":1,"B":2}`)),
-		harness.Hang(begun), used(5, 1, harness.Text("done")))
+		harness.Hang(started), used(5, 1, harness.Text("done")))
 	harness.AddTool(b, events.EffectsNone)
 	kill := b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
@@ -176,7 +176,7 @@ func testCumulative(t *testing.T) {
 		}
 		got = append(got, *e.Cumulative)
 		if seen++; seen == 2 {
-			harness.Receive(b, "begun", begun)
+			harness.Receive(b, "the start", started)
 			kill()
 			b.StartWorker(b.Bus)
 		}
@@ -191,21 +191,21 @@ func TestCompletionKeys(t *testing.T) {
 	t.Parallel()
 	var both sync.WaitGroup
 	both.Add(2)
-	beside := harness.DoFirst(func() { both.Done(); both.Wait() }, harness.Reply(harness.Text("beside"))) // replies when two requests wait
-	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "asks", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), beside, beside, harness.Reply(harness.Text("done")))
+	together := harness.DoFirst(func() { both.Done(); both.Wait() }, harness.Reply(harness.Text("beside"))) // replies when two requests wait
+	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "asks", "{}")), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), together, together, harness.Reply(harness.Text("done")))
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			said := ""
-			ask := func(key, s string) {
+			text := ""
+			complete := func(key, s string) {
 				req := harness.CompletionOf(s)
 				req.Key = key
 				got, err := c.Host.Complete(ctx, req, "title")
 				harness.WantError(t, "complete", err, nil)
-				said += got.Text + " "
+				text += got.Text + " "
 			}
-			ask("", "a title?")
-			ask("", "a title?")
-			ask("x", "a title?")
+			complete("", "a title?")
+			complete("", "a title?")
+			complete("x", "a title?")
 			req := harness.CompletionOf("another title?")
 			req.Key = "x"
 			_, err := c.Host.Complete(ctx, req, "title")
@@ -220,12 +220,12 @@ func TestCompletionKeys(t *testing.T) {
 				})
 			}
 			group.Wait()
-			return said, nil
+			return text, nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("go"))
-	harness.Equal(t, "said", b.CallResult(id, "k"), "one one two ")
+	harness.Equal(t, "text", b.CallResult(id, "k"), "one one two ")
 	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "small", 40, 20), harness.LedgerRow("turn", "small", 20, 10)})
 }
 
@@ -238,16 +238,16 @@ func TestCompletionForm(t *testing.T) {
 	form := plugin.Output{Name: "title", Schema: schema, Strict: true}
 	b.StartNode(harness.PluginOf("titles", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "asks"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			ask := func(output plugin.Output, choice plugin.ToolChoice) error {
+			complete := func(output plugin.Output, choice plugin.ToolChoice) error {
 				req := harness.CompletionOf("a title?")
 				req.Key, req.Tools, req.Output, req.ToolChoice = "x", []events.ToolEntry{{Name: "look"}}, output, choice
 				_, err := c.Host.Complete(ctx, req, "title")
 				return err
 			}
-			harness.WantError(t, "complete", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "again", ask(form, plugin.ToolChoice{Tool: "look"}), nil)
-			harness.WantError(t, "with another output", ask(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
-			harness.WantError(t, "with another choice", ask(form, plugin.ToolChoice{}), api.ErrDifferent)
+			harness.WantError(t, "complete", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "again", complete(form, plugin.ToolChoice{Tool: "look"}), nil)
+			harness.WantError(t, "with another output", complete(plugin.Output{JSON: true}, plugin.ToolChoice{Tool: "look"}), api.ErrDifferent)
+			harness.WantError(t, "with another choice", complete(form, plugin.ToolChoice{}), api.ErrDifferent)
 			return "", nil
 		})
 	}))

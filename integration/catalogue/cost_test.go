@@ -62,8 +62,8 @@ func TestAppendCost(t *testing.T) {
 	within("allocations", short.allocs, long.allocs)
 }
 
-// TestInputNode keeps the ids of nodes unique where an input's id equals one that a host requests.
-func TestInputNode(t *testing.T) {
+// TestInputIDsEqualToNodeIDs keeps the ids of nodes unique where an input's id equals one that a host requests.
+func TestInputIDsEqualToNodeIDs(t *testing.T) {
 	t.Parallel()
 	b := harness.Start(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
 	id := b.Open(api.CreateRequest{})

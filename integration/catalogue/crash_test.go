@@ -59,19 +59,19 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	b := harness.StartIdle(t)
 	var mu sync.Mutex
 	done := make(map[events.EffectID]int)
-	note := func(e events.EffectID) {
+	record := func(e events.EffectID) {
 		mu.Lock()
 		defer mu.Unlock()
 		done[e]++
 	}
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "once"}, func(_ context.Context, c plugin.Call, _ struct{}) (string, error) {
-		note(c.Effect)
+		record(c.Effect)
 		return "1", nil
 	})
-	asked := make(map[int64][]string) // by whom, of each iteration
+	calls := make(map[int64][]string) // by whom, of each iteration
 	model := func(who string, req llm.Request) (scripted.Answer, error) {
 		mu.Lock()
-		asked[req.Iteration] = append(asked[req.Iteration], who)
+		calls[req.Iteration] = append(calls[req.Iteration], who)
 		mu.Unlock()
 		r := llm.Response{Stop: events.StopEnd, Parts: []events.Part{harness.Text("done")}}
 		if req.Iteration == 0 {
@@ -111,7 +111,7 @@ func crashAt(t *testing.T, k int, late bool) (over bool) {
 	for e, n := range done {
 		harness.Equal(t, fmt.Sprintf("executions of %s after a crash at write %d", e, k), n, 1)
 	}
-	checkAsked(t, fmt.Sprintf("with a crash at write %d", k), b.History(id), asked)
+	checkRequests(t, fmt.Sprintf("with a crash at write %d", k), b.History(id), calls)
 	replies, settled := make(map[int64]int), 0
 	for _, p := range harness.Find[*events.ModelReplied](b, id) {
 		replies[p.Iteration]++
@@ -149,9 +149,9 @@ func stopNow(w *workers.Node) {
 	w.Stop(now)
 }
 
-// checkAsked checks the model calls: each worker requests a reply that it records once, and a node that takes over
+// checkRequests checks the model calls: each worker requests a reply that it records once, and a node that takes over
 // later does not request it again.
-func checkAsked(t *testing.T, when string, history []events.Event, asked map[int64][]string) {
+func checkRequests(t *testing.T, when string, history []events.Event, calls map[int64][]string) {
 	t.Helper()
 	claims := 0
 	for i := range history {
@@ -170,7 +170,7 @@ func checkAsked(t *testing.T, when string, history []events.Event, asked map[int
 		case *events.TurnStarted:
 			claim++
 		case *events.ModelReplied:
-			want, got := wanted[[2]int{claim, claims}], strings.Join(asked[p.Iteration], " ")
+			want, got := wanted[[2]int{claim, claims}], strings.Join(calls[p.Iteration], " ")
 			if !slices.Contains(want, got) {
 				t.Errorf("who was asked for reply %d %s, recorded under claim %d of %d: got %q, want one of %q", p.Iteration, when, claim, claims, got, want)
 			}

@@ -23,10 +23,10 @@ func faultEntries() []entry {
 
 func testCommitFails(t *testing.T) {
 	b := harness.StartIdle(t)
-	away := bustest.Open(t, b.Server)
-	b.Model.Script = []harness.Step{harness.DoFirst(away.Close, harness.Reply(harness.Text("never written"))), harness.Reply(harness.Text("hi"))}
+	secondBus := bustest.Open(t, b.Server)
+	b.Model.Script = []harness.Step{harness.DoFirst(secondBus.Close, harness.Reply(harness.Text("never written"))), harness.Reply(harness.Text("hi"))}
 	id := b.Open(api.CreateRequest{})
-	kill := b.StartWorker(away)
+	kill := b.StartWorker(secondBus)
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	b.AwaitState(id, "the start", func(s *projector.State) bool { return s.Turn() != nil })
 	h := b.OtherHost()
@@ -44,7 +44,7 @@ func testCommitFails(t *testing.T) {
 // testKilled stops a worker in its second round of tools. One call has its result; one that must not run twice and
 // one that may are running.
 func testKilled(t *testing.T) {
-	begun := make(chan string, 8)
+	started := make(chan string, 8)
 	b := setupListening(t,
 		harness.Reply(harness.Text("first"), harness.Call("k", "add", `{"A":1,"B":2}`)),
 		harness.Reply(harness.Call("k", "add", `{"A":3,"B":4}`), harness.Call("k", "once", "{}"), harness.Call("k", "again", "{}")),
@@ -54,7 +54,7 @@ func testKilled(t *testing.T) {
 		var calls atomic.Int64
 		return func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 			n := calls.Add(1)
-			begun <- name + " " + c.Key
+			started <- name + " " + c.Key
 			if n > 1 {
 				return "ran again", nil
 			}
@@ -67,7 +67,7 @@ func testKilled(t *testing.T) {
 	kill := process(b, "", nil)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	keys := []string{harness.Receive(b, "a call", begun), harness.Receive(b, "another call", begun)}
+	keys := []string{harness.Receive(b, "a call", started), harness.Receive(b, "another call", started)}
 	b.AwaitState(id, "the first result", func(s *projector.State) bool {
 		t := s.Turn()
 		return t != nil && len(t.Calls) == 3 && t.Calls[0].Done
@@ -80,11 +80,11 @@ func testKilled(t *testing.T) {
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndFinished)
 	harness.Equal(t, "attempts", record.Attempts, 2)
-	third := harness.Receive(b, "the call again", begun)
+	third := harness.Receive(b, "the call again", started)
 	if third != keys[0] && third != keys[1] {
 		t.Errorf("key of the call that ran again: got %s, want one of %v", third, keys)
 	}
-	harness.Equal(t, "tools that ran again", len(begun), 0)
+	harness.Equal(t, "tools that ran again", len(started), 0)
 	harness.Equal(t, "tool that ran again", third[:5], "again")
 	harness.EqualLists(t, "last prompt", b.Model.Prompt(2), []string{
 		"user hello", `assistant first k:add{"A":1,"B":2}`, "user k=3",

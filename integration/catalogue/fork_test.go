@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestForks forks a stack for a session, for a child, and with another tool catalogue. Each copy has the state
+// TestForkedStackHasPluginState forks a stack for a session, for a child, and with another tool catalogue. Each copy has the state
 // of the plugins. The tools of the original stay.
-func TestForks(t *testing.T) {
+func TestForkedStackHasPluginState(t *testing.T) {
 	t.Parallel()
 	from := stackOf(t, tallyFactory())
 	defer from.Close()

@@ -126,19 +126,19 @@ func testToolSwitch(t *testing.T) {
 
 // testSwitchCrash stops a node between the commit of the switch and the claim of the follow-on.
 func testSwitchCrash(t *testing.T) {
-	begun, release, claiming := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	started, release, claiming := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("told")), harness.Reply(harness.Text("second")))
-	dies := harness.Protocol{Validate: func(ctx context.Context, in events.TurnInput) error {
+	failsValidation := harness.Protocol{Validate: func(ctx context.Context, in events.TurnInput) error {
 		if len(in.Parts) == 1 && in.Parts[0].Text == "the rest" {
 			close(claiming)
 			<-ctx.Done()
 		}
 		return nil
 	}}
-	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ProtocolPlugin(dies), harness.FrameSwitcher(func() { close(begun); <-release }))
+	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ProtocolPlugin(failsValidation), harness.FrameSwitcher(func() { close(started); <-release }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.StartTurn(id, "t2", harness.Text("two"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("by the way")}})
@@ -201,9 +201,9 @@ func testSwitchBeforeCall(t *testing.T) {
 	harness.Equal(t, "end", r.End, events.EndSwitched)
 	harness.Equal(t, "model calls", r.ModelCalls, 0)
 	b.AwaitTurn(id, "t1-frame-1")
-	asked := b.Model.Requests()
-	harness.Equal(t, "model requests", len(asked), 1)
-	harness.Equal(t, "turn of the request", asked[0].Turn, "t1-frame-1")
+	requests := b.Model.Requests()
+	harness.Equal(t, "model requests", len(requests), 1)
+	harness.Equal(t, "turn of the request", requests[0].Turn, "t1-frame-1")
 	harness.EqualLists(t, "prompt", b.Model.Prompt(0), []string{"user the rest"})
 }
 
@@ -230,10 +230,10 @@ func testBeforeCallFails(t *testing.T) {
 }
 
 // compactor is a plugin that offers these texts as the beginning of a frame.
-func compactor(asked *[]string, id string, priority int, texts ...string) plugin.Factory {
+func compactor(calls *[]string, id string, priority int, texts ...string) plugin.Factory {
 	return harness.PluginOf(id, func(r *plugin.Registrar) {
 		r.Compact(priority, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
-			*asked = append(*asked, id)
+			*calls = append(*calls, id)
 			list := []api.AppendNode{}
 			for _, s := range texts {
 				m := plugin.Say(events.RoleAssistant, s)
@@ -245,15 +245,15 @@ func compactor(asked *[]string, id string, priority int, texts ...string) plugin
 }
 
 func testCompactors(t *testing.T) {
-	var asked []string
+	var calls []string
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
-	b.StartNode(compactor(&asked, "A", 1, "summary"), compactor(&asked, "B", 9))
+	b.StartNode(compactor(&calls, "A", 1, "summary"), compactor(&calls, "B", 9))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1", "2")
 	opened, err := b.Compact(b.Ctx, id)
 	harness.WantError(t, "compact", err, nil)
 	harness.Equal(t, "opened", opened, true)
-	harness.EqualLists(t, "asked", asked, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 	other := b.OtherHost() // it is durable
 	v, err := other.View(b.Ctx, id)
 	harness.WantError(t, "view", err, nil)
@@ -269,20 +269,20 @@ func testCompactors(t *testing.T) {
 }
 
 func testCompactorEmpty(t *testing.T) {
-	var asked []string
+	var calls []string
 	b := harness.StartIdle(t)
-	b.StartNode(compactor(&asked, "A", 1), compactor(&asked, "B", 9))
+	b.StartNode(compactor(&calls, "A", 1), compactor(&calls, "B", 9))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "1")
 	before := b.LastSeq(id)
 	opened, err := b.Compact(b.Ctx, id)
 	harness.WantError(t, "compact", err, nil)
 	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "asked", asked, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 	harness.Equal(t, "commits", b.LastSeq(id), before)
 
 	fails := harness.StartIdle(t)
-	fails.StartNode(compactor(&asked, "A", 1, "summary"), harness.PluginOf("B", func(r *plugin.Registrar) {
+	fails.StartNode(compactor(&calls, "A", 1, "summary"), harness.PluginOf("B", func(r *plugin.Registrar) {
 		r.Compact(9, func(context.Context, plugin.TransformContext) (plugin.Compaction, error) {
 			return plugin.Compaction{}, harness.ErrPlugin
 		})
@@ -291,7 +291,7 @@ func testCompactorEmpty(t *testing.T) {
 	opened, err = fails.Compact(fails.Ctx, id)
 	harness.WantError(t, "a compactor that fails", err, harness.ErrPlugin)
 	harness.Equal(t, "opened", opened, false)
-	harness.EqualLists(t, "asked", asked, []string{"B", "A"})
+	harness.EqualLists(t, "calls", calls, []string{"B", "A"})
 }
 
 func testOptionsAllFrames(t *testing.T) {

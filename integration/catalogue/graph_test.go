@@ -18,7 +18,7 @@ func graphEntries() []entry {
 		{"G03", "append that requires an ancestor goes below the leaf", "path A-B-C", "append requires A", "appended under C", testAncestor},
 		{"G04", "stale branch is refused", "A-B-C, branched to A, D appended", "append requires B", "stale, leaf D, nothing written", testStale},
 		{"G05", "requirement on an empty graph is stale", "an empty graph", "append requires x", "stale, no leaf", testStaleEmpty},
-		{"G06", "empty append keeps the leaf", "leaf L", "nothing is appended, requires L", "appended, no ids, leaf L", testNothing},
+		{"G06", "empty append keeps the leaf", "leaf L", "nothing is appended, requires L", "appended, no ids, leaf L", testEmptyAppend},
 		{"G07", "unknown required node is stale", "any graph", "append requires an unknown id", "stale", testStaleUnknown},
 		{"G09", "mixed nodes are one commit in order", "any graph", "message, plugin and protocol node are appended", "ids in order, each below the other, one commit", testMixed},
 		{"G11", "append to an unknown session fails", "no such session", "append", "error", testUnknownSession},
@@ -103,7 +103,7 @@ func testStaleUnknown(t *testing.T) {
 	stale(t, b, id, harness.UserMessages("B"), "unknown", "A")
 }
 
-func testNothing(t *testing.T) {
+func testEmptyAppend(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	got, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{})

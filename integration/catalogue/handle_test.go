@@ -66,7 +66,7 @@ func testTransfer(t *testing.T) {
 	})
 	_, err := b.RegisterTask(b.Ctx, to, api.TaskRequest{ID: "half"})
 	harness.WantError(t, "registering it in between", err, task.ErrRunning) // and queues the job that was not
-	b.AwaitState(id, "the transfer", left("half"))
+	b.AwaitState(id, "the transfer", transferred("half"))
 	close(gates["half"])
 	b.AwaitTask(to, "half", events.TaskCompleted)
 }
@@ -104,8 +104,8 @@ func testTaskNodeDies(t *testing.T) {
 		<-ctx.Done()
 		return "", context.Cause(ctx)
 	}}
-	away := bustest.Open(t, b.Server)
-	first, stop := b.StartTasks(away, runners)
+	secondBus := bustest.Open(t, b.Server)
+	first, stop := b.StartTasks(secondBus, runners)
 	b.Spawn(first, id, "closure", harness.GatedTask(nil))
 	for name, restart := range map[events.TaskID]events.RestartPolicy{"again": events.RestartAlways, "once": events.RestartNever} {
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: name, Runner: "digest", Args: []byte(`{"n":1}`), Restart: restart})
@@ -113,7 +113,7 @@ func testTaskNodeDies(t *testing.T) {
 	}
 	harness.Equal(t, "attempt", harness.Receive(b, "an attempt", attempts), 1)
 	harness.Equal(t, "attempt", harness.Receive(b, "an attempt", attempts), 1)
-	away.Close()
+	secondBus.Close()
 	second, _ := b.StartTasks(bustest.Open(t, b.Server), runners)
 	why := "abandoned: worker " + string(first.ID()) + " is gone"
 	harness.Equal(t, "closure", b.AwaitTask(id, "closure", events.TaskFailed).Summary, why)

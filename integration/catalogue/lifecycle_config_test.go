@@ -163,13 +163,13 @@ func testBuildContext(t *testing.T) {
 
 // configured has a host with mutators, and records the notifications of its plugins and the warnings.
 type configured struct {
-	mu     sync.Mutex
-	asked  []string
-	told   []plugin.Lifecycle
-	warned []string
+	mu        sync.Mutex
+	calls     []string
+	lifecycle []plugin.Lifecycle
+	warned    []string
 }
 
-func (c *configured) note(change func()) {
+func (c *configured) record(change func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change()
@@ -181,23 +181,23 @@ func (c *configured) host(b *harness.System) *session.Host {
 	b.T.Helper()
 	factory := plugin.Func("settings", func(r *plugin.Registrar) error {
 		r.MutateConfig(func(_ context.Context, _ plugin.ConfigChange, now events.Config) (events.Config, error) {
-			c.note(func() { c.asked = append(c.asked, "first "+now.Model) })
+			c.record(func() { c.calls = append(c.calls, "first "+now.Model) })
 			now.Model = "lost"
 			return now, errMutator
 		})
 		r.MutateConfig(func(_ context.Context, change plugin.ConfigChange, now events.Config) (events.Config, error) {
-			c.note(func() {
-				c.asked = append(c.asked, "second "+change.Previous.Model+" "+change.Current.Model+" "+now.Model)
+			c.record(func() {
+				c.calls = append(c.calls, "second "+change.Previous.Model+" "+change.Current.Model+" "+now.Model)
 			})
 			now.Effort = "high"
 			return now, nil
 		})
 		r.MutateConfig(func(_ context.Context, _ plugin.ConfigChange, now events.Config) (events.Config, error) {
-			c.note(func() { c.asked = append(c.asked, "third "+now.Effort) })
+			c.record(func() { c.calls = append(c.calls, "third "+now.Effort) })
 			return now, nil
 		})
 		r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
-			c.note(func() { c.told = append(c.told, e) })
+			c.record(func() { c.lifecycle = append(c.lifecycle, e) })
 			return nil
 		})
 		return nil
@@ -205,7 +205,7 @@ func (c *configured) host(b *harness.System) *session.Host {
 	p, err := plugin.NewHost(plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{factory},
 		Warn: func(plugin, point string, err error) {
-			c.note(func() { c.warned = append(c.warned, plugin+" "+point+" "+err.Error()) })
+			c.record(func() { c.warned = append(c.warned, plugin+" "+point+" "+err.Error()) })
 		},
 	})
 	harness.WantError(b.T, "plugins", err, nil)
@@ -223,8 +223,8 @@ func testConfigUnchanged(t *testing.T) {
 	seq := b.LastSeq(id)
 	harness.WantError(t, "configure", b.SetModel(id, "m0"), nil)
 	harness.Equal(t, "last", b.LastSeq(id), seq)
-	harness.EqualLists(t, "asked", c.asked, nil)
-	harness.Equal(t, "told", len(c.told), 1)
+	harness.EqualLists(t, "calls", c.calls, nil)
+	harness.Equal(t, "notified", len(c.lifecycle), 1)
 
 	key := func(model string) error {
 		return b.Configure(b.Ctx, id, api.ConfigureRequest{IdempotencyKey: "k", Change: func(now events.Config) events.Config {
@@ -237,7 +237,7 @@ func testConfigUnchanged(t *testing.T) {
 	harness.WantError(t, "retried", key("+"), nil)
 	harness.Equal(t, "last after the retry", b.LastSeq(id), seq)
 	harness.Equal(t, "model", b.StateOf(id).Config.Model, "m0+")
-	harness.Equal(t, "told after the retry", len(c.told), 2)
+	harness.Equal(t, "told after the retry", len(c.lifecycle), 2)
 }
 
 func testMutators(t *testing.T) {
@@ -248,14 +248,14 @@ func testMutators(t *testing.T) {
 	want := events.Config{Model: "m1", Effort: "high"}
 	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, want)
 	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 1)
-	harness.EqualLists(t, "asked", c.asked, []string{"first m1", "second m0 m1 m1", "third high"})
+	harness.EqualLists(t, "calls", c.calls, []string{"first m1", "second m0 m1 m1", "third high"})
 	harness.Equal(t, "warned", len(c.warned), 1)
 	harness.Equal(t, "of the first", strings.Contains(c.warned[0], "settings config") && strings.Contains(c.warned[0], errMutator.Error()), true)
-	last := c.told[len(c.told)-1]
-	harness.Equal(t, "told", last.Kind, plugin.SessionConfigChanged)
+	last := c.lifecycle[len(c.lifecycle)-1]
+	harness.Equal(t, "notified", last.Kind, plugin.SessionConfigChanged)
 	harness.DeepEqual(t, "of", last.Change, plugin.ConfigChange{Session: id, Previous: events.Config{Model: "m0"}, Current: want})
 	harness.DeepEqual(t, "with the state after it", last.State.Config, want)
-	harness.Equal(t, "not of the opening", slices.ContainsFunc(c.told[:len(c.told)-1], func(e plugin.Lifecycle) bool { return e.Kind == plugin.SessionConfigChanged }), false)
+	harness.Equal(t, "not of the opening", slices.ContainsFunc(c.lifecycle[:len(c.lifecycle)-1], func(e plugin.Lifecycle) bool { return e.Kind == plugin.SessionConfigChanged }), false)
 }
 
 // called is a provider with another name.
@@ -317,7 +317,7 @@ type resumed struct {
 }
 
 func (r *resumed) factories(node string) []plugin.Factory {
-	note := func(s string) {
+	record := func(s string) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		r.list = append(r.list, node+": "+s)
@@ -325,9 +325,9 @@ func (r *resumed) factories(node string) []plugin.Factory {
 	return []plugin.Factory{
 		harness.ProtocolPlugin(harness.Protocol{OnConfigure: func(rt *plugin.ProtocolRuntime, m plugin.Materialization) {
 			if m.IsRoot {
-				note("configured root, has " + string(rt.Options()))
+				record("configured root, has " + string(rt.Options()))
 			} else {
-				note("configured child of options " + m.Options["looks"])
+				record("configured child of options " + m.Options["looks"])
 			}
 			rt.SetOptions([]byte(`{"n":1}`))
 		}}),
@@ -337,9 +337,9 @@ func (r *resumed) factories(node string) []plugin.Factory {
 					return nil
 				}
 				if e.State.Parent == "" {
-					note("restored root at " + e.State.Config.Model)
+					record("restored root at " + e.State.Config.Model)
 				} else {
-					note("restored child")
+					record("restored child")
 				}
 				return nil
 			})
@@ -347,8 +347,8 @@ func (r *resumed) factories(node string) []plugin.Factory {
 	}
 }
 
-// take returns the records of a root or a child since the last call.
-func (r *resumed) take(of string) (list []string) {
+// record returns the records of a root or a child since the last call.
+func (r *resumed) record(of string) (list []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.list = slices.DeleteFunc(r.list, func(s string) bool {
@@ -371,18 +371,18 @@ func testResume(t *testing.T) {
 	child, err := b.CreateFrom(b.Ctx, root, api.CreateRequest{Relation: events.RelationChild, Options: map[string]string{"looks": `{}`}})
 	harness.WantError(t, "child", err, nil)
 	b.RunTurn(root, "t1", harness.Text("go"))
-	harness.EqualLists(t, "opened", first.take("root"), []string{"first: configured root, has ", "first: restored root at m0"})
+	harness.EqualLists(t, "opened", first.record("root"), []string{"first: configured root, has ", "first: restored root at m0"})
 	b.RunTurn(child.Session, "t1", harness.Text("go"))
-	harness.EqualLists(t, "child opened", first.take("child"), []string{"first: configured child of options {}", "first: restored child"})
+	harness.EqualLists(t, "child opened", first.record("child"), []string{"first: configured child of options {}", "first: restored child"})
 	harness.Equal(t, "recorded", string(b.StateOf(root).Frame().Options), `{"n":1}`)
 	b.StartTurn(root, "t2", harness.Text("again"))
 	b.Wait("the model to be asked", hung)
-	harness.EqualLists(t, "a live one is not opened again", first.take("root"), nil)
+	harness.EqualLists(t, "a live one is not opened again", first.record("root"), nil)
 
 	kill() // in the middle of the turn
 	b.StartNode(second.factories("second")...)
 	harness.Equal(t, "end", b.AwaitTurn(root, "t2").End, events.EndFinished)
-	harness.EqualLists(t, "resumed", second.take("root"), []string{`second: configured root, has {"n":1}`, "second: restored root at m0"})
+	harness.EqualLists(t, "resumed", second.record("root"), []string{`second: configured root, has {"n":1}`, "second: restored root at m0"})
 	harness.Equal(t, "recorded once", len(harness.Find[*events.FrameConfigured](b, root)), 1)
 	b.AwaitState(root, "the end", func(s *projector.State) bool { return s.Idle() })
 }

@@ -152,7 +152,7 @@ func testCreatePolicy(t *testing.T) {
 	other := b.Open(api.CreateRequest{Config: others, Nodes: harness.UserMessages("kept")})
 	snapshot := b.StateOf(other)
 	harness.WantError(t, "configure", b.SetModel(other, "changed later"), nil)
-	given := events.Config{Model: "given"}
+	config := events.Config{Model: "given"}
 	for what, c := range map[string]struct {
 		req      api.CreateRequest
 		want     events.Config
@@ -162,8 +162,8 @@ func testCreatePolicy(t *testing.T) {
 		"current":           {api.CreateRequest{Start: api.StartCurrent}, creators, []string{}},
 		"snapshot":          {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot}, others, []string{"user kept"}},
 		"existing":          {api.CreateRequest{Start: api.StartExisting, From: other}, events.Config{Model: "changed later", Effort: "high"}, []string{"user kept"}},
-		"snapshot, given":   {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot, Config: given}, given, []string{"user kept"}},
-		"empty, given":      {api.CreateRequest{Config: given}, given, []string{}},
+		"snapshot, given":   {api.CreateRequest{Start: api.StartSnapshot, Snapshot: snapshot, Config: config}, config, []string{"user kept"}},
+		"empty, given":      {api.CreateRequest{Config: config}, config, []string{}},
 		"a child, no start": {api.CreateRequest{Relation: events.RelationChild}, creators, []string{}},
 	} {
 		handle, err := b.CreateFrom(b.Ctx, creator, c.req)
@@ -179,8 +179,8 @@ func firstInput() *events.Message {
 	return &m
 }
 
-// taken is the first turn's input as a host returns it.
-func taken(b *harness.System, h *session.Host, id events.SessionID) string {
+// takeFirstInput is the first turn's input as a host returns it.
+func takeFirstInput(b *harness.System, h *session.Host, id events.SessionID) string {
 	b.T.Helper()
 	m, err := h.TakeFirstTurnInput(b.Ctx, id)
 	harness.WantError(b.T, "take", err, nil)
@@ -193,9 +193,9 @@ func taken(b *harness.System, h *session.Host, id events.SessionID) string {
 func testFirstInput(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{First: firstInput()})
-	harness.Equal(t, "first", taken(b, b.Host, id), "begin with this")
-	harness.Equal(t, "second", taken(b, b.Host, id), "")
-	harness.Equal(t, "elsewhere", taken(b, b.OtherHost(), id), "")
+	harness.Equal(t, "first", takeFirstInput(b, b.Host, id), "begin with this")
+	harness.Equal(t, "second", takeFirstInput(b, b.Host, id), "")
+	harness.Equal(t, "elsewhere", takeFirstInput(b, b.OtherHost(), id), "")
 	harness.EqualLists(t, "messages: nobody ran it", b.Messages(id), []string{})
 
 	id = b.Open(api.CreateRequest{First: firstInput()})
@@ -203,7 +203,7 @@ func testFirstInput(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range got {
 		h := b.OtherHost()
-		wait.Go(func() { got[i] = taken(b, h, id) })
+		wait.Go(func() { got[i] = takeFirstInput(b, h, id) })
 	}
 	wait.Wait()
 	slices.Sort(got)
@@ -211,7 +211,7 @@ func testFirstInput(t *testing.T) {
 
 	id = b.Open(api.CreateRequest{First: firstInput()})
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, "over"), nil)
-	harness.Equal(t, "of a closed one", taken(b, b.Host, id), "")
+	harness.Equal(t, "of a closed one", takeFirstInput(b, b.Host, id), "")
 }
 
 func testFirstInputLater(t *testing.T) {
@@ -229,8 +229,8 @@ func testFirstInputLater(t *testing.T) {
 	made, err := other.State(b.Ctx, "made")
 	harness.WantError(t, "state", err, nil)
 	harness.Equal(t, "parent", made.Parent, id)
-	harness.Equal(t, "taken later", taken(b, other, "made"), "begin with this")
-	harness.Equal(t, "taken again", taken(b, other, "made"), "")
+	harness.Equal(t, "taken later", takeFirstInput(b, other, "made"), "begin with this")
+	harness.Equal(t, "taken again", takeFirstInput(b, other, "made"), "")
 }
 
 func testFirstInputUnknown(t *testing.T) {
@@ -282,7 +282,7 @@ func testClose(t *testing.T) {
 	s, seq := b.StateOf(id), b.LastSeq(id)
 	harness.Equal(t, "status", s.Status, projector.StatusClosed)
 	harness.Equal(t, "task, whose policy is to be kept", b.ListedTask(id, "job").State, events.TaskRunning)
-	harness.Equal(t, "stashed input", taken(b, b.Host, id), "")
+	harness.Equal(t, "stashed input", takeFirstInput(b, b.Host, id), "")
 	harness.Equal(t, "status of the child", b.StateOf(child).Status, projector.StatusOpen)
 	harness.EqualLists(t, "messages are kept", b.Messages(id), []string{"user go"})
 	harness.WantError(t, "close again", b.CloseSession(b.Ctx, id, "over"), nil)

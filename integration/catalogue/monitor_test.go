@@ -49,15 +49,15 @@ func inputs(list []api.MonitorEvent) []string {
 	return lines
 }
 
-// gone is closed when every process that had the pipe open for writing has ended. It waits for the first one to
+// processesEnded is closed when every process that had the pipe open for writing has ended. It waits for the first one to
 // open it.
-func gone(f harness.Fifo, t *testing.T) <-chan struct{} {
+func processesEnded(f harness.Fifo, t *testing.T) <-chan struct{} {
 	t.Helper()
 	_, done := f.Opened(t)
 	return done
 }
 
-func left(name events.TaskID) func(*projector.State) bool {
+func transferred(name events.TaskID) func(*projector.State) bool {
 	return func(s *projector.State) bool {
 		t, ok := s.Task(name)
 		return ok && t.To != ""
@@ -148,12 +148,12 @@ func testMonitorUnread(t *testing.T) {
 func testMonitorTimeout(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	f := harness.NewFifo(t)
-	gone := gone(f, t)
+	ended := processesEnded(f, t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: harness.KeepOpen(f, "trap '' TERM; "), TimeoutMillis: 5000})
 	if first := b.AwaitUpdates(id, 1)[0].Message; first != "up" {
 		t.Fatalf("the command: got %q, want it up before its time is", first)
 	}
-	b.Wait("processes", gone)
+	b.Wait("processes", ended)
 	m := b.AwaitMonitor(id, "m", events.MonitorFailed)
 	harness.Equal(t, "armed", m.Armed, false)
 	harness.Equal(t, "error", m.LastError, "timed out after 5s")
@@ -193,11 +193,11 @@ func testMonitorExit(t *testing.T) {
 func testMonitorStop(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	f := harness.NewFifo(t)
-	gone := gone(f, t)
+	ended := processesEnded(f, t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: harness.KeepOpen(f, ""), Persistent: true, ArmOn: events.ArmSessionStart})
 	b.AwaitUpdates(id, 1)
 	harness.WantError(t, "stop", b.OtherHost().StopMonitor(b.Ctx, id, "m"), nil)
-	b.Wait("processes", gone)
+	b.Wait("processes", ended)
 	m := b.AwaitMonitor(id, "m", events.MonitorStopped)
 	harness.Equal(t, "armed", m.Armed, false)
 	harness.Equal(t, "wake", m.Wake, "")
@@ -240,14 +240,14 @@ func testMonitorSessionStart(t *testing.T) {
 
 // testMonitorWake has a line arrive during a model call, and another one while no turn runs.
 func testMonitorWake(t *testing.T) {
-	f, asked, gate := harness.NewFifo(t), make(chan struct{}), make(chan struct{})
+	f, requested, gate := harness.NewFifo(t), make(chan struct{}), make(chan struct{})
 	b := harness.Start(t,
-		harness.DoFirst(func() { close(asked); <-gate }, harness.Reply(harness.Text("hi"))),
+		harness.DoFirst(func() { close(requested); <-gate }, harness.Reply(harness.Text("hi"))),
 		harness.Reply(harness.Text("seen")), harness.Reply(harness.Text("seen too")))
 	b.StartTasks(bustest.Open(t, b.Server), nil)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "asked", asked)
+	harness.Receive(b, "the request", requested)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "m", Command: "echo one; read x < '" + string(f) + "'; echo $x; sleep 1000"})
 	b.AwaitUpdates(id, 1)
 	close(gate)

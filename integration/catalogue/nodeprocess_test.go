@@ -65,8 +65,8 @@ type verdictOf struct {
 
 // TestNodeOfTest is a node in a process of its own, until it is killed. Its model and its tools are those of the test.
 func TestNodeOfTest(t *testing.T) {
-	told := os.Getenv(nodeVariable)
-	if told == "" {
+	notification := os.Getenv(nodeVariable)
+	if notification == "" {
 		t.Skip("runs in a process of its own")
 	}
 	go func() { // ends with the process
@@ -74,12 +74,12 @@ func TestNodeOfTest(t *testing.T) {
 		os.Exit(0) // the test has gone
 	}()
 	var cfg nodeProcess
-	harness.WantError(t, "configuration", json.Unmarshal([]byte(told), &cfg), nil)
+	harness.WantError(t, "configuration", json.Unmarshal([]byte(notification), &cfg), nil)
 	on, err := bus.Open(t.Context(), bus.Config{URL: cfg.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ask := func(ctx context.Context, q question) (verdictOf, error) {
+	request := func(ctx context.Context, q question) (verdictOf, error) {
 		var a verdictOf
 		data, err := json.Marshal(q)
 		if err != nil {
@@ -94,17 +94,17 @@ func TestNodeOfTest(t *testing.T) {
 	var factories []plugin.Factory
 	if cfg.Plugins != "" {
 		factories = processPlugins[cfg.Plugins](func(ctx context.Context, what string) error {
-			_, err := ask(ctx, question{Report: what})
+			_, err := request(ctx, question{Report: what})
 			return err
 		})
 	}
-	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return askingTools(t, cfg.Tools, ask) }))
+	factories = append(factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return remoteTools(t, cfg.Tools, request) }))
 	plugins, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "plugins", err, nil)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Plugins: plugins, Provider: "scripted", ModelRetry: workers.ModelRetry{Base: time.Millisecond, Max: 2 * time.Millisecond},
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-			a, err := ask(ctx, question{Model: &req})
+			a, err := request(ctx, question{Model: &req})
 			if err == nil && a.Refused != nil {
 				err = a.Refused
 			}
@@ -116,8 +116,8 @@ func TestNodeOfTest(t *testing.T) {
 	<-t.Context().Done() // it never ends by itself
 }
 
-// askingTools are tools that run in the test's process.
-func askingTools(t *testing.T, entries []events.ToolEntry, ask func(context.Context, question) (verdictOf, error)) *plugin.Tools {
+// remoteTools are tools that run in the test's process.
+func remoteTools(t *testing.T, entries []events.ToolEntry, request func(context.Context, question) (verdictOf, error)) *plugin.Tools {
 	set := plugin.NewTools()
 	for _, e := range entries {
 		schema := new(jsonschema.Schema)
@@ -125,7 +125,7 @@ func askingTools(t *testing.T, entries []events.ToolEntry, ask func(context.Cont
 		tool := plugin.Tool{Name: e.Name, Description: e.Description, Effects: e.Effects, Serial: e.Serial, Schema: schema}
 		harness.WantError(t, "add", set.Add(tool, func(ctx context.Context, c plugin.Call, args json.RawMessage) (plugin.Result, error) {
 			c.Host = nil
-			a, err := ask(ctx, question{Tool: e.Name, Call: &c, Args: args})
+			a, err := request(ctx, question{Tool: e.Name, Call: &c, Args: args})
 			if err == nil && a.Failed != "" {
 				err = errors.New(a.Failed)
 			}
@@ -148,19 +148,19 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 	b.T.Helper()
 	cfg := nodeProcess{URL: b.Server.URL(), Subject: "test." + nats.NewInbox(), Tools: b.Tools.Entries(), Plugins: plugins}
 	ctx, cancel := context.WithCancel(b.Ctx)
-	var asked sync.WaitGroup
+	var calls sync.WaitGroup
 	sub, err := b.Bus.Conn().Subscribe(cfg.Subject, func(m *nats.Msg) {
-		asked.Go(func() {
-			data, err := json.Marshal(answers(ctx, b, m.Data, report))
+		calls.Go(func() {
+			data, err := json.Marshal(respond(ctx, b, m.Data, report))
 			harness.WantError(b.T, "answer", errors.Join(err, m.Respond(data)), nil)
 		})
 	})
 	harness.WantError(b.T, "subscribe", err, nil)
 	harness.WantError(b.T, "flush", b.Bus.Conn().Flush(), nil)
-	told, err := json.Marshal(cfg)
+	config, err := json.Marshal(cfg)
 	harness.WantError(b.T, "encode", err, nil)
 	child := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestNodeOfTest$")
-	child.Env = append(os.Environ(), nodeVariable+"="+string(told))
+	child.Env = append(os.Environ(), nodeVariable+"="+string(config))
 	var out strings.Builder
 	child.Stdout, child.Stderr = &out, &out
 	alive, err := child.StdinPipe() // closed when this process ends, whatever way
@@ -174,7 +174,7 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 			_ = alive.Close()
 			cancel()
 			harness.WantError(b.T, "unsubscribe", sub.Unsubscribe(), nil)
-			asked.Wait()
+			calls.Wait()
 			if b.T.Failed() && out.Len() > 0 {
 				b.T.Logf("the process said: %s", out.String())
 			}
@@ -184,8 +184,8 @@ func process(b *harness.System, plugins string, report reporter) (kill func()) {
 	return kill
 }
 
-// answers responds to a question of a process.
-func answers(ctx context.Context, b *harness.System, data []byte, report reporter) (a verdictOf) {
+// respond responds to a question of a process.
+func respond(ctx context.Context, b *harness.System, data []byte, report reporter) (a verdictOf) {
 	var q question
 	harness.WantError(b.T, "question", json.Unmarshal(data, &q), nil)
 	var err error

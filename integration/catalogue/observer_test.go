@@ -34,7 +34,7 @@ func observerEntries() []entry {
 		{"S19", "repeated wake is queued once", "the same wake several times", "enqueued", "one queued wake", testWakesOnce},
 		{"S20", "dead provider does not block the queue", "a provider that is down", "the queue is drained", "each turn ends, queue not stuck", testProviderDown},
 		{"S21", "unreferenced blob is collected", "a blob written, its commit lost", "garbage is collected", "blob collected, session readable", testLostBlob},
-		{"S22", "missing blob of an old branch is ignored", "bodies of an abandoned branch are gone", "load the active path", "unaffected", testBranchGone},
+		{"S22", "missing blob of an old branch is ignored", "bodies of an abandoned branch are gone", "load the active path", "unaffected", testBranchRemoved},
 	}
 }
 
@@ -105,15 +105,15 @@ func testLateObserver(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("a"))
 	b.RunTurn(id, "t2", harness.Text("b"))
 	h, folded := b.OtherHost(), projector.New(id)
-	asked := false
+	hookCalled := false
 	for o, err := range h.Observe(b.Ctx, id, 0) {
 		harness.WantError(t, "observe", err, nil)
 		if o.Commit == nil {
 			continue
 		}
 		harness.WantError(t, "fold", folded.Apply(events.Entry{Seq: o.Seq, Commit: o.Commit}), nil)
-		if folded.Turns == 2 && folded.Idle() && !asked { // it has caught up: the rest is live
-			asked = true
+		if folded.Turns == 2 && folded.Idle() && !hookCalled { // it has caught up: the rest is live
+			hookCalled = true
 			b.StartTurn(id, "t3", harness.Text("c"))
 		}
 		if folded.Turns == 3 && folded.Idle() {
@@ -142,9 +142,9 @@ func testNoReplayStore(t *testing.T) {
 }
 
 func testClaimLost(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
-		close(begun)
+		close(started)
 		select {
 		case <-release:
 		case <-ctx.Done():
@@ -154,7 +154,7 @@ func testClaimLost(t *testing.T) {
 	kill := b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "the model call", begun)
+	harness.Receive(b, "the model call", started)
 	b.CommitToTurn(id, &events.TurnStarted{Attempt: 2, Worker: "B", Job: "t1"})
 	took := b.LastSeq(id)
 	close(release)
@@ -205,12 +205,12 @@ func testFutureVersion(t *testing.T) {
 func testAbandonedEvidence(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
-	away := bustest.Open(t, b.Server)
-	dead, _ := b.StartTasks(away, nil)
-	b.Spawn(dead, id, "closure", harness.GatedTask(nil))
-	away.Close()
+	secondBus := bustest.Open(t, b.Server)
+	deadTasks, _ := b.StartTasks(secondBus, nil)
+	b.Spawn(deadTasks, id, "closure", harness.GatedTask(nil))
+	secondBus.Close()
 	b.StartTasks(bustest.Open(t, b.Server), nil)
-	harness.Equal(t, "summary", b.AwaitTask(id, "closure", events.TaskFailed).Summary, "abandoned: worker "+string(dead.ID())+" is gone")
+	harness.Equal(t, "summary", b.AwaitTask(id, "closure", events.TaskFailed).Summary, "abandoned: worker "+string(deadTasks.ID())+" is gone")
 	var last *events.Commit
 	for e, err := range b.Bus.Log().Read(b.Ctx, id, b.LastSeq(id)) {
 		harness.WantError(t, "read", err, nil)
@@ -292,8 +292,8 @@ func testLostBlob(t *testing.T) {
 	harness.Equal(t, "blobs left", len(b.Blobs()), len(after.Messages))
 }
 
-// testBranchGone deletes the body of a message on an abandoned branch.
-func testBranchGone(t *testing.T) {
+// testBranchRemoved deletes the body of a message on an abandoned branch.
+func testBranchRemoved(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")

@@ -34,19 +34,19 @@ func ownershipEntries() []entry {
 		{"S05", "crash at every write has each effect once", "a crash before and after every write of a node", "another resumes", "each durable effect observed exactly once", testCrashAnywhere},
 		{"S06", "replay has the same state and runs nothing", "a live run", "its history is replayed", "identical committed state, zero executions", testReplayed},
 		{"S07", "key with other content is refused", "the same key with a different command", "repeated", "mismatch error", testMismatch},
-		{"S08", "each input settles once", "inputs, hosts and nodes that are killed", "any interleaving", "each input settles exactly once", testInputsSettle},
+		{"S08", "each input settles once", "inputs, hosts and nodes that are killed", "any interleaving", "each input settles exactly once", testInputsEndOnce},
 		{"S09", "late failure shows no part of a commit", "a commit with claimed inputs and the turn's end", "fails late", "neither visible", testCommitWhole},
 		{"S10", "commands run before inputs", "commands enqueued before an input", "drained", "commands first, one at a time", testCommandsFirst},
-		{"S11", "sessions do not mix", "two sessions", "concurrent load", "no cross-talk of events, tasks, usage", testNoCrosstalk},
+		{"S11", "sessions do not mix", "two sessions", "concurrent load", "no cross-talk of events, tasks, usage", testSessionsAreIndependent},
 	}
 }
 
 // testOldOwner commits the claim of another worker while A waits for a tool.
 func testOldOwner(t *testing.T) {
-	release, begun := make(chan struct{}), make(chan struct{}, 2)
+	release, started := make(chan struct{}), make(chan struct{}, 2)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "slow", "{}")), harness.Reply(harness.Text("done")))
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-		begun <- struct{}{}
+		started <- struct{}{}
 		select {
 		case <-release:
 		case <-ctx.Done():
@@ -56,7 +56,7 @@ func testOldOwner(t *testing.T) {
 	kill := b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "the call", begun)
+	harness.Receive(b, "the call", started)
 	b.AwaitState(id, "the call in the history", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Calls) == 1 })
 	stop, err := b.Bus.ServeWorker("B", func([]byte) []byte { return []byte("yes") }) // B is alive, and says that it runs the turn
 	harness.WantError(t, "serve", err, nil)
@@ -80,17 +80,17 @@ func testOldOwner(t *testing.T) {
 func testAttemptsRise(t *testing.T) {
 	const kills = 4
 	var script []harness.Step
-	begun := make([]chan struct{}, kills)
-	for i := range begun {
-		begun[i] = make(chan struct{})
-		script = append(script, harness.Hang(begun[i]))
+	started := make([]chan struct{}, kills)
+	for i := range started {
+		started[i] = make(chan struct{})
+		script = append(script, harness.Hang(started[i]))
 	}
 	b := harness.StartIdle(t, append(script, harness.Reply(harness.Text("done")))...)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	for i := range kills {
 		kill := b.StartWorker(bustest.Open(t, b.Server))
-		harness.Receive(b, "the model call", begun[i])
+		harness.Receive(b, "the model call", started[i])
 		kill()
 	}
 	b.StartWorker(b.Bus)
@@ -104,11 +104,11 @@ func testAttemptsRise(t *testing.T) {
 }
 
 func testBusy(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := harness.Start(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("done"))))
+	started, release := make(chan struct{}), make(chan struct{})
+	b := harness.Start(t, harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("done"))))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "the model call", begun)
+	harness.Receive(b, "the model call", started)
 	_, err := b.OtherHost().Run(b.Ctx, id, api.TurnRequest{
 		ID: "t2", Input: events.TurnInput{Parts: []events.Part{harness.Text("me too")}}, WhenBusy: api.WhenBusyReject,
 	})
@@ -195,18 +195,18 @@ func testMismatch(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "ask", "{}")), harness.Reply(harness.Text("title")), harness.Reply(harness.Text("hi")))
 	b.StartNode(harness.PluginOf("asks", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "ask"}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
-			var said string
+			var text string
 			for _, question := range []string{"one", "other", "one"} {
 				req := harness.CompletionOf(question)
 				req.Key = "title"
 				got, err := c.Host.Complete(ctx, req, "title")
 				if question == "one" {
-					same, said = append(same, err), said+got.Text
+					same, text = append(same, err), text+got.Text
 				} else {
 					failed = append(failed, err)
 				}
 			}
-			return said, nil
+			return text, nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{})

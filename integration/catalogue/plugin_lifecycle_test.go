@@ -42,13 +42,13 @@ func pluginLifecycleEntries() []entry {
 // testStreamAbort has a provider that streams until it is cancelled and then reports its usage or not, and one
 // that ends soon.
 func testStreamAbort(t *testing.T) {
-	for name, c := range map[string]struct{ hang, keep, told bool }{
-		"cut": {hang: true}, "cut_and_told": {hang: true, keep: true, told: true}, "ends_soon": {told: true},
+	for name, c := range map[string]struct{ hang, keep, replied bool }{
+		"cut": {hang: true}, "cut_and_told": {hang: true, keep: true, replied: true}, "ends_soon": {replied: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			usage := events.Usage{}
-			if c.told {
+			if c.replied {
 				usage = events.Usage{Input: 7, Output: 3}
 			}
 			hanging := func(context.Context, llm.Request) (scripted.Answer, error) {
@@ -99,14 +99,14 @@ func testLifecycleHooks(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
 	core, logged := observer.New(zapcore.WarnLevel)
 	var mu sync.Mutex
-	told := make(map[plugin.LifecycleKind]chan struct{})
+	outcomes := make(map[plugin.LifecycleKind]chan struct{})
 	of := func(kind plugin.LifecycleKind) chan struct{} {
 		mu.Lock()
 		defer mu.Unlock()
-		if told[kind] == nil {
-			told[kind] = make(chan struct{})
+		if outcomes[kind] == nil {
+			outcomes[kind] = make(chan struct{})
 		}
-		return told[kind]
+		return outcomes[kind]
 	}
 	finished := make(chan plugin.LifecycleKind, 8)
 	slow := harness.LifecyclePlugin("slow", func(ctx context.Context, kind plugin.LifecycleKind) error {
@@ -159,8 +159,8 @@ func testLifecycleHooks(t *testing.T) {
 	harness.Equal(t, "warnings of the others", logged.FilterField(zap.String("plugin", "quick")).Len(), 0)
 }
 
-// notes is a plugin that enqueues a note before each turn.
-func notes(id, note string) plugin.Factory {
+// notePlugin is a plugin that enqueues a note before each turn.
+func notePlugin(id, note string) plugin.Factory {
 	return harness.PluginOf(id, func(r *plugin.Registrar) {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
 			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, note))}, nil
@@ -171,8 +171,8 @@ func notes(id, note string) plugin.Factory {
 func testFactoryOverride(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
 	b.StartNodeWith(workers.Config{}, plugin.HostConfig{
-		Builtins:  []plugin.Factory{notes("x", "builtin x"), standard.Factory(), notes("y", "builtin y")},
-		Factories: []plugin.Factory{notes("a", "host a"), notes("x", "host x"), notes("b", "host b")},
+		Builtins:  []plugin.Factory{notePlugin("x", "builtin x"), standard.Factory(), notePlugin("y", "builtin y")},
+		Factories: []plugin.Factory{notePlugin("a", "host a"), notePlugin("x", "host x"), notePlugin("b", "host b")},
 	})
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hello"))
@@ -187,21 +187,21 @@ func testFactoryOverride(t *testing.T) {
 // testPromptError kills the node that calls the contributor first; the next node receives the error.
 func testPromptError(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
-	asking := make(chan struct{})
+	requested := make(chan struct{})
 	var mu sync.Mutex
-	asked, after, contributed := 0, 0, 0
+	requests, after, contributed := 0, 0, 0
 	stack := harness.PluginOf("contributors", func(r *plugin.Registrar) {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
 			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "before"))}, nil
 		})
 		r.Prompt(func(ctx context.Context, in plugin.PromptContext) ([]events.Contribution, error) {
 			mu.Lock()
-			asked++
-			n := asked
+			requests++
+			n := requests
 			mu.Unlock()
 			switch n {
 			case 1:
-				close(asking)
+				close(requested)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			case 2:
@@ -227,7 +227,7 @@ func testPromptError(t *testing.T) {
 	list := make(chan []api.SessionEvent, 1)
 	host := b.OtherHost()
 	go func() { list <- b.TurnEvents(host, id, "t1", nil) }()
-	harness.Receive(b, "asking", asking)
+	harness.Receive(b, "asking", requested)
 	kill()
 	b.StartNodeOn(b.Bus, stack)
 	got := harness.Receive(b, "the turn's events", list)
@@ -250,7 +250,7 @@ func testProjectorError(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "shout", "{}")), harness.Reply(harness.Text("done")))
 	var mu sync.Mutex
 	runs, projections := 0, 0
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	stack := harness.PluginOf("projector", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "shout", Effects: events.EffectsIdempotent}, func(context.Context, plugin.Call, struct{}) (string, error) {
 			mu.Lock()
@@ -264,7 +264,7 @@ func testProjectorError(t *testing.T) {
 			n := projections
 			mu.Unlock()
 			if n == 1 {
-				close(begun)
+				close(started)
 				<-ctx.Done()
 			}
 			return "never read", []events.Part{harness.Text("nor this")}, errors.New("cannot tell")
@@ -273,7 +273,7 @@ func testProjectorError(t *testing.T) {
 	_, kill := b.StartNodeOn(b.Bus, stack)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill() // before the result was recorded
 	b.StartNodeOn(b.Bus, stack)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)

@@ -7,12 +7,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
@@ -31,8 +33,8 @@ func pluginEntries() []entry {
 	}...)
 }
 
-// asksBefore is a plugin whose hook before a turn returns these directives.
-func asksBefore(id string, list ...plugin.Directive) plugin.Factory {
+// beforeTurn is a plugin whose hook before a turn returns these directives.
+func beforeTurn(id string, list ...plugin.Directive) plugin.Factory {
 	return harness.PluginOf(id, func(r *plugin.Registrar) {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return list, nil })
 	})
@@ -41,10 +43,10 @@ func asksBefore(id string, list ...plugin.Directive) plugin.Factory {
 // refusedStack fails the test unless building these plugins, and a turn with them, fails with these words.
 func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 	t.Helper()
-	mentions := func(what, said string) {
-		for _, word := range words {
-			if !strings.Contains(said, word) {
-				t.Errorf("%s: got %q, want %q in it", what, said, word)
+	mentions := func(what, text string) {
+		for _, name := range words {
+			if !strings.Contains(text, name) {
+				t.Errorf("%s: got %q, want %q in it", what, text, name)
 			}
 		}
 	}
@@ -56,7 +58,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 		mentions("build", fmt.Sprint(err))
 	}
 	b := harness.StartIdle(t)
-	b.StartNodeOn(b.Bus, plugins...) // the host has no plugins, so the node is the first to find out
+	b.StartNodeWith(workers.Config{Patience: time.Millisecond}, plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins}) // the host has no plugins, so the node is the first to find out
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_build")
@@ -77,11 +79,11 @@ func testSlotTwice(t *testing.T) {
 }
 
 func testHookFails(t *testing.T) {
-	var asked []string
+	var calls []string
 	hook := func(id string, list []plugin.Directive, err error) plugin.Factory {
 		return harness.PluginOf(id, func(r *plugin.Registrar) {
 			r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
-				asked = append(asked, id)
+				calls = append(calls, id)
 				return list, err
 			})
 		})
@@ -91,7 +93,7 @@ func testHookFails(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	issue := b.FailedTurn(id, "t1")
 	harness.Equal(t, "code", issue.Code, "plugin_prepare_turn")
-	harness.EqualLists(t, "asked", asked, []string{"A", "B"})
+	harness.EqualLists(t, "calls", calls, []string{"A", "B"})
 	b.WantNoEffects(id)
 	b.WantNoSession("kid")
 	ran := b.HookRecord(id, events.PointBeforeTurn)
@@ -102,7 +104,7 @@ func testHookFails(t *testing.T) {
 
 func testLastAbort(t *testing.T) {
 	b := harness.StartIdle(t)
-	b.StartNode(asksBefore("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), asksBefore("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Trace("late", nil)))
+	b.StartNode(beforeTurn("A", plugin.Abort("x", "first"), plugin.Enqueue(plugin.Say(events.RoleUser, "more"))), beforeTurn("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Trace("late", nil)))
 	id := b.Open(api.CreateRequest{})
 	list := b.TurnEvents(b.Host, id, "t1", nil)
 	got := b.AwaitTurn(id, "t1")
@@ -129,7 +131,7 @@ func testLastAbort(t *testing.T) {
 	// The last abort counts, after all hooks were called. The directives behind an abort in one list are carried
 	// out.
 	b = harness.StartIdle(t, harness.Reply(harness.Text("of the child")))
-	b.StartNode(asksBefore("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Abort("z", "third")), asksBefore("A", plugin.Abort("x", "first")), asksBefore("C"))
+	b.StartNode(beforeTurn("B", plugin.Abort("y", "second"), harness.CreateChild("kid"), plugin.Abort("z", "third")), beforeTurn("A", plugin.Abort("x", "first")), beforeTurn("C"))
 	id = b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	harness.Equal(t, "issue of the other order", b.AwaitTurn(id, "t1").Issue, events.Issue{Kind: "plugin", Code: "x", Message: "first"})
@@ -141,7 +143,7 @@ func testToolDirective(t *testing.T) {
 		"replace_tool_args": plugin.ReplaceArgs(json.RawMessage(`{}`)), "short_circuit_tool": plugin.ShortCircuit(plugin.Result{Text: "no"}),
 	} {
 		b := harness.StartIdle(t)
-		b.StartNode(asksBefore("A", harness.CreateChild("kid")), asksBefore("B", d))
+		b.StartNode(beforeTurn("A", harness.CreateChild("kid")), beforeTurn("B", d))
 		id := b.Open(api.CreateRequest{})
 		issue := b.FailedTurn(id, "t1")
 		harness.Equal(t, name, issue.Code, "plugin_prepare_turn")

@@ -61,12 +61,12 @@ func testNoLog(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.AppendTexts(id, "A")
 	before := b.LastSeq(id)
-	away := bustest.Open(t, b.Server)
-	warm, cold := b.NewHost(away), b.NewHost(away)
+	secondBus := bustest.Open(t, b.Server)
+	warm, cold := b.NewHost(secondBus), b.NewHost(secondBus)
 	if _, err := warm.State(b.Ctx, id); err != nil {
 		t.Fatal(err)
 	}
-	away.Close()
+	secondBus.Close()
 	for name, h := range map[string]*session.Host{"loaded": warm, "not loaded": cold} {
 		for what, write := range map[string]func() error{
 			"append": func() error {
@@ -187,17 +187,17 @@ func checkInvariants(t *testing.T, s *projector.State) {
 	}
 	nodes, err := s.AllNodes()
 	harness.WantError(t, "nodes", err, nil)
-	place := make(map[events.NodeID]int)
+	position := make(map[events.NodeID]int)
 	for i, n := range nodes {
-		if _, twice := place[n.ID]; twice {
+		if _, twice := position[n.ID]; twice {
 			t.Errorf("at %d: node %s stands twice", s.Seq, n.ID)
 		}
-		if _, ok := place[n.Parent]; !ok && n.Parent != "" {
+		if _, ok := position[n.Parent]; !ok && n.Parent != "" {
 			t.Errorf("at %d: node %s has no parent before it", s.Seq, n.ID)
 		}
-		place[n.ID] = i
+		position[n.ID] = i
 	}
-	if _, ok := place[s.Leaf]; !ok && s.Leaf != "" {
+	if _, ok := position[s.Leaf]; !ok && s.Leaf != "" {
 		t.Errorf("at %d: leaf %s does not exist", s.Seq, s.Leaf)
 	}
 	active := 0

@@ -51,18 +51,18 @@ func testMonitorRestore(t *testing.T) {
 	child.Env = append(os.Environ(), taskServer+"="+server.URL())
 	harness.WantError(t, "start the process", child.Start(), nil)
 	again, once := harness.NewFifo(t), harness.NewFifo(t)
-	goneAgain, goneOnce := gone(again, t), gone(once, t)
+	closedAgain, closedOnce := processesEnded(again, t), processesEnded(once, t)
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "again", Command: harness.KeepOpen(again, ""), Persistent: true, RestartOnRestore: true, Wake: events.WakeNotify})
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "once", Command: harness.KeepOpen(once, ""), Persistent: true, Wake: events.WakeNotify})
 	b.AwaitUpdates(id, 2)
 	first := b.MonitorRecord(id, "again").Worker
 	harness.WantError(t, "kill", child.Process.Kill(), nil)
 	_ = child.Wait()
-	b.Wait("processes of the killed node", goneAgain)
-	b.Wait("processes of the killed node", goneOnce)
+	b.Wait("processes of the killed node", closedAgain)
+	b.Wait("processes of the killed node", closedOnce)
 	harness.Equal(t, "state before anybody looked", b.MonitorRecord(id, "again").State, events.MonitorRunning)
 
-	goneAgain = gone(again, t)
+	closedAgain = processesEnded(again, t)
 	second, stop := b.StartTasks(bustest.Open(t, server), nil)
 	m := b.AwaitMonitor(id, "once", events.MonitorIdle)
 	harness.Equal(t, "armed", m.Armed, false)
@@ -76,7 +76,7 @@ func testMonitorRestore(t *testing.T) {
 	rec := b.AwaitTask(id, "monitor-again", events.TaskRunning)
 	harness.Equal(t, "attempts", rec.Attempt, 2)
 	stop() // kills the group, and hands the task back
-	b.Wait("processes of the stopped node", goneAgain)
+	b.Wait("processes of the stopped node", closedAgain)
 
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "line", Command: "sleep 1000", Persistent: true})
 	line, err := b.Task(b.Ctx, id, "monitor-line")

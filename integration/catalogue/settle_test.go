@@ -20,9 +20,9 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// testInputsSettle has three hosts inject inputs into a session whose nodes are processes that are killed again
+// testInputsEndOnce has three hosts inject inputs into a session whose nodes are processes that are killed again
 // and again.
-func testInputsSettle(t *testing.T) {
+func testInputsEndOnce(t *testing.T) {
 	const hosts, each = 3, 8
 	b := setupListening(t)
 	b.Model.Script = slices.Repeat([]harness.Step{harness.Reply(harness.Text("on"))}, 400)
@@ -53,17 +53,17 @@ func testInputsSettle(t *testing.T) {
 	group.Wait()
 	b.AwaitState(id, "all turns", func(s *projector.State) bool { return s.Turns >= hosts*each && s.Idle() && len(s.Inputs) == 0 })
 	all := strings.Join(b.Messages(id), "\n") + "\n"
-	taken := make(map[events.InputID]int)
+	inputsAccepted := make(map[events.InputID]int)
 	for _, p := range harness.Find[*events.InputAccepted](b, id) {
 		for _, in := range p.Inputs {
-			taken[in]++
+			inputsAccepted[in]++
 		}
 	}
 	for i := range hosts {
 		for n := range each {
 			name := fmt.Sprintf("i%d-%d", i, n)
 			harness.Equal(t, "messages of "+name, strings.Count(all, name+"\n"), 1)
-			harness.Equal(t, "times that "+name+" was taken", taken[events.InputID(name)], 1)
+			harness.Equal(t, "times that "+name+" was taken", inputsAccepted[events.InputID(name)], 1)
 		}
 	}
 	harness.VerifyHistory(t, b.Bus, id)
@@ -105,15 +105,15 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 	}
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	whole := func(when string) {
+	checkWhole := func(when string) {
 		t.Helper()
-		replies, taken, ends := len(harness.Find[*events.ModelReplied](b, id)), len(harness.Find[*events.InputAccepted](b, id)), len(harness.Find[*events.TurnCompleted](b, id))
-		got := fmt.Sprintf("%d replies, %d inputs taken, %d ends", replies, taken, ends)
+		replies, inputsAccepted, ends := len(harness.Find[*events.ModelReplied](b, id)), len(harness.Find[*events.InputAccepted](b, id)), len(harness.Find[*events.TurnCompleted](b, id))
+		got := fmt.Sprintf("%d replies, %d inputs taken, %d ends", replies, inputsAccepted, ends)
 		if !slices.Contains([]string{"0 replies, 0 inputs taken, 0 ends", "1 replies, 1 inputs taken, 0 ends", "2 replies, 1 inputs taken, 1 ends"}, got) {
 			t.Errorf("cut %s, %s: got %s, want a commit whole or not at all", cut, when, got)
 		}
 		waits := len(b.StateOf(id).Inputs)
-		harness.Equal(t, "cut "+cut+", "+when+": inputs that wait or were taken", waits+taken, 1)
+		harness.Equal(t, "cut "+cut+", "+when+": inputs that wait or were taken", waits+inputsAccepted, 1)
 	}
 	finished := bustest.KilledIn(t, b.Server, string(kind), at, func(ctx context.Context, victim *bus.Bus) error {
 		first := func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
@@ -132,24 +132,24 @@ func commitWhole(t *testing.T, kind events.Kind, cut string, at func(size int) i
 		return ctx.Err()
 	})
 	harness.Equal(t, "turn was over before it was cut "+cut, finished, false)
-	whole("before another goes on")
+	checkWhole("before another goes on")
 	w := scriptedNode(b, b.Bus, reads)
 	harness.WantError(t, "start", w.Start(b.Ctx), nil)
 	defer stopNow(w)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	whole("at the end")
+	checkWhole("at the end")
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user hello", "assistant one", "user and this", "assistant two"})
 }
 
 // testCommandsFirst sends commands and then inputs to a session whose turn runs. Commands do not wait for the
 // turn: each takes effect in a commit of its own, in the order of their arrival, before the inputs.
 func testCommandsFirst(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := harness.StartIdle(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("0"))), harness.Reply(harness.Text("1")), harness.Reply(harness.Text("2")), harness.Reply(harness.Text("3")))
+	started, release := make(chan struct{}), make(chan struct{})
+	b := harness.StartIdle(t, harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("0"))), harness.Reply(harness.Text("1")), harness.Reply(harness.Text("2")), harness.Reply(harness.Text("3")))
 	b.StartNode(plugin.Func("math", func(r *plugin.Registrar) error { harness.NamedTools(r, "a", "b"); return nil }))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t0", harness.Text("turn t0"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	model := func(s string) {
 		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {
 			c.Model += s
@@ -199,7 +199,7 @@ func testCommandsFirst(t *testing.T) {
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-func testNoCrosstalk(t *testing.T) {
+func testSessionsAreIndependent(t *testing.T) {
 	const turns = 12
 	b := harness.StartIdle(t)
 	model := func(_ context.Context, req llm.Request) (scripted.Answer, error) {

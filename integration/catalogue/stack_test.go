@@ -17,30 +17,30 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// keeper is a plugin with a state. It records its restores, and can be made to lose the state.
-type keeper struct {
+// statefulPlugin is a plugin with a state. It records its restores, and can be made to lose the state.
+type statefulPlugin struct {
 	id, version string
 	revision    uint64
 	fails       error
 	restored    []string // every restore, as text
 }
 
-func (k *keeper) factory() plugin.Factory {
+func (k *statefulPlugin) factory() plugin.Factory {
 	return plugin.New(k.id, func(plugin.BuildContext) (plugin.Plugin, error) { return k, nil })
 }
 
-func (k *keeper) Register(*plugin.Registrar) error { return nil }
+func (k *statefulPlugin) Register(*plugin.Registrar) error { return nil }
 
-func (k *keeper) Version() string { return k.version }
+func (k *statefulPlugin) Version() string { return k.version }
 
-func (k *keeper) Revision() uint64 { return k.revision }
+func (k *statefulPlugin) Revision() uint64 { return k.revision }
 
-func (k *keeper) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) {
+func (k *statefulPlugin) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) {
 	w.Write("note", []byte("of "+k.id))
 	return fmt.Appendf(nil, `{"at":%d}`, k.revision), k.fails
 }
 
-func (k *keeper) Restore(meta plugin.Meta, artifacts plugin.SnapshotReader) error {
+func (k *statefulPlugin) Restore(meta plugin.Meta, artifacts plugin.SnapshotReader) error {
 	state := "nil"
 	if meta.State != nil {
 		state = string(meta.State)
@@ -63,7 +63,7 @@ func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Session {
 }
 
 func testRestoreMissing(t *testing.T) {
-	a, b := &keeper{id: "a", version: "1", revision: 1}, &keeper{id: "b", version: "2", revision: 5}
+	a, b := &statefulPlugin{id: "a", version: "1", revision: 1}, &statefulPlugin{id: "b", version: "2", revision: 5}
 	s := stackOf(t, a.factory(), b.factory())
 	err := s.Restore([]projector.PluginState{
 		{Plugin: "gone", Version: "1", Revision: 9, State: []byte(`{}`)},
@@ -79,7 +79,7 @@ func testRestoreMissing(t *testing.T) {
 	harness.Equal(t, "restores after it", len(b.restored), 2)
 
 	// Another node: the history has the state of one of two plugins.
-	kept, fresh := &keeper{id: "kept", version: "1"}, &keeper{id: "fresh", version: "3", revision: 4}
+	kept, fresh := &statefulPlugin{id: "kept", version: "1"}, &statefulPlugin{id: "fresh", version: "3", revision: 4}
 	bd := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.Reply(harness.Text("on")))
 	_, kill := bd.StartNodeOn(bd.Bus, kept.factory(), harness.PluginOf("moves", func(r *plugin.Registrar) {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
@@ -98,7 +98,7 @@ func testRestoreMissing(t *testing.T) {
 }
 
 func testSnapshotCurrent(t *testing.T) {
-	a, b := &keeper{id: "a", version: "1"}, &keeper{id: "b", version: "2", revision: 7}
+	a, b := &statefulPlugin{id: "a", version: "1"}, &statefulPlugin{id: "b", version: "2", revision: 7}
 	s := stackOf(t, a.factory(), b.factory())
 	now := func() []projector.PluginState {
 		t.Helper()
@@ -132,12 +132,12 @@ func testSnapshotCurrent(t *testing.T) {
 
 // versioned is a plugin that has only a version and a revision. The first one has the protocol.
 func versioned(id, version string, revision uint64) plugin.Factory {
-	k := &keeper{id: id, version: version, revision: revision}
+	k := &statefulPlugin{id: id, version: version, revision: revision}
 	return plugin.New(id, func(plugin.BuildContext) (plugin.Plugin, error) { return k, nil })
 }
 
 // silent is a protocol without anything else in the stack.
-type silent struct{ *keeper }
+type silent struct{ *statefulPlugin }
 
 func (silent) Register(r *plugin.Registrar) error {
 	r.Protocol(harness.Protocol{})
@@ -147,7 +147,7 @@ func (silent) Register(r *plugin.Registrar) error {
 
 // testFingerprint expects fixed digests: clients may store a fingerprint, so that its algorithm must not change.
 func testFingerprint(t *testing.T) {
-	a := silent{&keeper{id: "a", version: "1"}}
+	a := silent{&statefulPlugin{id: "a", version: "1"}}
 	first := plugin.New("a", func(plugin.BuildContext) (plugin.Plugin, error) { return a, nil })
 	of := func(factories ...plugin.Factory) uint64 {
 		t.Helper()

@@ -35,9 +35,9 @@ func stopEntries() []entry {
 }
 
 func testCancelModel(t *testing.T) {
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), func(context.Context, llm.Request) (scripted.Answer, error) {
-		close(begun)
+		close(started)
 		return scripted.Answer{Hang: true, Response: llm.Response{Model: "m-1", Usage: events.Usage{Input: 7, Output: 2}, Parts: []events.Part{
 			{Kind: events.PartReasoning, Text: "hm"}, harness.Text("half "), harness.Text("a"), harness.Call("k2", "add", `{"A":1`),
 		}}}, nil
@@ -46,7 +46,7 @@ func testCancelModel(t *testing.T) {
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{ID: "r1", Reason: "enough"}, api.CancelRequested)
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndCancelled)
@@ -59,9 +59,9 @@ func testCancelModel(t *testing.T) {
 	harness.Equal(t, "what it cost", cut[0].Usage, events.Usage{Input: 7, Output: 2})
 	harness.Equal(t, "usage of the turn", record.Usage, events.Usage{Input: 17, Output: 7})
 	harness.Equal(t, "usage by model", b.StateOf(id).Usage().ByModel["m-1"], cut[0].Usage)
-	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
+	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "assembled", err, nil)
-	harness.Equal(t, "raw text", whole.Output.RawText, "half a")
+	harness.Equal(t, "raw text", assembled.Output.RawText, "half a")
 	harness.Equal(t, "writes of the end", commitOf[*events.ModelInterrupted](b, id), commitOf[*events.TurnCompleted](b, id))
 	b.RunTurn(id, "t2", harness.Text("go on"))
 	harness.EqualLists(t, "next prompt", b.Model.Prompt(2), append(want, "user go on"))
@@ -86,10 +86,10 @@ func commitOf[P events.Payload](b *harness.System, id events.SessionID) events.S
 // and the cost of all. Plugins with hooks at the end of turns do not change this.
 func TestFailedReplyKept(t *testing.T) {
 	t.Parallel()
-	fails := func(said string, kind llm.ErrorKind) harness.Step {
+	fails := func(text string, kind llm.ErrorKind) harness.Step {
 		return func(context.Context, llm.Request) (scripted.Answer, error) {
 			return scripted.Answer{
-				Response: llm.Response{Parts: []events.Part{harness.Text(said)}, Usage: events.Usage{Input: 3, Output: 1}}, Err: &llm.Error{Kind: kind, Message: "cut"},
+				Response: llm.Response{Parts: []events.Part{harness.Text(text)}, Usage: events.Usage{Input: 3, Output: 1}}, Err: &llm.Error{Kind: kind, Message: "cut"},
 			}, nil
 		}
 	}
@@ -113,39 +113,39 @@ func TestFailedReplyKept(t *testing.T) {
 // TestCancelledReplyAtTheEnd cancels a reply where plugins have hooks at the end of turns.
 func TestCancelledReplyAtTheEnd(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Hang(begun, harness.Text("half")), harness.Reply(harness.Text("on")))
-	var asked atomic.Int64
+	started := make(chan struct{})
+	b := harness.StartIdle(t, harness.Hang(started, harness.Text("half")), harness.Reply(harness.Text("on")))
+	var requests atomic.Int64
 	b.StartNode(harness.PluginOf("last", func(r *plugin.Registrar) {
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
-			asked.Add(1)
+			requests.Add(1)
 			return nil, nil
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	harness.Equal(t, "asked", asked.Load(), 1)
+	harness.Equal(t, "requests", requests.Load(), 1)
 	harness.Equal(t, "claims", len(harness.Find[*events.TurnStarted](b, id)), 1)
 	harness.Equal(t, "interrupted replies", len(harness.Find[*events.ModelInterrupted](b, id)), 1)
 	b.RunTurn(id, "t2", harness.Text("go on"))
 }
 
 func testCancelTool(t *testing.T) {
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "add", `{"A":1,"B":2}`), harness.Call("k2", "wait", "{}")), harness.Reply(harness.Text("on")))
 	harness.AddTool(b, events.EffectsNone)
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "wait"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-		close(begun)
+		close(started)
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.AwaitState(id, "first result", func(s *projector.State) bool { t := s.Turn(); return t != nil && len(t.Calls) == 2 && t.Calls[0].Done })
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
@@ -175,17 +175,17 @@ func testCancelLate(t *testing.T) {
 }
 
 func testCancelTwice(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
+	started, release := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "stubborn", "{}")))
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "stubborn"}, func(context.Context, plugin.Call, struct{}) (string, error) {
-		close(begun)
+		close(started)
 		<-release
 		return "done all the same", nil
 	})
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	one := api.CancelRequest{ID: "r1", Origin: "user", Reason: "first"}
 	harness.Equal(t, "evidence", b.CancelTurn(id, "t1", one, api.CancelRequested), one)
 	got, evidence, err := b.OtherHost().Cancel(b.Ctx, id, "t1", api.CancelRequest{ID: "r2", Reason: "second"})
@@ -200,8 +200,8 @@ func testCancelTwice(t *testing.T) {
 func testInvalidInput(t *testing.T) {
 	b := harness.Start(t, harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
-	gone := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
-	r := b.RunTurn(id, "t1", harness.Text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: gone})
+	missing := events.BlobRef{Digest: strings.Repeat("0", 64), Size: 3}
+	r := b.RunTurn(id, "t1", harness.Text("look"), events.Part{Kind: events.PartAttachment, MediaType: "image/png", Blob: missing})
 	harness.Equal(t, "end", r.End, events.EndInvalidInput)
 	harness.Equal(t, "kind", r.Issue.Kind, "input_validation")
 	harness.Equal(t, "code", r.Issue.Code, "invalid_turn_input")

@@ -23,9 +23,9 @@ func taskEntries() []entry {
 		{"K04", "task id is in use while the task runs", "a managed task that runs", "the same id is spawned", "refused; fine once it has ended", testSpawnTwice},
 		{"K05", "error of a task is its summary", "a function that returns an error", "listed", "failed, with the error as summary", testTaskFails},
 		{"K06", "ended task does not change", "a completed task", "completed, moved, cancelled", "unchanged", testTaskEnded},
-		{"K07", "completion needs a final state", "a live task", "completed with a state that is no end", "nothing", testTaskNoEnd},
+		{"K07", "completion needs a final state", "a live task", "completed with a state that is no end", "nothing", testTaskRunWithoutEnd},
 		{"K08", "task moves between waiting and running", "a live task", "moved between waiting and running", "reflected; other states ignored", testTaskMoves},
-		{"K09", "task with a stop request keeps stopping", "a task that was asked to stop", "moved to running", "ignored", testTaskAsked},
+		{"K09", "task with a stop request keeps stopping", "a task that was asked to stop", "moved to running", "ignored", testTaskCancelRequested},
 		{"K10", "unknown task is an error to cancel", "an unknown task", "cancelled, and cancelled as a managed one", "an error; fine", testTaskUnknown},
 		{"K11", "cancel callback runs once", "a task that is run outside, with a callback", "cancelled twice", "called once; cancelled", testTaskCallback},
 		{"K12", "cancel of all tasks lists live ones", "three live tasks and one done", "all cancelled", "three records, by creation", testCancelAll},
@@ -87,14 +87,14 @@ func testHiddenFails(t *testing.T) {
 	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "fine", func(context.Context) error { return nil }), nil)
 	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "bad", func(context.Context) error { <-failed; return broken }), nil)
 	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "worse", func(context.Context) error { defer close(failed); return worse }), nil)
-	left := make(chan struct{})
-	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "last", func(context.Context) error { defer close(left); <-late; panic("not awaited") }), nil)
+	ended := make(chan struct{})
+	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "last", func(context.Context) error { defer close(ended); <-late; panic("not awaited") }), nil)
 	err := s.AwaitHiddenTasks(b.Ctx, id)
 	harness.WantError(t, "await", err, broken)
 	harness.Equal(t, "another's error", errors.Is(err, worse), false)
 	harness.WantError(t, "second await", s.AwaitHiddenTasks(b.Ctx, id), nil)
 	close(late) // it still runs
-	harness.Receive(b, "the end of the one that was left alone", left)
+	harness.Receive(b, "the end of the one that was left alone", ended)
 	harness.WantError(t, "spawn", s.SpawnHiddenTask(b.Ctx, id, "panics", func(context.Context) error { panic("oh") }), nil)
 	if err := s.AwaitHiddenTasks(b.Ctx, id); err == nil || !strings.Contains(err.Error(), "oh") {
 		t.Errorf("await of a panic: got %v, want an error with what it said", err)
@@ -187,7 +187,7 @@ func testTaskEnded(t *testing.T) {
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 }
 
-func testTaskNoEnd(t *testing.T) {
+func testTaskRunWithoutEnd(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "k")
 	before := b.LastSeq(id)
@@ -219,18 +219,18 @@ func testTaskMoves(t *testing.T) {
 	harness.Equal(t, "progress", b.AwaitTask(id, "k", events.TaskCompleted).Message, "waiting")
 }
 
-func testTaskAsked(t *testing.T) {
+func testTaskCancelRequested(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
-	told, gate := make(chan error, 1), make(chan struct{})
+	outcomes, gate := make(chan error, 1), make(chan struct{})
 	b.Spawn(s, id, "k", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
-		told <- context.Cause(ctx)
+		outcomes <- context.Cause(ctx)
 		<-gate
 		return "", context.Cause(ctx)
 	})
 	_, err := b.RequestCancelTask(b.Ctx, id, "k", "enough")
 	harness.WantError(t, "request", err, nil)
-	harness.WantError(t, "what the task is told", harness.Receive(b, "told", told), workers.ErrTaskCancelled)
+	harness.WantError(t, "cause of the task's end", harness.Receive(b, "the outcome", outcomes), workers.ErrTaskCancelled)
 	before := b.LastSeq(id)
 	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskCancelling)
@@ -298,10 +298,10 @@ func testCancelAll(t *testing.T) {
 
 func testUnregister(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
-	gate, told := make(chan struct{}), make(chan string, 1)
+	gate, outcomes := make(chan struct{}), make(chan string, 1)
 	b.Spawn(s, id, "k", func(ctx context.Context, r *workers.RunningTask) (string, error) {
 		_, err := harness.GatedTask(gate)(ctx, r)
-		told <- errText(err)
+		outcomes <- errText(err)
 		return "", err
 	})
 	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, "k"), nil)
@@ -309,7 +309,7 @@ func testUnregister(t *testing.T) {
 	harness.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
 	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner receives
 	close(gate)
-	harness.Equal(t, "the task's error", harness.Receive(b, "told", told), "")
+	harness.Equal(t, "the task's error", harness.Receive(b, "the outcome", outcomes), "")
 	harness.Equal(t, "ends", len(harness.Find[*events.TaskEnded](b, id)), 0)
 }
 

@@ -83,7 +83,7 @@ func testCatalogKey(t *testing.T) {
 	harness.Equal(t, "a fork has its own", other != entry, true)
 }
 
-func testOverlayAgain(t *testing.T) {
+func testOverlayRepeated(t *testing.T) {
 	b, id := setupTools(t, []string{"a"})
 	p := pluginStack(b, id)
 	tools := plugin.NewTools()
@@ -142,13 +142,13 @@ func testOverlayAlone(t *testing.T) {
 }
 
 // contributor has a node whose plugin contributes to the catalogue, or fails to.
-func contributor(t *testing.T, failing *atomic.Bool, asked *atomic.Int64, script ...harness.Step) (*harness.System, events.SessionID) {
+func contributor(t *testing.T, failing *atomic.Bool, requests *atomic.Int64, script ...harness.Step) (*harness.System, events.SessionID) {
 	t.Helper()
 	b := harness.StartIdle(t, script...)
 	b.StartNode(plugin.Func("picky", func(r *plugin.Registrar) error {
 		harness.NamedTools(r, "a", "b")
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
-			asked.Add(1)
+			requests.Add(1)
 			if failing.Load() {
 				return plugin.CatalogContribution{}, errPicky
 			}
@@ -163,27 +163,27 @@ var errPicky = errors.New("no catalogue today")
 
 func testCatalogErrorAgain(t *testing.T) {
 	var failing atomic.Bool
-	var asked atomic.Int64
+	var requests atomic.Int64
 	failing.Store(true)
-	b, id := contributor(t, &failing, &asked, harness.Reply(harness.Text("hi")))
+	b, id := contributor(t, &failing, &requests, harness.Reply(harness.Text("hi")))
 	p := pluginStack(b, id)
 	for i := range int64(2) {
 		_, got := p.Catalog(&b.StateOf(id).Catalog)
 		harness.WantError(t, "catalogue", got, errPicky)
-		harness.Equal(t, "asked", asked.Load(), i+1)
+		harness.Equal(t, "requests", requests.Load(), i+1)
 	}
 	failing.Store(false)
 	harness.EqualLists(t, "tools", toolNames(offer(b, id, p)), []string{"a"})
-	harness.Equal(t, "asked", asked.Load(), 3)
+	harness.Equal(t, "requests", requests.Load(), 3)
 	harness.Equal(t, "level", offer(b, id, p).Tools[0].Availability, events.AvailCallable)
-	harness.Equal(t, "asked once it worked", asked.Load(), 3)
+	harness.Equal(t, "asked once it worked", requests.Load(), 3)
 }
 
 func testCatalogError(t *testing.T) {
 	var failing atomic.Bool
-	var asked atomic.Int64
+	var requests atomic.Int64
 	failing.Store(true)
-	b, id := contributor(t, &failing, &asked, harness.Reply(harness.Text("hi")))
+	b, id := contributor(t, &failing, &requests, harness.Reply(harness.Text("hi")))
 	_, got := b.ToolCatalog(b.Ctx, id)
 	harness.WantError(t, "catalogue", got, errPicky)
 	var hook *plugin.HookError

@@ -28,7 +28,7 @@ func toolStateEntries() []entry {
 		{"X05", "lifted override has the declared level", "an override", "lift it", "back to the declared level", testToolLift},
 		{"X06", "tool levels decide list and call", "tools at every level, declared and overridden", "list, call, document", "as the table of levels says", testToolLevels},
 		{"X07", "catalog key has one instance", "one catalogue key", "catalogue twice", "the same instance; another after a change of generation, revision or overlay", testCatalogKey},
-		{"X08", "same overlay changes nothing", "the same overlay", "set it again", "revision and cache unchanged", testOverlayAgain},
+		{"X08", "same overlay changes nothing", "the same overlay", "set it again", "revision and cache unchanged", testOverlayRepeated},
 		{"X09", "overlay tool hides a tool of its name", "an overlay tool of a name in use", "call", "the overlay's runs", testOverlayShadows},
 		{"X10", "overlay without the base stands alone", "an overlay without the base", "catalogue", "only the overlay's tools", testOverlayAlone},
 		{"X11", "failed contributor is called again", "a contributor that fails", "catalogue twice", "asked and failed both times", testCatalogErrorAgain},
@@ -171,9 +171,9 @@ func testToolLevels(t *testing.T) {
 	var calls []events.Part
 	var contributions []events.Contribution
 	for _, level := range all {
-		word := string(events.Overridden(level))
-		tools = append(tools, plugin.Tool{Name: "is_" + word, Level: level, Description: "a tool"}, plugin.Tool{Name: "set_" + word})
-		for _, name := range []string{"is_" + word, "set_" + word} {
+		name := string(events.Overridden(level))
+		tools = append(tools, plugin.Tool{Name: "is_" + name, Level: level, Description: "a tool"}, plugin.Tool{Name: "set_" + name})
+		for _, name := range []string{"is_" + name, "set_" + name} {
 			calls = append(calls, harness.Call("k", name, "{}"))
 			contributions = append(contributions, events.Contribution{
 				Slot: events.SlotGuidance, Content: "doc(" + name + ")", Tools: []string{name}, Minimum: "showcased",
@@ -198,22 +198,22 @@ func testToolLevels(t *testing.T) {
 		got[item.Name] = item
 	}
 	b.RunTurn(id, "t1", harness.Text("go"))
-	asked := b.Model.Requests()
+	requests := b.Model.Requests()
 	results := harness.Find[*events.ToolReturned](b, id)
 	for i, level := range all {
-		word := string(events.Overridden(level))
-		for j, name := range []string{"is_" + word, "set_" + word} {
+		levelName := string(events.Overridden(level))
+		for j, name := range []string{"is_" + levelName, "set_" + levelName} {
 			item, listed := got[name]
 			harness.Equal(t, name+" listed", listed, i >= 1)
 			harness.Equal(t, name+" searchable", item.Searchable, i >= 1)
 			harness.Equal(t, name+" callable", item.Callable, i >= 2)
 			harness.Equal(t, name+" showcased", item.Showcased, i == 3)
 			if listed {
-				harness.Equal(t, name+" availability", item.Availability, word)
+				harness.Equal(t, name+" availability", item.Availability, levelName)
 				harness.Equal(t, name+" source", item.Source, "math")
 				harness.Equal(t, name+" contract", json.Valid(item.Contract), true)
 			}
-			offered := slices.ContainsFunc(asked[0].Tools, func(tool llm.Tool) bool { return tool.Name == name })
+			offered := slices.ContainsFunc(requests[0].Tools, func(tool llm.Tool) bool { return tool.Name == name })
 			harness.Equal(t, name+" offered", offered, i >= 2)
 			harness.Equal(t, name+" documented", strings.Contains(b.Model.Prompt(0)[0], "doc("+name+")"), i == 3)
 			r := resultOfCall(results, int64(2*i+j))

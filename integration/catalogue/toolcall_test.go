@@ -82,7 +82,7 @@ func testCallRetry(t *testing.T) {
 	var mu sync.Mutex
 	var keys []string
 	var at []time.Time
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "shaky", Effects: events.EffectsIdempotent, Retry: plugin.Retry{Attempts: 3, Base: base}},
 		func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 			mu.Lock()
@@ -91,7 +91,7 @@ func testCallRetry(t *testing.T) {
 			mu.Unlock()
 			switch n {
 			case 2:
-				close(begun)
+				close(started)
 				<-ctx.Done()
 				return "", ctx.Err()
 			case 5:
@@ -103,7 +103,7 @@ func testCallRetry(t *testing.T) {
 	kill := b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	b.AwaitTurn(id, "t1")

@@ -52,14 +52,14 @@ func testReplaceArgs(t *testing.T) {
 	b := setupListening(t, harness.Reply(harness.Call("k", "add", `{"a":1}`)), harness.Reply(harness.Text("done")))
 	var mu sync.Mutex
 	var saw []string
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	report := func(ctx context.Context, what string) error {
 		mu.Lock()
 		saw = append(saw, what)
 		first := len(saw) == 3 // the tool's first run
 		mu.Unlock()
 		if first {
-			close(begun)
+			close(started)
 			<-ctx.Done()
 		}
 		return ctx.Err()
@@ -67,7 +67,7 @@ func testReplaceArgs(t *testing.T) {
 	kill := process(b, "replacing", report)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(bustest.Open(t, b.Server), replacing(report)...)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -137,7 +137,7 @@ func testEnqueueBeforeCall(t *testing.T) {
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	got := b.ResultsByPosition(id)[0]
 	harness.Equal(t, "outcome", got.Outcome, events.OutcomeFailure)
-	harness.Equal(t, "said", strings.Contains(got.Text, "no message injection"), true)
+	harness.Equal(t, "text", strings.Contains(got.Text, "no message injection"), true)
 	harness.Equal(t, "runs", runs.Load(), 0)
 	b.WantNoSession("kid")
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", `assistant k1:read{"a":1}`, "user k1=" + got.Text, "assistant done"})

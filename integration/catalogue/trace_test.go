@@ -198,13 +198,13 @@ func testTraceTools(t *testing.T) {
 		harness.Reply(harness.Call("a", "slow", "{}"), harness.Call("b", "again", "{}")),
 		harness.Reply(harness.Call("a", "waits", "{}")))
 	list := traced(b, nil)
-	begun := make(chan struct{}, 4)
+	started := make(chan struct{}, 4)
 	var again atomic.Int64
 	hang := func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 		if c.Effect == "t1/1/1" && again.Add(1) == 2 {
 			return "again", nil
 		}
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
@@ -229,12 +229,12 @@ func testTraceTools(t *testing.T) {
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.AwaitState(id, "question", harness.HasAsk)
 	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: "t1/0/4", Granted: true}), nil)
-	harness.Receive(b, "begun", begun)
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNode(factory)
 	b.AwaitState(id, "last call", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 2 && s.Turn().Replied })
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	b.AwaitTurn(id, "t1")
 	want := map[string][]string{
@@ -245,8 +245,8 @@ func testTraceTools(t *testing.T) {
 	}
 	got := pairs(list())
 	harness.Equal(t, "calls", len(got), len(want))
-	for key, told := range want {
-		harness.EqualLists(t, "told of "+key, got[key], told)
+	for key, notification := range want {
+		harness.EqualLists(t, "told of "+key, got[key], notification)
 	}
 }
 

@@ -30,17 +30,17 @@ func turnHookEntries() []entry {
 func testBeforeTurnAbort(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("on")))
 	var mu sync.Mutex
-	asked, after := 0, 0
-	begun := make(chan struct{})
+	requests, after := 0, 0
+	started := make(chan struct{})
 	stack := harness.PluginOf("guard", func(r *plugin.Registrar) {
 		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 			mu.Lock()
-			asked++
-			n := asked
+			requests++
+			n := requests
 			mu.Unlock()
 			switch {
 			case n == 1:
-				close(begun)
+				close(started)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			case in.Turn == "t1":
@@ -60,7 +60,7 @@ func testBeforeTurnAbort(t *testing.T) {
 	got := make(chan []api.SessionEvent, 1)
 	host := b.OtherHost()
 	go func() { got <- b.TurnEvents(host, id, "t1", nil) }()
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(b.Bus, stack)
 	list := harness.Receive(b, "the turn's events", got)
@@ -110,8 +110,8 @@ func withOptions(saw func(where, options string)) plugin.Factory {
 
 // testTurnOptions kills the node in the turn that has options: the next one has them.
 func testTurnOptions(t *testing.T) {
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Hang(begun), harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
+	started := make(chan struct{})
+	b := harness.StartIdle(t, harness.Hang(started), harness.Reply(harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
 	var mu sync.Mutex
 	var seen []string
 	stack := []plugin.Factory{withOptions(func(where, options string) {
@@ -137,7 +137,7 @@ func testTurnOptions(t *testing.T) {
 
 	_, err = plain.Submit(b.Ctx, id, api.TurnRequest{ID: "t1", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Options: []byte(`{"steps":9}`)}})
 	harness.WantError(t, "submit", err, nil)
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartNodeOn(b.Bus, stack...)
 	b.AwaitTurn(id, "t1")
@@ -195,10 +195,10 @@ func testExtensionRefused(t *testing.T) {
 // the hook is killed.
 func testAfterTurnError(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("on")))
-	asking := make(chan struct{})
+	requested := make(chan struct{})
 	var mu sync.Mutex
-	asked := 0
-	var told []string
+	requests := 0
+	var notification []string
 	persisted := make(chan struct{})
 	stack := []plugin.Factory{harness.FrameSwitcher(nil), harness.PluginOf("finisher", func(r *plugin.Registrar) {
 		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
@@ -206,12 +206,12 @@ func testAfterTurnError(t *testing.T) {
 		})
 		r.AfterTurn(func(ctx context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
 			mu.Lock()
-			asked++
-			n := asked
+			requests++
+			n := requests
 			mu.Unlock()
 			switch {
 			case n == 1:
-				close(asking)
+				close(requested)
 				<-ctx.Done()
 				return nil, ctx.Err()
 			case in.Turn == "t1":
@@ -223,7 +223,7 @@ func testAfterTurnError(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Turn != "" {
-				told = append(told, string(e.Kind)+" "+string(e.Turn))
+				notification = append(notification, string(e.Kind)+" "+string(e.Turn))
 			}
 			if e.Turn == "t2" && e.Kind == plugin.TurnPersisted {
 				close(persisted)
@@ -234,7 +234,7 @@ func testAfterTurnError(t *testing.T) {
 	_, kill := b.StartNodeOn(b.Bus, stack...)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "asking", asking)
+	harness.Receive(b, "asking", requested)
 	kill()
 	n, stop := b.StartNodeOn(bustest.Open(t, b.Server), stack...)
 	_, err := n.Host().Await(b.Ctx, id, "t1")
@@ -259,5 +259,5 @@ func testAfterTurnError(t *testing.T) {
 		t.Fatal("end of t2: got nobody told, want it told after the commit")
 	}
 	stop() // waits for the hooks after a turn
-	harness.EqualLists(t, "told", told, []string{"turn_finalized t2", "turn_persisted t2"})
+	harness.EqualLists(t, "notified", notification, []string{"turn_finalized t2", "turn_persisted t2"})
 }

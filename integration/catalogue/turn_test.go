@@ -76,12 +76,12 @@ func testToolTurn(t *testing.T) {
 }
 
 func testSecondTurn(t *testing.T) {
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := harness.Start(t, harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
+	started, release := make(chan struct{}), make(chan struct{})
+	b := harness.Start(t, harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("one"))), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
 	b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("1"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.StartTurn(id, "t2", harness.Text("2"))
 	b.AwaitState(id, "t2 in the queue", func(s *projector.State) bool { return len(s.Queue) == 1 })
 	b.StartTurn(id, "t3", harness.Text("3"))
@@ -174,8 +174,8 @@ func testEmptyInput(t *testing.T) {
 			t.Errorf("%s: got parts %v, want one empty text", name, got)
 		}
 	}
-	asked := b.Model.Requests()
-	harness.Equal(t, "parts that the model sees", len(asked[0].Messages[0].Parts), 1)
+	requests := b.Model.Requests()
+	harness.Equal(t, "parts that the model sees", len(requests[0].Messages[0].Parts), 1)
 }
 
 func testSameTurn(t *testing.T) {

@@ -26,7 +26,7 @@ type typist struct {
 	name   string
 	client *client.Client
 	wire   *flaky
-	seen   []string // commits in the order that it saw them
+	lines  []string // commits in the order that it saw them
 }
 
 func newTypist(t *testing.T, server *busembed.Server, n int) *typist {
@@ -72,7 +72,7 @@ func (y *typist) watches(ctx context.Context, id events.SessionID) error {
 		if seen.Commit == nil {
 			continue
 		}
-		y.seen = append(y.seen, fmt.Sprintf("%d %s", seen.Seq, seen.Commit.ID))
+		y.lines = append(y.lines, fmt.Sprintf("%d %s", seen.Seq, seen.Commit.ID))
 		for _, e := range seen.Commit.Events {
 			if e.Kind == events.KindSessionClosed {
 				return nil
@@ -177,8 +177,8 @@ func checkTyped(t *testing.T, on *bus.Bus, id events.SessionID, list []*typist, 
 		}
 	}
 	for _, y := range append(slices.Clone(list), late) {
-		if !slices.Equal(y.seen, log) {
-			t.Errorf("%s saw %d commits, want the %d of the log in its order: got %v, want %v", y.name, len(y.seen), len(log), y.seen, log)
+		if !slices.Equal(y.lines, log) {
+			t.Errorf("%s saw %d commits, want the %d of the log in its order: got %v, want %v", y.name, len(y.lines), len(log), y.lines, log)
 		}
 	}
 	nodes, err := state.AllNodes()

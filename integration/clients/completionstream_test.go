@@ -18,17 +18,17 @@ func TestCompletionStream(t *testing.T) {
 	cut.Fault = llmtest.FaultError
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{cut, llmtest.Text("go", "od")})
 	id := b.Open(api.CreateRequest{})
-	ask := func(wants ...plugin.CompletionDelta) {
+	wantStream := func(wants ...plugin.CompletionDelta) {
 		t.Helper()
 		var got []plugin.CompletionDelta
 		req := plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "a title?")}, Stream: func(d plugin.CompletionDelta) { got = append(got, d) }}
-		c, err := b.Complete(api.WithAsked(b.Ctx, api.Asked{Key: "k"}), id, req, "title")
+		c, err := b.Complete(api.WithRequestMeta(b.Ctx, api.RequestMeta{Key: "k"}), id, req, "title")
 		harness.WantError(t, "complete", err, nil)
 		harness.Equal(t, "text", c.Text, "good")
 		harness.EqualLists(t, "streamed", got, wants)
 	}
-	ask(plugin.CompletionDelta{Kind: events.PartText, Text: "wro"}, plugin.CompletionDelta{Reset: true},
+	wantStream(plugin.CompletionDelta{Kind: events.PartText, Text: "wro"}, plugin.CompletionDelta{Reset: true},
 		plugin.CompletionDelta{Kind: events.PartText, Text: "go"}, plugin.CompletionDelta{Kind: events.PartText, Text: "od"})
-	ask() // the same again: of the history
+	wantStream() // the same again: of the history
 	harness.Equal(t, "requests", len(e.Sent()), 2)
 }

@@ -19,7 +19,7 @@ func TestGeneration(t *testing.T) {
 	n := 0
 	for name, w := range b.Routes() {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
-			wants := func(what, instructions string, want harness.Object) {
+			check := func(what, instructions string, want harness.Object) {
 				t.Helper()
 				sent := e.Sent()
 				if n++; len(sent) != n {
@@ -37,18 +37,18 @@ func TestGeneration(t *testing.T) {
 			})
 			w.Run(id, hello)
 			all := harness.Object{"temperature": 0.0, "top_p": 0.5, "seed": 0.0, "stop": []any{"END"}, "max_tokens": 70.0, "reasoning_effort": "low"}
-			wants("created", "Brief.", all)
+			check("created", "Brief.", all)
 
 			turn := hello
 			turn.Generation = events.Generation{Effort: "high", MaxOutputTokens: 9, Sampling: events.Sampling{Temperature: "1.5", Stop: []string{"a", "b"}}}
 			w.Run(id, turn)
-			wants("of the turn", "Brief.", harness.Object{"temperature": 1.5, "top_p": 0.5, "seed": 0.0, "stop": []any{"a", "b"}, "max_tokens": 9.0, "reasoning_effort": "high"})
+			check("of the turn", "Brief.", harness.Object{"temperature": 1.5, "top_p": 0.5, "seed": 0.0, "stop": []any{"a", "b"}, "max_tokens": 9.0, "reasoning_effort": "high"})
 			w.Run(id, hello)
-			wants("after the turn", "Brief.", all)
+			check("after the turn", "Brief.", all)
 
 			w.Configure(id, events.Config{Instructions: "Long."})
 			w.Run(id, hello)
-			wants("configured", "Long.", harness.Object{})
+			check("configured", "Long.", harness.Object{})
 			harness.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Generation, turn.Generation)
 			b.Verify(id)
 		})

@@ -42,7 +42,7 @@ func TestActivityStream(t *testing.T) {
 		"model_request_started", "model_request_completed", "usage", "tool_call_started", "tool_call_completed",
 		"model_request_started", "model_request_completed", "usage", "turn_outcome", "done",
 	}
-	for way, list := range map[string][]api.TurnActivity{"go": seen, "http": over} {
+	for transport, list := range map[string][]api.TurnActivity{"go": seen, "http": over} {
 		var types []api.ActivityType
 		correlations := make(map[api.ActivityType]string)
 		for _, a := range list {
@@ -50,8 +50,8 @@ func TestActivityStream(t *testing.T) {
 			correlations[a.Type] = a.Correlation
 		}
 		types = slices.DeleteFunc(types, func(t api.ActivityType) bool { return t == api.ActivityProse || t == api.ActivityUsage })
-		harness.EqualLists(t, way, types, slices.DeleteFunc(slices.Clone(want), func(t api.ActivityType) bool { return t == api.ActivityUsage }))
-		harness.Equal(t, way+" call", correlations["tool_call_completed"], correlations["tool_call_started"])
+		harness.EqualLists(t, transport, types, slices.DeleteFunc(slices.Clone(want), func(t api.ActivityType) bool { return t == api.ActivityUsage }))
+		harness.Equal(t, transport+" call", correlations["tool_call_completed"], correlations["tool_call_started"])
 	}
 	d.WantProblem(400, "invalid_parameter", http.MethodGet, "/v1/sessions/"+string(id)+"/turns/t1/stream?as=prose", "")
 }

@@ -25,7 +25,7 @@ func conflicts(d *harness.HTTP) {
 	got = d.WantProblem(409, "stale_branch", "POST", "/v1/sessions/s1/nodes", `{"nodes":[],"requires_ancestor":"nosuch"}`)
 	harness.Equal(d.T, "stale branch", strings.Contains(got.Field("details"), "required:nosuch"), true)
 
-	saidOtherwise(d)
+	conflictingAnswers(d)
 
 	d.Want(204, "PUT", "/v1/sessions/s2/grants/you", `{"rights":["read"]}`, "Idempotency-Key", "taken")
 	d.Want(204, "DELETE", "/v1/sessions/s2?reason=done", "")
@@ -37,8 +37,8 @@ func conflicts(d *harness.HTTP) {
 	}
 }
 
-// saidOtherwise answers and resolves calls twice, while the turn waits for another one.
-func saidOtherwise(d *harness.HTTP) {
+// conflictingAnswers answers and resolves calls twice, while the turn waits for another one.
+func conflictingAnswers(d *harness.HTTP) {
 	d.T.Helper()
 	const s = "/v1/sessions/s3"
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s3"}`)
@@ -67,7 +67,7 @@ func late(d *harness.HTTP) {
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: harness.Tokens(), RequestTimeout: time.Nanosecond})
 	harness.WantError(d.T, "new server", err, nil)
 	defer server.Drain()
-	strangers(d)
+	anonymousRequests(d)
 	over, cancel := context.WithDeadline(d.Ctx, time.Now())
 	defer cancel()
 	for _, op := range d.Doc.Operations() {
@@ -86,8 +86,8 @@ func late(d *harness.HTTP) {
 	}
 }
 
-// strangers sends requests without a token until they have used the bytes of one caller: all of them count as one.
-func strangers(d *harness.HTTP) {
+// anonymousRequests sends requests without a token until they have used the bytes of one caller: all of them count as one.
+func anonymousRequests(d *harness.HTTP) {
 	d.T.Helper()
 	server, err := httpapi.New(httpapi.Config{Service: d.Host, Tokens: harness.Tokens(), MaxBytesPerMinute: 1000})
 	harness.WantError(d.T, "new server", err, nil)
@@ -117,43 +117,43 @@ func (s slowBody) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// hold fills a token's slots with requests whose bodies never arrive, until release.
-func hold(d *harness.HTTP, token string, n int) (release func()) {
+// fillSlots fills a token's slots with requests whose bodies never arrive, until release.
+func fillSlots(d *harness.HTTP, token string, n int) (release func()) {
 	d.T.Helper()
 	read, end := make(chan struct{}, n), make(chan struct{})
-	var held sync.WaitGroup
+	var open sync.WaitGroup
 	for range n {
 		r := httptest.NewRequestWithContext(harness.Context(d.T), http.MethodPost, "/v1/sessions", slowBody{read, end})
 		r.Header.Set("Authorization", "Bearer "+token+harness.TokenSecret)
-		held.Go(func() { d.Server.ServeHTTP(httptest.NewRecorder(), r) })
+		open.Go(func() { d.Server.ServeHTTP(httptest.NewRecorder(), r) })
 	}
 	for range n {
 		harness.Receive(d.System, "a held request", read)
 	}
 	return func() {
 		close(end)
-		held.Wait()
+		open.Wait()
 	}
 }
 
-// takesLong reports whether an operation's request stays open while its work runs.
-func takesLong(id string) bool {
+// isLong reports whether an operation's request stays open while its work runs.
+func isLong(id string) bool {
 	return id == "invokeAction" || id == "complete" || id == "streamCompletion"
 }
 
 // busy occupies all the requests and all the streams of a token that has no other streams.
 func busy(d *harness.HTTP) {
 	d.T.Helper()
-	release := hold(d, "admin", 2)
+	release := fillSlots(d, "admin", 2)
 	for _, op := range d.Doc.Operations() {
 		if op.Scope == "" {
 			harness.Equal(d.T, op.ID, d.Send("", op.Method, op.Path, "").Status, 200)
 			continue
 		}
-		if takesLong(op.ID) {
+		if isLong(op.ID) {
 			continue
 		}
-		if _, held := d.Doc.Paths[op.Path][strings.ToLower(op.Method)].Responses["200"].Content["text/event-stream"]; !held {
+		if _, streams := d.Doc.Paths[op.Path][strings.ToLower(op.Method)].Responses["200"].Content["text/event-stream"]; !streams {
 			got := d.Send("admin", op.Method, harness.PathOf(op.Path, "s1")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
 			harness.Equal(d.T, op.ID+" of a busy token", fmt.Sprintf("%d %s %s", got.Status, got.Field("code"), got.Header.Get("Retry-After")), "429 too_many_requests 1")
 		}
@@ -164,11 +164,11 @@ func busy(d *harness.HTTP) {
 		d.OpenStream("admin", "/v1/sessions/s1/events")
 	}
 	for _, op := range d.Doc.Operations() {
-		path, held := harness.PathOf(op.Path, "s1"), op.ID == "watchEvents" || op.ID == "watchTurn" || takesLong(op.ID)
+		path, streams := harness.PathOf(op.Path, "s1"), op.ID == "watchEvents" || op.ID == "watchTurn" || isLong(op.ID)
 		if op.ID == "submitTurn" || op.ID == "getTurn" {
-			path, held = path+"?wait=1", true
+			path, streams = path+"?wait=1", true
 		}
-		if held {
+		if streams {
 			harness.Equal(d.T, op.ID, d.Send("admin", op.Method, path, harness.ValidBodies()[op.ID]).Field("code"), "too_many_streams")
 		}
 	}

@@ -41,12 +41,13 @@ func TestHTTPDocument(t *testing.T) {
 	scopes(d)
 	refusals(d)
 	granted(d)
-	life(d)
+	sessionLifecycle(d)
 	lists(d)
 	bodies(d)
 	conflicts(d)
 	busy(d)
 	late(d)
+	sendReads(d)
 	d.Server.Drain()
 	for _, op := range d.Doc.Operations() {
 		if op.Scope != "" {
@@ -92,6 +93,16 @@ func refusals(d *harness.HTTP) {
 	}
 }
 
+// sendReads sends the operations that only read a session, and had no response yet.
+func sendReads(d *harness.HTTP) {
+	d.T.Helper()
+	for _, op := range d.Doc.Operations() {
+		if op.Right == "read" && strings.Count(op.Path, "{") == 1 && !d.Doc.Produced[op.ID+" 200"] {
+			d.Want(200, op.Method, harness.PathOf(op.Path, "s1")+harness.QueryOf(op.ID), harness.ValidBodies()[op.ID])
+		}
+	}
+}
+
 // granted has a caller with the right to approve only read everything.
 func granted(d *harness.HTTP) {
 	d.T.Helper()
@@ -105,8 +116,8 @@ func granted(d *harness.HTTP) {
 	}
 }
 
-// life is a session from its creation to its end.
-func life(d *harness.HTTP) {
+// sessionLifecycle is a session from its creation to its end.
+func sessionLifecycle(d *harness.HTTP) {
 	d.T.Helper()
 	const s = "/v1/sessions/s1"
 	made := d.Want(201, "POST", "/v1/sessions", `{"config":{"model":"m1"},"labels":{"a":"b"}}`, "Idempotency-Key", "s1")
@@ -117,9 +128,9 @@ func life(d *harness.HTTP) {
 	d.Want(202, "POST", s+"/turns", `{"id":"t1","text":"1+2?"}`)
 	d.AwaitState("s1", "question", harness.HasAsk)
 	harness.Equal(d.T, "model", d.StateOf("s1").Config.Model, "m2")
-	asked := d.Want(200, "GET", s+"/approvals", "")
-	if want := `{"approvals":[{"call":"t1/0/0","tool":"add","args":{"A":1,"B":2},"plugin":"gate","question":"really add?"}]}`; strings.TrimSpace(string(asked.Body)) != want {
-		d.T.Errorf("approvals: got %s, want %s", asked.Body, want)
+	response := d.Want(200, "GET", s+"/approvals", "")
+	if want := `{"approvals":[{"call":"t1/0/0","tool":"add","args":{"A":1,"B":2},"plugin":"gate","question":"really add?"}]}`; strings.TrimSpace(string(response.Body)) != want {
+		d.T.Errorf("approvals: got %s, want %s", response.Body, want)
 	}
 	harness.Equal(d.T, "running", strings.Contains(string(d.Want(200, "GET", s, "").Body), `"running":{"id":"t1"`), true)
 	harness.Equal(d.T, "turn that asks", d.Want(202, "GET", s+"/turns/t1", "").Field("status"), "asking")
@@ -228,9 +239,9 @@ func later(d *harness.HTTP, s string) {
 	})
 	d.Want(204, "POST", s+"/results", `{"call":"t2/0/0","text":"from outside","outcome":"success"}`)
 	d.Want(200, "GET", s+"/turns/t2", "", "Prefer", "respond-async, wait=30")
-	asked := d.Want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").Header.Get("Lash-Seq")
-	if again := d.Want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").Header.Get("Lash-Seq"); asked == "" || again != asked {
-		d.T.Errorf("got sequence %q, and %q again", asked, again)
+	seq := d.Want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").Header.Get("Lash-Seq")
+	if again := d.Want(200, "POST", s+"/turns?wait=30s", `{"text":"the same again"}`, "Idempotency-Key", "t3").Header.Get("Lash-Seq"); seq == "" || again != seq {
+		d.T.Errorf("got sequence %q, and %q again", seq, again)
 	}
 	d.WantProblem(409, "different_content", "POST", s+"/turns?wait=30s", `{"text":"other"}`, "Idempotency-Key", "t3")
 }

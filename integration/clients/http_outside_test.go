@@ -161,8 +161,8 @@ func TestHTTPCreateEveryField(t *testing.T) {
 	harness.Equal(t, "relation", kid.Relation, events.RelationHandoff)
 	harness.Equal(t, "source", kid.Source, "helper")
 	harness.Equal(t, "subagent", kid.Subagent, events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2})
-	taken := d.Want(200, "POST", "/v1/sessions/kid/first-input", "")
-	harness.Equal(t, "first", strings.Contains(string(taken.Body), `"text":"begin"`), true)
+	response := d.Want(200, "POST", "/v1/sessions/kid/first-input", "")
+	harness.Equal(t, "first", strings.Contains(string(response.Body), `"text":"begin"`), true)
 	harness.Equal(t, "who took it", harness.Find[*events.SessionFirstInputTaken](d.System, "kid")[0].By, "writer")
 
 	head, fresh, err := d.StateOf("base").Clone().Snapshot()
@@ -227,11 +227,11 @@ func TestActionsTakeTheirTime(t *testing.T) {
 		status, answer := d.StatusOf("writer", "POST", "/v1/sessions/s1/actions", `{"name":"wait"}`)
 		outcomes <- fmt.Sprint(status, answer)
 	}()
-	leaves, leave := context.WithCancel(b.Ctx)
-	left := make(chan error, 1)
+	leaves, disconnect := context.WithCancel(b.Ctx)
+	disconnected := make(chan error, 1)
 	go func() {
 		_, err := b.InvokeAction(leaves, "s1", "wait", nil)
-		left <- err
+		disconnected <- err
 	}()
 	for range 3 {
 		harness.Receive(b, "an action that waits", started)
@@ -243,8 +243,8 @@ func TestActionsTakeTheirTime(t *testing.T) {
 		t.Errorf("after the time of a hook: got %s, want the actions to go on", got)
 	default:
 	}
-	leave()
-	if err := harness.Receive(b, "the action whose caller left", left); !errors.Is(err, context.Canceled) {
+	disconnect()
+	if err := harness.Receive(b, "the action whose caller left", disconnected); !errors.Is(err, context.Canceled) {
 		t.Errorf("the action whose caller left: got %v, want %v", err, context.Canceled)
 	}
 	close(release)

@@ -8,18 +8,15 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 )
 
-// leastScopes is the least scope of a token for each operation: read for operations that only read; write for what
-// a user of sessions changes in them and in their own turns, tools, tasks and monitors; admin for operations that
-// name a command that a node runs; none for the document. It is written from the meaning of the operations, and
-// the handlers are checked against it.
+// leastScopes is the least scope of a token for each operation that changes something: write for what a user of
+// sessions changes in them and in their own turns, tools, tasks and monitors; admin for operations that name a command
+// that a node runs; none for the document. The other operations read. The table is written from the meaning of the
+// operations, and the handlers are checked against it.
 func leastScopes() map[string]string {
 	return map[string]string{
 		"document": "",
 
-		"getSession": "read", "getView": "read", "watchEvents": "read", "getTurn": "read", "watchTurn": "read", "getApprovals": "read",
-		"getOutput": "read", "getTools": "read", "getTasks": "read", "getTask": "read", "getMonitors": "read", "getToolCatalog": "read", "getActions": "read", "getToolSources": "read",
-		"listSessions": "read", "listTurns": "read", "listApprovals": "read", "getBlob": "read", "storeBlob": "write",
-
+		"storeBlob":     "write",
 		"createSession": "write", "configureSession": "write", "closeSession": "write", "forkSession": "write", "grant": "write",
 		"submitTurn": "write", "cancelTurn": "write", "injectInput": "write", "cancelInput": "write",
 		"appendNodes": "write", "branchTo": "write", "openFrame": "write", "compact": "write",
@@ -45,8 +42,7 @@ func scopes(d *harness.HTTP) {
 		want, known := least[op.ID]
 		delete(least, op.ID)
 		if !known {
-			d.T.Errorf("%s: got no least scope for it here", op.ID)
-			continue
+			want = "read"
 		}
 		harness.Equal(d.T, "documented scope of "+op.ID, op.Scope, want)
 		for _, h := range holders {

@@ -68,8 +68,8 @@ func TestHTTPResume(t *testing.T) {
 	harness.Equal(t, "all of them", len(got) >= len(want)-1, true) // events behind the last turn's end may be missing
 }
 
-// heldReply is a model that sends half of its reply, and the rest when released.
-func heldReply(b *harness.System) (half chan struct{}, rest chan struct{}) {
+// blockedReply is a model that sends half of its reply, and the rest when released.
+func blockedReply(b *harness.System) (half chan struct{}, rest chan struct{}) {
 	half, rest = make(chan struct{}), make(chan struct{})
 	b.StartStreaming(func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
@@ -90,7 +90,7 @@ func TestHTTPLateJoiner(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	d := b.ServeHTTP(httpapi.Config{KeepAlive: time.Millisecond})
-	half, rest := heldReply(b)
+	half, rest := blockedReply(b)
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	d.Want(202, "POST", "/v1/sessions/s/turns", `{"id":"t1","text":"hello"}`)
 	harness.Receive(b, "half of the reply", half)
@@ -116,15 +116,15 @@ func TestHTTPLateJoiner(t *testing.T) {
 	if text != "half " && text != "half done" { // the commit may come first
 		t.Errorf("text: got %q, want half done", text)
 	}
-	whole := ""
+	total := ""
 	for _, m := range turn.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) }) {
 		var e api.SessionEvent
 		harness.WantError(t, "event", json.Unmarshal([]byte(m.Data), &e), nil)
 		if e.Type == api.EventLLMResponse {
-			whole = e.Content
+			total = e.Content
 		}
 	}
-	harness.Equal(t, "reply of the turn's stream", whole, "half done")
+	harness.Equal(t, "reply of the turn's stream", total, "half done")
 }
 
 // awaited is a host that signals when a request waits for a turn.
@@ -145,7 +145,7 @@ func TestHTTPDrain(t *testing.T) {
 	b := harness.StartIdle(t)
 	service := &awaited{Host: b.Host, began: make(chan struct{})}
 	d := b.ServeHTTP(httpapi.Config{Service: service})
-	half, rest := heldReply(b)
+	half, rest := blockedReply(b)
 	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
 	d.Want(202, "POST", "/v1/sessions/s/turns", `{"id":"t1","text":"hello"}`)
 	harness.Receive(b, "half of the reply", half)
@@ -154,11 +154,11 @@ func TestHTTPDrain(t *testing.T) {
 	last := seen[len(seen)-2].ID
 	waited := make(chan harness.Response, 1)
 	go func() { waited <- d.Send("writer", "GET", "/v1/sessions/s/turns/t1?wait=1m", "") }()
-	held := d.OpenStream("other", "/v1/sessions/s/events") // whose reader does not read
+	unread := d.OpenStream("other", "/v1/sessions/s/events") // whose reader does not read
 	harness.Receive(b, "a request that waits", service.began)
 	d.Server.Stop(b.Ctx)
 	harness.Equal(t, "who waited", harness.Receive(b, "answer", waited).Status, 202)
-	for _, s := range []*harness.Stream{stream, turn, held} {
+	for _, s := range []*harness.Stream{stream, turn, unread} {
 		var err error
 		for err == nil {
 			_, err = s.Next()
@@ -224,8 +224,8 @@ func TestHTTPTurnAt(t *testing.T) {
 	harness.EqualLists(t, "messages", b.Messages("s"), []string{"user hello", "assistant hi"})
 }
 
-// TestHTTPTurnIsNotTaken has a turn that no worker has read yet: its command is in the queue.
-func TestHTTPTurnIsNotTaken(t *testing.T) {
+// TestHTTPRunsNoTurn has a turn that no worker has read yet: its command is in the queue.
+func TestHTTPRunsNoTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
 	d := b.ServeHTTP(httpapi.Config{})

@@ -167,8 +167,8 @@ func (s *httpService) PendingApprovals(ctx context.Context, p api.Page) (api.App
 	return fetched(ctx, s.web, &operation.PendingApprovals.Row, "", sent{query: "?" + pageValues(p).Encode()}, func(got httpapi.PendingApprovals) api.ApprovalPage {
 		page := api.ApprovalPage{Next: got.Next}
 		for _, a := range got.Approvals {
-			asked := projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}}
-			page.Approvals = append(page.Approvals, api.PendingApproval{Session: a.Session, Approval: asked})
+			request := projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}}
+			page.Approvals = append(page.Approvals, api.PendingApproval{Session: a.Session, Approval: request})
 		}
 		return page
 	})
@@ -187,9 +187,9 @@ func pageValues(p api.Page) url.Values {
 
 func sessionValues(q api.SessionQuery) url.Values {
 	v := pageValues(q.Page)
-	for name, word := range map[string]string{"status": string(q.Status), "parent": string(q.Parent), "owner": q.Owner} {
-		if word != "" {
-			v.Set(name, word)
+	for name, value := range map[string]string{"status": string(q.Status), "parent": string(q.Parent), "owner": q.Owner} {
+		if value != "" {
+			v.Set(name, value)
 		}
 	}
 	for name, at := range map[string]events.Millis{
@@ -251,7 +251,7 @@ func (w *webTransport) do(ctx context.Context, r *operation.Row, id events.Sessi
 		return nil, err
 	}
 	if seq, err := strconv.ParseUint(got.Header.Get("Lash-Seq"), 10, 64); err == nil {
-		api.Note(ctx, id, events.Seq(seq))
+		api.RecordSeq(ctx, id, events.Seq(seq))
 	}
 	if got.StatusCode < 400 {
 		return body, nil
@@ -350,25 +350,32 @@ func fetchedAs[R, Out any](ctx context.Context, w *webTransport, r *operation.Ro
 	return answer(got), err
 }
 
-// Ask implements [operation.Transport].
-func (w *webTransport) Ask(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
-	over := webRows()[r]
-	if over == nil {
-		return fmt.Errorf("%s has no JSON in this client", r.Name)
+// Send implements [operation.Transport].
+func (w *webTransport) Send(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
+	if over := webRows()[r]; over != nil {
+		return over(ctx, w, id, key, in, out)
 	}
-	return over(ctx, w, id, key, in, out)
+	s := sent{}
+	if _, bodiless := in.(*operation.None); !bodiless {
+		s.body = in
+	}
+	data, err := w.do(ctx, r, id, key, s)
+	if err != nil || len(data) == 0 {
+		return err
+	}
+	return json.Unmarshal(data, out)
 }
 
 type webRow func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) error
 
 // over is how a row's request is encoded and its response decoded.
-func over[In, Out, R any](op *operation.Op[In, Out], ask func(In) sent, answer func(R) Out) webRow {
-	return overAs(&op.Row, ask, answer)
+func over[In, Out, R any](op *operation.Op[In, Out], request func(In) sent, answer func(R) Out) webRow {
+	return overAs(&op.Row, request, answer)
 }
 
-func overAs[In, Out, R any](r *operation.Row, ask func(In) sent, answer func(R) Out) webRow {
+func overAs[In, Out, R any](r *operation.Row, request func(In) sent, answer func(R) Out) webRow {
 	return func(ctx context.Context, w *webTransport, id events.SessionID, key string, in, out any) (err error) {
-		*out.(*Out), err = fetchedAs(ctx, w, r, id, key, ask(*in.(*In)), answer)
+		*out.(*Out), err = fetchedAs(ctx, w, r, id, key, request(*in.(*In)), answer)
 		return err
 	}
 }

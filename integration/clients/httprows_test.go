@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// webRows has every operation that changes a session, as a client encodes it in JSON.
+// webRows has the operations whose JSON differs from their Go types, as a client encodes it.
 func webRows() map[*operation.Row]webRow {
 	task := func(name events.TaskID, body any) sent {
 		return sent{vars: []string{"{task}", string(name)}, body: body}
@@ -37,12 +37,12 @@ func webRows() map[*operation.Row]webRow {
 			return out
 		}), silence),
 
-		&operation.Submit.Row:   over(operation.Submit, bodyOf("turn", func(in api.TurnRequest) httpapi.NewTurn { return newTurn(in, 0) }), func(p httpapi.PendingTurn) api.SubmitAnswer { return api.SubmitAnswer{Turn: p.Turn} }),
+		&operation.Submit.Row:   over(operation.Submit, bodyOf("turn", func(in api.TurnRequest) httpapi.NewTurn { return newTurn(in, 0) }), func(p httpapi.PendingTurn) api.SubmitResponse { return api.SubmitResponse{Turn: p.Turn} }),
 		&operation.SubmitAt.Row: overAs(&operation.Submit.Row, bodyOf("turn", func(in api.SubmitAtArgs) httpapi.NewTurn { return newTurn(in.Request, in.At) }), func(p httpapi.PendingTurn) events.TurnID { return p.Turn }),
 		&operation.Cancel.Row: over(operation.Cancel, func(in api.CancelArgs) sent {
 			return sent{vars: []string{"{turn}", string(in.Turn)}, body: httpapi.CancelTurn{ID: in.Request.ID, Reason: in.Request.Reason}, named: true}
-		}, func(c httpapi.Cancelled) api.CancelAnswer {
-			return api.CancelAnswer{Receipt: c.Receipt, Evidence: api.CancelRequest{ID: c.ID, Origin: c.Origin, Reason: c.Reason}}
+		}, func(c httpapi.Cancelled) api.CancelResponse {
+			return api.CancelResponse{Receipt: c.Receipt, Evidence: api.CancelRequest{ID: c.ID, Origin: c.Origin, Reason: c.Reason}}
 		}),
 		&operation.Inject.Row: over(operation.Inject, body(func(in api.InjectRequest) httpapi.NewInput {
 			return httpapi.NewInput{ID: in.ID, Role: in.Role, Parts: harness.PartsJSON(in.Parts), Boundary: in.Boundary}
@@ -52,8 +52,8 @@ func webRows() map[*operation.Row]webRow {
 		&operation.CancelInputsFrom.Row: overAs(&operation.CancelInputs.Row, func(in events.InputID) sent {
 			return sent{vars: []string{"{input}", string(in)}, query: "?following=true"}
 		},
-			func(c httpapi.CancelledInput) api.CancelFromAnswer {
-				return api.CancelFromAnswer{Receipt: c.Receipt, Cancelled: c.Cancelled}
+			func(c httpapi.CancelledInput) api.CancelFromResponse {
+				return api.CancelFromResponse{Receipt: c.Receipt, Cancelled: c.Cancelled}
 			}),
 		&operation.TakeFirstInput.Row: over(operation.TakeFirstInput, bare, func(f httpapi.FirstInput) (m events.Message) {
 			if f.Message != nil {
@@ -221,11 +221,11 @@ func partsOf(list []httpapi.Part) (parts []events.Part) {
 }
 
 // named is a constant of the format, whose empty value has a name in JSON.
-func named[T, Word ~string](word Word, zero Word) T {
-	if word == zero {
+func named[T, Word ~string](value Word, zero Word) T {
+	if value == zero {
 		return ""
 	}
-	return T(word)
+	return T(value)
 }
 
 func taskFrom(t httpapi.Task) projector.Task {

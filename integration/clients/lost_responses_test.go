@@ -29,10 +29,10 @@ import (
 // lossyConn is a connection that loses every other response of its process.
 type lossyConn struct {
 	net.Conn
-	mu   sync.Mutex
-	kept []byte // of a message that is not whole yet
-	lost int
-	lose bool
+	mu      sync.Mutex
+	partial []byte // of a message that is not whole yet
+	lost    int
+	lose    bool
 }
 
 // InProcessConn implements [nats.InProcessConnProvider].
@@ -42,10 +42,10 @@ func (m *lossyConn) InProcessConn() (net.Conn, error) { return m, nil }
 func (m *lossyConn) Write(data []byte) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept = append(m.kept, data...)
+	m.partial = append(m.partial, data...)
 	for {
-		whole, answer := message(m.kept)
-		if whole == 0 {
+		length, answer := message(m.partial)
+		if length == 0 {
 			return len(data), nil
 		}
 		if answer {
@@ -53,10 +53,10 @@ func (m *lossyConn) Write(data []byte) (int, error) {
 		}
 		if answer && m.lose {
 			m.lost++
-		} else if _, err := m.Conn.Write(m.kept[:whole]); err != nil {
+		} else if _, err := m.Conn.Write(m.partial[:length]); err != nil {
 			return 0, err
 		}
-		m.kept = m.kept[whole:]
+		m.partial = m.partial[length:]
 	}
 }
 
@@ -99,14 +99,14 @@ func openLossy(t *testing.T, server *busembed.Server) (*bus.Bus, *lossyConn) {
 	return b, m
 }
 
-// unheard is a client whose every call loses its first response.
-type unheard struct {
+// lossyClient is a client whose every call loses its first response.
+type lossyClient struct {
 	*client.Client
 	t *testing.T
 }
 
 // InvokeAction is never asked for twice by the client: it says that it does not know.
-func (u unheard) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
+func (u lossyClient) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
 	if _, err := u.Client.InvokeAction(ctx, id, name, args); !errors.Is(err, events.ErrOutcomeUnknown) {
 		u.t.Errorf("action %s whose answer was lost: got %v, want %v", name, err, events.ErrOutcomeUnknown)
 	}
@@ -138,7 +138,7 @@ func TestServiceLostAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return servicetest.Started{Service: unheard{c, t}, Finish: func() {
+		return servicetest.Started{Service: lossyClient{c, t}, Finish: func() {
 			wire.mu.Lock()
 			defer wire.mu.Unlock()
 			lost.Add(int64(wire.lost))
@@ -146,4 +146,4 @@ func TestServiceLostAnswers(t *testing.T) {
 	})
 }
 
-var _ api.Service = unheard{}
+var _ api.Service = lossyClient{}

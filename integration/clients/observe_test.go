@@ -39,7 +39,7 @@ func TestObserveLate(t *testing.T) {
 		return harness.StreamedReply("one two three four")
 	})
 	id := b.Open(api.CreateRequest{})
-	early, midway := make(chan []string, 1), make(chan struct{})
+	firstLines, midway := make(chan []string, 1), make(chan struct{})
 	go func() { // ends with the turn
 		list, err := harness.Observations(b.Ctx, b.Host, id, 0, func(o api.Observed) bool {
 			if o.Delta != nil {
@@ -51,7 +51,7 @@ func TestObserveLate(t *testing.T) {
 			return o.Seq == 4
 		})
 		harness.WantError(t, "observe", err, nil)
-		early <- list
+		firstLines <- list
 	}()
 	b.StartTurn(id, "t1", harness.Text("hello"))
 	joined := 0
@@ -70,7 +70,7 @@ func TestObserveLate(t *testing.T) {
 	})
 	harness.WantError(t, "observe late", err, nil)
 	harness.EqualLists(t, "late", late, []string{`"one "`, `"two "`, `"three "`, "4"})
-	harness.EqualLists(t, "early", harness.Receive(b, "early", early), []string{"1", "2", "3", `"one "`, `"two "`, `"three "`, "4"})
+	harness.EqualLists(t, "early", harness.Receive(b, "early", firstLines), []string{"1", "2", "3", `"one "`, `"two "`, `"three "`, "4"})
 
 	again, err := harness.Observations(b.Ctx, b.OtherHost(), id, 0, harness.UpTo(4))
 	harness.WantError(t, "observe the end", err, nil)

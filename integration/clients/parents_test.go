@@ -56,12 +56,12 @@ func TestParentCycle(t *testing.T) {
 	harness.Equal(t, "end", b.RunTurn("a", "t1", harness.Text("go")).End, events.EndFinished)
 	last := map[events.SessionID]events.Seq{}
 	b.AwaitPolling("quiet", func() bool {
-		quiet := true
+		silent := true
 		for _, id := range []events.SessionID{"a", "b"} {
-			quiet = quiet && last[id] == b.LastSeq(id)
+			silent = silent && last[id] == b.LastSeq(id)
 			last[id] = b.LastSeq(id)
 		}
-		return quiet && len(b.Wakes()) == 0
+		return silent && len(b.Wakes()) == 0
 	})
 	if last["a"]+last["b"] > 20 {
 		t.Errorf("commits: got %v, want a few", last)

@@ -21,7 +21,7 @@ import (
 )
 
 // copies sends one request that many times at once, to any node, and returns the responses.
-func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any) []api.Answer {
+func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any) []api.Response {
 	t.Helper()
 	var err error
 	r.Format, r.Key = api.RequestFormat, "key-of-"+string(op)
@@ -32,7 +32,7 @@ func copies(t *testing.T, on *bus.Bus, op operation.Name, r api.Request, in any)
 	if err != nil {
 		t.Fatal(err)
 	}
-	answers := make([]api.Answer, 8)
+	answers := make([]api.Response, 8)
 	var sending sync.WaitGroup
 	for i := range answers {
 		sending.Go(func() {

@@ -22,27 +22,27 @@ import (
 
 // recorder records every request of the session service, and its response.
 type recorder struct {
-	t        *testing.T
-	bus      *bus.Bus
-	mu       sync.Mutex
-	requests []*nats.Msg
-	answers  map[string][]byte // by the request's inbox
-	subs     []*nats.Subscription
-	heard    int64 // messages
+	t         *testing.T
+	bus       *bus.Bus
+	mu        sync.Mutex
+	requests  []*nats.Msg
+	responses map[string][]byte // by the request's inbox
+	subs      []*nats.Subscription
+	received  int64 // messages
 }
 
 func record(t *testing.T, on *bus.Bus) *recorder {
 	t.Helper()
-	r := &recorder{t: t, bus: on, answers: make(map[string][]byte)}
-	for subject, heard := range map[string]func(*nats.Msg){
+	r := &recorder{t: t, bus: on, responses: make(map[string][]byte)}
+	for subject, handler := range map[string]func(*nats.Msg){
 		"lash.api.>": func(m *nats.Msg) { r.requests = append(r.requests, m) },
-		"_INBOX.>":   func(m *nats.Msg) { r.answers[m.Subject] = m.Data },
+		"_INBOX.>":   func(m *nats.Msg) { r.responses[m.Subject] = m.Data },
 	} {
 		sub, err := on.Conn().Subscribe(subject, func(m *nats.Msg) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			r.heard++
-			heard(m)
+			r.received++
+			handler(m)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -56,8 +56,8 @@ func record(t *testing.T, on *bus.Bus) *recorder {
 	return r
 }
 
-// behind reports whether a message has arrived that is not processed yet.
-func (r *recorder) behind() bool {
+// pending reports whether a message has arrived that is not processed yet.
+func (r *recorder) pending() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	came := int64(0)
@@ -72,31 +72,31 @@ func (r *recorder) behind() bool {
 		}
 		came += delivered + int64(waiting)
 	}
-	return r.heard < came
+	return r.received < came
 }
 
-// answered lists the requests that were done, with their responses.
-func (r *recorder) answered() (requests []*nats.Msg, answers []api.Answer) {
+// exchanges lists the requests that were done, with their responses.
+func (r *recorder) exchanges() (requests []*nats.Msg, answers []api.Response) {
 	r.t.Helper()
 	if err := r.bus.Conn().Flush(); err != nil {
 		r.t.Fatal(err)
 	}
-	for r.behind() { // messages are processed concurrently
+	for r.pending() { // messages are processed concurrently
 		time.Sleep(time.Millisecond)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, m := range r.requests {
-		var a api.Answer
-		if err := events.DecodePayload(r.answers[m.Reply], &a); err == nil && a.Error.IsZero() {
+		var a api.Response
+		if err := events.DecodePayload(r.responses[m.Reply], &a); err == nil && a.Error.IsZero() {
 			requests, answers = append(requests, m), append(answers, a)
 		}
 	}
 	return requests, answers
 }
 
-// ends are the last sequences of all sessions.
-func (r *recorder) ends(ctx context.Context) map[events.SessionID]events.Seq {
+// lastSeqs are the last sequences of all sessions.
+func (r *recorder) lastSeqs(ctx context.Context) map[events.SessionID]events.Seq {
 	r.t.Helper()
 	ends := make(map[events.SessionID]events.Seq)
 	for id, err := range r.bus.Sessions(ctx) {
@@ -120,8 +120,8 @@ var asOfNow = []operation.Name{
 // expects the same responses and the same histories.
 func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 	r.t.Helper()
-	requests, answers := r.answered()
-	before := r.settled(ctx)
+	requests, answers := r.exchanges()
+	before := r.stableEnds(ctx)
 	for i, m := range requests {
 		op := operation.Name(strings.TrimPrefix(m.Subject, "lash.api."))
 		if op == operation.InvokeAction.Name {
@@ -132,7 +132,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		var again api.Answer
+		var again api.Response
 		if err := events.DecodePayload(reply.Data, &again); err != nil {
 			r.t.Fatal(err)
 		}
@@ -149,7 +149,7 @@ func (r *recorder) repeat(ctx context.Context, seen *sync.Map) {
 			r.t.Errorf("%s once more: got %+v, want what was answered first: %+v", op, again, answers[i])
 		}
 	}
-	if after := r.settled(ctx); !maps.Equal(after, before) {
+	if after := r.stableEnds(ctx); !maps.Equal(after, before) {
 		r.t.Errorf("last sequences after every request once more: got %v, want %v", after, before)
 	}
 }
@@ -164,13 +164,13 @@ func updatesOf(t *testing.T, body []byte) []api.MonitorEvent {
 	return u.Events
 }
 
-// settled are the last sequences when the queue is empty and no history has grown between two reads: a wake that
+// stableEnds are the last sequences when the queue is empty and no history has grown between two reads: a wake that
 // was just published is not in the queue yet.
-func (r *recorder) settled(ctx context.Context) map[events.SessionID]events.Seq {
+func (r *recorder) stableEnds(ctx context.Context) map[events.SessionID]events.Seq {
 	r.t.Helper()
-	for last := r.ends(ctx); ; {
+	for last := r.lastSeqs(ctx); ; {
 		time.Sleep(50 * time.Millisecond)
-		now := r.ends(ctx)
+		now := r.lastSeqs(ctx)
 		if maps.Equal(now, last) && r.queued(ctx) == 0 {
 			return now
 		}

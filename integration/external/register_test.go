@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -132,4 +133,25 @@ func TestManifestOutlivesNodes(t *testing.T) {
 	s.first = nil
 	s.node()
 	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+}
+
+// TestManifestLost deletes the table of manifests. A node that starts later has the tools again from an instance that
+// lives, and a session calls them.
+func TestManifestLost(t *testing.T) {
+	t.Parallel()
+	s := start(t, calling("write", `{"text":"milk"}`)...)
+	kill := s.node()
+	s.program("i1")
+	kill()
+	js, err := jetstream.New(s.client().nc)
+	harness.WantError(t, "jetstream", err, nil)
+	harness.WantError(t, "delete the table", js.DeleteKeyValue(s.Ctx, "lash-plugins"), nil)
+	s.first = nil
+	s.node()
+	s.AwaitPolling("the tools", func() bool { return len(s.first.Status()[0].Tools) == 2 })
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	if got := s.CallResult(id, "k"); got != "noted: milk" {
+		t.Errorf("result: got %q, want that of the tool", got)
+	}
 }

@@ -33,15 +33,15 @@ func setupPair(t *testing.T) *pair {
 }
 
 // start starts a node that blocks in an effect of the first session, or in none where that is empty.
-func (p *pair) start(hold events.EffectID) (c *child, id events.WorkerID) {
+func (p *pair) start(blockAt events.EffectID) (c *child, id events.WorkerID) {
 	p.T.Helper()
 	p.rounds++
 	cfg := childConfig{URL: p.url, Replicas: 1, Journal: p.journal, Round: p.rounds}
-	if hold != "" {
-		cfg.Hold = string(workloadSession(0)) + "/" + string(hold)
+	if blockAt != "" {
+		cfg.BlockAt = string(workloadSession(0)) + "/" + string(blockAt)
 	}
 	c = startChild(p.T, "TestNodeProcess", cfg, nil)
-	return c, events.WorkerID(c.says(p.Ctx, "serves"))
+	return c, events.WorkerID(c.awaitLine(p.Ctx, "serves"))
 }
 
 // drive submits turns, from first to the one before last.
@@ -74,10 +74,10 @@ func (p *pair) audited(turns int) (map[string][]string, totals) {
 func TestNodeFrozen(t *testing.T) {
 	t.Parallel()
 	p := setupPair(t)
-	held := turn.ModelEffect(workloadTurn(0), 1)
-	frozen, first := p.start(held)
+	blocked := turn.ModelEffect(workloadTurn(0), 1)
+	frozen, first := p.start(blocked)
 	p.drive(1)
-	frozen.says(p.Ctx, "holds")
+	frozen.awaitLine(p.Ctx, "holds")
 	p.AwaitState(workloadSession(0), "what it came to before", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().Iteration == 1 })
 	frozen.signal(syscall.SIGSTOP)
 	other, second := p.start("")
@@ -85,7 +85,7 @@ func TestNodeFrozen(t *testing.T) {
 	last := p.LastSeq(workloadSession(0))
 	frozen.release()
 	frozen.signal(syscall.SIGCONT)
-	frozen.says(p.Ctx, "released")
+	frozen.awaitLine(p.Ctx, "released")
 	harness.EqualLists(t, "claims of the first turn", p.claims(workloadTurn(0)), []events.WorkerID{first, second})
 
 	other.signal(syscall.SIGTERM)
@@ -100,9 +100,9 @@ func TestNodeFrozen(t *testing.T) {
 	harness.Equal(t, "takeovers", sum.takeovers, 1)
 	harness.Equal(t, "effects asked for again", sum.again, 1)
 	harness.Equal(t, "calls of unknown fate", sum.lost, 0)
-	asked := lines[string(workloadSession(0))+"/"+string(held)]
-	if len(asked) != 2 || !strings.HasPrefix(asked[0], "1-") || !strings.HasPrefix(asked[1], "2-") {
-		t.Errorf("asked for in the frozen process and then in the other: got %v", asked)
+	modelCalls := lines[string(workloadSession(0))+"/"+string(blocked)]
+	if len(modelCalls) != 2 || !strings.HasPrefix(modelCalls[0], "1-") || !strings.HasPrefix(modelCalls[1], "2-") {
+		t.Errorf("asked for in the frozen process and then in the other: got %v", modelCalls)
 	}
 }
 
@@ -111,14 +111,14 @@ func TestNodeFrozen(t *testing.T) {
 func TestNodeTerminated(t *testing.T) {
 	t.Parallel()
 	p := setupPair(t)
-	held := turn.ToolEffect(workloadTurn(0), 1, 0)
+	blocked := turn.ToolEffect(workloadTurn(0), 1, 0)
 	harness.Equal(t, "the tool of the call", calls[1][0], "once")
-	node, first := p.start(held)
+	node, first := p.start(blocked)
 	p.drive(1)
-	node.says(p.Ctx, "holds")
+	node.awaitLine(p.Ctx, "holds")
 	_, second := p.start("")
 	node.signal(syscall.SIGTERM)
-	node.says(p.Ctx, "drains")
+	node.awaitLine(p.Ctx, "drains")
 	harness.Equal(t, "turns that have ended", len(harness.Find[*events.TurnCompleted](p.System, workloadSession(0))), 0)
 	node.release()
 	node.exits(p.Ctx)
@@ -127,7 +127,7 @@ func TestNodeTerminated(t *testing.T) {
 	lines, sum := p.audited(1)
 	harness.Equal(t, "effects asked for again", sum.again, 0)
 	harness.Equal(t, "calls of unknown fate", sum.lost, 0)
-	if ran := lines[string(workloadSession(0))+"/"+string(held)]; len(ran) != 1 || !strings.HasPrefix(ran[0], "1-") {
+	if ran := lines[string(workloadSession(0))+"/"+string(blocked)]; len(ran) != 1 || !strings.HasPrefix(ran[0], "1-") {
 		t.Errorf("runs of the call: got %v, want one, in the process that was told to end", ran)
 	}
 }

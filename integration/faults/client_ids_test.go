@@ -33,10 +33,10 @@ func derived() (list []string) {
 	return slices.Compact(list)
 }
 
-// TestClientIDs has a client use every id that a session could derive for turns and inputs of its own, before and
+// TestClientIDsOfDerivedNames has a client use every id that a session could derive for turns and inputs of its own, before and
 // while a turn waits. The timer of that turn, the denial of an approval without an answer, and the wake of a
 // monitor still take effect.
-func TestClientIDs(t *testing.T) {
+func TestClientIDsOfDerivedNames(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
@@ -110,7 +110,7 @@ func TestClientIDs(t *testing.T) {
 // a frame switch would have: both run.
 func TestClientIDFollowOn(t *testing.T) {
 	t.Parallel()
-	for name, ask := range map[string]func(b *harness.System, id events.SessionID){
+	for name, submit := range map[string]func(b *harness.System, id events.SessionID){
 		"queued": func(b *harness.System, id events.SessionID) { b.StartTurn(id, "t1-frame-1", harness.Text("mine")) },
 		"scheduled": func(b *harness.System, id events.SessionID) {
 			b.ScheduleTurn(id, "t1-frame-1", time.Now().Add(time.Second), "mine")
@@ -120,7 +120,7 @@ func TestClientIDFollowOn(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.Reply(harness.Call("k", "continue_as", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("done")))
 			id := events.SessionID("s")
-			b.StartNode(harness.FrameSwitcher(func() { ask(b, id) }))
+			b.StartNode(harness.FrameSwitcher(func() { submit(b, id) }))
 			b.Open(api.CreateRequest{ID: id})
 			b.StartTurn(id, "t1", harness.Text("go"))
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndSwitched)

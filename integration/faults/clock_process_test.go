@@ -36,7 +36,7 @@ func TestClockedProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	w := &workload{round: round, untimed: true, journal: journal, heard: func(int) { _, _ = os.Stdout.Write([]byte{effectMark}) }}
+	w := &workload{round: round, untimed: true, journal: journal, onLines: func(int) { _, _ = os.Stdout.Write([]byte{effectMark}) }}
 	node, err := w.node(b)
 	if err != nil {
 		t.Fatal(err)

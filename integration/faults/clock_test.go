@@ -34,15 +34,15 @@ type clocked struct {
 // clockedNode is a node and its clock. It counts the effects that it started.
 type clockedNode struct {
 	*clock
-	cmd   *exec.Cmd
-	stdin io.Closer
-	begun chan struct{}
+	cmd     *exec.Cmd
+	stdin   io.Closer
+	started chan struct{}
 }
 
 // Write receives the output of the node's process.
 func (n *clockedNode) Write(p []byte) (int, error) {
 	for range bytes.Count(p, []byte{effectMark}) {
-		n.begun <- struct{}{}
+		n.started <- struct{}{}
 	}
 	return len(p), nil
 }
@@ -73,7 +73,7 @@ func setupClocked(t *testing.T) *clocked {
 // start starts the i-th node, or its replacement, with the right time.
 func (f *clocked) start(i int) {
 	f.t.Helper()
-	n := &clockedNode{clock: newClock(f.t), begun: make(chan struct{}, 1<<16)}
+	n := &clockedNode{clock: newClock(f.t), started: make(chan struct{}, 1<<16)}
 	n.cmd = exec.Command(f.program, "-test.run=^TestClockedProcess$") //nolint:gosec // it is this test
 	n.cmd.Env = append(os.Environ(), n.env(), clockedServers+"="+f.servers.url, clockedJournal+"="+f.journal, clockedRound+"="+strconv.Itoa(f.rounds))
 	n.cmd.Stdout, n.cmd.Stderr = n, os.Stderr
@@ -105,12 +105,12 @@ func (n *clockedNode) stop() {
 func (f *clocked) works(i, effects int) {
 	f.t.Helper()
 	n := f.node[i]
-	for len(n.begun) > 0 {
-		<-n.begun
+	for len(n.started) > 0 {
+		<-n.started
 	}
 	for got := range effects {
 		select {
-		case <-n.begun:
+		case <-n.started:
 		case <-f.ctx.Done():
 			f.t.Fatalf("node %d: got %d effects, want %d", i, got, effects)
 		}
@@ -213,8 +213,8 @@ func (f *clocked) awaitTimers(h *session.Host, n int) {
 		harness.WantError(f.t, "timer's turn", err, nil)
 		harness.Equal(f.t, "end of the timer's turn", r.End, events.EndFinished)
 		// The servers count whole seconds, and a node whose clock is ahead uses their time.
-		if early := time.Until(at); early > time.Second {
-			f.t.Errorf("timer of %s: it fired %v early", timed(i), early)
+		if remaining := time.Until(at); remaining > time.Second {
+			f.t.Errorf("timer of %s: it fired %v early", timed(i), remaining)
 		}
 	}
 	f.t.Logf("the timers' turns have ended %v after their time", time.Since(at))

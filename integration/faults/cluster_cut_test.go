@@ -18,7 +18,7 @@ func (l *loss) startProcess(ctx context.Context, i int, hosts *hosts, host int, 
 	l.t.Helper()
 	cfg := childConfig{URL: l.p.urlOf(only...), Replicas: 3, Journal: l.journal, Round: 1 + i}
 	c := startChild(l.t, "TestNodeProcess", cfg, func(cmd []string) []string { return hosts.inside(host, cmd) })
-	l.ids[i] = events.WorkerID(c.says(ctx, "serves"))
+	l.ids[i] = events.WorkerID(c.awaitLine(ctx, "serves"))
 	l.stops[i] = func(ctx context.Context) {
 		c.signal(syscall.SIGTERM)
 		c.exits(ctx)
@@ -39,44 +39,44 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	p := clusterOn(t, hosts.servers(), [3]string{filepath.Join(dir, "1"), filepath.Join(dir, "2"), filepath.Join(dir, "3")}, hosts.inside)
 	ctx := harness.Context(t)
 	all := p.open()
-	p.whole(ctx, all)
+	p.awaitReplicas(ctx, all)
 	h, err := session.New(session.Config{Bus: all, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
 	id := workloadSession(0)
 	_, err = h.Create(ctx, api.CreateRequest{ID: id})
 	harness.WantError(t, "create", err, nil)
-	alone := p.leader(ctx, all, id)
-	p.only = []int{(alone + 1) % 3, (alone + 2) % 3} // of the client and the test
+	isolated := p.leader(ctx, all, id)
+	p.only = []int{(isolated + 1) % 3, (isolated + 2) % 3} // of the client and the test
 	sum := underLoss(t, p, 0, func(ctx context.Context, l *loss) {
-		far := l.startProcess(ctx, 0, hosts, away, append([]int{alone}, p.only...)...)
+		far := l.startProcess(ctx, 0, hosts, away, append([]int{isolated}, p.only...)...)
 		l.startProcess(ctx, 1, hosts, near, p.only...)
 		watcher := startChild(t, "TestWatcherProcess", childConfig{URL: p.url, Replicas: 3, Watch: id}, func(cmd []string) []string { return hosts.inside(away, cmd) })
-		watcher.says(ctx, "saw 1")
+		watcher.awaitLine(ctx, "saw 1")
 		l.further(ctx, lossSessions)
-		p.lead(ctx, l.b, id, alone)
-		l.holds(ctx, l.ids[0])
-		hosts.part(alone)
+		p.lead(ctx, l.b, id, isolated)
+		l.turnOf(ctx, l.ids[0])
+		hosts.part(isolated)
 		l.further(ctx, 2*lossSessions)
-		l.holds(ctx, l.ids[0]) // it has found another server
-		hosts.heal(alone)
-		p.whole(ctx, l.b)
+		l.turnOf(ctx, l.ids[0]) // it has found another server
+		hosts.heal(isolated)
+		p.awaitReplicas(ctx, l.b)
 		l.further(ctx, lossSessions)
 
 		last := l.state(ctx, id).Seq
 		far.signal(syscall.SIGUSR1)
-		name, _, _ := strings.Cut(far.says(ctx, "holds"), "/")
-		held := l.state(ctx, events.SessionID(name)).Turn()
+		name, _, _ := strings.Cut(far.awaitLine(ctx, "holds"), "/")
+		blocked := l.state(ctx, events.SessionID(name)).Turn()
 		hosts.part(away)
-		l.until(ctx, "takeover of "+string(held.ID), func() bool {
+		l.until(ctx, "takeover of "+string(blocked.ID), func() bool {
 			now := l.state(ctx, events.SessionID(name)).Turn()
-			return now == nil || now.ID != held.ID || now.Worker != held.Worker
+			return now == nil || now.ID != blocked.ID || now.Worker != blocked.Worker
 		})
 		l.further(ctx, 2*lossSessions)
 		far.release()
 		l.until(ctx, "history that the watcher misses", func() bool { return l.state(ctx, id).Seq > last })
 		hosts.heal(away)
-		l.holds(ctx, l.ids[0])
-		watcher.seen(ctx, 2, l.state(ctx, id).Seq)
+		l.turnOf(ctx, l.ids[0])
+		watcher.wantCommits(ctx, 2, l.state(ctx, id).Seq)
 	})
 	if sum.takeovers == 0 {
 		t.Errorf("got %+v, want a takeover from the node that was cut off", sum)

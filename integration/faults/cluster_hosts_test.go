@@ -23,10 +23,10 @@ func needsRoot(t *testing.T, programs ...string) {
 
 // try runs a command line.
 func try(line string, args ...any) error {
-	words := strings.Fields(fmt.Sprintf(line, args...))
-	out, err := exec.Command(words[0], words[1:]...).CombinedOutput() //nolint:gosec // the test wrote it
+	fields := strings.Fields(fmt.Sprintf(line, args...))
+	out, err := exec.Command(fields[0], fields[1:]...).CombinedOutput() //nolint:gosec // the test wrote it
 	if err != nil {
-		return fmt.Errorf("%s: %w\n%s", words, err, out)
+		return fmt.Errorf("%s: %w\n%s", fields, err, out)
 	}
 	return nil
 }
@@ -93,8 +93,8 @@ func (h *hosts) routes(verb string, i int) {
 		if j == i {
 			continue
 		}
-		for _, way := range [][2]int{{i, j}, {j, i}} {
-			if err := try("ip -n %s route %s blackhole %s/32", h.ns(way[0]), verb, h.addrs[way[1]]); err != nil {
+		for _, direction := range [][2]int{{i, j}, {j, i}} {
+			if err := try("ip -n %s route %s blackhole %s/32", h.ns(direction[0]), verb, h.addrs[direction[1]]); err != nil {
 				h.t.Fatal(err)
 			}
 		}

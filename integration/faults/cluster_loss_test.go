@@ -28,7 +28,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	l := &loss{t: t, p: p, journal: filepath.Join(t.TempDir(), "journal"), heard: make(chan int, 1<<16), stops: make(map[int]func(context.Context)), enough: make(chan struct{})}
+	l := &loss{t: t, p: p, journal: filepath.Join(t.TempDir(), "journal"), received: make(chan int, 1<<16), stops: make(map[int]func(context.Context)), enough: make(chan struct{})}
 	journal, err := os.OpenFile(l.journal, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +36,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	defer journal.Close() //nolint:errcheck // it was only appended to
 	l.b = p.open()
 	l.host = l.newHost(l.b)
-	l.workload = &workload{journal: journal, heard: func(lines int) { l.heard <- lines }}
+	l.workload = &workload{journal: journal, onLines: func(lines int) { l.received <- lines }}
 	for i := range nodes {
 		l.startNode(i)
 	}
@@ -50,7 +50,7 @@ func underLoss(t *testing.T, p *processes, nodes int, happens func(ctx context.C
 	for _, stop := range l.stops {
 		stop(ctx) // nothing writes to the journal any more
 	}
-	p.whole(ctx, l.b)
+	p.awaitReplicas(ctx, l.b)
 	lines, err := os.ReadFile(l.journal)
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +66,14 @@ type loss struct {
 	host     *session.Host // looks only
 	workload *workload
 	journal  string // the file
-	heard    chan int
+	received chan int
 	stops    map[int]func(ctx context.Context) // softly until ctx ends
 	ids      [2]events.WorkerID                // of the nodes
 
-	turns  int           // of each session whose ends the client has received
-	enough chan struct{} // closed: the client asks for no more
-	driven chan error    // the client's end
-	leave  func()        // ends the client in the middle of its wait
+	turns    int           // of each session whose ends the client has received
+	enough   chan struct{} // closed: the client asks for no more
+	driven   chan error    // the client's end
+	stopNode func()        // ends the client in the middle of its wait
 }
 
 func (l *loss) newHost(b *bus.Bus) *session.Host {
@@ -112,17 +112,17 @@ func (l *loss) startClient(ctx context.Context) {
 			}
 		}
 	}()
-	l.leave = func() {
+	l.stopNode = func() {
 		cancel()
 		b.Close()
 	}
-	l.t.Cleanup(l.leave)
+	l.t.Cleanup(l.stopNode)
 }
 
 // restartClient ends the client as a killed process ends, and starts another that repeats its requests.
 func (l *loss) restartClient(ctx context.Context) {
 	l.t.Helper()
-	l.leave()
+	l.stopNode()
 	l.t.Logf("the client that ended: %v", <-l.driven)
 	l.startClient(ctx)
 }
@@ -150,7 +150,7 @@ func (l *loss) startNode(i int) {
 // drain stops the i-th node as SIGTERM does, while it runs a turn.
 func (l *loss) drain(ctx context.Context, i int) {
 	l.t.Helper()
-	l.holds(ctx, l.ids[i])
+	l.turnOf(ctx, l.ids[i])
 	grace, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	l.stops[i](grace)
@@ -175,8 +175,8 @@ func (l *loss) state(ctx context.Context, id events.SessionID) *projector.State 
 	return nil
 }
 
-// holds waits until a node runs a turn, and returns its session.
-func (l *loss) holds(ctx context.Context, worker events.WorkerID) (id events.SessionID, t *projector.Turn) {
+// turnOf waits until a node runs a turn, and returns its session.
+func (l *loss) turnOf(ctx context.Context, worker events.WorkerID) (id events.SessionID, t *projector.Turn) {
 	l.t.Helper()
 	l.until(ctx, "turn of "+string(worker), func() bool {
 		for i := range lossSessions {
@@ -231,7 +231,7 @@ func (l *loss) after(ctx context.Context, effects int) {
 	l.t.Helper()
 	for n := 0; n < effects; {
 		select {
-		case n = <-l.heard:
+		case n = <-l.received:
 		case <-ctx.Done():
 			l.t.Fatalf("got %d effects, want %d", n, effects)
 		}
@@ -254,7 +254,7 @@ func TestLeaderLost(t *testing.T) { // alone: elections of starved servers take 
 			p.kill(i)
 			l.after(ctx, n*lossSessions*lossTurns*perTurn/4+perTurn) // it goes on without
 			p.start(i)
-			p.whole(ctx, l.b)
+			p.awaitReplicas(ctx, l.b)
 		}
 	})
 }
@@ -272,14 +272,14 @@ func TestRollingRestart(t *testing.T) { // alone: elections of starved servers t
 			p.stop(i)
 			l.further(ctx, lossSessions) // it goes on without
 			p.start(i)
-			p.whole(ctx, l.b)
+			p.awaitReplicas(ctx, l.b)
 		}
 		for i := range l.ids {
 			l.further(ctx, lossSessions)
 			l.drain(ctx, i)
 			l.further(ctx, lossSessions)
 			l.startNode(i)
-			l.holds(ctx, l.ids[i])
+			l.turnOf(ctx, l.ids[i])
 		}
 		l.further(ctx, lossSessions)
 		l.restartClient(ctx)

@@ -34,7 +34,7 @@ type childConfig struct {
 	Round    int              // of a node, so that nonces are unique
 	Most     int              // sessions whose turns a node runs at once; 0: as many as a node does
 	Blocks   bool             // no effect of the node ends before its turn is taken away
-	Hold     string           // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty. SIGUSR1: so does it in the next one
+	BlockAt  string           // the effect, "<session>/<effect>", in which the node waits for a line, whatever its context says; may be empty. SIGUSR1: so does it in the next one
 }
 
 // bus opens a bus with the configured servers only. It ignores announced servers, and tries the first one first.
@@ -60,19 +60,19 @@ func TestNodeProcess(t *testing.T) {
 	next := make(chan os.Signal, 1)
 	signal.Notify(next, syscall.SIGUSR1)
 	defer signal.Stop(next)
-	w := &workload{round: cfg.Round, most: cfg.Most, journal: journal, hold: func(ctx context.Context, effect string) {
+	w := &workload{round: cfg.Round, most: cfg.Most, journal: journal, block: func(ctx context.Context, effect string) {
 		if cfg.Blocks {
 			fmt.Println("holds", effect)
 			<-ctx.Done()
 			return
 		}
-		told := effect == cfg.Hold
+		blocks := effect == cfg.BlockAt
 		select {
 		case <-next:
-			told = true
+			blocks = true
 		default:
 		}
-		if told {
+		if blocks {
 			fmt.Println("holds", effect)
 			_, _ = os.Stdin.Read(make([]byte, 1))
 			fmt.Println("released")
@@ -135,7 +135,7 @@ type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
 	in    io.Writer
-	said  chan string // its lines; closed when it has ended
+	lines chan string // its lines; closed when it has ended
 	ended error       // of the process, once said is closed
 }
 
@@ -165,36 +165,36 @@ func startChild(t *testing.T, test string, cfg childConfig, wrap func(cmd []stri
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &child{t: t, cmd: cmd, in: in, said: make(chan string, 1<<16)}
+	c := &child{t: t, cmd: cmd, in: in, lines: make(chan string, 1<<16)}
 	go func() { // ends with the process
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.said <- lines.Text()
+			c.lines <- lines.Text()
 		}
 		c.ended = cmd.Wait()
-		close(c.said)
+		close(c.lines)
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
-		for range c.said { // until it has ended
+		for range c.lines { // until it has ended
 		}
 	})
 	return c
 }
 
-// says waits for a line that begins with this word, and returns the rest of it.
-func (c *child) says(ctx context.Context, word string) string {
+// awaitLine waits for a line that begins with this word, and returns the rest of it.
+func (c *child) awaitLine(ctx context.Context, text string) string {
 	c.t.Helper()
 	for {
 		select {
-		case line, alive := <-c.said:
+		case line, alive := <-c.lines:
 			if !alive {
-				c.t.Fatalf("child: it ended before it said %q: %v", word, c.ended)
+				c.t.Fatalf("child: it ended before it said %q: %v", text, c.ended)
 			}
-			if rest, ok := strings.CutPrefix(line, word); ok {
+			if rest, ok := strings.CutPrefix(line, text); ok {
 				return strings.TrimSpace(rest)
 			}
 		case <-ctx.Done():
-			c.t.Fatalf("child: it never said %q: %v", word, context.Cause(ctx))
+			c.t.Fatalf("child: it never said %q: %v", text, context.Cause(ctx))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (c *child) exits(ctx context.Context) {
 	var rest []string
 	for {
 		select {
-		case line, alive := <-c.said:
+		case line, alive := <-c.lines:
 			if !alive {
 				if c.ended != nil {
 					c.t.Errorf("child: got %v and %q, want exit code 0", c.ended, rest)
@@ -235,11 +235,11 @@ func (c *child) exits(ctx context.Context) {
 	}
 }
 
-// seen checks the next commits that a watcher prints.
-func (c *child) seen(ctx context.Context, first, last events.Seq) {
+// wantCommits checks the next commits that a watcher prints.
+func (c *child) wantCommits(ctx context.Context, first, last events.Seq) {
 	c.t.Helper()
 	for want := first; want <= last; want++ {
-		if got, err := strconv.ParseUint(c.says(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
+		if got, err := strconv.ParseUint(c.awaitLine(ctx, "saw"), 10, 64); err != nil || events.Seq(got) != want {
 			c.t.Fatalf("watcher: got commit %d, %v, want %d", got, err, want)
 		}
 	}

@@ -31,7 +31,7 @@ func TestPartition(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // connections whose packets vanished try again ever more rarely
 	defer cancel()
 	all := p.open()
-	p.whole(ctx, all)
+	p.awaitReplicas(ctx, all)
 	const id = "s"
 	host := func(b *bus.Bus) *session.Host {
 		h, err := session.New(session.Config{Bus: b, NoPlugins: true})
@@ -43,28 +43,28 @@ func TestPartition(t *testing.T) {
 	if _, err := host(all).Create(ctx, api.CreateRequest{ID: id}); err != nil {
 		t.Fatal(err)
 	}
-	say := func(ctx context.Context, h *session.Host, text string) error {
+	send := func(ctx context.Context, h *session.Host, text string) error {
 		_, err := h.AppendNodes(ctx, id, api.AppendNodesRequest{Nodes: harness.UserMessages(text), IdempotencyKey: text})
 		return err
 	}
-	if err := say(ctx, host(all), "before"); err != nil {
+	if err := send(ctx, host(all), "before"); err != nil {
 		t.Fatal(err)
 	}
-	alone := p.leader(ctx, all, id)
-	minority, majority := host(p.open(alone)), host(p.open((alone+1)%3, (alone+2)%3))
-	if err := say(ctx, minority, "before too"); err != nil {
+	isolated := p.leader(ctx, all, id)
+	minority, majority := host(p.open(isolated)), host(p.open((isolated+1)%3, (isolated+2)%3))
+	if err := send(ctx, minority, "before too"); err != nil {
 		t.Fatal(err)
 	}
-	hosts.part(alone)
+	hosts.part(isolated)
 	brief, stop := context.WithTimeout(ctx, 5*time.Second)
 	defer stop()
-	if err := say(brief, minority, "alone"); err == nil {
+	if err := send(brief, minority, "alone"); err == nil {
 		t.Error("an append to a server that is alone: got it acknowledged")
 	}
-	insist(ctx, t, func() error { return say(ctx, majority, "together") }) // until there is a new leader
-	hosts.heal(alone)
-	p.whole(ctx, all)
-	insist(ctx, t, func() error { return say(ctx, minority, "after") })
+	insist(ctx, t, func() error { return send(ctx, majority, "together") }) // until there is a new leader
+	hosts.heal(isolated)
+	p.awaitReplicas(ctx, all)
+	insist(ctx, t, func() error { return send(ctx, minority, "after") })
 	var first [][]byte
 	for i := range p.cfg {
 		list := commitsOf(t, p.open(i).Log(), id)
@@ -83,15 +83,15 @@ func TestPartition(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := make(map[string]int)
+	messages := make(map[string]int)
 	for i := range nodes {
-		said[nodes[i].Message.Text()]++
+		messages[nodes[i].Message.Text()]++
 	}
 	for text, want := range map[string]int{"before": 1, "before too": 1, "together": 1, "after": 1} {
-		harness.Equal(t, text, said[text], want)
+		harness.Equal(t, text, messages[text], want)
 	}
-	if said["alone"] > 1 {
-		t.Errorf("what was not acknowledged: got it %d times", said["alone"])
+	if messages["alone"] > 1 {
+		t.Errorf("what was not acknowledged: got it %d times", messages["alone"])
 	}
 	harness.VerifyHistory(t, all, id)
 }
@@ -166,7 +166,7 @@ func TestDiskFull(t *testing.T) {
 		}
 		p.kill(0)
 		p.start(0)
-		p.whole(ctx, l.b)
+		p.awaitReplicas(ctx, l.b)
 	})
 }
 

@@ -117,8 +117,8 @@ func (p *processes) start(i int) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	if word, err := bufio.NewReader(stdout).ReadString('\n'); word != "listens\n" {
-		p.t.Fatalf("server %d: got %q, %v", i+1, word, err)
+	if firstLine, err := bufio.NewReader(stdout).ReadString('\n'); firstLine != "listens\n" {
+		p.t.Fatalf("server %d: got %q, %v", i+1, firstLine, err)
 	}
 }
 
@@ -205,8 +205,8 @@ func (p *processes) lead(ctx context.Context, b *bus.Bus, id events.SessionID, i
 	}
 }
 
-// whole waits until the replicas agree again.
-func (p *processes) whole(ctx context.Context, b *bus.Bus) {
+// awaitReplicas waits until the replicas agree again.
+func (p *processes) awaitReplicas(ctx context.Context, b *bus.Bus) {
 	p.t.Helper()
 	ticks := time.NewTicker(50 * time.Millisecond)
 	defer ticks.Stop()

@@ -24,8 +24,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// archiveBeside archives sessions whenever they are idle, until stop.
-func archiveBeside(t *testing.T, b *bus.Bus) (stop func()) {
+// archiveConcurrently archives sessions whenever they are idle, until stop.
+func archiveConcurrently(t *testing.T, b *bus.Bus) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	a := follow.NewArchiver(b, follow.ArchiverConfig{Parked: turn.Parked})
@@ -130,7 +130,7 @@ func TestColdKilledNode(t *testing.T) {
 	if err := node.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	archiveBeside(t, b)
+	archiveConcurrently(t, b)
 	<-t.Context().Done() // until it is killed
 }
 

@@ -120,7 +120,7 @@ func (a *audit) known(at events.Millis) {
 	for effect, nonce := range a.newest {
 		lines := a.lines[a.key(effect)]
 		i := slices.Index(lines, nonce)
-		if i < 0 || slices.ContainsFunc(lines[i+1:], func(later string) bool { return begunAfter(later, at) }) {
+		if i < 0 || slices.ContainsFunc(lines[i+1:], func(later string) bool { return startedAfter(later, at) }) {
 			a.t.Errorf("%s: got %s recorded with nonce %s, and known at %d, want none of %v after that", a.session, effect, nonce, at, lines)
 		}
 	}

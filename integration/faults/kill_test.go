@@ -65,7 +65,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if os.Getenv(killCold) != "" {
-		defer archiveBeside(t, bustest.Open(t, server))()
+		defer archiveConcurrently(t, bustest.Open(t, server))()
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*lastRun) // the process that started this one kills it before
 	defer cancel()
@@ -142,7 +142,7 @@ func TestTakeover(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{})
 	var journal bytes.Buffer
 	s := &stops{every: sessions * turns, most: nodes - 1, reached: make(chan struct{}, 1)}
-	w := &workload{journal: &journal, heard: s.heard, hold: s.hold}
+	w := &workload{journal: &journal, onLines: s.atLine, block: s.block}
 	start := func(b *bus.Bus) (stop func()) {
 		t.Helper()
 		node, err := w.node(b)
@@ -197,30 +197,30 @@ type stops struct {
 	every, most int
 	reached     chan struct{}
 
-	mu    sync.Mutex
-	times int
-	held  chan struct{} // open while effects are blocked
+	mu      sync.Mutex
+	times   int
+	blocked chan struct{} // open while effects are blocked
 }
 
-func (s *stops) heard(lines int) {
+func (s *stops) atLine(lines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.held == nil && s.times < s.most && lines >= (s.times+1)*s.every {
+	if s.blocked == nil && s.times < s.most && lines >= (s.times+1)*s.every {
 		s.times++
-		s.held = make(chan struct{})
+		s.blocked = make(chan struct{})
 		s.reached <- struct{}{}
 	}
 }
 
-func (s *stops) hold(ctx context.Context, _ string) {
+func (s *stops) block(ctx context.Context, _ string) {
 	s.mu.Lock()
-	held := s.held
+	blocked := s.blocked
 	s.mu.Unlock()
-	if held == nil {
+	if blocked == nil {
 		return
 	}
 	select {
-	case <-held:
+	case <-blocked:
 	case <-ctx.Done():
 	}
 }
@@ -228,6 +228,6 @@ func (s *stops) hold(ctx context.Context, _ string) {
 func (s *stops) goOn() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	close(s.held)
-	s.held = nil
+	close(s.blocked)
+	s.blocked = nil
 }

@@ -32,17 +32,17 @@ type workload struct {
 	mu      sync.Mutex
 	n       int
 	journal io.Writer
-	heard   func(lines int) // after each line; may be nil
+	onLines func(lines int) // after each line; may be nil
 
-	hold func(ctx context.Context, effect string) // in each effect, which is named as in the journal; may be nil
+	block func(ctx context.Context, effect string) // in each effect, which is named as in the journal; may be nil
 }
 
 // calls is the number of tools that each iteration calls; the reply after the last one ends the turn.
 var calls = [][]string{{"idem"}, {"once"}, {"idem", "once", "read", "once"}}
 
-// note writes one line, "<session>/<effect> <nonce>", and returns the nonce, which has the time of the write:
+// appendLine writes one line, "<session>/<effect> <nonce>", and returns the nonce, which has the time of the write:
 // "<round>-<n>@<milliseconds>".
-func (w *workload) note(id events.SessionID, effect events.EffectID) (string, error) {
+func (w *workload) appendLine(id events.SessionID, effect events.EffectID) (string, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.n++
@@ -51,8 +51,8 @@ func (w *workload) note(id events.SessionID, effect events.EffectID) (string, er
 		nonce += fmt.Sprintf("@%d", time.Now().UnixMilli())
 	}
 	_, err := fmt.Fprintf(w.journal, "%s/%s %s\n", id, effect, nonce)
-	if w.heard != nil {
-		w.heard(w.n)
+	if w.onLines != nil {
+		w.onLines(w.n)
 	}
 	return nonce, err
 }
@@ -62,12 +62,12 @@ func (w *workload) spend(ctx context.Context, id events.SessionID, effect events
 	if err := ctx.Err(); err != nil {
 		return "", err
 	}
-	nonce, err := w.note(id, effect)
+	nonce, err := w.appendLine(id, effect)
 	if err != nil {
 		return "", err
 	}
-	if w.hold != nil {
-		w.hold(ctx, string(id)+"/"+string(effect))
+	if w.block != nil {
+		w.block(ctx, string(id)+"/"+string(effect))
 	}
 	sum := fnv.New32a()
 	_, _ = io.WriteString(sum, string(id)+string(effect))
@@ -81,7 +81,7 @@ func (w *workload) spend(ctx context.Context, id events.SessionID, effect events
 	}
 }
 
-func (w *workload) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+func (w *workload) reply(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	nonce, err := w.spend(ctx, req.Session, req.Effect)
 	if err != nil {
 		return scripted.Answer{}, err
@@ -112,7 +112,7 @@ func (w *workload) tools() *plugin.Tools {
 func (w *workload) node(on *bus.Bus) (*workers.Node, error) {
 	tools := w.tools()
 	return workers.NewNode(workers.Config{
-		Bus: on, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(w.answer)},
+		Bus: on, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(w.reply)},
 		Tools: func(events.SessionID) *plugin.Tools { return tools }, Concurrency: w.most,
 	})
 }
@@ -167,8 +167,8 @@ func driveOne(ctx context.Context, h *session.Host, id events.SessionID, first, 
 	return nil
 }
 
-// begunAfter reports whether an execution started after at, or has no time.
-func begunAfter(nonce string, at events.Millis) bool {
+// startedAfter reports whether an execution started after at, or has no time.
+func startedAfter(nonce string, at events.Millis) bool {
 	_, text, _ := strings.Cut(nonce, "@")
 	ms, err := strconv.ParseInt(text, 10, 64)
 	return err != nil || events.Millis(ms) > at

@@ -18,62 +18,62 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// deaf is a connection that receives nothing after it has appended such an event, until it is released.
-type deaf struct {
+// lossyConn is a connection that receives nothing after it has appended such an event, until it is released.
+type lossyConn struct {
 	net.Conn
-	kind []byte
-	deaf chan struct{} // closed: it is
-	ears chan struct{} // closed: it receives again
+	kind       []byte
+	discarding chan struct{} // closed: it is
+	receiving  chan struct{} // closed: it receives again
 
 	mu    sync.Mutex
 	armed bool
 }
 
 // InProcessConn implements [nats.InProcessConnProvider].
-func (d *deaf) InProcessConn() (net.Conn, error) { return d, nil }
+func (d *lossyConn) InProcessConn() (net.Conn, error) { return d, nil }
 
-func (d *deaf) arm() {
+func (d *lossyConn) arm() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = true
 }
 
 // Write implements [net.Conn].
-func (d *deaf) Write(data []byte) (int, error) {
+func (d *lossyConn) Write(data []byte) (int, error) {
 	d.mu.Lock()
 	if d.armed && bytes.Contains(data, d.kind) {
 		d.armed = false
-		close(d.deaf)
+		close(d.discarding)
 	}
 	d.mu.Unlock()
 	return d.Conn.Write(data)
 }
 
 // Read implements [net.Conn].
-func (d *deaf) Read(data []byte) (int, error) {
+func (d *lossyConn) Read(data []byte) (int, error) {
 	n, err := d.Conn.Read(data)
 	select {
-	case <-d.deaf:
-		<-d.ears
+	case <-d.discarding:
+		<-d.receiving
 	default:
 	}
 	return n, err
 }
 
 // release lets it hear for ever.
-func (d *deaf) release() {
+func (d *lossyConn) release() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.armed = false
 	select {
-	case <-d.ears:
+	case <-d.receiving:
 	default:
-		close(d.ears)
+		close(d.receiving)
 	}
 }
 
-// openDeaf opens a bus over such a connection, with a long timeout.
-func openDeaf(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *deaf) {
+// openLossy opens a bus over such a connection, with a long timeout.
+func openLossy(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *lossyConn) {
 	t.Helper()
 	var opts nats.Options
 	if err := server.InProcess()(&opts); err != nil {
@@ -83,7 +83,7 @@ func openDeaf(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *de
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &deaf{Conn: inner, kind: []byte(kind), deaf: make(chan struct{}), ears: make(chan struct{})}
+	d := &lossyConn{Conn: inner, kind: []byte(kind), discarding: make(chan struct{}), receiving: make(chan struct{})}
 	b, err := bus.Open(harness.Context(t), bus.Config{Timeout: time.Minute, Options: []nats.Option{nats.InProcessServer(d), nats.PingInterval(time.Minute)}})
 	if err != nil {
 		t.Fatal(err)
@@ -98,14 +98,14 @@ func openDeaf(t *testing.T, server *busembed.Server, kind string) (*bus.Bus, *de
 func TestLateAnswer(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
-	away, wire := openDeaf(t, server, "tool.called")
+	secondBus, wire := openLossy(t, server, "tool.called")
 	var journal bytes.Buffer // under the work's lock, and read when no node works any more
-	work := &workload{journal: &journal, hold: func(_ context.Context, effect string) {
+	work := &workload{journal: &journal, block: func(_ context.Context, effect string) {
 		if effect == "s00/t00/2/model" { // whose calls are of every sort
 			wire.arm()
 		}
 	}}
-	late := startWorkload(t, work, away)
+	late := startWorkload(t, work, secondBus)
 	b := bustest.Open(t, server)
 	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
 	if err != nil {
@@ -114,7 +114,7 @@ func TestLateAnswer(t *testing.T) {
 	driven := make(chan error, 1)
 	go func() { driven <- drive(harness.Context(t), h, 1, 1) }() // ends with driven
 	select {
-	case <-wire.deaf:
+	case <-wire.discarding:
 	case err := <-driven:
 		t.Fatalf("turn: got its end, %v, before an append that says that calls begin", err)
 	}

@@ -24,14 +24,14 @@ type accepted struct {
 // orders are the submits of one client: by session, in the order of the responses.
 type orders map[events.SessionID][]accepted
 
-// asksAll submits turns from first on to each session in turn, without a wait for their ends.
-func asksAll(ctx context.Context, by watch.Submitter, sessions, first, turns int) (orders, error) {
+// submitAll submits turns from first on to each session in turn, without a wait for their ends.
+func submitAll(ctx context.Context, by watch.Submitter, sessions, first, turns int) (orders, error) {
 	list := make(orders)
 	for k := range turns {
 		for i := range sessions {
 			id, turn := workloadSession(i), workloadTurn(first+k)
-			noted, receipt := api.WithReceipt(ctx, id)
-			a, err := by.SubmitTurn(noted, id, api.TurnRequest{ID: turn, Input: workloadInput(turn)})
+			withReceipt, receipt := api.WithReceipt(ctx, id)
+			a, err := by.SubmitTurn(withReceipt, id, api.TurnRequest{ID: turn, Input: workloadInput(turn)})
 			if err != nil {
 				return list, fmt.Errorf("submit %s to %s: %w", turn, id, err)
 			}
@@ -52,7 +52,7 @@ func TestOrderOfLog(t *testing.T) {
 	onSites(t, func(s *site) {
 		const clients, sessions = 8, 3
 		each := s.share(5, 2)
-		w := s.worksite(0)
+		w := s.wakeFixture(0)
 		w.gate.open()
 		for i := range sessions {
 			s.Open(api.CreateRequest{ID: workloadSession(i)})
@@ -60,7 +60,7 @@ func TestOrderOfLog(t *testing.T) {
 		var processes []*child
 		spawn := func() {
 			processes = append(processes, w.process(childConfig{Round: 1 + len(processes)}))
-			processes[len(processes)-1].says(s.Ctx, "serves")
+			processes[len(processes)-1].awaitLine(s.Ctx, "serves")
 		}
 		for range 2 {
 			w.start()
@@ -73,7 +73,7 @@ func TestOrderOfLog(t *testing.T) {
 			if n%2 == 1 {
 				by = harness.Dial(s.T, harness.OpenReader(s.T, bus.Config{URL: s.url}))
 			}
-			all.Go(func() { lists[n], errs[n] = asksAll(s.Ctx, by, sessions, n*each, each) })
+			all.Go(func() { lists[n], errs[n] = submitAll(s.Ctx, by, sessions, n*each, each) })
 		}
 		turns := clients * each
 		for n := range 4 {

@@ -12,19 +12,19 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// teller is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
-type teller struct {
+// notifiedPlugin is a node whose plugin has a hook at the end of turns, which blocks until the test releases it.
+type notifiedPlugin struct {
 	*workers.Node
-	told chan events.TurnID
-	free chan struct{} // closed: nothing blocks
-	kill func()
+	notified chan events.TurnID
+	free     chan struct{} // closed: nothing blocks
+	kill     func()
 }
 
-// tells starts a node with such a plugin.
-func tells(b *harness.System, held bool) *teller {
+// startNotified starts a node with such a plugin.
+func startNotified(b *harness.System, blocked bool) *notifiedPlugin {
 	b.T.Helper()
-	n := &teller{told: make(chan events.TurnID, 16), free: make(chan struct{})}
-	if !held {
+	n := &notifiedPlugin{notified: make(chan events.TurnID, 16), free: make(chan struct{})}
+	if !blocked {
 		close(n.free)
 	}
 	n.Node, n.kill = b.StartNodeOn(bustest.Open(b.T, b.Server), harness.PluginOf("diary", func(r *plugin.Registrar) {
@@ -32,7 +32,7 @@ func tells(b *harness.System, held bool) *teller {
 			if e.Kind != plugin.TurnPersisted {
 				return nil
 			}
-			n.told <- e.Turn
+			n.notified <- e.Turn
 			record, err := e.State.Record(e.Turn)
 			if err != nil || record == nil {
 				b.T.Errorf("turn %s: got record %v, %v, want one", e.Turn, record, err)
@@ -51,50 +51,50 @@ func tells(b *harness.System, held bool) *teller {
 // next worker notifies the plugins again, and no worker after it does.
 func TestPersistedHookRunsAfterDeath(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]func(b *harness.System, id events.SessionID, dead *teller) *teller{
-		"another_node": func(b *harness.System, _ events.SessionID, dead *teller) *teller {
-			next := tells(b, false)
-			dead.kill()
+	for name, test := range map[string]func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin{
+		"another_node": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			next := startNotified(b, false)
+			killed.kill()
 			return next
 		},
-		"started_later": func(b *harness.System, _ events.SessionID, dead *teller) *teller {
-			dead.kill()
-			return tells(b, false)
+		"started_later": func(b *harness.System, _ events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
+			return startNotified(b, false)
 		},
-		"no_wake": func(b *harness.System, id events.SessionID, dead *teller) *teller {
-			dead.kill()
+		"no_wake": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
 			stream, err := harness.JetStreamOf(b.Bus).Stream(b.Ctx, workStream)
 			harness.WantError(b.T, "work stream", err, nil)
 			harness.WantError(b.T, "purge", stream.Purge(b.Ctx), nil)
-			return tells(b, false)
+			return startNotified(b, false)
 		},
-		"closed": func(b *harness.System, id events.SessionID, dead *teller) *teller {
+		"closed": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
 			harness.WantError(b.T, "close", b.CloseSession(b.Ctx, id, "done"), nil)
-			dead.kill()
-			return tells(b, false)
+			killed.kill()
+			return startNotified(b, false)
 		},
-		"next_turn": func(b *harness.System, id events.SessionID, dead *teller) *teller {
-			dead.kill()
+		"next_turn": func(b *harness.System, id events.SessionID, killed *notifiedPlugin) *notifiedPlugin {
+			killed.kill()
 			b.StartTurn(id, "t2", harness.Text("go on"))
-			return tells(b, false)
+			return startNotified(b, false)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")))
-			dead := tells(b, true)
+			killed := startNotified(b, true)
 			id := b.Open(api.CreateRequest{})
 			b.RunTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "told", harness.Receive(b, "a callback", dead.told), "t1")
-			next := test(b, id, dead)
-			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.told), "t1")
+			harness.Equal(t, "notified", harness.Receive(b, "a callback", killed.notified), "t1")
+			next := test(b, id, killed)
+			harness.Equal(t, "told by the next", harness.Receive(b, "the callback of the next node", next.notified), "t1")
 			b.AwaitState(id, "that all were told", harness.AllNotified)
 			last := harness.Find[*events.TurnTold](b, id)
 			harness.Equal(t, "teller", last[len(last)-1].Worker, next.ID())
 			turns := int(b.StateOf(id).Turns)
 			harness.Equal(t, "answers in the history", len(last), turns)
 			b.AwaitUnqueued(id)
-			harness.Equal(t, "callbacks beside", len(next.told), turns-1)
+			harness.Equal(t, "callbacks beside", len(next.notified), turns-1)
 		})
 	}
 }
@@ -104,7 +104,7 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
-	n := tells(b, true)
+	n := startNotified(b, true)
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("go"))
@@ -112,6 +112,6 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	close(n.free)
 	b.RunTurn(id, "t3", harness.Text("go"))
 	b.AwaitState(id, "that all were told", harness.AllNotified)
-	harness.Equal(t, "callbacks", len(n.told), 3)
+	harness.Equal(t, "callbacks", len(n.notified), 3)
 	harness.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
 }

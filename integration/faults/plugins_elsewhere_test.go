@@ -43,8 +43,8 @@ func (d *diary) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// keeps starts a node with a version of the diary, and returns how to kill it.
-func (s *site) keeps(version string, patience time.Duration, writes func(ctx context.Context) string) (*workers.Node, func()) {
+// startNode starts a node with a version of the diary, and returns how to kill it.
+func (s *site) startNode(version string, patience time.Duration, writes func(ctx context.Context) string) (*workers.Node, func()) {
 	s.T.Helper()
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{
 		plugin.New("diary", func(plugin.BuildContext) (plugin.Plugin, error) {
@@ -69,17 +69,17 @@ func (s *site) keeps(version string, patience time.Duration, writes func(ctx con
 // page is a text that is too long for an event.
 func page(context.Context) string { return strings.Repeat("dear diary ", 8<<10) }
 
-// leftToOthers waits until a node has released the session's wake.
-func (s *site) leftToOthers() {
+// awaitNak waits until a node has released the session's wake.
+func (s *site) awaitNak() {
 	s.T.Helper()
-	for said := s.acked(); !strings.HasPrefix(harness.Receive(s.System, "a wake that is given back", said), "-NAK"); {
+	for lines := s.acked(); !strings.HasPrefix(harness.Receive(s.System, "a wake that is given back", lines), "-NAK"); {
 	}
 }
 
 // written has a session whose diary was written by a node of version 2, which is gone.
 func (s *site) written() events.SessionID {
 	s.T.Helper()
-	_, kill := s.keeps("2", time.Minute, page)
+	_, kill := s.startNode("2", time.Minute, page)
 	id := s.Open(api.CreateRequest{})
 	s.StartTurn(id, "t1", harness.Text("go"))
 	harness.Equal(s.T, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -109,37 +109,37 @@ func TestPluginsElsewhere(t *testing.T) {
 	for name, test := range map[string]func(s *site){
 		"older": func(s *site) {
 			id := s.written()
-			s.keeps("1", time.Minute, page)
+			s.startNode("1", time.Minute, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
-			s.leftToOthers()
-			node, _ := s.keeps("2", time.Minute, page)
+			s.awaitNak()
+			node, _ := s.startNode("2", time.Minute, page)
 			s.endsOn(id, "t2", node)
 		},
 		"older_takes_over": func(s *site) {
 			id := s.written()
-			begun := make(chan struct{}, 4)
-			_, kill := s.keeps("2", time.Minute, func(ctx context.Context) string { begun <- struct{}{}; <-ctx.Done(); return "" })
+			started := make(chan struct{}, 4)
+			_, kill := s.startNode("2", time.Minute, func(ctx context.Context) string { started <- struct{}{}; <-ctx.Done(); return "" })
 			s.StartTurn(id, "t2", harness.Text("go"))
-			harness.Receive(s.System, "call", begun)
-			s.keeps("1", time.Minute, page)
+			harness.Receive(s.System, "call", started)
+			s.startNode("1", time.Minute, page)
 			kill()
-			s.leftToOthers()
-			node, _ := s.keeps("2", time.Minute, page)
+			s.awaitNak()
+			node, _ := s.startNode("2", time.Minute, page)
 			s.endsOn(id, "t2", node)
 			harness.Equal(s.T, "attempts", s.AwaitTurn(id, "t2").Attempts, 2)
 		},
 		"blob_gone": func(s *site) {
 			id := s.written()
 			put := s.withoutBlobs(id)
-			s.keeps("2", time.Minute, page)
+			s.startNode("2", time.Minute, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
-			s.leftToOthers()
+			s.awaitNak()
 			put()
 			harness.Equal(s.T, "end", s.AwaitTurn(id, "t2").End, events.EndFinished)
 		},
 		"nowhere": func(s *site) {
 			id := s.written()
-			s.keeps("1", 2*time.Second, page)
+			s.startNode("1", 2*time.Second, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
 			record := s.AwaitTurn(id, "t2")
 			harness.Equal(s.T, "end", record.End, events.EndFailed)
@@ -147,14 +147,14 @@ func TestPluginsElsewhere(t *testing.T) {
 			if !strings.Contains(record.Issue.Message, "the diary is of version 2") {
 				s.T.Errorf("message: got %q, want why", record.Issue.Message)
 			}
-			node, _ := s.keeps("2", time.Minute, page)
+			node, _ := s.startNode("2", time.Minute, page)
 			s.StartTurn(id, "t3", harness.Text("go"))
 			s.endsOn(id, "t3", node)
 		},
 		"nowhere_blob": func(s *site) {
 			id := s.written()
 			put := s.withoutBlobs(id)
-			s.keeps("2", 2*time.Second, page)
+			s.startNode("2", 2*time.Second, page)
 			s.StartTurn(id, "t2", harness.Text("go"))
 			record := s.AwaitTurn(id, "t2")
 			harness.Equal(s.T, "end", record.End, events.EndFailed)

@@ -31,8 +31,8 @@ func TestWakeOwnerHangs(t *testing.T) {
 	t.Parallel()
 	id, name := workloadSession(0), workloadTurn(0)
 	for what, tc := range map[string]struct {
-		held events.EffectID
-		lost int
+		blocked events.EffectID
+		lost    int
 	}{
 		"model": {turn.ModelEffect(name, 0), 0},
 		"tool":  {turn.ToolEffect(name, 1, 0), 1},
@@ -40,13 +40,13 @@ func TestWakeOwnerHangs(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			onSites(t, func(s *site) {
-				w := s.worksite(0)
+				w := s.wakeFixture(0)
 				w.gate.open()
 				s.Open(api.CreateRequest{ID: id})
-				c := w.process(childConfig{Round: 1, Hold: fmt.Sprintf("%s/%s", id, tc.held)})
-				node := c.says(s.Ctx, "serves")
+				c := w.process(childConfig{Round: 1, BlockAt: fmt.Sprintf("%s/%s", id, tc.blocked)})
+				node := c.awaitLine(s.Ctx, "serves")
 				s.StartTurn(id, name, harness.Text("do it"))
-				c.says(s.Ctx, "holds")
+				c.awaitLine(s.Ctx, "holds")
 				before := len(s.commitsBy(id, node))
 
 				c.signal(syscall.SIGSTOP)
@@ -56,7 +56,7 @@ func TestWakeOwnerHangs(t *testing.T) {
 				w.kills[0]()
 				c.release() // the result of the call is there when the process continues
 				c.signal(syscall.SIGCONT)
-				c.says(s.Ctx, "released")
+				c.awaitLine(s.Ctx, "released")
 				last := s.LastSeq(id)
 				s.StartTurn(id, workloadTurn(1), harness.Text("do more"))
 				record := s.AwaitTurn(id, workloadTurn(1))

@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// leaves appends events as a host does that dies before it publishes a wake.
-func (s *site) leaves(id events.SessionID, list ...events.Event) {
+// appendWithoutWake appends events as a host does that dies before it publishes a wake.
+func (s *site) appendWithoutWake(id events.SessionID, list ...events.Event) {
 	s.T.Helper()
 	_, err := s.Bus.Log().Append(s.Ctx, &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
@@ -36,7 +36,7 @@ func TestWakeLost(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
 		const sessions, turns = 4, 2
-		w := s.worksite(0)
+		w := s.wakeFixture(0)
 		w.gate.open()
 		for range 2 {
 			w.start()
@@ -47,7 +47,7 @@ func TestWakeLost(t *testing.T) {
 		for k := range turns { // the second time the sessions rest since the first
 			began := time.Now()
 			for i := range sessions {
-				s.leaves(workloadSession(i), events.Of(workloadTurn(k), &events.TurnRequested{Input: workloadInput(workloadTurn(k))}))
+				s.appendWithoutWake(workloadSession(i), events.Of(workloadTurn(k), &events.TurnRequested{Input: workloadInput(workloadTurn(k))}))
 			}
 			for i := range sessions {
 				harness.Equal(s.T, "end", s.AwaitTurn(workloadSession(i), workloadTurn(k)).End, events.EndFinished)
@@ -65,7 +65,7 @@ func TestWakeDoubled(t *testing.T) {
 	t.Parallel()
 	onSites(t, func(s *site) {
 		sessions, turns := s.share(8, 4), s.share(4, 2)
-		w := s.worksite(0)
+		w := s.wakeFixture(0)
 		w.gate.open()
 		var hints []bus.WakeHint
 		for range 2 {
@@ -96,11 +96,11 @@ func TestWakeDoubled(t *testing.T) {
 }
 
 // effects calls a function in each effect, and counts the effects that run again.
-func (w *worksite) effects(do func(events.SessionID)) (again func() int) {
+func (w *wakeFixture) effects(do func(events.SessionID)) (again func() int) {
 	var mu sync.Mutex
 	seen, more := make(map[string]bool), 0
-	hold := w.workload.hold
-	w.workload.hold = func(ctx context.Context, effect string) {
+	block := w.workload.block
+	w.workload.block = func(ctx context.Context, effect string) {
 		mu.Lock()
 		if seen[effect] {
 			more++
@@ -109,7 +109,7 @@ func (w *worksite) effects(do func(events.SessionID)) (again func() int) {
 		mu.Unlock()
 		id, _, _ := strings.Cut(effect, "/")
 		do(events.SessionID(id))
-		hold(ctx, effect)
+		block(ctx, effect)
 	}
 	return func() int {
 		mu.Lock()
@@ -144,14 +144,14 @@ func TestWakeElsewhere(t *testing.T) {
 			t.Parallel()
 			onSites(t, func(s *site) {
 				id := workloadSession(0)
-				w := s.worksite(1)
+				w := s.wakeFixture(1)
 				again := w.effects(func(events.SessionID) {})
 				s.Open(api.CreateRequest{ID: id})
 				first := w.start()
 				s.StartTurn(id, workloadTurn(0), harness.Text("do it"))
-				w.held(1)
+				w.awaitBlocked(1)
 				second := w.start()
-				acked, answers := s.acked(), s.answers(first.ID())
+				acked, answers := s.acked(), s.acceptedWakes(first.ID())
 				hint := bus.WakeHint{}
 				if hinted {
 					hint.Worker = first.ID()
@@ -161,10 +161,10 @@ func TestWakeElsewhere(t *testing.T) {
 					select {
 					case handle := <-answers:
 						signs[handle] = 0
-					case said := <-acked:
-						word, handle, _ := strings.Cut(said, " ")
-						if _, asked := signs[handle]; asked {
-							harness.Equal(t, "what is said of the second delivery", word, "+WPI")
+					case message := <-acked:
+						line, handle, _ := strings.Cut(message, " ")
+						if _, requested := signs[handle]; requested {
+							harness.Equal(t, "what is said of the second delivery", line, "+WPI")
 							signs[handle]++
 							longest = max(longest, signs[handle])
 						}
@@ -188,8 +188,8 @@ func TestWakeElsewhere(t *testing.T) {
 	}
 }
 
-// answers receives the acceptance of a worker, and returns the handle of the wake that was handed to it.
-func (s *site) answers(worker events.WorkerID) <-chan string {
+// acceptedWakes receives the acceptance of a worker, and returns the handle of the wake that was handed to it.
+func (s *site) acceptedWakes(worker events.WorkerID) <-chan string {
 	s.T.Helper()
 	list := make(chan string, 64)
 	sub, err := s.Bus.Conn().Subscribe("lash.ask."+string(worker), func(m *nats.Msg) {
@@ -216,9 +216,9 @@ func TestWakeStaleAck(t *testing.T) {
 	t.Parallel()
 	ack, back := (*bus.Wake).Ack, func(w *bus.Wake) error { return w.Nak(0) }
 	for name, tc := range map[string]struct {
-		say      func(*bus.Wake) error
-		replaced bool // a new wake arrived after the delivery
-		killed   bool // the other worker is
+		acknowledge func(*bus.Wake) error
+		replaced    bool // a new wake arrived after the delivery
+		killed      bool // the other worker is
 	}{
 		"acked":                 {ack, false, false},
 		"acked_killed":          {ack, false, true},
@@ -232,21 +232,21 @@ func TestWakeStaleAck(t *testing.T) {
 			onSites(t, func(s *site) {
 				id, busy := s.Open(api.CreateRequest{ID: workloadSession(0)}), s.Open(api.CreateRequest{ID: workloadSession(1)})
 				key := bus.WakeKey{Class: bus.ClassTurn, Session: id}
-				w := s.worksite(1)
+				w := s.wakeFixture(1)
 				free := w.busies(busy)
 				s.StartTurn(busy, workloadTurn(0), harness.Text("do it"))
 				repaired := s.repaired(busy)
 				w.start()
 				harness.Receive(s.System, "what a node wakes when it comes", repaired)
-				w.held(1)
+				w.awaitBlocked(1)
 				s.StartTurn(id, workloadTurn(0), harness.Text("do it"))
-				stale := s.takes(id)
+				stale := s.takeWake(id)
 				if tc.replaced {
 					harness.WantError(t, "wake", s.Bus.PublishWake(key, bus.WakeHint{}), nil)
 				}
 				close(free)
-				w.held(1)
-				harness.WantError(t, "stale word", tc.say(stale), nil)
+				w.awaitBlocked(1)
+				harness.WantError(t, "stale word", tc.acknowledge(stale), nil)
 				if tc.killed {
 					w.kills[0]()
 					w.start()
@@ -284,12 +284,12 @@ func (s *site) repaired(id events.SessionID) <-chan struct{} {
 }
 
 // busies blocks the first effect of a session until free is closed, and the effects of others as before.
-func (w *worksite) busies(id events.SessionID) (free chan struct{}) {
+func (w *wakeFixture) busies(id events.SessionID) (free chan struct{}) {
 	free = make(chan struct{})
-	hold := w.workload.hold
-	w.workload.hold = func(ctx context.Context, effect string) {
+	block := w.workload.block
+	w.workload.block = func(ctx context.Context, effect string) {
 		if !strings.HasPrefix(effect, string(id)+"/") {
-			hold(ctx, effect)
+			block(ctx, effect)
 			return
 		}
 		select {
@@ -306,18 +306,18 @@ func (w *worksite) busies(id events.SessionID) (free chan struct{}) {
 	return free
 }
 
-// takes takes a wake of a session as a worker does that becomes silent then.
-func (s *site) takes(id events.SessionID) (taken *bus.Wake) {
+// takeWake takes a wake of a session as a worker does that becomes silent then.
+func (s *site) takeWake(id events.SessionID) (received *bus.Wake) {
 	s.T.Helper()
 	queue, err := s.Bus.Queue(s.Ctx, bus.ClassTurn)
 	harness.WantError(s.T, "join", err, nil)
-	for taken == nil && s.Ctx.Err() == nil {
+	for received == nil && s.Ctx.Err() == nil {
 		_, err = queue.Fetch(s.Ctx, 1, time.Minute, func(w *bus.Wake) {
 			if w.Session == id {
-				taken = w
+				received = w
 			}
 		})
 		harness.WantError(s.T, "fetch", err, nil)
 	}
-	return taken
+	return received
 }

@@ -49,7 +49,7 @@ func TestWakeQueueLost(t *testing.T) {
 func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 	s.T.Helper()
 	q := &queueLoss{running: s.share(64, 4), lose: func() { lose(s) }}
-	q.worksite = s.worksite(q.running / 2)
+	q.wakeFixture = s.wakeFixture(q.running / 2)
 	sessions, turns := s.share(66, 6), s.share(4, 3)
 	for i := range sessions {
 		s.Open(api.CreateRequest{ID: workloadSession(i)})
@@ -70,7 +70,7 @@ func queueLost(s *site, lose func(*site), then func(*queueLoss)) {
 
 // queueLoss is a site with as many running, blocked turns as two nodes run at once.
 type queueLoss struct {
-	*worksite
+	*wakeFixture
 	running int
 	lose    func() // the wakes
 }
@@ -78,7 +78,7 @@ type queueLoss struct {
 // losesWakes loses the wakes only.
 func losesWakes(q *queueLoss) {
 	q.start()
-	q.held(q.running)
+	q.awaitBlocked(q.running)
 	q.lose()
 }
 
@@ -86,13 +86,13 @@ func losesWakes(q *queueLoss) {
 // time the wakes are removed before.
 func losesNodes(q *queueLoss) {
 	q.start()
-	q.held(q.running)
+	q.awaitBlocked(q.running)
 	q.lose()
 	q.kills[0]()
 	q.start()
 	for range 3 { // a call, a reply, a call
 		q.gate.next()
-		q.held(q.running / 2)
+		q.awaitBlocked(q.running / 2)
 	}
 	q.lose()
 	q.kills[1]()
@@ -102,9 +102,9 @@ func losesNodes(q *queueLoss) {
 // losesProcess has a node's process killed.
 func losesProcess(q *queueLoss) {
 	c := q.process(childConfig{Round: 1, Most: q.running / 2, Blocks: true})
-	q.held(q.running / 2)
+	q.awaitBlocked(q.running / 2)
 	for range q.running / 2 {
-		c.says(q.Ctx, "holds")
+		c.awaitLine(q.Ctx, "holds")
 	}
 	q.lose()
 	c.signal(syscall.SIGKILL)

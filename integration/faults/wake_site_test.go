@@ -91,7 +91,7 @@ func shutBarrier() *barrier {
 	return &barrier{came: make(chan string, 1<<14), shut: make(chan struct{})}
 }
 
-func (g *barrier) hold(ctx context.Context, effect string) {
+func (g *barrier) block(ctx context.Context, effect string) {
 	g.mu.Lock()
 	shut := g.shut
 	if shut != nil {
@@ -123,8 +123,8 @@ func (g *barrier) turn(shut chan struct{}) {
 	g.shut = shut
 }
 
-// worksite is a workload at a site, with a barrier that is shut, and a journal that processes share.
-type worksite struct {
+// wakeFixture is a workload at a site, with a barrier that is shut, and a journal that processes share.
+type wakeFixture struct {
 	*site
 	gate     *barrier
 	workload *workload
@@ -132,18 +132,18 @@ type worksite struct {
 	kills    []func() // of the nodes in this process, in order of their start
 }
 
-func (s *site) worksite(most int) *worksite {
+func (s *site) wakeFixture(most int) *wakeFixture {
 	s.T.Helper()
-	w := &worksite{site: s, gate: shutBarrier(), file: filepath.Join(s.T.TempDir(), "journal")}
+	w := &wakeFixture{site: s, gate: shutBarrier(), file: filepath.Join(s.T.TempDir(), "journal")}
 	journal, err := os.OpenFile(w.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	harness.WantError(s.T, "journal", err, nil)
 	s.T.Cleanup(func() { _ = journal.Close() })
-	w.workload = &workload{journal: journal, most: most, hold: w.gate.hold}
+	w.workload = &workload{journal: journal, most: most, block: w.gate.block}
 	return w
 }
 
 // start starts a node with the workload in this process.
-func (w *worksite) start() *workers.Node {
+func (w *wakeFixture) start() *workers.Node {
 	w.T.Helper()
 	on := w.connect()
 	n, err := w.workload.node(on)
@@ -153,14 +153,14 @@ func (w *worksite) start() *workers.Node {
 }
 
 // process starts such a node in a process of its own.
-func (w *worksite) process(cfg childConfig) *child {
+func (w *wakeFixture) process(cfg childConfig) *child {
 	w.T.Helper()
 	cfg.URL, cfg.Replicas, cfg.Journal = w.url, w.replicas, w.file
 	return startChild(w.T, "TestNodeProcess", cfg, nil)
 }
 
-// held waits until the barrier blocks an effect of that many sessions that started since it was shut.
-func (w *worksite) held(n int) {
+// awaitBlocked waits until the barrier blocks an effect of that many sessions that started since it was shut.
+func (w *wakeFixture) awaitBlocked(n int) {
 	w.T.Helper()
 	for sessions := make(map[string]bool); len(sessions) < n; {
 		name, _, _ := strings.Cut(harness.Receive(w.System, "held effects", w.gate.came), "/")
@@ -169,7 +169,7 @@ func (w *worksite) held(n int) {
 }
 
 // audit stops the nodes of this process, and audits all.
-func (w *worksite) audit(sessions, turns int) totals {
+func (w *wakeFixture) audit(sessions, turns int) totals {
 	w.T.Helper()
 	for _, kill := range w.kills {
 		kill()

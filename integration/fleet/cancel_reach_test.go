@@ -24,36 +24,36 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// reached is work that continues until it is cancelled, on any node.
-type reached struct {
+// cancelFleet is work that continues until it is cancelled, on any node.
+type cancelFleet struct {
 	*harness.Fleet
-	begun   chan string // the node, of work that has started
+	started chan string // the node, of work that has started
 	stopped chan string // the node, of work whose context has ended
 	kills   map[string]func()
 }
 
-const held events.SessionID = "held"
+const cancelSession events.SessionID = "held"
 
-// hold blocks until ctx ends.
-func (r *reached) hold(ctx context.Context, node string) error {
-	r.begun <- node
+// block blocks until ctx ends.
+func (r *cancelFleet) block(ctx context.Context, node string) error {
+	r.started <- node
 	<-ctx.Done()
 	r.stopped <- node
 	return context.Cause(ctx)
 }
 
-// setupReached starts two nodes of all roles, whose work blocks: the model of every agent, the task, the tool.
-func setupReached(t *testing.T) *reached {
+// setupCancelFleet starts two nodes of all roles, whose work blocks: the model of every agent, the task, the tool.
+func setupCancelFleet(t *testing.T) *cancelFleet {
 	t.Helper()
-	r := &reached{Fleet: harness.StartFleet(t), begun: make(chan string, 8), stopped: make(chan string, 8), kills: make(map[string]func())}
+	r := &cancelFleet{Fleet: harness.StartFleet(t), started: make(chan string, 8), stopped: make(chan string, 8), kills: make(map[string]func())}
 	return r
 }
 
-func (r *reached) start(name string, roles ...workers.Role) {
+func (r *cancelFleet) start(name string, roles ...workers.Role) {
 	r.T.Helper()
 	tools := func(reg *plugin.Registrar) {
 		plugin.AddTool(reg, plugin.Tool{Name: "stay", Effects: events.EffectsIdempotent, Portable: true}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-			return "", r.hold(ctx, name)
+			return "", r.block(ctx, name)
 		})
 	}
 	stack, err := plugin.NewHost(plugin.HostConfig{
@@ -64,8 +64,8 @@ func (r *reached) start(name string, roles ...workers.Role) {
 	on := bustest.Open(r.T, r.Server)
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Roles: roles, Plugins: stack, Provider: "scripted",
-		Runners:   map[string]workers.TaskFunc{"stay": func(ctx context.Context, _ *workers.RunningTask) (string, error) { return "", r.hold(ctx, name) }},
-		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return r.answers(ctx, req, name) })},
+		Runners:   map[string]workers.TaskFunc{"stay": func(ctx context.Context, _ *workers.RunningTask) (string, error) { return "", r.block(ctx, name) }},
+		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, req llm.Request) (scripted.Answer, error) { return r.reply(ctx, req, name) })},
 	})
 	harness.WantError(r.T, "node", err, nil)
 	harness.WantError(r.T, "start", n.Start(r.Ctx), nil)
@@ -83,12 +83,12 @@ func stopsAtOnce(t *testing.T, n *workers.Node) (kill func()) {
 	return kill
 }
 
-// answers calls the tool that the session's turn names, and blocks the models of agents.
-func (r *reached) answers(ctx context.Context, req llm.Request, node string) (scripted.Answer, error) {
+// reply calls the tool that the session's turn names, and blocks the models of agents.
+func (r *cancelFleet) reply(ctx context.Context, req llm.Request, node string) (scripted.Answer, error) {
 	last := req.Messages[len(req.Messages)-1].Text()
 	switch {
-	case req.Session != held:
-		return scripted.Answer{}, r.hold(ctx, node)
+	case req.Session != cancelSession:
+		return scripted.Answer{}, r.block(ctx, node)
 	case req.Iteration > 0:
 		return harness.Reply(harness.Text("done"))(ctx, req)
 	}
@@ -96,12 +96,12 @@ func (r *reached) answers(ctx context.Context, req llm.Request, node string) (sc
 	return harness.Reply(harness.Call("c1", tool, args))(ctx, req)
 }
 
-// unheard appends the events of a host that dies before it sends any hint. No subscription receives the commit
+// appendWithoutHints appends the events of a host that dies before it sends any hint. No subscription receives the commit
 // live.
-func (r *reached) unheard(payload events.Payload, turn events.TurnID) {
+func (r *cancelFleet) appendWithoutHints(payload events.Payload, turn events.TurnID) {
 	r.T.Helper()
 	js := harness.JetStreamOf(r.Bus)
-	stream, err := js.Stream(r.Ctx, "lash-s-"+string(held))
+	stream, err := js.Stream(r.Ctx, "lash-s-"+string(cancelSession))
 	harness.WantError(r.T, "stream", err, nil)
 	cfg := stream.CachedInfo().Config
 	cfg.RePublish = nil
@@ -109,9 +109,9 @@ func (r *reached) unheard(payload events.Payload, turn events.TurnID) {
 	harness.WantError(r.T, "no live subject", err, nil)
 	for {
 		_, err := r.Bus.Log().Append(r.Ctx, &events.Commit{
-			ID: events.CommitID(ulid.Make().String()), Session: held, At: events.MillisOf(time.Now()),
+			ID: events.CommitID(ulid.Make().String()), Session: cancelSession, At: events.MillisOf(time.Now()),
 			Actor: events.Actor{Kind: events.ActorSystem, ID: "dead"}, Events: []events.Event{events.Of(turn, payload)},
-		}, r.LastSeq(held))
+		}, r.LastSeq(cancelSession))
 		if !errors.As(err, new(*events.ConflictError)) {
 			harness.WantError(r.T, "append", err, nil)
 			return
@@ -120,44 +120,46 @@ func (r *reached) unheard(payload events.Payload, turn events.TurnID) {
 }
 
 // agent is the session of the only agent.
-func (r *reached) agent() events.SessionID {
+func (r *cancelFleet) agent() events.SessionID {
 	r.T.Helper()
-	return r.AwaitState(held, "an agent", func(s *projector.State) bool { return len(s.Tasks) == 1 && s.Tasks[0].Child != "" }).Tasks[0].Child
+	return r.AwaitState(cancelSession, "an agent", func(s *projector.State) bool { return len(s.Tasks) == 1 && s.Tasks[0].Child != "" }).Tasks[0].Child
 }
 
-// cancelled is a kind of work, and how it is cancelled.
-type cancelled struct {
-	begin  func(r *reached)
-	cancel func(r *reached, by *session.Host) error
-	lost   func(r *reached) // the same by a host that dies
-	after  func(r *reached)
+// cancelCase is a kind of work, and how it is cancelled.
+type cancelCase struct {
+	start      func(r *cancelFleet)
+	cancel     func(r *cancelFleet, by *session.Host) error
+	cancelLost func(r *cancelFleet) // the same by a host that dies
+	check      func(r *cancelFleet)
 }
 
-func turnCalling(tool string) func(r *reached) {
-	return func(r *reached) { r.StartTurn(held, "t1", harness.Text(tool)) }
+func turnCalling(tool string) func(r *cancelFleet) {
+	return func(r *cancelFleet) { r.StartTurn(cancelSession, "t1", harness.Text(tool)) }
 }
 
-func cancelTurn(r *reached, by *session.Host) error {
-	_, _, err := by.Cancel(r.Ctx, held, "t1", api.CancelRequest{})
+func cancelTurn(r *cancelFleet, by *session.Host) error {
+	_, _, err := by.Cancel(r.Ctx, cancelSession, "t1", api.CancelRequest{})
 	return err
 }
 
-func lostCancelTurn(r *reached) { r.unheard(&events.TurnCancelRequested{Request: "x"}, "t1") }
+func lostCancelTurn(r *cancelFleet) {
+	r.appendWithoutHints(&events.TurnCancelRequested{Request: "x"}, "t1")
+}
 
-func cancelledTurn(r *reached) {
-	harness.Equal(r.T, "end", r.AwaitTurn(held, "t1").End, events.EndCancelled)
+func cancelledTurn(r *cancelFleet) {
+	harness.Equal(r.T, "end", r.AwaitTurn(cancelSession, "t1").End, events.EndCancelled)
 }
 
 // spawns is a turn that waits for an agent.
 var spawns = turnCalling(`spawn_agent {"capability":"explore","task":"work"}`)
 
-func closedAgent(r *reached) {
+func closedAgent(r *cancelFleet) {
 	r.AwaitState(r.agent(), "closed agent", func(s *projector.State) bool { return s.Status == projector.StatusClosed && s.Idle() })
-	r.AwaitState(held, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
+	r.AwaitState(cancelSession, "that nothing is owed", func(s *projector.State) bool { return !s.Tasks[0].Unfinished() })
 }
 
-func restarted(r *reached) {
-	_, err := r.RegisterTask(r.Ctx, held, api.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
+func restarted(r *cancelFleet) {
+	_, err := r.RegisterTask(r.Ctx, cancelSession, api.TaskRequest{ID: "k", Runner: "stay", Restart: events.RestartAlways})
 	harness.WantError(r.T, "register", err, nil)
 }
 
@@ -165,74 +167,78 @@ func restarted(r *reached) {
 // host's hints arrive, or the host dies before it sends any. The context of the work ends.
 func TestCancelReaches(t *testing.T) {
 	t.Parallel()
-	taskEnds := func(r *reached) {
-		r.AwaitState(held, "the task's end", func(s *projector.State) bool { return s.Tasks[0].State == events.TaskCancelled })
+	taskEnds := func(r *cancelFleet) {
+		r.AwaitState(cancelSession, "the task's end", func(s *projector.State) bool { return s.Tasks[0].State == events.TaskCancelled })
 	}
-	for name, kind := range map[string]cancelled{
+	for name, kind := range map[string]cancelCase{
 		"call":        {turnCalling(`stay {}`), cancelTurn, lostCancelTurn, cancelledTurn},
 		"remote_call": {turnCalling(`stay {}`), cancelTurn, lostCancelTurn, nil}, // the turn itself rests, and is found by the sweep
-		"subagent": {spawns, cancelTurn, lostCancelTurn, func(r *reached) {
+		"subagent": {spawns, cancelTurn, lostCancelTurn, func(r *cancelFleet) {
 			cancelledTurn(r)
 			r.AwaitState(r.agent(), "the end of the agent's turn", func(s *projector.State) bool { return s.Idle() && s.Turns == 1 })
 		}},
-		"subagent_task": {spawns, func(r *reached, by *session.Host) error {
-			_, err := by.CancelTask(r.Ctx, held, events.TaskID(r.agent()))
+		"subagent_task": {spawns, func(r *cancelFleet, by *session.Host) error {
+			_, err := by.CancelTask(r.Ctx, cancelSession, events.TaskID(r.agent()))
 			return err
-		}, func(r *reached) {
-			r.unheard(&events.TaskEnded{Task: events.TaskID(r.agent()), State: events.TaskCancelled}, "")
+		}, func(r *cancelFleet) {
+			r.appendWithoutHints(&events.TaskEnded{Task: events.TaskID(r.agent()), State: events.TaskCancelled}, "")
 		}, closedAgent},
-		"subagent_asked": {spawns, func(r *reached, by *session.Host) error {
-			_, err := by.RequestCancelTask(r.Ctx, held, events.TaskID(r.agent()), "enough")
+		"subagent_asked": {spawns, func(r *cancelFleet, by *session.Host) error {
+			_, err := by.RequestCancelTask(r.Ctx, cancelSession, events.TaskID(r.agent()), "enough")
 			return err
-		}, func(r *reached) { r.unheard(&events.TaskCancelRequested{Task: events.TaskID(r.agent())}, "") }, closedAgent},
-		"task": {restarted, func(r *reached, by *session.Host) error {
-			_, err := by.CancelTask(r.Ctx, held, "k")
+		}, func(r *cancelFleet) {
+			r.appendWithoutHints(&events.TaskCancelRequested{Task: events.TaskID(r.agent())}, "")
+		}, closedAgent},
+		"task": {restarted, func(r *cancelFleet, by *session.Host) error {
+			_, err := by.CancelTask(r.Ctx, cancelSession, "k")
 			return err
-		}, func(r *reached) { r.unheard(&events.TaskEnded{Task: "k", State: events.TaskCancelled}, "") }, taskEnds},
-		"task_asked": {restarted, func(r *reached, by *session.Host) error {
-			_, err := by.RequestCancelTask(r.Ctx, held, "k", "enough")
+		}, func(r *cancelFleet) {
+			r.appendWithoutHints(&events.TaskEnded{Task: "k", State: events.TaskCancelled}, "")
+		}, taskEnds},
+		"task_asked": {restarted, func(r *cancelFleet, by *session.Host) error {
+			_, err := by.RequestCancelTask(r.Ctx, cancelSession, "k", "enough")
 			return err
-		}, func(r *reached) { r.unheard(&events.TaskCancelRequested{Task: "k"}, "") }, taskEnds},
-		"all_tasks": {restarted, func(r *reached, by *session.Host) error {
-			_, err := by.CancelAllBackgroundTasks(r.Ctx, held)
+		}, func(r *cancelFleet) { r.appendWithoutHints(&events.TaskCancelRequested{Task: "k"}, "") }, taskEnds},
+		"all_tasks": {restarted, func(r *cancelFleet, by *session.Host) error {
+			_, err := by.CancelAllBackgroundTasks(r.Ctx, cancelSession)
 			return err
 		}, nil, taskEnds},
 	} {
-		for _, died := range []bool{false, true} {
+		for _, afterDeath := range []bool{false, true} {
 			for _, lost := range []bool{false, true} {
-				if lost && kind.lost == nil {
+				if lost && kind.cancelLost == nil {
 					continue
 				}
-				t.Run(fmt.Sprintf("%s_died_%v_lost_%v", name, died, lost), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s_died_%v_lost_%v", name, afterDeath, lost), func(t *testing.T) {
 					t.Parallel()
-					r := setupReached(t)
+					r := setupCancelFleet(t)
 					roles := workers.Roles()
 					if name == "remote_call" {
 						r.start("turns", workers.RoleTurn)
 						roles = []workers.Role{workers.RoleTool}
 					}
 					r.start("first", roles...)
-					r.Open(api.CreateRequest{ID: held})
-					kind.begin(r)
-					harness.Equal(t, "begun on", harness.Receive(r.System, "work", r.begun), "first")
+					r.Open(api.CreateRequest{ID: cancelSession})
+					kind.start(r)
+					harness.Equal(t, "started on", harness.Receive(r.System, "work", r.started), "first")
 					on := "first"
-					if died {
+					if afterDeath {
 						r.start("second", roles...)
 						r.kills["first"]()
 						harness.Equal(t, "stopped on", harness.Receive(r.System, "the first work's end", r.stopped), "first")
-						harness.Equal(t, "taken over by", harness.Receive(r.System, "work again", r.begun), "second")
+						harness.Equal(t, "taken over by", harness.Receive(r.System, "work again", r.started), "second")
 						on = "second"
 					}
 					began := time.Now()
 					if lost {
-						kind.lost(r)
+						kind.cancelLost(r)
 					} else {
 						harness.WantError(t, "cancel", kind.cancel(r, r.OtherHost()), nil)
 					}
 					harness.Equal(t, "stopped on", harness.Receive(r.System, "the work's end", r.stopped), on)
 					t.Logf("reached after %v", time.Since(began))
-					if kind.after != nil {
-						kind.after(r)
+					if kind.check != nil {
+						kind.check(r)
 					}
 				})
 			}

@@ -19,12 +19,12 @@ func TestClockHistory(t *testing.T) {
 	const seed, year = 20261121, int64(365 * 24 * 3600 * 1000)
 	random := rand.New(rand.NewPCG(seed, 0))
 	b := setupOrphaned(t, 1)
-	away := bustest.Open(t, b.Server)
-	b.start("a", "a-1", away, 8)
+	secondBus := bustest.Open(t, b.Server)
+	b.start("a", "a-1", secondBus, 8)
 	from := b.Open(api.CreateRequest{})
 	b.StartTurn(from, "t1", harness.Text("go"))
-	harness.Receive(b.System, "first call", b.asked)
-	away.Close() // in the middle of the turn
+	harness.Receive(b.System, "first call", b.calls)
+	secondBus.Close() // in the middle of the turn
 	const id = "jumped"
 	for e, err := range b.Bus.Log().Read(b.Ctx, from, 1) {
 		if err != nil {

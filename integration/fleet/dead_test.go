@@ -46,9 +46,9 @@ func blocks(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
 	return scripted.Answer{}, context.Cause(ctx)
 }
 
-// TestDeadTurn has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
+// TestDeadTurnEndsInTheHistory has a running turn whose attempts all end in a panic. The turn ends in the history with the reason,
 // and the turn behind it runs.
-func TestDeadTurn(t *testing.T) {
+func TestDeadTurnEndsInTheHistory(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("second")))
 	id := b.Open(api.CreateRequest{Config: events.Config{Provider: "scripted"}}) // so that its name is read
@@ -100,9 +100,9 @@ func TestDeadHistory(t *testing.T) {
 	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
 }
 
-// TestDeadChild cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
+// TestDeadChildEndsItsTasks cancels tasks whose work is done by a session that cannot be folded and has no pending work: it
 // becomes a dead letter, and the tasks end with that reason.
-func TestDeadChild(t *testing.T) {
+func TestDeadChildEndsItsTasks(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
@@ -121,17 +121,17 @@ func TestDeadChild(t *testing.T) {
 	letter := b.AwaitDeadLetter(child)
 	want := fmt.Sprintf("session %s cannot be read: %s", child, letter.Error)
 	b.AwaitState(id, "the ends", func(s *projector.State) bool {
-		asked, _ := s.Task("asked")
-		cancelled, _ := s.Task("cancelled")
-		return asked.State == events.TaskFailed && asked.Summary == want && !asked.Unfinished() && cancelled.State == events.TaskCancelled && !cancelled.Unfinished()
+		cancelled, _ := s.Task("asked")
+		cancelCase, _ := s.Task("cancelled")
+		return cancelled.State == events.TaskFailed && cancelled.Summary == want && !cancelled.Unfinished() && cancelCase.State == events.TaskCancelled && !cancelCase.Unfinished()
 	})
 	b.AwaitPolling("the wakes are acked", func() bool { return len(b.Wakes()) == 0 })
 	harness.VerifyHistory(t, b.Bus, id)
 }
 
-// TestDeadChurn stops the node of a turn far more often than the limit of attempts, and has attempts fail between
+// TestDeadAttemptsIgnoreStops stops the node of a turn far more often than the limit of attempts, and has attempts fail between
 // the steps of progress: neither counts towards the limit.
-func TestDeadChurn(t *testing.T) {
+func TestDeadAttemptsIgnoreStops(t *testing.T) {
 	t.Parallel()
 	const stops, replies = 2 * harness.DeadAttempts, 2 * harness.DeadAttempts
 	b := harness.StartIdle(t)

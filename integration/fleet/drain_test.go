@@ -83,10 +83,10 @@ func TestFleetDrain(t *testing.T) {
 		t.Run(during, func(t *testing.T) {
 			t.Parallel()
 			f := harness.StartFleet(t)
-			begun, release := make(chan struct{}), make(chan struct{})
+			running, release := make(chan struct{}), make(chan struct{})
 			wait := func(at string) {
 				if at == during {
-					close(begun)
+					close(running)
 					<-release
 				}
 			}
@@ -108,7 +108,7 @@ func TestFleetDrain(t *testing.T) {
 			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
 			harness.Receive(f.System, "wake of the turn", wakes)
-			harness.Receive(f.System, "call in flight", begun)
+			harness.Receive(f.System, "call in flight", running)
 			second := worker(f)
 			stopped := drain(f, first)
 			close(release)
@@ -117,7 +117,7 @@ func TestFleetDrain(t *testing.T) {
 			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 			harness.EqualLists(t, "messages", f.Messages(id), []string{"user go", "assistant k:pay{}", "user k=paid", "assistant done"})
 			harness.EqualLists(t, "tool runs", tools, []events.EffectID{"t1/0/0"})
-			harness.Equal(t, "model calls", len(f.Asked), 2)
+			harness.Equal(t, "model calls", len(f.Requested), 2)
 			harness.Equal(t, "lost calls", len(harness.Find[*events.ToolLost](f.System, id)), 0)
 			starts := harness.Find[*events.TurnStarted](f.System, id)
 			harness.Equal(t, "attempts", len(starts), 2)
@@ -133,13 +133,13 @@ func TestFleetDrain(t *testing.T) {
 func TestFleetDrainHard(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	begun := make(chan struct{})
+	running := make(chan struct{})
 	var once sync.Once
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		hang := false
 		once.Do(func() { hang = true })
 		if hang {
-			close(begun)
+			close(running)
 			<-ctx.Done()
 			return scripted.Answer{}, context.Cause(ctx)
 		}
@@ -148,7 +148,7 @@ func TestFleetDrainHard(t *testing.T) {
 	first := worker(f)
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(f.System, "call in flight", begun)
+	harness.Receive(f.System, "call in flight", running)
 	now, cancel := context.WithCancel(f.Ctx)
 	cancel()
 	first.Stop(now)
@@ -162,15 +162,15 @@ func TestFleetDrainHard(t *testing.T) {
 func TestFleetDrainQueued(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	begun, release := make(chan struct{}), make(chan struct{})
+	running, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-		once.Do(func() { close(begun); <-release })
+		once.Do(func() { close(running); <-release })
 		return harness.Reply(harness.Text("done"))(ctx, req)
 	}
 	first := worker(f)
 	flood(f, "a", 5)
-	harness.Receive(f.System, "call in flight", begun)
+	harness.Receive(f.System, "call in flight", running)
 	f.AwaitState("a", "the queue", func(s *projector.State) bool { return len(s.Queue) == 4 })
 	stopped := drain(f, first)
 	close(release)

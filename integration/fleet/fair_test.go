@@ -29,7 +29,7 @@ func flood(f *harness.Fleet, name events.SessionID, turns int) {
 func before(f *harness.Fleet, one, other events.SessionID) (n int) {
 	f.Mu.Lock()
 	defer f.Mu.Unlock()
-	for _, id := range f.Asked {
+	for _, id := range f.Requested {
 		switch id {
 		case one:
 			n++
@@ -77,19 +77,19 @@ func TestFleetFair(t *testing.T) {
 	}
 }
 
-// TestFleetFairHeld has eight sessions wait in the prefetch buffers of two nodes, one of which is busy for the
+// TestFleetFairPrefetched has eight sessions wait in the prefetch buffers of two nodes, one of which is busy for the
 // whole test. The other one has a flood of its own, and admits one of the eight each time that a slot is free.
-func TestFleetFairHeld(t *testing.T) {
+func TestFleetFairPrefetched(t *testing.T) {
 	t.Parallel()
 	const turns, others, share = 200, 8, 8
 	f := harness.StartFleet(t)
-	begun := make(chan events.SessionID, 2)
+	running := make(chan events.SessionID, 2)
 	release := map[events.SessionID]chan struct{}{"a": make(chan struct{}), "busy": make(chan struct{})}
 	first := map[events.SessionID]*sync.Once{"a": {}, "busy": {}}
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		if once := first[req.Session]; once != nil {
 			once.Do(func() {
-				begun <- req.Session
+				running <- req.Session
 				select {
 				case <-release[req.Session]:
 				case <-ctx.Done():
@@ -100,11 +100,11 @@ func TestFleetFairHeld(t *testing.T) {
 	}
 	workerOn(f, bustest.Open(t, f.Server), 1)
 	flood(f, "a", turns)
-	harness.Equal(t, "first", harness.Receive(f.System, "call", begun), "a")
+	harness.Equal(t, "first", harness.Receive(f.System, "call", running), "a")
 	f.AwaitState("a", "queue", func(s *projector.State) bool { return len(s.Queue) == turns-1 })
 	workerOn(f, bustest.Open(t, f.Server), 1)
 	flood(f, "busy", 1)
-	harness.Equal(t, "second", harness.Receive(f.System, "call", begun), "busy")
+	harness.Equal(t, "second", harness.Receive(f.System, "call", running), "busy")
 	var small []events.SessionID
 	for i := range others {
 		small = append(small, events.SessionID(fmt.Sprintf("o%d", i)))

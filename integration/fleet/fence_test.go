@@ -18,8 +18,8 @@ func TestMonitorFence(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
-	away := bustest.Open(t, b.Server)
-	first, _ := b.StartTasks(away, nil)
+	secondBus := bustest.Open(t, b.Server)
+	first, _ := b.StartTasks(secondBus, nil)
 	// The monitor ignores TERM and prints the id of its process.
 	b.StartMonitorOf(id, events.MonitorSpec{
 		ID: "m", Command: "trap '' TERM; echo $$; while :; do sleep 1000; done", Persistent: true, RestartOnRestore: true, Wake: events.WakeNotify,
@@ -30,7 +30,7 @@ func TestMonitorFence(t *testing.T) {
 		old[e.Monitor] = processID(t, e)
 	}
 	second, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
-	away.Close()
+	secondBus.Close()
 	list := b.AwaitUpdates(id, 3) // of the second process, once it runs, or of the monitor that is given up
 	for processOf(list, "m") == nil {
 		list = append(list, b.AwaitUpdates(id, list[len(list)-1].Sequence+1)...)

@@ -102,7 +102,7 @@ func opinionated(t *testing.T) (*harness.System, events.SessionID) {
 // host refuses, and the history is unchanged; a client sends the request to a node.
 func TestHostWithoutPlugins(t *testing.T) {
 	t.Parallel()
-	for name, ask := range pluginDecisions {
+	for name, call := range pluginDecisions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, id := opinionated(t)
@@ -110,7 +110,7 @@ func TestHostWithoutPlugins(t *testing.T) {
 			without, err := session.New(session.Config{Bus: bustest.Open(t, b.Server)})
 			harness.WantError(t, "host", err, nil)
 			before := b.LastSeq(id)
-			err = ask(b.Ctx, without, id)
+			err = call(b.Ctx, without, id)
 			harness.WantError(t, name, err, plugin.ErrUnavailable)
 			if code, class := api.Code(err); class != api.ClassUnavailable {
 				t.Errorf("got code %s of class %s, want unavailable", code, class)
@@ -118,7 +118,7 @@ func TestHostWithoutPlugins(t *testing.T) {
 			harness.Equal(t, "sequence", b.LastSeq(id), before)
 			c, err := client.New(client.Config{Bus: bustest.Open(t, b.Server)})
 			harness.WantError(t, "client", err, nil)
-			if err := ask(b.Ctx, c, id); errors.Is(err, plugin.ErrUnavailable) && name != "Compact" { // there is no compactor
+			if err := call(b.Ctx, c, id); errors.Is(err, plugin.ErrUnavailable) && name != "Compact" { // there is no compactor
 				t.Errorf("client: got %v, want what the nodes decide", err)
 			}
 		})

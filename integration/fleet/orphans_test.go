@@ -23,14 +23,14 @@ import (
 // every node reports its progress all the time.
 type orphaned struct {
 	*harness.System
-	asked chan events.WorkerID // the workers of the model calls
+	calls chan events.WorkerID // the workers of the model calls
 	mu    sync.Mutex
 	hangs int // calls that hang yet
 }
 
 func setupOrphaned(t *testing.T, hangs int) *orphaned {
 	t.Helper()
-	b := &orphaned{System: harness.StartIdle(t), asked: make(chan events.WorkerID, 16), hangs: hangs}
+	b := &orphaned{System: harness.StartIdle(t), calls: make(chan events.WorkerID, 16), hangs: hangs}
 	var holding sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() { cancel(); holding.Wait() })
@@ -56,7 +56,7 @@ func (b *orphaned) start(name string, id events.WorkerID, on *bus.Bus, sessions 
 	n, err := workers.NewNode(workers.Config{
 		Bus: on, Name: name, ID: id, Concurrency: sessions, Provider: "scripted", Logger: zaptest.NewLogger(b.T),
 		Providers: map[string]llm.Provider{"scripted": scripted.New(func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
-			b.asked <- id
+			b.calls <- id
 			b.mu.Lock()
 			hang := b.hangs > 0
 			b.hangs--
@@ -81,9 +81,9 @@ func (b *orphaned) start(name string, id events.WorkerID, on *bus.Bus, sessions 
 	})
 }
 
-// TestOrphans has a worker vanish in the middle of a turn. A worker that knows it, one that starts later, or the
+// TestOrphanTurnContinues has a worker vanish in the middle of a turn. A worker that knows it, one that starts later, or the
 // next run of its node continues the turn, although the queue would never redeliver the job.
-func TestOrphans(t *testing.T) {
+func TestOrphanTurnContinues(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name          string
@@ -99,21 +99,21 @@ func TestOrphans(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			b := setupOrphaned(t, 1)
-			away := bustest.Open(t, b.Server)
+			secondBus := bustest.Open(t, b.Server)
 			first, second := events.WorkerID(tc.first+"-1"), events.WorkerID(tc.second+"-2")
-			b.start(tc.first, first, away, 8)
+			b.start(tc.first, first, secondBus, 8)
 			id := b.Open(api.CreateRequest{})
 			b.StartTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), first)
+			harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), first)
 			if tc.early {
 				b.start(tc.second, second, b.Bus, 8)
 				awaitWatched(b, second)
 			}
-			away.Close()
+			secondBus.Close()
 			if !tc.early {
 				b.start(tc.second, second, b.Bus, 8)
 			}
-			harness.Equal(t, "asks again", harness.Receive(b.System, "second call", b.asked), second)
+			harness.Equal(t, "asks again", harness.Receive(b.System, "second call", b.calls), second)
 			record := b.AwaitTurn(id, "t1")
 			harness.Equal(t, "end", record.End, events.EndFinished)
 			harness.Equal(t, "attempts", record.Attempts, 2)
@@ -147,9 +147,9 @@ func (b *orphaned) lose() {
 	b.T.Helper()
 	queue, err := b.Bus.Queue(b.Ctx, bus.ClassTurn)
 	harness.WantError(b.T, "join", err, nil)
-	taken := 0
-	if _, err := queue.Fetch(b.Ctx, 1, time.Minute, func(*bus.Wake) { taken++ }); err != nil || taken != 1 {
-		b.T.Fatalf("fetch: got %d wakes, %v, want 1", taken, err)
+	attempts := 0
+	if _, err := queue.Fetch(b.Ctx, 1, time.Minute, func(*bus.Wake) { attempts++ }); err != nil || attempts != 1 {
+		b.T.Fatalf("fetch: got %d wakes, %v, want 1", attempts, err)
 	}
 }
 
@@ -165,47 +165,47 @@ func TestOrphanUnclaimed(t *testing.T) {
 	harness.Equal(t, "attempts", record.Attempts, 1)
 }
 
-// TestOrphanAlive has a live worker keep its turn while another worker's turn is found to be orphaned.
-func TestOrphanAlive(t *testing.T) {
+// TestOrphanSearchSparesLiveWorkers has a live worker keep its turn while another worker's turn is found to be orphaned.
+func TestOrphanSearchSparesLiveWorkers(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	b.start("a", "a-1", bustest.Open(t, b.Server), 1)
-	held, left, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
-	b.StartTurn(held, "t1", harness.Text("go"))
-	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), "a-1")
-	away := bustest.Open(t, b.Server)
-	b.start("b", "b-1", away, 1)
-	b.StartTurn(left, "t1", harness.Text("go"))
-	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.asked), "b-1")
-	away.Close()
+	running, orphan, next := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
+	b.StartTurn(running, "t1", harness.Text("go"))
+	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
+	secondBus := bustest.Open(t, b.Server)
+	b.start("b", "b-1", secondBus, 1)
+	b.StartTurn(orphan, "t1", harness.Text("go"))
+	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1")
+	secondBus.Close()
 	b.start("a", "a-2", b.Bus, 8)
-	b.AwaitTurn(left, "t1")
+	b.AwaitTurn(orphan, "t1")
 	b.StartTurn(next, "t1", harness.Text("go"))
 	b.AwaitTurn(next, "t1")
-	s := b.StateOf(held)
+	s := b.StateOf(running)
 	harness.Equal(t, "worker", s.Turn().Worker, events.WorkerID("a-1"))
 	harness.Equal(t, "attempt", s.Turn().Attempt, 1)
 }
 
-// TestOrphanAgain has the worker that received an orphaned job vanish before it claimed the turn, and then the
+// TestOrphanOfTwoDeadWorkers has the worker that received an orphaned job vanish before it claimed the turn, and then the
 // worker that sent it: the next worker sends it again.
-func TestOrphanAgain(t *testing.T) {
+func TestOrphanOfTwoDeadWorkers(t *testing.T) {
 	t.Parallel()
 	b := setupOrphaned(t, 2)
 	first, second := bustest.Open(t, b.Server), bustest.Open(t, b.Server)
 	b.start("a", "a-1", first, 1)
-	left, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
-	b.StartTurn(left, "t1", harness.Text("go"))
-	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.asked), "a-1")
+	orphan, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
+	b.StartTurn(orphan, "t1", harness.Text("go"))
+	harness.Equal(t, "asks first", harness.Receive(b.System, "first call", b.calls), "a-1")
 	b.start("b", "b-1", second, 1)
 	awaitWatched(b, "b-1")
 	b.StartTurn(other, "t1", harness.Text("go"))
-	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.asked), "b-1") // it is full: it takes no orphan
+	harness.Equal(t, "asks then", harness.Receive(b.System, "second call", b.calls), "b-1") // it is full: it takes no orphan
 	first.Close()
 	b.lose()
 	second.Close()
 	b.start("c", "c-1", b.Bus, 8)
-	for _, id := range []events.SessionID{left, other} {
+	for _, id := range []events.SessionID{orphan, other} {
 		harness.Equal(t, "attempts", b.AwaitTurn(id, "t1").Attempts, 2)
 		harness.VerifyHistory(t, b.Bus, id)
 	}

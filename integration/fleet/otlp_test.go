@@ -157,11 +157,11 @@ func billed(id string, stop events.StopReason, parts ...events.Part) harness.Ste
 // that is killed, in the trace of a client: names, kinds, parents and attributes, and no content.
 func TestSpansReceived(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
+	running := make(chan struct{})
 	b := harness.StartIdle(t,
 		billed("r1", events.StopToolUse, harness.Text("secret"), harness.Call("k1", "spawn_agent", `{"capability":"explore","task":"secret"}`)),
 		harness.Fail(llm.KindRateLimit, "slow_down"), billed("r2", events.StopEnd, harness.Text("secret")),
-		billed("r3", events.StopToolUse, harness.Call("k2", "add", `{"A":1,"B":2}`), harness.Call("k3", "add", `{"A":"secret"}`)), harness.Hang(begun), billed("r4", events.StopOutputLimit, harness.Text("secret")),
+		billed("r3", events.StopToolUse, harness.Call("k2", "add", `{"A":1,"B":2}`), harness.Call("k3", "add", `{"A":"secret"}`)), harness.Hang(running), billed("r4", events.StopOutputLimit, harness.Text("secret")),
 	)
 	r := newReceiver(t)
 	id := b.Open(api.CreateRequest{Config: events.Config{
@@ -175,7 +175,7 @@ func TestSpansReceived(t *testing.T) {
 		b.TraceTo = spans.Trace
 		node, kill := b.StartNodeOn(bustest.Open(t, b.Server), adding(), subagent.Factory(subagent.Config{}))
 		if i == 0 {
-			harness.Receive(b, "the last model call", begun)
+			harness.Receive(b, "the last model call", running)
 			kill()
 		} else {
 			b.AwaitTurn(id, "t1")
@@ -191,20 +191,20 @@ func TestSpansReceived(t *testing.T) {
 		}
 	}
 	const (
-		asks  = " operation.name=chat provider.name=scripted request.max_tokens=100 request.model=small request.seed=7 request.stop_sequences=END request.temperature=0.5 request.top_p=0.25"
-		bills = " response.model=small-1 usage.cache_creation.input_tokens=2 usage.cache_read.input_tokens=3 usage.input_tokens=15 usage.output_tokens=5 usage.reasoning.output_tokens=1"
-		chat  = "CLIENT chat small under invoke_agent"
-		root  = " conversation.id=ROOT lash.attempts=1 lash.iteration="
-		tool  = " lash.turn=t1 operation.name=execute_tool tool.call.id="
-		about = " tool.description=Gives a task to an agent of its own, which sees nothing of this conversation, and waits for its answer." +
+		prompt = " operation.name=chat provider.name=scripted request.max_tokens=100 request.model=small request.seed=7 request.stop_sequences=END request.temperature=0.5 request.top_p=0.25"
+		bills  = " response.model=small-1 usage.cache_creation.input_tokens=2 usage.cache_read.input_tokens=3 usage.input_tokens=15 usage.output_tokens=5 usage.reasoning.output_tokens=1"
+		chat   = "CLIENT chat small under invoke_agent"
+		root   = " conversation.id=ROOT lash.attempts=1 lash.iteration="
+		tool   = " lash.turn=t1 operation.name=execute_tool tool.call.id="
+		about  = " tool.description=Gives a task to an agent of its own, which sees nothing of this conversation, and waits for its answer." +
 			" Capabilities: explore (knows nothing but its task); peer (has your own tools, settings and plans)."
 	)
 	harness.EqualLists(t, "spans", r.lines(clientTrace, named), []string{
-		chat + root + "0 lash.turn=t1" + asks + " response.finish_reasons=tool_calls response.id=r1" + bills,
-		chat + root + "1 lash.turn=t1" + asks + " response.finish_reasons=tool_calls response.id=r3" + bills,
-		chat + root + "2 lash.turn=t1" + asks + " response.finish_reasons=length response.id=r4" + bills,
-		chat + " error conversation.id=ROOT error.type=cancelled lash.attempts=1 lash.iteration=2 lash.turn=t1" + asks, // its node was killed
-		chat + " explore agent.name=explore conversation.id=AGENT lash.attempts=2 lash.iteration=0 lash.turn=t2" + asks + " response.finish_reasons=stop response.id=r2" + bills,
+		chat + root + "0 lash.turn=t1" + prompt + " response.finish_reasons=tool_calls response.id=r1" + bills,
+		chat + root + "1 lash.turn=t1" + prompt + " response.finish_reasons=tool_calls response.id=r3" + bills,
+		chat + root + "2 lash.turn=t1" + prompt + " response.finish_reasons=length response.id=r4" + bills,
+		chat + " error conversation.id=ROOT error.type=cancelled lash.attempts=1 lash.iteration=2 lash.turn=t1" + prompt, // its node was killed
+		chat + " explore agent.name=explore conversation.id=AGENT lash.attempts=2 lash.iteration=0 lash.turn=t2" + prompt + " response.finish_reasons=stop response.id=r2" + bills,
 		"INTERNAL execute_tool add under invoke_agent" + root + "1" + tool + "k2 tool.name=add tool.type=function",
 		"INTERNAL execute_tool add under invoke_agent error conversation.id=ROOT error.type=invalid_tool_args lash.attempts=1 lash.iteration=1" + tool + "k3 tool.name=add tool.type=function",
 		"INTERNAL execute_tool spawn_agent under invoke_agent" + root + "0" + tool + "k1" + about + " tool.name=spawn_agent tool.type=function",

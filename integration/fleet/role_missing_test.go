@@ -23,11 +23,11 @@ import (
 // TestFleetCallSlots has a node with capacity for two calls and a turn with many: they run two at a time.
 func TestFleetCallSlots(t *testing.T) {
 	t.Parallel()
-	const calls, held = 8, 2
-	f, e := harness.StartFleet(t), &errand{effects: events.EffectsNone, begun: make(chan string, calls)}
+	const calls, blocked = 8, 2
+	f, e := harness.StartFleet(t), &workload{effects: events.EffectsNone, started: make(chan string, calls)}
 	var now, most atomic.Int64
 	next := make(chan struct{})
-	e.hold = func(ctx context.Context) error {
+	e.block = func(ctx context.Context) error {
 		for n, seen := now.Add(1), most.Load(); n > seen && !most.CompareAndSwap(seen, n); seen = most.Load() {
 		}
 		defer now.Add(-1)
@@ -47,19 +47,19 @@ func TestFleetCallSlots(t *testing.T) {
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitUnqueued(id) // it waits for its calls, all of which are in the queue
-	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), ToolConcurrency: held})
+	f.Join(workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on("tools"), ToolConcurrency: blocked})
 	for i := range calls {
-		harness.Receive(f.System, "call", e.begun)
-		if i >= held-1 { // as many as may are at it
+		harness.Receive(f.System, "call", e.started)
+		if i >= blocked-1 { // as many as may are at it
 			next <- struct{}{}
 		}
 	}
-	for range held - 1 {
+	for range blocked - 1 {
 		next <- struct{}{}
 	}
 	harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "calls", len(e.runs), calls)
-	harness.Equal(t, "at once", most.Load(), held)
+	harness.Equal(t, "at once", most.Load(), blocked)
 }
 
 // TestFleetRoleAPI has a node with every role except the API: requests of clients find no responder, and have no
@@ -80,7 +80,7 @@ func TestFleetRoleAPI(t *testing.T) {
 	for errors.Is(err, events.ErrOutcomeUnknown) && f.Ctx.Err() == nil { // the time was up in the middle of an attempt
 		err = inject()
 	}
-	harness.WantError(t, "inject", err, bus.ErrNobody)
+	harness.WantError(t, "inject", err, bus.ErrNoResponder)
 	f.Join(workers.Config{Roles: []workers.Role{workers.RoleAPI}})
 	_, err = c.Inject(f.Ctx, id, api.InjectRequest{ID: "i2", Parts: harness.UserMessages("b")[0].Message.Parts})
 	harness.WantError(t, "inject where somebody serves", err, nil)
@@ -126,12 +126,12 @@ const ownInbox = "_INBOX_"
 // sealers lists the named connections that requested a change of a session's stream, a line for each request.
 func sealers(f *harness.Fleet) func() []string {
 	f.T.Helper()
-	heard, err := bustest.Open(f.T, f.Server).Conn().SubscribeSync("$JS.API.STREAM.UPDATE.*")
+	subscription, err := bustest.Open(f.T, f.Server).Conn().SubscribeSync("$JS.API.STREAM.UPDATE.*")
 	harness.WantError(f.T, "subscribe", err, nil)
 	return func() []string {
 		var names []string
-		for n, _, err := heard.Pending(); n > 0 && err == nil; n, _, err = heard.Pending() {
-			m, err := heard.NextMsgWithContext(f.Ctx)
+		for n, _, err := subscription.Pending(); n > 0 && err == nil; n, _, err = subscription.Pending() {
+			m, err := subscription.NextMsgWithContext(f.Ctx)
 			harness.WantError(f.T, "request", err, nil)
 			if name, _, _ := strings.Cut(strings.TrimPrefix(m.Reply, ownInbox), "."); strings.Contains(m.Subject, ".lash-s-") {
 				names = append(names, name)

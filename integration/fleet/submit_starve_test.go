@@ -62,7 +62,7 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 		}
 	}
 	before, lines := calls.Load(), f.StateOf(id).Feed.Sequence
-	progress := func() (asked, written int64) {
+	progress := func() (requests, written int64) {
 		return calls.Load() - before, f.StateOf(id).Feed.Sequence - lines
 	}
 	var moved atomic.Bool
@@ -92,19 +92,19 @@ func TestSubmitStarves(t *testing.T) { // alone: it measures the shares of the m
 			waits = false
 		case <-time.After(20 * time.Millisecond):
 		}
-		asked, written := progress()
-		moved.Store(asked > 0 && written > 0)
+		requests, written := progress()
+		moved.Store(requests > 0 && written > 0)
 	}
 	flood := time.Since(start)
 	for n := range clients {
 		harness.WantError(t, fmt.Sprintf("client %d", n), errs[n], nil)
 	}
-	asked, written := progress()
+	requests, written := progress()
 	sorted := slices.Sorted(slices.Values(slices.Concat(took...)))
 	t.Logf("%d submits in %v: median %v, p99 %v, longest %v; meanwhile %d lines and %d model calls of the turn",
-		len(sorted), flood, sorted[len(sorted)/2], sorted[len(sorted)*99/100], sorted[len(sorted)-1], written, asked)
+		len(sorted), flood, sorted[len(sorted)/2], sorted[len(sorted)*99/100], sorted[len(sorted)-1], written, requests)
 	if !moved.Load() {
-		t.Errorf("meanwhile: got %d model calls and %d lines, want some of each", asked, written)
+		t.Errorf("meanwhile: got %d model calls and %d lines, want some of each", requests, written)
 	}
 	close(release)
 	harness.WantError(t, "stop", f.StopMonitor(f.Ctx, id, "m"), nil)

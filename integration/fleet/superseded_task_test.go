@@ -18,7 +18,7 @@ import (
 func TestSupersededTaskRun(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	runs, said, gate := make(chan int64, 4), make(chan error, 1), make(chan struct{})
+	runs, results, gate := make(chan int64, 4), make(chan error, 1), make(chan struct{})
 	t.Cleanup(func() { close(gate) })
 	b.StartTasks(bustest.Open(t, b.Server), map[string]workers.TaskFunc{
 		"long": func(ctx context.Context, r *workers.RunningTask) (string, error) {
@@ -27,7 +27,7 @@ func TestSupersededTaskRun(t *testing.T) {
 				return "done", nil
 			}
 			<-ctx.Done()
-			said <- errors.Join(context.Cause(ctx), r.Progress(b.Ctx, "late"), r.Transition(b.Ctx, events.TaskWaiting))
+			results <- errors.Join(context.Cause(ctx), r.Progress(b.Ctx, "late"), r.Transition(b.Ctx, events.TaskWaiting))
 			<-gate
 			return "done late", nil
 		},
@@ -39,7 +39,7 @@ func TestSupersededTaskRun(t *testing.T) {
 	rec := b.AwaitTask(id, "k", events.TaskRunning)
 	_, err = b.ClaimTask(b.Ctx, id, task.ClaimOf(&rec), "ghost")
 	harness.WantError(t, "claim", err, nil)
-	harness.WantError(t, "what the overtaken run is told", harness.Receive(b, "its word", said), workers.ErrSuperseded)
+	harness.WantError(t, "what the overtaken run is told", harness.Receive(b, "its word", results), workers.ErrSuperseded)
 	harness.Equal(t, "next attempt", harness.Receive(b, "a run", runs), 3)
 	rec = b.AwaitTask(id, "k", events.TaskCompleted)
 	harness.Equal(t, "summary", rec.Summary, "done")

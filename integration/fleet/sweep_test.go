@@ -12,15 +12,15 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// left is a session of a process that died: it has these events, and no wake in the queue.
-func left(f *harness.Fleet, list ...events.Event) events.SessionID {
+// openOrphan is a session of a process that died: it has these events, and no wake in the queue.
+func openOrphan(f *harness.Fleet, list ...events.Event) events.SessionID {
 	f.T.Helper()
 	id := f.Open(api.CreateRequest{})
-	leave(f, id, list...)
+	appendWithoutWake(f, id, list...)
 	return id
 }
 
-func leave(f *harness.Fleet, id events.SessionID, list ...events.Event) {
+func appendWithoutWake(f *harness.Fleet, id events.SessionID, list ...events.Event) {
 	f.T.Helper()
 	seq, err := f.Bus.Log().Last(f.Ctx, id)
 	if err != nil {
@@ -42,25 +42,25 @@ var (
 func TestFleetSweep(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
-	running := left(f, events.Of("t1", wanted), events.Of("t1", started))
-	behind := left(f, events.Of("t1", wanted), events.Of("t1", started), events.Of("t2", wanted))
-	queued := left(f, events.Of("t1", wanted), events.Of("t2", wanted))
-	scheduled := left(f, events.Of("t1", &events.TurnScheduled{Input: wanted.Input, At: 1}))
-	runs := left(f, events.Of("", &events.TaskRegistered{Task: "k", Runner: "work"}))
-	dead := left(f, events.Of("", &events.TaskRegistered{Task: "k", Worker: "dead", State: events.TaskRunning}))
+	running := openOrphan(f, events.Of("t1", wanted), events.Of("t1", started))
+	waiting := openOrphan(f, events.Of("t1", wanted), events.Of("t1", started), events.Of("t2", wanted))
+	queued := openOrphan(f, events.Of("t1", wanted), events.Of("t2", wanted))
+	scheduled := openOrphan(f, events.Of("t1", &events.TurnScheduled{Input: wanted.Input, At: 1}))
+	runs := openOrphan(f, events.Of("", &events.TaskRegistered{Task: "k", Runner: "work"}))
+	orphan := openOrphan(f, events.Of("", &events.TaskRegistered{Task: "k", Worker: "dead", State: events.TaskRunning}))
 	idle := f.Open(api.CreateRequest{})
 	f.Join(workers.Config{Runners: map[string]workers.TaskFunc{
 		"work": func(context.Context, *workers.RunningTask) (string, error) { return "done", nil },
 	}})
 	harness.Equal(t, "running", f.AwaitTurn(running, "t1").Attempts, 2)
-	harness.Equal(t, "behind a running one", f.AwaitTurn(behind, "t2").End, events.EndFinished)
+	harness.Equal(t, "behind a running one", f.AwaitTurn(waiting, "t2").End, events.EndFinished)
 	harness.Equal(t, "first of the queue", f.AwaitTurn(queued, "t1").End, events.EndFinished)
 	harness.Equal(t, "second of the queue", f.AwaitTurn(queued, "t2").End, events.EndFinished)
 	harness.Equal(t, "one whose time has come", f.AwaitTurn(scheduled, "t1").End, events.EndFinished)
 	harness.Equal(t, "task", f.AwaitTask(runs, "k", events.TaskCompleted).Summary, "done")
-	harness.Equal(t, "task of a dead worker", f.AwaitTask(dead, "k", events.TaskFailed).Summary, "abandoned: worker dead is gone")
+	harness.Equal(t, "task of a dead worker", f.AwaitTask(orphan, "k", events.TaskFailed).Summary, "abandoned: worker dead is gone")
 	harness.Equal(t, "commits of an idle session", f.LastSeq(idle), 1)
-	for _, id := range []events.SessionID{running, behind, queued, scheduled} {
+	for _, id := range []events.SessionID{running, waiting, queued, scheduled} {
 		harness.VerifyHistory(t, f.Bus, id)
 	}
 }
@@ -74,7 +74,7 @@ func TestFleetSweepParked(t *testing.T) {
 	p.StartNodeOn(p.Bus, g.Factory(events.EffectsNonIdempotent))
 	parked := p.Open(api.CreateRequest{})
 	p.ParkTurn(parked)
-	leave(p, parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
+	appendWithoutWake(p, parked, events.Of("t1", &events.TurnCancelRequested{Request: "r", Origin: "dead"}))
 	harness.Equal(t, "end", p.AwaitTurn(parked, "t1").End, events.EndCancelled)
 	harness.VerifyHistory(t, p.Bus, parked)
 }

@@ -32,8 +32,8 @@ import (
 // trace, one tree, and no content.
 func TestTraceAcrossNodes(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Text("secret words"), harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Hang(begun), harness.Reply(harness.Text("more secret words")))
+	running := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Text("secret words"), harness.Call("k", "add", `{"A":1,"B":2}`)), harness.Hang(running), harness.Reply(harness.Text("more secret words")))
 	exporters := []harness.SpanExporter{{InMemoryExporter: tracetest.NewInMemoryExporter()}, {InMemoryExporter: tracetest.NewInMemoryExporter()}}
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("a secret"))
@@ -42,7 +42,7 @@ func TestTraceAcrossNodes(t *testing.T) {
 		b.TraceTo = spans.Trace
 		node, kill := b.StartNodeOn(bustest.Open(t, b.Server), adding())
 		if i == 0 {
-			harness.Receive(b, "the second model call", begun)
+			harness.Receive(b, "the second model call", running)
 			kill()
 		} else {
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -81,7 +81,7 @@ func TestTraceAcrossNodes(t *testing.T) {
 // turn's trace and under the turn.
 func TestTraceOfToolNode(t *testing.T) {
 	t.Parallel()
-	f, e := harness.StartFleet(t), &errand{}
+	f, e := harness.StartFleet(t), &workload{}
 	callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 	exported := map[workers.Role]harness.SpanExporter{workers.RoleTurn: {InMemoryExporter: tracetest.NewInMemoryExporter()}, workers.RoleTool: {InMemoryExporter: tracetest.NewInMemoryExporter()}}
 	var stops []func(context.Context) error
@@ -173,11 +173,11 @@ lash_running{what="turns"} 0
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	checkDashboard(t, gathered(t, reg))
+	checkDashboard(t, gatherLabels(t, reg))
 }
 
-// gathered lists the labels of all series, by their names.
-func gathered(t *testing.T, reg *prometheus.Registry) map[string][]string {
+// gatherLabels lists the labels of all series, by their names.
+func gatherLabels(t *testing.T, reg *prometheus.Registry) map[string][]string {
 	t.Helper()
 	families, err := reg.Gather()
 	harness.WantError(t, "gather", err, nil)
@@ -273,9 +273,9 @@ func TestReadiness(t *testing.T) {
 	n, kill := b.StartNodeOn(mine)
 	on, err := net.Listen("tcp", "127.0.0.1:0")
 	harness.WantError(t, "listen", err, nil)
-	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready)
+	s := telemetry.Serve(on, prometheus.NewRegistry(), n.Ready, func() string { return "" })
 	t.Cleanup(func() { s.Stop(context.Background()) }) // the test's own context has ended by then
-	ask := func(path string) (int, string) {
+	get := func(path string) (int, string) {
 		t.Helper()
 		req, err := http.NewRequestWithContext(b.Ctx, http.MethodGet, "http://"+s.Addr()+path, nil)
 		harness.WantError(t, "request", err, nil)
@@ -287,12 +287,12 @@ func TestReadiness(t *testing.T) {
 		return resp.StatusCode, strings.TrimSpace(string(body))
 	}
 	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
-	status, body := ask("/readyz")
+	status, body := get("/readyz")
 	harness.Equal(t, "ready", fmt.Sprint(status, " ", body), "200 ready")
 	kill()
-	status, body = ask("/readyz")
+	status, body = get("/readyz")
 	harness.Equal(t, "after its stop", fmt.Sprint(status, " ", body), "503 "+workers.ErrStopping.Error())
-	status, body = ask("/healthz")
+	status, body = get("/healthz")
 	harness.Equal(t, "health", fmt.Sprint(status, " ", body), "200 ok")
 
 	other, _ := b.StartNodeOn(bustest.Open(t, b.Server))

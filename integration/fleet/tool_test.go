@@ -18,17 +18,17 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// errand is a portable tool "run" and a tool "stay", which is not portable. It records on which node each ran.
-type errand struct {
+// workload is a portable tool "run" and a tool "stay", which is not portable. It records on which node each ran.
+type workload struct {
 	effects events.Effects
-	begun   chan string // the node, of "run"
-	hold    func(ctx context.Context) error
+	started chan string // the node, of "run"
+	block   func(ctx context.Context) error
 
 	mu   sync.Mutex
 	runs []string // "node tool args"
 }
 
-func (e *errand) on(node string) func(events.SessionID) *plugin.Tools {
+func (e *workload) on(node string) func(events.SessionID) *plugin.Tools {
 	type in struct {
 		Text string `json:"text"`
 	}
@@ -41,11 +41,11 @@ func (e *errand) on(node string) func(events.SessionID) *plugin.Tools {
 		tools := plugin.NewTools()
 		plugin.AddTool(tools, plugin.Tool{Name: "run", Effects: e.effects, Portable: true}, func(ctx context.Context, _ plugin.Call, in in) (string, error) {
 			note("run", in)
-			if e.begun != nil {
-				e.begun <- node
+			if e.started != nil {
+				e.started <- node
 			}
-			if e.hold != nil {
-				if err := e.hold(ctx); err != nil {
+			if e.block != nil {
+				if err := e.block(ctx); err != nil {
 					return "", err
 				}
 			}
@@ -62,12 +62,12 @@ func (e *errand) on(node string) func(events.SessionID) *plugin.Tools {
 func short(s string) string { return s[:min(len(s), 8)] }
 
 // turnsOnly starts a node that runs turns and none of their portable tools.
-func turnsOnly(f *harness.Fleet, e *errand) *workers.Node {
+func turnsOnly(f *harness.Fleet, e *workload) *workers.Node {
 	return f.Join(workers.Config{Roles: []workers.Role{workers.RoleTurn}, Concurrency: 1, Tools: e.on("turns")})
 }
 
 // toolsOnly starts a node that runs tools.
-func toolsOnly(f *harness.Fleet, name string, on *bus.Bus, e *errand) *workers.Node {
+func toolsOnly(f *harness.Fleet, name string, on *bus.Bus, e *workload) *workers.Node {
 	return f.JoinOn(on, workers.Config{Roles: []workers.Role{workers.RoleTool}, Tools: e.on(name)})
 }
 
@@ -86,7 +86,7 @@ func callFirst(f *harness.Fleet, parts ...events.Part) {
 func TestFleetTool(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("x", 100<<10)
-	f, e := harness.StartFleet(t), &errand{}
+	f, e := harness.StartFleet(t), &workload{}
 	callFirst(f, harness.Call("a", "run", `{"text":"one"}`), harness.Call("b", "stay", `{"text":"two"}`), harness.Call("c", "run", `{"text":"`+large+`"}`), harness.Call("d", "run", `{"text":3}`))
 	turnsOnly(f, e)
 	id := f.Open(api.CreateRequest{})
@@ -131,9 +131,9 @@ func TestFleetToolGone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := harness.StartFleet(t)
-			e := &errand{effects: c.effects, begun: make(chan string, 2)}
+			e := &workload{effects: c.effects, started: make(chan string, 2)}
 			var once sync.Once
-			e.hold = func(ctx context.Context) error {
+			e.block = func(ctx context.Context) error {
 				first := false
 				once.Do(func() { first = true })
 				if first {
@@ -143,14 +143,14 @@ func TestFleetToolGone(t *testing.T) {
 			}
 			callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 			turnsOnly(f, e)
-			away := bustest.Open(t, f.Server)
-			first := toolsOnly(f, "first", away, e)
+			secondBus := bustest.Open(t, f.Server)
+			first := toolsOnly(f, "first", secondBus, e)
 			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
-			harness.Equal(t, "node", harness.Receive(f.System, "call", e.begun), "first")
+			harness.Equal(t, "node", harness.Receive(f.System, "call", e.started), "first")
 			toolsOnly(f, "second", bustest.Open(t, f.Server), e)
 			if c.cut {
-				away.Close()
+				secondBus.Close()
 			} else {
 				now, cancel := context.WithCancel(f.Ctx)
 				cancel()
@@ -171,13 +171,13 @@ func TestFleetToolDrain(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	release := make(chan struct{})
-	e := &errand{begun: make(chan string, 1), hold: func(context.Context) error { <-release; return nil }}
+	e := &workload{started: make(chan string, 1), block: func(context.Context) error { <-release; return nil }}
 	callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 	turnsOnly(f, e)
 	node := toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(f.System, "call", e.begun)
+	harness.Receive(f.System, "call", e.started)
 	g, stopped := &grace{Context: f.Ctx, waits: make(chan struct{})}, make(chan struct{})
 	go func() { defer close(stopped); node.Stop(g) }()
 	harness.Receive(f.System, "begin of the wait", g.waits)
@@ -205,17 +205,17 @@ func TestFleetToolCancel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := harness.StartFleet(t)
-			gone := make(chan struct{})
-			e := &errand{begun: make(chan string, 1), hold: func(ctx context.Context) error { <-ctx.Done(); close(gone); return ctx.Err() }}
+			ended := make(chan struct{})
+			e := &workload{started: make(chan string, 1), block: func(ctx context.Context) error { <-ctx.Done(); close(ended); return ctx.Err() }}
 			callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 			turnsOnly(f, e)
 			toolsOnly(f, "tools", bustest.Open(t, f.Server), e)
 			id := f.Open(api.CreateRequest{})
 			f.StartTurn(id, "t1", harness.Text("go"))
-			harness.Receive(f.System, "call", e.begun)
+			harness.Receive(f.System, "call", e.started)
 			f.AwaitUnqueued(id)
 			c.cancel(f, id)
-			harness.Receive(f.System, "end of the tool's context", gone)
+			harness.Receive(f.System, "end of the tool's context", ended)
 			harness.Equal(t, "end", f.AwaitTurn(id, "t1").End, c.end)
 			f.AwaitState(id, "end of the task", func(s *projector.State) bool { return !s.Tasks[0].Live() })
 			harness.Equal(t, "runs", len(e.runs), 1)
@@ -228,7 +228,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	t.Parallel()
 	f := harness.StartFleet(t)
 	release := make(chan struct{})
-	e := &errand{begun: make(chan string, 1), hold: func(ctx context.Context) error {
+	e := &workload{started: make(chan string, 1), block: func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-release:
@@ -241,7 +241,7 @@ func TestFleetToolOtherTurn(t *testing.T) {
 	toolsOnly(f, "tools", on, e)
 	id := f.Open(api.CreateRequest{})
 	f.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(f.System, "call", e.begun)
+	harness.Receive(f.System, "call", e.started)
 	f.AwaitUnqueued(id)
 	ends := make(chan struct{}, 8)
 	stop, err := on.OnCommit(id, func(m bus.LiveMessage) {

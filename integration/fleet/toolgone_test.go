@@ -38,7 +38,7 @@ func TestFleetToolCancelUnclaimed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := harness.StartFleet(t)
-			e := &errand{}
+			e := &workload{}
 			callFirst(f, harness.Call("a", "run", `{"text":"one"}`))
 			turnsOnly(f, e)
 			id := f.Open(api.CreateRequest{})

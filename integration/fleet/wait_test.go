@@ -15,9 +15,9 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestFleetWaits has as many sessions as a node runs at once call an agent each, and wait for it, three levels
+// TestFleetWaitingTurnLeavesItsSlot has as many sessions as a node runs at once call an agent each, and wait for it, three levels
 // deep. An agent's turn needs a slot; a turn that waits for an agent has none.
-func TestFleetWaits(t *testing.T) {
+func TestFleetWaitingTurnLeavesItsSlot(t *testing.T) {
 	t.Parallel()
 	for _, places := range []int{1, 4} {
 		t.Run(fmt.Sprint(places), func(t *testing.T) {

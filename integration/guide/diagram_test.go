@@ -48,21 +48,21 @@ func TestDiagram(t *testing.T) {
 func histories() (list [][]events.Payload) {
 	const effect = "t/0/0"
 	call := []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "x", Args: []byte("{}")}}
-	asked, started, taken := &events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "a"}, &events.TurnStarted{Attempt: 2, Worker: "b"}
+	requested, started, takenOver := &events.TurnRequested{}, &events.TurnStarted{Attempt: 1, Worker: "a"}, &events.TurnStarted{Attempt: 2, Worker: "b"}
 	calls := &events.ModelReplied{Parts: call, Stop: events.StopToolUse}
 	question := &events.ToolApprovalAsked{Effect: effect, Tool: "x", Plugin: "gate"}
 	results := &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess}}}
-	said := &events.ModelReplied{Iteration: 1, Stop: events.StopEnd}
+	replied := &events.ModelReplied{Iteration: 1, Stop: events.StopEnd}
 	end, cancelled := &events.TurnCompleted{End: events.EndFinished}, &events.TurnCompleted{End: events.EndCancelled}
-	for _, life := range [][]events.Payload{
-		{&events.TurnScheduled{At: 1}, asked, started, taken, calls, taken, results, said, end},
+	for _, sequence := range [][]events.Payload{
+		{&events.TurnScheduled{At: 1}, requested, started, takenOver, calls, takenOver, results, replied, end},
 		{&events.TurnScheduled{At: 1}, cancelled},
-		{asked, started, calls, question, &events.ToolApprovalGiven{Effect: effect, Granted: true}, results, said, end},
-		{asked, started, calls, question, cancelled},
-		{asked, started, calls, cancelled},
-		{asked, cancelled},
+		{requested, started, calls, question, &events.ToolApprovalGiven{Effect: effect, Granted: true}, results, replied, end},
+		{requested, started, calls, question, cancelled},
+		{requested, started, calls, cancelled},
+		{requested, cancelled},
 	} {
-		list = append(list, slices.Concat([]events.Payload{&events.SessionOpened{}}, life, []events.Payload{&events.SessionClosed{}}))
+		list = append(list, slices.Concat([]events.Payload{&events.SessionOpened{}}, sequence, []events.Payload{&events.SessionClosed{}}))
 	}
 	return list
 }
@@ -100,17 +100,17 @@ func fold(t *testing.T, history []events.Payload) (list []arrow) {
 
 // state is the state of a turn, by its name in the diagram. Before and after the turn's life it is the start state.
 func state(s *projector.State, id events.TurnID) string {
-	owed := turn.Next(s)
+	needs := turn.Next(s)
 	switch {
 	case slices.ContainsFunc(s.Scheduled, func(q projector.ScheduledTurn) bool { return q.ID == id }):
 		return "scheduled"
 	case slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }):
 		return "queued"
-	case owed.Model:
+	case needs.Model:
 		return "model"
-	case owed.Parked():
+	case needs.Parked():
 		return "approval"
-	case len(owed.Calls) > 0:
+	case len(needs.Calls) > 0:
 		return "tools"
 	}
 	return "[*]"

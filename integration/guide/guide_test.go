@@ -70,18 +70,18 @@ func TestOperating(t *testing.T) {
 		t.Fatal(err)
 	}
 	servers, monitor := fmt.Sprintf("127.0.0.1:%d", free[0]), fmt.Sprintf("127.0.0.1:%d", free[1])
-	places := []string{
+	paths := []string{
 		"/etc/nats", filepath.Join(dir, "nats"), "/etc/lash", filepath.Join(dir, "lash"), "/var/lib/nats", filepath.Join(dir, "store"),
 		"s1.nats.internal:4222", servers, "0.0.0.0:4222", servers, "127.0.0.1:8222", monitor,
 		"https://id.example", "https://127.0.0.1:1", // does not answer
 		"s1.nats.internal", "127.0.0.1", "s2.nats.internal", "127.0.0.2", "s3.nats.internal", "127.0.0.3",
 	}
-	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(places...))
-	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), ours, places...)
+	install(t, filepath.Join(dir, "nats"), strings.NewReplacer(paths...))
+	follow(t, root+"/deploy/nats/OPERATING.md", dir, model(t), ours, paths...)
 }
 
 // install copies deploy/nats.
-func install(t *testing.T, to string, places *strings.Replacer) {
+func install(t *testing.T, to string, paths *strings.Replacer) {
 	t.Helper()
 	from := os.DirFS(filepath.Join(root, "deploy", "nats"))
 	err := fs.WalkDir(from, ".", func(path string, entry fs.DirEntry, err error) error {
@@ -92,7 +92,7 @@ func install(t *testing.T, to string, places *strings.Replacer) {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(filepath.Join(to, path), []byte(places.Replace(string(data))), 0o700) //nolint:gosec // scripts are executable
+		return os.WriteFile(filepath.Join(to, path), []byte(paths.Replace(string(data))), 0o700) //nolint:gosec // scripts are executable
 	})
 	if err != nil {
 		t.Fatal(err)

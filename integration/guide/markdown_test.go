@@ -63,34 +63,34 @@ func blocks(t *testing.T, file string) (list []block) {
 
 // matches compares output with a text block. more: the output may continue after the block.
 func matches(want, got string, more bool) error {
-	wants, gots := lines(want), lines(got)
-	rest, err := match(wants, gots)
+	wantLines, gotLines := lines(want), lines(got)
+	rest, err := match(wantLines, gotLines)
 	if err == nil && len(rest) > 0 && !more {
 		err = fmt.Errorf("nothing is shown of %q", rest[0])
 	}
 	return err
 }
 
-func match(wants, gots []string) (rest []string, err error) {
-	for i, want := range wants {
+func match(wantLines, gotLines []string) (rest []string, err error) {
+	for i, want := range wantLines {
 		if want == "…" {
-			err = fmt.Errorf("no lines match %q", wants[i+1:])
-			for from := len(gots); from >= 0; from-- {
-				if rest, failed := match(wants[i+1:], gots[from:]); failed == nil {
+			err = fmt.Errorf("no lines match %q", wantLines[i+1:])
+			for from := len(gotLines); from >= 0; from-- {
+				if rest, failed := match(wantLines[i+1:], gotLines[from:]); failed == nil {
 					return rest, nil
 				}
 			}
 			return nil, err
 		}
-		if len(gots) == 0 {
+		if len(gotLines) == 0 {
 			return nil, fmt.Errorf("%q is shown, and not printed", want)
 		}
-		if !matchLine(strings.Split(want, "…"), gots[0]) {
-			return nil, fmt.Errorf("%q is shown, %q is printed", want, gots[0])
+		if !matchLine(strings.Split(want, "…"), gotLines[0]) {
+			return nil, fmt.Errorf("%q is shown, %q is printed", want, gotLines[0])
 		}
-		gots = gots[1:]
+		gotLines = gotLines[1:]
 	}
-	return gots, nil
+	return gotLines, nil
 }
 
 func matchLine(parts []string, got string) bool {
@@ -115,8 +115,8 @@ func lines(text string) (list []string) {
 	return list
 }
 
-// TestMatches: the comparison refuses outputs that differ.
-func TestMatches(t *testing.T) {
+// TestDifferentOutputIsRefused: the comparison refuses outputs that differ.
+func TestDifferentOutputIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		want, got string

@@ -17,8 +17,8 @@ func TestCommandsAndFlags(t *testing.T) {
 	for _, file := range []string{"README.md", "deploy/nats/OPERATING.md"} {
 		named := 0
 		for _, span := range spans(t, file) {
-			words := strings.Fields(span)
-			program := words[0]
+			tokens := strings.Fields(span)
+			program := tokens[0]
 			known := ours[program] != ""
 			if flag.MatchString(program) {
 				known, program = true, ""
@@ -31,12 +31,12 @@ func TestCommandsAndFlags(t *testing.T) {
 			}
 			named++
 			command := program
-			if program != "" && len(words) > 1 && regexp.MustCompile(`^[a-z-]+$`).MatchString(words[1]) && !flag.MatchString(words[1]) {
-				command += " " + words[1]
+			if program != "" && len(tokens) > 1 && regexp.MustCompile(`^[a-z-]+$`).MatchString(tokens[1]) && !flag.MatchString(tokens[1]) {
+				command += " " + tokens[1]
 			}
 			help := helps.of(command)
-			for _, word := range words {
-				if name := flag.FindString(word); name != "" && !regexp.MustCompile(regexp.QuoteMeta(name)+`[= \n]`).MatchString(help) {
+			for _, token := range tokens {
+				if name := flag.FindString(token); name != "" && !regexp.MustCompile(regexp.QuoteMeta(name)+`[= \n]`).MatchString(help) {
 					t.Errorf("%s: `%s`: %s is in no --help of %q", file, span, name, command)
 				}
 			}

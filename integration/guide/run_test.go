@@ -21,7 +21,7 @@ type user struct {
 	dir  string // working directory
 	env  []string
 
-	places  *strings.Replacer // replacements of ports and folders
+	paths   *strings.Replacer // replacements of ports and folders
 	at      *terminal
 	serving []*terminal
 }
@@ -29,7 +29,7 @@ type user struct {
 // follow executes all blocks of a file, in order, in a folder, with additional programs and environment variables.
 // places are pairs of texts: in blocks the second replaces the first, for example a folder of the test one of the
 // system.
-func follow(t *testing.T, file, dir string, env []string, programs map[string]string, places ...string) {
+func follow(t *testing.T, file, dir string, env []string, programs map[string]string, paths ...string) {
 	t.Helper()
 	for _, program := range []string{"curl", "sha256sum"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -38,13 +38,13 @@ func follow(t *testing.T, file, dir string, env []string, programs map[string]st
 	}
 	list := blocks(t, file)
 	u := &user{t: t, file: file, dir: dir}
-	u.places = strings.NewReplacer(append(places, ports(t, list)...)...)
+	u.paths = strings.NewReplacer(append(paths, ports(t, list)...)...)
 	u.env = append(environment(t, programs), env...)
 	chapter := 0
 	for i, b := range list {
 		if b.chapter != chapter {
 			chapter = b.chapter
-			u.leave()
+			u.stopAll()
 		}
 		shown := ""
 		if i+1 < len(list) && list[i+1].kind() == "text" {
@@ -54,14 +54,14 @@ func follow(t *testing.T, file, dir string, env []string, programs map[string]st
 			t.Fatalf("%s:%d: %v", file, b.line, err)
 		}
 	}
-	u.leave()
+	u.stopAll()
 }
 
 // do executes one block. Its output is compared with shown.
 func (u *user) do(b block, afterShell bool, shown string) error {
 	switch b.kind() {
 	case "sh":
-		return u.types(b, u.places.Replace(shown))
+		return u.types(b, u.paths.Replace(shown))
 	case "text":
 		if !afterShell {
 			return fmt.Errorf("it shows what no block prints")
@@ -76,14 +76,14 @@ func (u *user) do(b block, afterShell bool, shown string) error {
 	if b.kind() == "go" {
 		return isPart(b.text, b.info[1])
 	}
-	file := u.places.Replace(b.info[1])
+	file := u.paths.Replace(b.info[1])
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(u.dir, file)
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	return os.WriteFile(file, []byte(u.places.Replace(b.text)), 0o600)
+	return os.WriteFile(file, []byte(u.paths.Replace(b.text)), 0o600)
 }
 
 func (u *user) types(b block, shown string) error {
@@ -94,7 +94,7 @@ func (u *user) types(b block, shown string) error {
 	if len(b.info) > 1 && !stays {
 		return fmt.Errorf("no block is run that begins as %q", b.info)
 	}
-	printed, err := u.at.run(u.places.Replace(b.text), func(printed string) bool {
+	printed, err := u.at.run(u.paths.Replace(b.text), func(printed string) bool {
 		return stays && shown != "" && matches(shown, printed, true) == nil
 	})
 	if err != nil {
@@ -114,8 +114,8 @@ func (u *user) types(b block, shown string) error {
 	return nil
 }
 
-// leave stops the running programs, the last first, and closes the terminals.
-func (u *user) leave() {
+// stopAll stops the running programs, the last first, and closes the terminals.
+func (u *user) stopAll() {
 	u.t.Helper()
 	if u.at != nil {
 		if err := u.at.close(); err != nil {
@@ -126,7 +126,7 @@ func (u *user) leave() {
 		last := u.serving[len(u.serving)-1]
 		u.serving = u.serving[:len(u.serving)-1]
 		if err := last.interrupt(); err != nil {
-			u.t.Errorf("%s: ctrl-c: %v; it printed\n%s", u.file, err, last.said.String())
+			u.t.Errorf("%s: ctrl-c: %v; it printed\n%s", u.file, err, last.output.String())
 		}
 	}
 	u.at = nil

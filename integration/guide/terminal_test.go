@@ -23,12 +23,12 @@ const typed = "--- the block ends ---"
 
 // A terminal is a shell. Its blocks share its variables.
 type terminal struct {
-	t     *testing.T
-	dir   string
-	shell *exec.Cmd
-	in    io.WriteCloser
-	out   *os.File
-	said  bytes.Buffer
+	t      *testing.T
+	dir    string
+	shell  *exec.Cmd
+	in     io.WriteCloser
+	out    *os.File
+	output bytes.Buffer
 }
 
 // open opens a terminal in a directory. It ends with the test.
@@ -72,16 +72,16 @@ func (t *terminal) run(text string, until func(string) bool) (printed string, er
 		return "", err
 	}
 	if _, err := fmt.Fprintf(t.in, ". '%s' </dev/null\necho '%s'\n", script, typed); err != nil {
-		return t.said.String(), fmt.Errorf("the terminal before has ended: %w", err)
+		return t.output.String(), fmt.Errorf("the terminal before has ended: %w", err)
 	}
 	if err := t.out.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
-	from := t.said.Len()
+	from := t.output.Len()
 	for piece := make([]byte, 1<<16); ; {
 		n, err := t.out.Read(piece)
-		t.said.Write(piece[:n])
-		printed, ended := strings.CutSuffix(t.said.String()[from:], typed+"\n")
+		t.output.Write(piece[:n])
+		printed, ended := strings.CutSuffix(t.output.String()[from:], typed+"\n")
 		if ended || until(printed) {
 			return printed, nil
 		}
@@ -97,7 +97,7 @@ func (t *terminal) interrupt() error {
 	if err := syscall.Kill(-t.shell.Process.Pid, syscall.SIGINT); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return err
 	}
-	_, err := io.Copy(&t.said, t.out)
+	_, err := io.Copy(&t.output, t.out)
 	ended := t.shell.Wait()
 	if status, ok := t.shell.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == syscall.SIGINT {
 		ended = nil

@@ -33,9 +33,9 @@ func StartPending(t *testing.T, script ...Step) (b *System, id events.SessionID,
 
 // Approver is a plugin whose tool "add" needs approval. The other tools of the test need none.
 type Approver struct {
-	Asked atomic.Int64                    // number of hook calls
-	Runs  atomic.Int64                    // of the tool
-	Tool  func(ctx context.Context) error // the first step of a run; may be nil
+	Requests atomic.Int64                    // number of hook calls
+	Runs     atomic.Int64                    // of the tool
+	Tool     func(ctx context.Context) error // the first step of a run; may be nil
 }
 
 // Factory is the plugin, whose tool "add" has these effects.
@@ -45,7 +45,7 @@ func (g *Approver) Factory(effects events.Effects) plugin.Factory {
 			if in.Tool != "add" {
 				return nil, nil
 			}
-			g.Asked.Add(1)
+			g.Requests.Add(1)
 			return []plugin.Directive{plugin.Ask("really add?")}, nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "add", Effects: effects}, func(ctx context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) {

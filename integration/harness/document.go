@@ -28,8 +28,8 @@ type Document struct {
 	} `json:"components"`
 
 	mu       sync.Mutex
-	resolved map[*jsonschema.Schema]*jsonschema.Resolved
-	Produced map[string]bool // operation and status
+	resolved map[string]*jsonschema.Resolved // by the schema's JSON: most responses refer to the same few schemas
+	Produced map[string]bool                 // operation and status
 }
 
 // DocumentBody is a body in the document.
@@ -48,7 +48,7 @@ type DocumentResponse struct {
 func documentOf(t *testing.T, data []byte) *Document {
 	t.Helper()
 	data = bytes.ReplaceAll(data, []byte("#/components/schemas/"), []byte("#/$defs/"))
-	d := &Document{resolved: make(map[*jsonschema.Schema]*jsonschema.Resolved), Produced: map[string]bool{"document 200": true}}
+	d := &Document{resolved: make(map[string]*jsonschema.Resolved), Produced: map[string]bool{"document 200": true}}
 	WantError(t, "document", json.Unmarshal(data, d), nil)
 	return d
 }
@@ -137,14 +137,16 @@ func (d *Document) validate(t *testing.T, what string, schema *jsonschema.Schema
 
 func (d *Document) schema(t *testing.T, schema *jsonschema.Schema) *jsonschema.Resolved {
 	t.Helper()
+	key, err := json.Marshal(schema)
+	WantError(t, "schema", err, nil)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.resolved[schema] == nil {
+	if d.resolved[string(key)] == nil {
 		root := schema.CloneSchemas()
 		root.Defs = d.Components.Schemas
 		s, err := root.CloneSchemas().Resolve(nil)
 		WantError(t, "schema", err, nil)
-		d.resolved[schema] = s
+		d.resolved[string(key)] = s
 	}
-	return d.resolved[schema]
+	return d.resolved[string(key)]
 }

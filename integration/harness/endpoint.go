@@ -128,9 +128,9 @@ func (b *System) serviceRoute(s api.Service) Route {
 		Run: func(id events.SessionID, input events.TurnInput) api.AssembledTurn {
 			turn, err := s.Run(b.Ctx, id, api.TurnRequest{Input: input})
 			WantError(b.T, "run", err, nil)
-			whole, err := s.AssembledTurn(b.Ctx, id, turn.ID)
+			assembled, err := s.AssembledTurn(b.Ctx, id, turn.ID)
 			WantError(b.T, "assemble", err, nil)
-			return whole
+			return assembled
 		},
 	}
 }

@@ -25,9 +25,9 @@ func (f *Fleet) Dial() *client.Client {
 // Fleet is a system with several nodes, whose model records the session of each call.
 type Fleet struct {
 	*System
-	Mu    sync.Mutex
-	Asked []events.SessionID // one for each call, over all nodes
-	Reply Step               // instead of "ok"; may be nil
+	Mu        sync.Mutex
+	Requested []events.SessionID // one for each call, over all nodes
+	Reply     Step               // instead of "ok"; may be nil
 }
 
 // StartFleet starts a fleet without nodes.
@@ -39,7 +39,7 @@ func StartFleet(t *testing.T) *Fleet {
 // ModelCall is the [scripted.Script] of the model.
 func (f *Fleet) ModelCall(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	f.Mu.Lock()
-	f.Asked = append(f.Asked, req.Session)
+	f.Requested = append(f.Requested, req.Session)
 	f.Mu.Unlock()
 	if f.Reply != nil {
 		return f.Reply(ctx, req)

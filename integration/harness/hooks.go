@@ -23,7 +23,7 @@ func NewHookCounter(hang string) *HookCounter {
 	return &HookCounter{Count: make(map[string]int), hang: hang, Hangs: make(chan struct{})}
 }
 
-func (c *HookCounter) asked(ctx context.Context, what string) error {
+func (c *HookCounter) called(ctx context.Context, what string) error {
 	c.mu.Lock()
 	c.Count[what]++
 	stays := what == c.hang && c.Count[what] == 1
@@ -37,40 +37,40 @@ func (c *HookCounter) asked(ctx context.Context, what string) error {
 
 // Factory is a plugin with a hook at every point whose outcome is recorded.
 func (c *HookCounter) Factory() plugin.Factory {
-	shows := func(what string) []plugin.Directive {
+	visibleEffect := func(what string) []plugin.Directive {
 		return []plugin.Directive{plugin.Emit(json.RawMessage(`"` + what + `"`))}
 	}
 	return PluginOf("tally", func(r *plugin.Registrar) {
 		r.TransformContext(1, func(ctx context.Context, _ plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 			now.Messages[0].Parts[0].Text += " on"
-			return now, c.asked(ctx, "transform")
+			return now, c.called(ctx, "transform")
 		})
 		r.BeforeTurn(func(ctx context.Context, _ plugin.TurnContext) ([]plugin.Directive, error) {
-			return append(shows("before"), CreateChild("kid")), c.asked(ctx, "before_turn")
+			return append(visibleEffect("before"), CreateChild("kid")), c.called(ctx, "before_turn")
 		})
 		r.Prompt(func(ctx context.Context, _ plugin.PromptContext) ([]events.Contribution, error) {
-			return []events.Contribution{{Slot: events.SlotIntro, Content: "be good"}}, c.asked(ctx, "prompt")
+			return []events.Contribution{{Slot: events.SlotIntro, Content: "be good"}}, c.called(ctx, "prompt")
 		})
 		r.Response(func(ctx context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
-			return got, []json.RawMessage{json.RawMessage(`"response"`)}, c.asked(ctx, "response")
+			return got, []json.RawMessage{json.RawMessage(`"response"`)}, c.called(ctx, "response")
 		})
 		r.BeforeToolCall(func(ctx context.Context, _ plugin.ToolContext) ([]plugin.Directive, error) {
-			return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"a":2}`))}, c.asked(ctx, "before_tool")
+			return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"a":2}`))}, c.called(ctx, "before_tool")
 		})
 		r.AfterToolCall(func(ctx context.Context, _ plugin.ToolResultContext) ([]plugin.Directive, error) {
-			return append(shows("after"), plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))), c.asked(ctx, "after_tool")
+			return append(visibleEffect("after"), plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))), c.called(ctx, "after_tool")
 		})
 		r.ProjectToolResult(func(ctx context.Context, in plugin.ToolResultContext) (string, []events.Part, error) {
-			return "<" + in.Result.Text + ">", nil, c.asked(ctx, "projector")
+			return "<" + in.Result.Text + ">", nil, c.called(ctx, "projector")
 		})
 		r.Checkpoint(func(ctx context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
-			return shows("checkpoint"), c.asked(ctx, "checkpoint "+string(in.At))
+			return visibleEffect("checkpoint"), c.called(ctx, "checkpoint "+string(in.At))
 		})
 		r.AfterTurn(func(ctx context.Context, _ plugin.TurnResultContext) ([]plugin.Directive, error) {
-			return append(shows("end"), plugin.Enqueue(plugin.Say(events.RoleSystem, "bye"))), c.asked(ctx, "after_turn")
+			return append(visibleEffect("end"), plugin.Enqueue(plugin.Say(events.RoleSystem, "bye"))), c.called(ctx, "after_turn")
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "look", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, in OneNumber) (int, error) {
-			return in.A, c.asked(ctx, "tool")
+			return in.A, c.called(ctx, "tool")
 		})
 	})
 }

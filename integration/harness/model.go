@@ -57,11 +57,11 @@ func (m *Model) Requests() []llm.Request {
 // Prompt renders the messages of call n, from 0.
 func (m *Model) Prompt(n int) []string {
 	m.T.Helper()
-	asked := m.Requests()
-	if n >= len(asked) {
-		m.T.Fatalf("model calls: got %d, want more than %d", len(asked), n)
+	requests := m.Requests()
+	if n >= len(requests) {
+		m.T.Fatalf("model calls: got %d, want more than %d", len(requests), n)
 	}
-	return Transcript(asked[n].Messages)
+	return Transcript(requests[n].Messages)
 }
 
 // Reply answers with parts and stops by itself.
@@ -84,9 +84,9 @@ func Fail(kind llm.ErrorKind, code string) Step {
 }
 
 // Hang streams parts, signals, and waits until it is cancelled.
-func Hang(begun chan<- struct{}, parts ...events.Part) Step {
+func Hang(started chan<- struct{}, parts ...events.Part) Step {
 	return func(context.Context, llm.Request) (scripted.Answer, error) {
-		close(begun)
+		close(started)
 		return scripted.Answer{Response: llm.Response{Parts: parts, Stop: events.StopEnd}, Hang: true}, nil
 	}
 }

@@ -67,7 +67,7 @@ func NewFifo(t *testing.T) Fifo {
 
 // Opened returns two channels: up is closed when the first process has the pipe open for writing, gone when no
 // process has.
-func (f Fifo) Opened(t *testing.T) (up, gone <-chan struct{}) {
+func (f Fifo) Opened(t *testing.T) (up, ended <-chan struct{}) {
 	t.Helper()
 	here, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -40,8 +40,8 @@ func TestEraseRunning(t *testing.T) {
 	close(goOn)
 	for _, host := range []*session.Host{h, b.Host} {
 		_, err := host.State(b.Ctx, id)
-		gone, ok := errors.AsType[*events.ErasedError](err)
-		if !ok || gone.Reason != "asked to" || gone.At != tomb.At {
+		erased, ok := errors.AsType[*events.ErasedError](err)
+		if !ok || erased.Reason != "asked to" || erased.At != tomb.At {
 			t.Errorf("state: got %v, want an erased error", err)
 		}
 	}
@@ -87,10 +87,10 @@ func TestEraseLateWakes(t *testing.T) {
 func TestEraseTask(t *testing.T) {
 	t.Parallel()
 	b, id, s := harness.StartWithTasks(t)
-	told, stubborn, returned := make(chan error, 1), make(chan struct{}), make(chan struct{})
+	outcomes, stubborn, returned := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	b.Spawn(s, id, "a", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
-		told <- context.Cause(ctx)
+		outcomes <- context.Cause(ctx)
 		return "", context.Cause(ctx)
 	})
 	b.Spawn(s, id, "b", func(context.Context, *workers.RunningTask) (string, error) {
@@ -100,7 +100,7 @@ func TestEraseTask(t *testing.T) {
 	_, err := b.Erase(b.Ctx, id, "asked to")
 	harness.WantError(t, "erase", err, nil)
 	close(stubborn)
-	harness.WantError(t, "cause", harness.Receive(b, "end of the work's context", told), workers.ErrTaskCancelled)
+	harness.WantError(t, "cause", harness.Receive(b, "end of the work's context", outcomes), workers.ErrTaskCancelled)
 	go func() { defer close(returned); s.Stop(b.Ctx) }()
 	harness.Receive(b, "end of what ran", returned)
 }

@@ -22,9 +22,9 @@ func goesCold(b *harness.System, id events.SessionID) {
 	harness.Equal(b.T, "place", b.DirectoryRow(b.Ctx, id).Place, follow.PlaceCold)
 }
 
-// TestColdParked makes a session cold whose turn waits for an approval. The answer and later turns find it, on
+// TestColdWhileParked makes a session cold whose turn waits for an approval. The answer and later turns find it, on
 // another node and connection.
-func TestColdParked(t *testing.T) {
+func TestColdWhileParked(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		next func(*testing.T, *harness.System, *session.Host, events.SessionID)
@@ -69,8 +69,8 @@ func TestColdParked(t *testing.T) {
 	}
 }
 
-// TestColdBusy keeps sessions with pending work hot.
-func TestColdBusy(t *testing.T) {
+// TestColdIgnoresBusySessions keeps sessions with pending work hot.
+func TestColdIgnoresBusySessions(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})

@@ -44,12 +44,12 @@ func TestColdUnderLoad(t *testing.T) {
 		running.Go(func() {
 			host, want := b.OtherHost(), []string{}
 			for n := range turns {
-				said := fmt.Sprintf("%s says %d", id, n)
-				r, err := host.Run(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text(said)}}})
-				if err != nil || r.Text != "re: "+said {
+				text := fmt.Sprintf("%s says %d", id, n)
+				r, err := host.Run(b.Ctx, id, api.TurnRequest{Input: events.TurnInput{Parts: []events.Part{harness.Text(text)}}})
+				if err != nil || r.Text != "re: "+text {
 					t.Errorf("turn %d: got %q, %v", n, r.Text, err)
 				}
-				want = append(want, "user "+said, "assistant re: "+said)
+				want = append(want, "user "+text, "assistant re: "+text)
 			}
 			harness.EqualLists(t, "messages", b.Messages(id), want)
 		})

@@ -27,7 +27,7 @@ func TestColdTimerLost(t *testing.T) {
 	harness.WantError(t, "delete", js.DeleteStream(b.Ctx, "lash-timers"), nil)
 	b.StartNodeOn(bustest.Open(t, b.Server))
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-	if early := time.Until(at); early > 0 {
-		t.Errorf("ended %v before its time", early)
+	if remaining := time.Until(at); remaining > 0 {
+		t.Errorf("ended %v before its time", remaining)
 	}
 }

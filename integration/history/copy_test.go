@@ -71,11 +71,11 @@ func compacted(b *harness.System, n int) events.SessionID {
 	return id
 }
 
-// TestCopies copies a compacted session in every way, from the fold and from a snapshot, short and long.
-func TestCopies(t *testing.T) {
+// TestCopyOfCompactedSession copies a compacted session in every way, from the fold and from a snapshot, short and long.
+func TestCopyOfCompactedSession(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{4, 200} {
-		for name, way := range ways {
+		for name, method := range ways {
 			for _, projected := range []bool{false, true} {
 				t.Run(fmt.Sprintf("%s_%d_%t", name, n, projected), func(t *testing.T) {
 					t.Parallel()
@@ -85,9 +85,9 @@ func TestCopies(t *testing.T) {
 						saved(b, id)
 					}
 					from := b.StateOf(id)
-					c, err := way.copy(b, id)
+					c, err := method.copy(b, id)
 					harness.WantError(t, "copy", err, nil)
-					isCopy(b, c, from, way.path)
+					isCopy(b, c, from, method.path)
 					b.StartWorker(b.Bus)
 					b.RunTurn(c, "t", harness.Text("go"))
 					harness.EqualLists(t, "messages", b.Messages(c)[:4], []string{"user summary", fmt.Sprintf("user m%d", n-2), fmt.Sprintf("user m%d", n-1), "user after"})
@@ -154,11 +154,11 @@ func TestCopyOneCommit(t *testing.T) {
 // TestCodeBranch branches a busy session: the branch has the variables of the code protocol.
 func TestCodeBranch(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b, id, _ := harness.StartCode(t, harness.Program("x = 41"), harness.Reply(harness.Text("kept")), harness.Hang(begun), harness.Program("print(x + 1)"), harness.Reply(harness.Text("there")))
+	started := make(chan struct{})
+	b, id, _ := harness.StartCode(t, harness.Program("x = 41"), harness.Reply(harness.Text("kept")), harness.Hang(started), harness.Program("print(x + 1)"), harness.Reply(harness.Text("there")))
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.StartTurn(id, "t2", harness.Text("wait"))
-	harness.Receive(b, "model call of t2", begun)
+	harness.Receive(b, "model call of t2", started)
 	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t3", api.WhenBusyBranch))
 	harness.WantError(t, "submit", err, nil)
 	branch := session.BranchOf(id, "t3")
@@ -215,8 +215,8 @@ func TestCopyOutlives(t *testing.T) {
 			harness.WantError(t, "sweep", err, nil)
 		}
 	}
-	for _, gone := range []events.SessionID{id, fork} {
-		_, err = b.Erase(b.Ctx, gone, "asked to")
+	for _, source := range []events.SessionID{id, fork} {
+		_, err = b.Erase(b.Ctx, source, "asked to")
 		harness.WantError(t, "erase", err, nil)
 		sweep(0)
 		s, err := b.OtherHost().State(b.Ctx, again)

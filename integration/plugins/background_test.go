@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/workers/builtin/background"
 )
 
-// TestBackground starts, lists and stops monitors and tasks with tools.
-func TestBackground(t *testing.T) {
+// TestBackgroundTools starts, lists and stops monitors and tasks with tools.
+func TestBackgroundTools(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t,
 		harness.Reply(
@@ -51,8 +51,8 @@ func TestBackground(t *testing.T) {
 // with its processes.
 func TestBackgroundTask(t *testing.T) {
 	t.Parallel()
-	ready, kept := harness.NewFifo(t), harness.NewFifo(t)
-	up, gone := kept.Opened(t)
+	ready, fifo := harness.NewFifo(t), harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
 	start := func(id, command string) string {
 		args, err := json.Marshal(map[string]string{"id": id, "command": command})
 		harness.WantError(t, "arguments", err, nil)
@@ -61,7 +61,7 @@ func TestBackgroundTask(t *testing.T) {
 	b := harness.StartIdle(t,
 		harness.Reply(harness.Call("c1", "task_start", start("build", "read x < '"+string(ready)+"'; echo built $x; echo badly >&2; exit 3"))),
 		harness.Reply(
-			harness.Call("c2", "task_start", start("serve", harness.KeepOpen(kept, ""))),
+			harness.Call("c2", "task_start", start("serve", harness.KeepOpen(fifo, ""))),
 			harness.Call("c3", "task_start", start("blank", " ")),
 			harness.Call("c4", "task_start", start("a b", "true")),
 		), harness.Reply(harness.Text("started")),
@@ -73,7 +73,7 @@ func TestBackgroundTask(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("build"))
 	b.Wait("task that serves", up)
 	b.RunTurn(id, "t2", harness.Text("stop one"))
-	b.Wait("processes of the stopped task", gone)
+	b.Wait("processes of the stopped task", ended)
 	b.AwaitTask(id, "serve", events.TaskCancelled)
 	ready.Write(t, "it")
 	harness.Equal(t, "summary", b.AwaitTask(id, "build", events.TaskFailed).Summary, "exit status 3")
@@ -95,8 +95,8 @@ func TestBackgroundTask(t *testing.T) {
 	}
 }
 
-// TestBackgroundWake has a monitor's line start a turn.
-func TestBackgroundWake(t *testing.T) {
+// TestMonitorLineStartsTurn has a monitor's line start a turn.
+func TestMonitorLineStartsTurn(t *testing.T) {
 	t.Parallel()
 	ready := harness.NewFifo(t)
 	b := harness.StartIdle(t,
@@ -116,9 +116,9 @@ func TestBackgroundWake(t *testing.T) {
 // one notice.
 func TestBackgroundKilled(t *testing.T) {
 	t.Parallel()
-	kept := harness.NewFifo(t)
-	up, gone := kept.Opened(t)
-	command, err := json.Marshal(map[string]string{"id": "serve", "command": harness.KeepOpen(kept, "")})
+	fifo := harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	command, err := json.Marshal(map[string]string{"id": "serve", "command": harness.KeepOpen(fifo, "")})
 	harness.WantError(t, "arguments", err, nil)
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "task_start", string(command))), harness.Reply(harness.Text("started")), harness.Reply(harness.Text("pity")), harness.Reply(harness.Text("yes")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), background.Factory(background.Config{}))
@@ -127,18 +127,18 @@ func TestBackgroundKilled(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("serve"))
 	b.Wait("task that serves", up)
 	kill()
-	b.Wait("processes of the killed node", gone)
+	b.Wait("processes of the killed node", ended)
 	b.StartNode(background.Factory(background.Config{}))
 	if got := b.AwaitTask(id, "serve", events.TaskFailed).Summary; !strings.HasPrefix(got, "abandoned: worker ") {
 		t.Errorf("summary: got %q, want the evidence", got)
 	}
 	b.RunTurn(id, "t2", harness.Text("does it serve?"))
 	b.RunTurn(id, "t3", harness.Text("sure?"))
-	note := 0
+	notifications := 0
 	for _, line := range b.Messages(id) {
 		if strings.HasPrefix(line, "system These background tasks died") && strings.HasSuffix(line, ": serve") {
-			note++
+			notifications++
 		}
 	}
-	harness.Equal(t, "notes", note, 1)
+	harness.Equal(t, "notes", notifications, 1)
 }

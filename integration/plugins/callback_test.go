@@ -24,15 +24,15 @@ type callingPlugin struct {
 	from string
 
 	mu    sync.Mutex
-	asked map[events.SessionID]int
+	calls map[events.SessionID]int
 }
 
-// ask runs in a callback.
-func (n *callingPlugin) ask(from string, id events.SessionID) {
+// call runs in a callback.
+func (n *callingPlugin) call(from string, id events.SessionID) {
 	n.mu.Lock()
-	first := from == n.from && n.asked[id] == 0
+	first := from == n.from && n.calls[id] == 0
 	if from == n.from {
-		n.asked[id]++
+		n.calls[id]++
 	}
 	n.mu.Unlock()
 	h := n.host.Load()
@@ -63,21 +63,21 @@ func (n *callingPlugin) ok(what string, err error) {
 func (n *callingPlugin) times(id events.SessionID) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.asked[id]
+	return n.calls[id]
 }
 
 func (n *callingPlugin) Register(r *plugin.Registrar) error {
 	harness.NamedTools(r, "a")
 	r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
-		n.ask(string(e.Kind), e.Session)
+		n.call(string(e.Kind), e.Session)
 		return nil
 	})
 	r.MutateConfig(func(_ context.Context, change plugin.ConfigChange, now events.Config) (events.Config, error) {
-		n.ask("mutator", change.Session)
+		n.call("mutator", change.Session)
 		return now, nil
 	})
 	r.Catalog(func(in plugin.CatalogContext) (plugin.CatalogContribution, error) {
-		n.ask("catalog", in.Session)
+		n.call("catalog", in.Session)
 		return plugin.CatalogContribution{}, nil
 	})
 	return nil
@@ -90,15 +90,15 @@ type callingProtocol struct {
 }
 
 func (p callingProtocol) AppendNodes(_ context.Context, s plugin.ProtocolSession, _ []api.AppendNode) error {
-	p.callingPlugin.ask("protocol", s.Session)
+	p.callingPlugin.call("protocol", s.Session)
 	return nil
 }
 
-// asking has a node with a callingPlugin plugin.
-func asking(t *testing.T, from string, script ...harness.Step) (*harness.System, *callingPlugin) {
+// callingPlugins has a node with a callingPlugin plugin.
+func callingPlugins(t *testing.T, from string, script ...harness.Step) (*harness.System, *callingPlugin) {
 	t.Helper()
 	b := harness.StartIdle(t, script...)
-	n := &callingPlugin{t: t, from: from, asked: make(map[events.SessionID]int)}
+	n := &callingPlugin{t: t, from: from, calls: make(map[events.SessionID]int)}
 	b.StartNode(plugin.New("callingPlugin", func(plugin.BuildContext) (plugin.Plugin, error) { return n, nil }),
 		harness.PluginOf(standard.ID, func(r *plugin.Registrar) {
 			r.Protocol(callingProtocol{callingPlugin: n})
@@ -159,7 +159,7 @@ func TestCallbacksCallTheHost(t *testing.T) {
 		for _, doing := range doings {
 			t.Run(from+" of "+doing, func(t *testing.T) {
 				t.Parallel()
-				b, _ := asking(t, from, harness.Reply(harness.Text("hi")))
+				b, _ := callingPlugins(t, from, harness.Reply(harness.Text("hi")))
 				id := b.Open(api.CreateRequest{})
 				inTime(b, doing, func() error { return operationsWithCallbacks(b)[doing](id) })
 				s := b.AwaitState(id, "what the plugin asked for", func(s *projector.State) bool { return s.Config.Effort == "from "+from })
@@ -176,14 +176,14 @@ func TestCallbacksCallTheHost(t *testing.T) {
 // TestRestoredOnce has many concurrent reads of a session that is not live: its plugins are restored once.
 func TestRestoredOnce(t *testing.T) {
 	t.Parallel()
-	b, n := asking(t, "session_restored")
+	b, n := callingPlugins(t, "session_restored")
 	id := b.Open(api.CreateRequest{})
 	var wait sync.WaitGroup
 	for range 16 {
 		wait.Go(func() { inTime(b, "look", func() error { return operationsWithCallbacks(b)["look"](id) }) })
 	}
 	wait.Wait()
-	harness.Equal(t, "told", n.times(id), 1)
+	harness.Equal(t, "notified", n.times(id), 1)
 	for i := range 3 {
 		inTime(b, "configure", func() error { return b.SetModel(id, fmt.Sprint(i)) })
 	}
@@ -194,7 +194,7 @@ func TestRestoredOnce(t *testing.T) {
 // configuration.
 func TestMutatorMoved(t *testing.T) {
 	t.Parallel()
-	b, n := asking(t, "mutator")
+	b, n := callingPlugins(t, "mutator")
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "m0"}})
 	inTime(b, "configure", func() error { return b.SetModel(id, "m1") })
 	harness.DeepEqual(t, "configuration", b.StateOf(id).Config, events.Config{Model: "m1", Effort: "from mutator"})
@@ -202,19 +202,19 @@ func TestMutatorMoved(t *testing.T) {
 	harness.Equal(t, "changes", len(harness.Find[*events.SessionConfigured](b, id)), 2)
 }
 
-// early is a plugin that calls its host while the session's plugins are being built.
-type early struct {
+// buildCaller is a plugin that calls its host while the session's plugins are being built.
+type buildCaller struct {
 	host   *atomic.Pointer[session.Host]
 	tools  error
 	append error
 }
 
-func (*early) Register(r *plugin.Registrar) error {
+func (*buildCaller) Register(r *plugin.Registrar) error {
 	harness.NamedTools(r, "a")
 	return nil
 }
 
-func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
+func (e *buildCaller) SessionReady(ctx context.Context, s *plugin.Session) error {
 	_, e.tools = e.host.Load().ToolState(ctx, s.ID())
 	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), api.AppendNodesRequest{Nodes: harness.UserMessages("too early")})
 	return nil
@@ -224,7 +224,7 @@ func (e *early) SessionReady(ctx context.Context, s *plugin.Session) error {
 func TestBuildingPluginCallsTheHost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	e := &early{host: new(atomic.Pointer[session.Host])}
+	e := &buildCaller{host: new(atomic.Pointer[session.Host])}
 	b.StartNode(plugin.New("early", func(plugin.BuildContext) (plugin.Plugin, error) { return e, nil }))
 	e.host.Store(b.Host)
 	id := b.Open(api.CreateRequest{})

@@ -52,10 +52,10 @@ func TestCancelHangingHook(t *testing.T) {
 			if point == events.PointBeforeTurn {
 				b.Model.Script = b.Model.Script[1:]
 			}
-			var runs, asked atomic.Int64
+			var runs, requests atomic.Int64
 			hangs := make(chan struct{})
 			b.StartNode(harness.CountingTools(&runs, "look"), hookAt(point, func() ([]plugin.Directive, error) {
-				if asked.Add(1) == 1 {
+				if requests.Add(1) == 1 {
 					close(hangs)
 					<-t.Context().Done()
 				}

@@ -131,7 +131,7 @@ func misbehaving() []misbehaves {
 }
 
 // run has the plugin in a turn, and checks the turn's outcome and reason.
-func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*plugin.Registrar)) {
+func (m *misbehaves) run(t *testing.T, shortTimeout bool, text string, register func(*plugin.Registrar)) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("done")))
 	id := b.Open(api.CreateRequest{})
@@ -139,7 +139,7 @@ func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*p
 	if m.name == "protocol" {
 		name = "standard"
 	}
-	if bad := harness.PluginOf(name, register); hurry {
+	if bad := harness.PluginOf(name, register); shortTimeout {
 		impatient(b, bad)
 	} else {
 		b.StartNode(bad)
@@ -149,7 +149,7 @@ func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*p
 	got := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", got.End, m.end)
 	harness.Equal(t, "issue", got.Issue.Kind+"/"+got.Issue.Code, m.issue)
-	harness.Equal(t, "why", strings.Contains(got.Issue.Message, word), m.end != events.EndFinished)
+	harness.Equal(t, "why", strings.Contains(got.Issue.Message, text), m.end != events.EndFinished)
 	harness.Equal(t, "model calls", len(b.Model.Requests()), m.calls)
 	if m.end == events.EndFinished {
 		harness.EqualLists(t, "messages", b.Messages(id), []string{"user go", "assistant done"})
@@ -159,8 +159,8 @@ func (m *misbehaves) run(t *testing.T, hurry bool, word string, register func(*p
 	}
 }
 
-// TestContainedAround has the hooks around replies, prompts and sessions fail.
-func TestContainedAround(t *testing.T) {
+// TestFailingReplyHookIsContained has the hooks around replies, prompts and sessions fail.
+func TestFailingReplyHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, m := range misbehaving() {
 		for _, f := range waysToFail() {
@@ -168,7 +168,7 @@ func TestContainedAround(t *testing.T) {
 				continue // it has a model's time
 			}
 			t.Run(m.name+"_"+f.name, func(t *testing.T) {
-				m.run(t, f.name == "hang", f.word, func(r *plugin.Registrar) {
+				m.run(t, f.name == "hang", f.text, func(r *plugin.Registrar) {
 					m.register(r, func() error { _, err := f.do(t); return err })
 				})
 			})
@@ -179,15 +179,15 @@ func TestContainedAround(t *testing.T) {
 	}
 }
 
-// TestContainedCalls has the hooks of the operations of hosts fail.
-func TestContainedCalls(t *testing.T) {
+// TestFailingHostHookIsContained has the hooks of the operations of hosts fail.
+func TestFailingHostHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, f := range waysToFail() {
 		t.Run(f.name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t)
 			do := func() error { _, err := f.do(t); return err }
-			var asked atomic.Int64
+			var requests atomic.Int64
 			bad := harness.PluginOf("bad", func(r *plugin.Registrar) {
 				r.MutateConfig(func(_ context.Context, _ plugin.ConfigChange, now events.Config) (events.Config, error) {
 					now.Model = "none"
@@ -197,7 +197,7 @@ func TestContainedCalls(t *testing.T) {
 					if e.Kind != plugin.SessionConfigChanged {
 						return nil
 					}
-					asked.Add(1)
+					requests.Add(1)
 					return do()
 				})
 				r.Action(plugin.ActionDef{Name: "act"}, func(context.Context, plugin.ActionContext, json.RawMessage) (plugin.Result, error) {
@@ -218,18 +218,18 @@ func TestContainedCalls(t *testing.T) {
 			err := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Model = "new"; return c }})
 			harness.WantError(t, "configure", err, nil)
 			harness.Equal(t, "model", b.StateOf(id).Config.Model, "new")
-			harness.Equal(t, "told", asked.Load(), 1)
-			says := func(what string, err error) {
+			harness.Equal(t, "notified", requests.Load(), 1)
+			check := func(what string, err error) {
 				t.Helper()
-				if err == nil || !strings.Contains(err.Error(), f.word) {
-					t.Errorf("%s: got %v, want %q in it", what, err, f.word)
+				if err == nil || !strings.Contains(err.Error(), f.text) {
+					t.Errorf("%s: got %v, want %q in it", what, err, f.text)
 				}
 			}
 			if f.name != "hang" { // an action has its caller's time
 				_, err = b.InvokeAction(b.Ctx, id, "act", json.RawMessage(`{}`))
-				says("action", err)
+				check("action", err)
 				_, err = b.Compact(b.Ctx, id)
-				says("compact", err)
+				check("compact", err)
 			}
 		})
 	}
@@ -263,8 +263,8 @@ func TestContainedProjector(t *testing.T) {
 			r := b.ResultsByPosition(id)[0]
 			harness.Equal(t, "outcome", r.Outcome, events.OutcomeSuccess)
 			harness.Equal(t, "record", r.Full, "was look")
-			if !strings.Contains(b.Model.Prompt(1)[2], f.word) {
-				t.Errorf("what the model reads: got %q, want %q in it", b.Model.Prompt(1)[2], f.word)
+			if !strings.Contains(b.Model.Prompt(1)[2], f.text) {
+				t.Errorf("what the model reads: got %q, want %q in it", b.Model.Prompt(1)[2], f.text)
 			}
 		})
 	}

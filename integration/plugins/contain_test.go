@@ -40,7 +40,7 @@ func impatient(b *harness.System, factories ...plugin.Factory) {
 
 // fault is a failure of a hook, and a word of its error.
 type fault struct {
-	name, word string
+	name, text string
 	do         func(t *testing.T) ([]plugin.Directive, error)
 }
 
@@ -54,8 +54,8 @@ func waysToFail() []fault {
 
 // garbage are lists of directives that are invalid at every point.
 func garbage() []fault {
-	asks := func(name, word string, list ...plugin.Directive) fault {
-		return fault{name, word, func(*testing.T) ([]plugin.Directive, error) {
+	approvalFault := func(name, text string, list ...plugin.Directive) fault {
+		return fault{name, text, func(*testing.T) ([]plugin.Directive, error) {
 			return append([]plugin.Directive{harness.CreateChild("kid"), plugin.Trace("before", nil)}, list...), nil
 		}}
 	}
@@ -64,9 +64,9 @@ func garbage() []fault {
 		many[i] = plugin.Emit(json.RawMessage(`"` + strings.Repeat("x", 40) + `"`))
 	}
 	return []fault{
-		asks("unknown", "levitate", plugin.Directive{Kind: "levitate"}),
-		asks("empty", "request is missing", plugin.Directive{Kind: events.DirectiveCreate}),
-		asks("no_json", "no JSON", plugin.Emit(json.RawMessage(`{`))),
+		approvalFault("unknown", "levitate", plugin.Directive{Kind: "levitate"}),
+		approvalFault("empty", "request is missing", plugin.Directive{Kind: events.DirectiveCreate}),
+		approvalFault("no_json", "no JSON", plugin.Emit(json.RawMessage(`{`))),
 		{"too_many", "limit is", func(*testing.T) ([]plugin.Directive, error) { return many, nil }},
 		{"too_large", "limit is", func(*testing.T) ([]plugin.Directive, error) {
 			return []plugin.Directive{plugin.Trace("large", json.RawMessage(`"`+strings.Repeat("x", 300<<10)+`"`))}, nil
@@ -107,9 +107,9 @@ var contained = []struct {
 	{events.PointAfterTurn, events.EndFailed, "plugin_finalize_turn", 2},
 }
 
-// TestContained has a hook fail in every way at every point. The effect is the one of the point's rule, no
+// TestFailingHookIsContained has a hook fail in every way at every point. The effect is the one of the point's rule, no
 // directive of its list is carried out, the history has the reason, and the next turn succeeds.
-func TestContained(t *testing.T) {
+func TestFailingHookIsContained(t *testing.T) {
 	t.Parallel()
 	for _, tt := range contained {
 		for _, f := range append(waysToFail(), garbage()...) {
@@ -144,8 +144,8 @@ func TestContained(t *testing.T) {
 					harness.Equal(t, "record of the hooks", b.HookRecord(id, tt.point).Issue, got.Issue)
 				}
 				harness.Equal(t, "code", code, tt.code)
-				if !strings.Contains(why, f.word) {
-					t.Errorf("why: got %q, want %q in it", why, f.word)
+				if !strings.Contains(why, f.text) {
+					t.Errorf("why: got %q, want %q in it", why, f.text)
 				}
 				harness.Equal(t, "model calls", len(b.Model.Requests()), tt.calls)
 				harness.Equal(t, "runs of the tool", runs.Load() == 0, tt.point == events.PointBeforeTurn || tt.point == events.PointBeforeTool)
@@ -223,10 +223,10 @@ func TestRefusedReply(t *testing.T) {
 	t.Parallel()
 	cost := events.Usage{Output: 7}
 	b := harness.StartIdle(t, harness.ReplyStopped(events.StopEnd, cost, harness.Text("done")), harness.Reply(harness.Text("on")))
-	var asked atomic.Int64
+	var requests atomic.Int64
 	b.StartNode(harness.PluginOf("bad", func(r *plugin.Registrar) {
 		r.Response(func(_ context.Context, _ events.SessionID, got plugin.Response) (plugin.Response, []json.RawMessage, error) {
-			if asked.Add(1) == 1 {
+			if requests.Add(1) == 1 {
 				for range 30_000 {
 					got.Parts = append(got.Parts, harness.Text("x"))
 				}

@@ -37,7 +37,7 @@ func (c choosy) ApplyExtension(ctx context.Context, e events.Extension) error {
 
 // ofVersion is the protocol of a node, and returns the newest instance.
 func ofVersion(refuses string) (f plugin.Factory, has func() string) {
-	n := &standin{}
+	n := &nodePlugins{}
 	return plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) {
 		n.mu.Lock()
 		defer n.mu.Unlock()

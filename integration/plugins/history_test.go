@@ -26,8 +26,8 @@ func printing() plugin.Factory {
 	})
 }
 
-// shows reports whether some line of a prompt holds a text.
-func shows(m *harness.Model, n int, text string) bool {
+// promptHas reports whether some line of a prompt holds a text.
+func promptHas(m *harness.Model, n int, text string) bool {
 	return strings.Contains(strings.Join(m.Prompt(n), "\n"), text)
 }
 
@@ -46,11 +46,11 @@ func TestHistoryPrune(t *testing.T) {
 		b.RunTurn(id, turn, harness.Text("next"))
 	}
 	long := strings.Repeat("x", 4000)
-	if shows(b.Model, 3, "no longer shown") || !shows(b.Model, 3, long) {
+	if promptHas(b.Model, 3, "no longer shown") || !promptHas(b.Model, 3, long) {
 		t.Error("turn 3: got placeholders, want all of a window that is a little more than half full")
 	}
 	b.RunTurn(id, "t4", harness.Text(strings.Repeat("y", 2000)))
-	if shows(b.Model, 4, long) || !shows(b.Model, 4, "[the result of print, 4000 bytes, is no longer shown]") || !shows(b.Model, 4, "[attachment image/png is no longer shown]") {
+	if promptHas(b.Model, 4, long) || !promptHas(b.Model, 4, "[the result of print, 4000 bytes, is no longer shown]") || !promptHas(b.Model, 4, "[attachment image/png is no longer shown]") {
 		t.Errorf("turn 4: got %.300q, want placeholders", b.Model.Prompt(4))
 	}
 	if got := strings.Join(b.Messages(id), "\n"); !strings.Contains(got, long) {
@@ -102,7 +102,7 @@ func TestHistoryCompact(t *testing.T) {
 	if seed := b.ReadView(id).Messages[0]; seed.Origin != history.ID {
 		t.Errorf("origin of the seed: got %q", seed.Origin)
 	}
-	if !shows(b.Model, 3, `user print`) || !shows(b.Model, 3, `[called print {"n":3000}]`) || shows(b.Model, 3, "hello") {
+	if !promptHas(b.Model, 3, `user print`) || !promptHas(b.Model, 3, `[called print {"n":3000}]`) || promptHas(b.Model, 3, "hello") {
 		t.Errorf("request: got %.200q, want the older part", b.Model.Prompt(3))
 	}
 	harness.Equal(t, "ledger", b.StateOf(id).Usage().BySource["compaction"].Output, 5)
@@ -112,7 +112,7 @@ func TestHistoryCompact(t *testing.T) {
 	if got := b.Messages(id); len(got) != 1 || got[0] != "assistant Summary of the conversation so far:\n\nand counted" {
 		t.Errorf("messages: got %q, want a summary alone, as the last turn is above what is kept", got)
 	}
-	if !shows(b.Model, 6, "they printed") {
+	if !promptHas(b.Model, 6, "they printed") {
 		t.Error("second request: got no earlier summary, want it")
 	}
 }

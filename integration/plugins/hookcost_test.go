@@ -17,8 +17,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// quiet is a plugin with a hook that does nothing at every point.
-func quiet(r *plugin.Registrar) error {
+// noopHooks is a plugin with a hook that does nothing at every point.
+func noopHooks(r *plugin.Registrar) error {
 	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return nil, nil })
 	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return nil, nil })
 	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return nil, nil })
@@ -31,7 +31,7 @@ func quiet(r *plugin.Registrar) error {
 // point add none. Delayed writes wait for a minute, so that the clock does not affect the count.
 func TestHooksCostNoWrite(t *testing.T) {
 	t.Parallel()
-	for name, hooks := range map[string][]plugin.Factory{"none": nil, "every_point": {plugin.Func("quiet", quiet)}} {
+	for name, hooks := range map[string][]plugin.Factory{"none": nil, "every_point": {plugin.Func("quiet", noopHooks)}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "look", `{}`)), harness.Reply(harness.Call("c2", "look", `{}`)), harness.Reply(harness.Text("done")))

@@ -20,11 +20,11 @@ func TestHooksCallTheirHost(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k1", "look", `{}`), harness.Call("k2", "look", `{}`), harness.Call("k3", "look", `{}`)), harness.Reply(harness.Text("done")))
 	var mu sync.Mutex
-	var told []string
-	tell := func(format string, args ...any) {
+	var received []string
+	record := func(format string, args ...any) {
 		mu.Lock()
 		defer mu.Unlock()
-		told = append(told, fmt.Sprintf(format, args...))
+		received = append(received, fmt.Sprintf(format, args...))
 	}
 	listens := func(id string) plugin.Factory {
 		return harness.PluginOf(id, func(r *plugin.Registrar) {
@@ -36,7 +36,7 @@ func TestHooksCallTheirHost(t *testing.T) {
 				harness.WantError(t, "view of "+string(e.Kind), err, nil)
 				s, err := e.Host.SnapshotCurrent(ctx)
 				harness.WantError(t, "snapshot at "+string(e.Kind), err, nil)
-				tell("%s %s %d %d", id, e.Kind, len(v.Messages), len(s.Frames))
+				record("%s %s %d %d", id, e.Kind, len(v.Messages), len(s.Frames))
 				return err
 			})
 		})
@@ -50,7 +50,7 @@ func TestHooksCallTheirHost(t *testing.T) {
 	}
 	looks := harness.PluginOf("looks", func(r *plugin.Registrar) {
 		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
-			tell("before %s", reads(ctx, in.Host))
+			record("before %s", reads(ctx, in.Host))
 			return nil, nil
 		})
 		plugin.AddTool(r, plugin.Tool{Name: "look", Effects: events.EffectsNone}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
@@ -68,10 +68,10 @@ func TestHooksCallTheirHost(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for _, want := range []string{"one session_restored 0 1", "two session_restored 0 1", "one turn_finalized 4 1", "two turn_finalized 4 1"} {
-		harness.Equal(t, want, slices.Contains(told, want), true)
+		harness.Equal(t, want, slices.Contains(received, want), true)
 	}
-	told = slices.DeleteFunc(told, func(s string) bool { return !strings.HasPrefix(s, "before") })
-	harness.EqualLists(t, "hooks before calls", told, []string{"before " + seen, "before " + seen, "before " + seen})
+	received = slices.DeleteFunc(received, func(s string) bool { return !strings.HasPrefix(s, "before") })
+	harness.EqualLists(t, "hooks before calls", received, []string{"before " + seen, "before " + seen, "before " + seen})
 }
 
 // TestHooksOfCalls calls the hooks of the calls of a reply concurrently, and those of one call in the order of the

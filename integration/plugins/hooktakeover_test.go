@@ -11,8 +11,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// askedOnce are the hook calls of an undisturbed turn.
-var askedOnce = map[string]int{
+// hookCounts are the hook calls of an undisturbed turn.
+var hookCounts = map[string]int{
 	"transform": 1, "before_turn": 1, "prompt": 1, "response": 2, "before_tool": 1, "tool": 1, "after_tool": 1, "projector": 1,
 	"checkpoint after_work": 1, "checkpoint before_completion": 1, "after_turn": 1,
 }
@@ -62,7 +62,7 @@ func TestTakeoverRepeatsNoHook(t *testing.T) {
 				b.StartNodeOn(bustest.Open(t, b.Server), c.Factory())
 			}
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			want := maps.Clone(askedOnce)
+			want := maps.Clone(hookCounts)
 			for what, n := range tt.again {
 				want[what] += n
 			}

@@ -22,12 +22,12 @@ func layer(slot events.Slot, op events.LayerOp, content string) events.PromptLay
 // to slots, the session's layers over them and the turn's over these.
 func TestPromptLayers(t *testing.T) {
 	t.Parallel()
-	speaks := harness.PluginOf("speaker", func(r *plugin.Registrar) {
+	contributor := harness.PluginOf("speaker", func(r *plugin.Registrar) {
 		r.Prompt(func(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
 			return []events.Contribution{{Slot: events.SlotIntro, Content: "intro"}, {Slot: events.SlotGuidance, Content: "guidance"}, {Slot: events.SlotEnvironment, Content: "here"}}, nil
 		})
 	})
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, speaks)
+	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, contributor)
 	add, replace, clears := events.LayerAdd, events.LayerReplace, events.LayerClear
 	policy := []events.PromptLayer{
 		layer(events.SlotGuidance, replace, "policy"), layer(events.SlotGuidance, add, "more"), layer(events.SlotEnvironment, clears, ""),
@@ -35,7 +35,7 @@ func TestPromptLayers(t *testing.T) {
 	}
 	for name, w := range b.Routes() {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // one endpoint
-			wants := func(what, want string) {
+			check := func(what, want string) {
 				t.Helper()
 				sent := e.Sent()
 				harness.Equal(t, what, strings.ReplaceAll(strings.Join(harness.TextsOf(sent[len(sent)-1], "system"), "|"), "\n\n", "/"), want)
@@ -44,18 +44,18 @@ func TestPromptLayers(t *testing.T) {
 			id := w.Create(events.Config{Instructions: "be kind", Layers: policy})
 			w.Run(id, hello)
 			const session = "be kind/intro/policy/more/## Project/rules"
-			wants("of the session", session)
+			check("of the session", session)
 
 			turn := hello
 			turn.Layers = []events.PromptLayer{layer(events.SlotIntro, clears, ""), layer(events.SlotGuidance, add, "turn"), layer(events.SlotEnvironment, add, "there"), layer(events.SlotProjectInstructions, replace, "none")}
 			w.Run(id, turn)
-			wants("of the turn", "be kind/policy/more/turn/none/there")
+			check("of the turn", "be kind/policy/more/turn/none/there")
 			w.Run(id, hello)
-			wants("after the turn", session)
+			check("after the turn", session)
 
 			w.Configure(id, events.Config{})
 			w.Run(id, hello)
-			wants("without layers", "intro/guidance/here")
+			check("without layers", "intro/guidance/here")
 			harness.DeepEqual(t, "recorded of the session", harness.Find[*events.SessionOpened](b, id)[0].Config.Layers, policy)
 			harness.DeepEqual(t, "recorded of the turn", harness.Find[*events.TurnRequested](b, id)[1].Input.Layers, turn.Layers)
 			b.Verify(id)

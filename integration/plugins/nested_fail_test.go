@@ -67,7 +67,7 @@ func TestNestedChanged(t *testing.T) {
 	t.Parallel()
 	for name, second := range map[string]plugin.NestedCall{"tool": {Tool: "b"}, "arguments": {Tool: "a", Args: json.RawMessage(`{"x":1}`)}} {
 		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "outer", "{}")), harness.Reply(harness.Text("done")))
-		begun := make(chan struct{})
+		started := make(chan struct{})
 		var runs, inner atomic.Int64
 		for _, tool := range []string{"a", "b"} {
 			harness.WantError(t, "add", b.Tools.Add(plugin.Tool{Name: tool, Effects: events.EffectsNone}, func(context.Context, plugin.Call, json.RawMessage) (plugin.Result, error) {
@@ -82,7 +82,7 @@ func TestNestedChanged(t *testing.T) {
 			}
 			got := c.Nested(ctx, 0, []plugin.NestedCall{next})[0]
 			if runs.Load() == 1 {
-				close(begun)
+				close(started)
 				<-ctx.Done()
 			}
 			return got.Text, got.Err
@@ -90,7 +90,7 @@ func TestNestedChanged(t *testing.T) {
 		kill := b.StartWorker(bustest.Open(t, b.Server))
 		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Receive(b, "begun", begun)
+		harness.Receive(b, "the start", started)
 		kill()
 		b.StartWorker(b.Bus)
 		b.AwaitTurn(id, "t1")
@@ -106,10 +106,10 @@ func TestNestedChanged(t *testing.T) {
 func TestNestedCancelled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "outer", "{}")), harness.Reply(harness.Text("on")))
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	var late atomic.Int64
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "waits"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
-		close(begun)
+		close(started)
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
@@ -124,7 +124,7 @@ func TestNestedCancelled(t *testing.T) {
 	b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	harness.Equal(t, "outcome", harness.Find[*events.ToolReturned](b, id)[0].Results[0].Outcome, events.OutcomeCancelled)
@@ -132,8 +132,8 @@ func TestNestedCancelled(t *testing.T) {
 	harness.Equal(t, "next turn", b.RunTurn(id, "t2", harness.Text("go on")).Text, "on")
 }
 
-// TestBatchControl ends the turn with the first call of a batch that requests it.
-func TestBatchControl(t *testing.T) {
+// TestFirstControlOfBatchEndsTurn ends the turn with the first call of a batch that requests it.
+func TestFirstControlOfBatchEndsTurn(t *testing.T) {
 	t.Parallel()
 	args := `{"tool_calls":[{"tool":"plain"},{"tool":"finish","parameters":{"v":"one"}},{"tool":"finish","parameters":{"v":"two"}}]}`
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "batch", args)))

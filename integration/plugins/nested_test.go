@@ -19,14 +19,14 @@ func TestNestedKilled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "outer", "{}")), harness.Reply(harness.Text("done")))
 	var first, second atomic.Int64
-	begun := make(chan struct{}, 2)
+	started := make(chan struct{}, 2)
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "first", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
 		first.Add(1)
 		return "one", nil
 	})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "second"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		second.Add(1)
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
@@ -34,7 +34,7 @@ func TestNestedKilled(t *testing.T) {
 	kill := b.StartWorker(b.Bus)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	kill()
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -45,8 +45,8 @@ func TestNestedKilled(t *testing.T) {
 	harness.Equal(t, "nested results", len(harness.Find[*events.ToolNestedReturned](b, id)), 3)
 }
 
-// TestNestedAsks has a call inside another wait for an approval: the outer one runs again after the answer.
-func TestNestedAsks(t *testing.T) {
+// TestNestedCallWithApproval has a call inside another wait for an approval: the outer one runs again after the answer.
+func TestNestedCallWithApproval(t *testing.T) {
 	t.Parallel()
 	for _, granted := range []bool{true, false} {
 		b := harness.StartIdle(t, harness.Reply(harness.Call("k", "outer", "{}")), harness.Reply(harness.Text("done")))
@@ -67,9 +67,9 @@ func TestNestedAsks(t *testing.T) {
 		}))
 		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
-		asked := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
-		harness.Equal(t, "effect", asked.Effect, "t1/0/0/0")
-		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: granted}), nil)
+		request := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0]
+		harness.Equal(t, "effect", request.Effect, "t1/0/0/0")
+		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: granted}), nil)
 		harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 		want, runs := "[42]", int64(1)
 		if !granted {

@@ -17,11 +17,11 @@ import (
 // readWrite is a plugin with a tool that reads and one that writes.
 func readWrite() plugin.Factory {
 	return plugin.Func("rw", func(r *plugin.Registrar) error {
-		say := func(text string) func(context.Context, plugin.Call, struct{}) (string, error) {
+		tool := func(text string) func(context.Context, plugin.Call, struct{}) (string, error) {
 			return func(context.Context, plugin.Call, struct{}) (string, error) { return text, nil }
 		}
-		plugin.AddTool(r, plugin.Tool{Name: "read", Effects: events.EffectsNone}, say("was read"))
-		plugin.AddTool(r, plugin.Tool{Name: "write"}, say("was written"))
+		plugin.AddTool(r, plugin.Tool{Name: "read", Effects: events.EffectsNone}, tool("was read"))
+		plugin.AddTool(r, plugin.Tool{Name: "write"}, tool("was written"))
 		return nil
 	})
 }
@@ -43,12 +43,12 @@ func emitted(b *harness.System, id events.SessionID) []string {
 // approved answers the only approval of a session, and waits for the end of the turn.
 func approved(b *harness.System, id events.SessionID, turn events.TurnID, granted bool) events.ToolApprovalAsked {
 	b.T.Helper()
-	asked := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0].ToolApprovalAsked
-	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: granted, Reason: "says the test"}); err != nil {
+	question := b.AwaitState(id, "question", harness.HasAsk).Turn().Asks[0].ToolApprovalAsked
+	if err := b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: question.Effect, Granted: granted, Reason: "says the test"}); err != nil {
 		b.T.Fatal(err)
 	}
 	b.AwaitTurn(id, turn)
-	return asked
+	return question
 }
 
 // TestPlanMode enters plan mode with the action, has writes refused, and leaves with the tool, after the approval
@@ -75,8 +75,8 @@ func TestPlanMode(t *testing.T) {
 		t.Errorf("results: got %q, want %q", got, want)
 	}
 	b.StartTurn(id, "t2", harness.Text("go on"))
-	asked := approved(b, id, "t2", true)
-	harness.Equal(t, "asked by", asked.Plugin, "plan_mode")
+	question := approved(b, id, "t2", true)
+	harness.Equal(t, "asked by", question.Plugin, "plan_mode")
 	notes := slices.DeleteFunc(b.Messages(id), func(line string) bool { return !strings.HasPrefix(line, "system ") })
 	if len(notes) != 2 || !strings.HasPrefix(notes[1], "system Plan mode is off.") {
 		t.Errorf("notes: got %q, want one of each mode", notes)

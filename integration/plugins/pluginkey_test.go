@@ -15,22 +15,22 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// notedState counts the requests of hosts, in a state that is recorded.
-type notedState struct{ plugin.State[int] }
+// countedState counts the requests of hosts, in a state that is recorded.
+type countedState struct{ plugin.State[int] }
 
-// notedProtocol counts extensions.
-type notedProtocol struct {
+// countedProtocol counts extensions.
+type countedProtocol struct {
 	harness.Protocol
-	n *notedState
+	n *countedState
 }
 
-func (p notedProtocol) ApplyExtension(context.Context, events.Extension) error {
+func (p countedProtocol) ApplyExtension(context.Context, events.Extension) error {
 	p.n.Update(func(n *int) { *n++ })
 	return nil
 }
 
-func (p *notedState) Register(r *plugin.Registrar) error {
-	r.Protocol(notedProtocol{n: p})
+func (p *countedState) Register(r *plugin.Registrar) error {
+	r.Protocol(countedProtocol{n: p})
 	r.Driver(harness.Protocol{})
 	plugin.AddAction(r, plugin.ActionDef{Name: "note"}, func(context.Context, plugin.ActionContext, struct{}) (string, error) {
 		p.Update(func(n *int) { *n++ })
@@ -44,7 +44,7 @@ func (p *notedState) Register(r *plugin.Registrar) error {
 func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	factory := plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &notedState{}, nil })
+	factory := plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &countedState{}, nil })
 	hosts := make([]*session.Host, 2)
 	for i := range hosts {
 		stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{factory}})
@@ -52,8 +52,8 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
 		harness.WantError(t, "host", err, nil)
 	}
-	asks := map[string]struct {
-		ask      func(ctx context.Context, h *session.Host, id events.SessionID) error
+	callers := map[string]struct {
+		call     func(ctx context.Context, h *session.Host, id events.SessionID) error
 		repeated error
 	}{
 		"extension": {func(ctx context.Context, h *session.Host, id events.SessionID) error {
@@ -64,31 +64,31 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 			return err
 		}, events.ErrOutcomeUnknown},
 	}
-	for name, a := range asks {
+	for name, a := range callers {
 		t.Run(name, func(t *testing.T) {
 			id := b.Open(api.CreateRequest{})
 			keyed := func(key string) context.Context {
-				return api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: key})
+				return api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: key})
 			}
-			harness.WantError(t, "first", a.ask(keyed("k1"), hosts[0], id), nil)
+			harness.WantError(t, "first", a.call(keyed("k1"), hosts[0], id), nil)
 			before := b.LastSeq(id)
-			harness.WantError(t, "again", a.ask(keyed("k1"), hosts[1], id), a.repeated)
+			harness.WantError(t, "again", a.call(keyed("k1"), hosts[1], id), a.repeated)
 			harness.Equal(t, "commits", b.LastSeq(id), before)
 			harness.Equal(t, "state", string(b.StateOf(id).Plugin(standard.ID).State), "1")
 
 			errs := make([]error, 2)
-			var asking sync.WaitGroup
+			var callingPlugins sync.WaitGroup
 			for i, h := range hosts {
-				asking.Go(func() { errs[i] = a.ask(keyed("k2"), h, id) })
+				callingPlugins.Go(func() { errs[i] = a.call(keyed("k2"), h, id) })
 			}
-			asking.Wait()
+			callingPlugins.Wait()
 			for _, err := range errs {
 				if err != nil && !errors.Is(err, a.repeated) && !errors.Is(err, plugin.ErrStateMoved) {
 					t.Errorf("at once: got %v", err)
 				}
 			}
 			harness.Equal(t, "state after both", string(b.StateOf(id).Plugin(standard.ID).State), "2")
-			harness.WantError(t, "without a key", a.ask(b.Ctx, hosts[0], id), nil)
+			harness.WantError(t, "without a key", a.call(b.Ctx, hosts[0], id), nil)
 			harness.Equal(t, "state without a key", string(b.StateOf(id).Plugin(standard.ID).State), "3")
 			_, err := hosts[0].AppendNodes(b.Ctx, id, api.AppendNodesRequest{IdempotencyKey: "k1", Nodes: harness.UserMessages("x")})
 			harness.WantError(t, "the key in another request", err, api.ErrDifferent)

@@ -15,9 +15,9 @@ import (
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
-// crowd has the tools p1 and p2, which run concurrently and wait for each other, and s1 and s2, which must run
+// concurrentCalls has the tools p1 and p2, which run concurrently and wait for each other, and s1 and s2, which must run
 // alone.
-type crowd struct {
+type concurrentCalls struct {
 	t    *testing.T
 	met  sync.WaitGroup // of p1 and p2
 	mu   sync.Mutex
@@ -25,13 +25,13 @@ type crowd struct {
 	done []string // in the order of their ends, "p" for either p
 }
 
-func newCrowd(t *testing.T) *crowd {
-	c := &crowd{t: t}
+func newCrowd(t *testing.T) *concurrentCalls {
+	c := &concurrentCalls{t: t}
 	c.met.Add(2)
 	return c
 }
 
-func (c *crowd) register(r plugin.Registry) {
+func (c *concurrentCalls) register(r plugin.Registry) {
 	for _, tool := range []plugin.Tool{{Name: "s1", Serial: true}, {Name: "p1"}, {Name: "s2", Serial: true, Effects: events.EffectsNone}, {Name: "p2"}} {
 		plugin.AddTool(r, tool, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 			c.enter(tool)
@@ -39,13 +39,13 @@ func (c *crowd) register(r plugin.Registry) {
 				c.met.Done()
 				c.met.Wait()
 			}
-			c.leave(tool)
+			c.end(tool)
 			return tool.Name, ctx.Err()
 		})
 	}
 }
 
-func (c *crowd) enter(tool plugin.Tool) {
+func (c *concurrentCalls) enter(tool plugin.Tool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now++; tool.Serial && c.now > 1 {
@@ -53,7 +53,7 @@ func (c *crowd) enter(tool plugin.Tool) {
 	}
 }
 
-func (c *crowd) leave(tool plugin.Tool) {
+func (c *concurrentCalls) end(tool plugin.Tool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.now--; tool.Serial && c.now > 0 {
@@ -98,7 +98,7 @@ func TestSerialBatch(t *testing.T) {
 func TestSerialKilled(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "second", "{}"), harness.Call("2", "free", "{}"), harness.Call("3", "second", "{}")), harness.Reply(harness.Text("done")))
-	begun := make(chan struct{})
+	started := make(chan struct{})
 	runs := make(map[events.EffectID]int)
 	var mu sync.Mutex
 	count := func(c plugin.Call) int {
@@ -113,7 +113,7 @@ func TestSerialKilled(t *testing.T) {
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "second", Effects: events.EffectsIdempotent, Serial: true}, func(ctx context.Context, c plugin.Call, _ struct{}) (int, error) {
 		n := count(c)
 		if n == 1 && c.Effect == "t1/0/0" {
-			close(begun)
+			close(started)
 			<-ctx.Done()
 		}
 		return n, ctx.Err()
@@ -121,7 +121,7 @@ func TestSerialKilled(t *testing.T) {
 	kill := b.StartWorker(bustest.Open(t, b.Server))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	b.AwaitState(id, "the free call", func(s *projector.State) bool {
 		return s.Turn() != nil && len(s.Turn().Calls) == 3 && s.Turn().Calls[1].Done
 	})
@@ -131,8 +131,8 @@ func TestSerialKilled(t *testing.T) {
 	harness.Equal(t, "results", b.Messages(id)[2], "user 1=2 2=1 3=1")
 }
 
-// TestSerialAsks runs the serial calls after one that waits for an approval at once, and that one alone later.
-func TestSerialAsks(t *testing.T) {
+// TestSerialToolsWithApproval runs the serial calls after one that waits for an approval at once, and that one alone later.
+func TestSerialToolsWithApproval(t *testing.T) {
 	t.Parallel()
 	b, c := harness.StartIdle(t, harness.Reply(harness.Call("1", "s1", "{}"), harness.Call("2", "s2", "{}")), harness.Reply(harness.Text("done"))), newCrowd(t)
 	b.StartNode(harness.PluginOf("crowd", func(r *plugin.Registrar) {

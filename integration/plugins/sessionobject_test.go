@@ -72,9 +72,9 @@ func TestHostOverlay(t *testing.T) {
 	harness.Equal(t, "the session's own again", list[len(list)-2], "user 3=a")
 	harness.Equal(t, "the prompt has no contribution", strings.Contains(strings.Join(b.Model.Prompt(2), "\n"), "Prefer"), false)
 
-	alone := overlays()
-	alone.WithoutBase = true
-	harness.WantError(t, "without the base", b.SetOverlay(b.Ctx, id, alone), nil)
+	single := overlays()
+	single.WithoutBase = true
+	harness.WantError(t, "without the base", b.SetOverlay(b.Ctx, id, single), nil)
 	harness.EqualLists(t, "catalogue without the base", catalogue(b, id), []string{"a", "extra"})
 }
 
@@ -199,7 +199,7 @@ func runsCode(t *testing.T, e plugin.CodeExecutor, more ...plugin.Factory) (*har
 // TestCodeCannotRun has no executor, and one that is gone: the turn ends with the reason.
 func TestCodeCannotRun(t *testing.T) {
 	t.Parallel()
-	gone := executor{func(plugin.ExecContext) (plugin.ExecResponse, error) {
+	missing := executor{func(plugin.ExecContext) (plugin.ExecResponse, error) {
 		return plugin.ExecResponse{}, fmt.Errorf("run: %w", api.ErrRuntimeStopped)
 	}}
 	for code, c := range map[string]struct {
@@ -207,7 +207,7 @@ func TestCodeCannotRun(t *testing.T) {
 		err      error
 	}{
 		"code_execution_unavailable":     {nil, api.ErrCodeUnavailable},
-		"code_execution_runtime_stopped": {gone, api.ErrRuntimeStopped},
+		"code_execution_runtime_stopped": {missing, api.ErrRuntimeStopped},
 	} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
@@ -225,13 +225,13 @@ func TestCodeCannotRun(t *testing.T) {
 // TestCodeSender sends while code runs, and after its end.
 func TestCodeSender(t *testing.T) {
 	t.Parallel()
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	var say func(string, string)
 	runs := executor{func(in plugin.ExecContext) (plugin.ExecResponse, error) {
 		say = in.Message
 		in.Message("x", "lashlang_code")
 		in.Message("while it runs", "progress")
-		<-heard
+		<-received
 		return plugin.ExecResponse{Output: "ran"}, nil
 	}}
 	late := harness.PluginOf("late", func(r *plugin.Registrar) {
@@ -241,15 +241,15 @@ func TestCodeSender(t *testing.T) {
 		})
 	})
 	b, id := runsCode(t, runs, late)
-	var said []string
+	var chunks []string
 	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 		if e.Type != api.EventMessage {
 			return
 		}
-		if said = append(said, e.Kind+" "+e.Text); len(said) == 1 {
-			close(heard)
+		if chunks = append(chunks, e.Kind+" "+e.Text); len(chunks) == 1 {
+			close(received)
 		}
 	})
-	harness.EqualLists(t, "messages", said, []string{"progress while it runs"})
+	harness.EqualLists(t, "messages", chunks, []string{"progress while it runs"})
 	harness.Equal(t, "output", slices.Contains(b.Outputs(id), "ran"), true)
 }

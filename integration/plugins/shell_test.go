@@ -52,22 +52,22 @@ func TestShell(t *testing.T) {
 // TestShellTimeout kills a command that exceeds its time limit and ignores TERM, with its child.
 func TestShellTimeout(t *testing.T) {
 	t.Parallel()
-	kept := harness.NewFifo(t)
-	_, gone := kept.Opened(t)
-	args, err := json.Marshal(map[string]any{"command": harness.KeepOpen(kept, "trap '' TERM; "), "timeout_ms": 4000})
+	fifo := harness.NewFifo(t)
+	_, ended := fifo.Opened(t)
+	args, err := json.Marshal(map[string]any{"command": harness.KeepOpen(fifo, "trap '' TERM; "), "timeout_ms": 4000})
 	harness.WantError(t, "arguments", err, nil)
 	b, _ := harness.CheckCalls(t, []harness.CallCase{
 		{"run_command", string(args), "[failed] timeout_ms: the command took longer than 4s, and was killed\nup"},
 	}, harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
-	b.Wait("processes of the command that took too long", gone)
+	b.Wait("processes of the command that took too long", ended)
 }
 
 // TestShellCancel cancels a turn: its command ends with its child.
 func TestShellCancel(t *testing.T) {
 	t.Parallel()
-	kept := harness.NewFifo(t)
-	up, gone := kept.Opened(t)
-	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(kept, ""))))
+	fifo := harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, ""))))
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: t.TempDir()}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
@@ -75,22 +75,22 @@ func TestShellCancel(t *testing.T) {
 	_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
 	harness.WantError(t, "cancel", err, nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
-	b.Wait("processes of the cancelled command", gone)
+	b.Wait("processes of the cancelled command", ended)
 }
 
 // TestShellKilled kills the node of a command: the command ends with its child, and no node runs it again.
 func TestShellKilled(t *testing.T) {
 	t.Parallel()
-	dir, kept := t.TempDir(), harness.NewFifo(t)
-	up, gone := kept.Opened(t)
-	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(kept, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
+	dir, fifo := t.TempDir(), harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
 	n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}))
 	b.Host = n.Host()
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
 	b.Wait("command", up)
 	kill()
-	b.Wait("processes of the killed node", gone)
+	b.Wait("processes of the killed node", ended)
 	b.StartNode(harness.ShellPlugin(t, shell.Config{Dir: dir}))
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)
@@ -197,9 +197,9 @@ func TestGateAgent(t *testing.T) {
 // TestGateKilled kills the node while the approval is pending, and the one that then runs the call.
 func TestGateKilled(t *testing.T) {
 	t.Parallel()
-	dir, kept := t.TempDir(), harness.NewFifo(t)
-	up, gone := kept.Opened(t)
-	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(kept, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
+	dir, fifo := t.TempDir(), harness.NewFifo(t)
+	up, ended := fifo.Opened(t)
+	b := harness.StartIdle(t, harness.Reply(command("c1", harness.KeepOpen(fifo, "echo ran >> log; "))), harness.Reply(harness.Text("pity")))
 	start := func() func() {
 		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), harness.ShellPlugin(t, shell.Config{Dir: dir}), gate.Factory(gate.Config{Options: gate.Options{}}))
 		b.Host = n.Host()
@@ -215,7 +215,7 @@ func TestGateKilled(t *testing.T) {
 	kill = start()
 	b.Wait("command", up)
 	kill()
-	b.Wait("processes of the killed node", gone)
+	b.Wait("processes of the killed node", ended)
 	start()
 	b.AwaitTurn(id, "t1")
 	harness.Equal(t, "result", b.CallResult(id, "c1"), projector.LostText)

@@ -19,7 +19,7 @@ import (
 // saving is a mindful protocol that stores in its state what it receives.
 type saving struct {
 	mindful
-	kept plugin.State[[]string]
+	state plugin.State[[]string]
 }
 
 func (s *saving) Register(reg *plugin.Registrar) error {
@@ -28,12 +28,12 @@ func (s *saving) Register(reg *plugin.Registrar) error {
 	return nil
 }
 
-func (s *saving) Revision() uint64 { return s.kept.Revision() }
+func (s *saving) Revision() uint64 { return s.state.Revision() }
 
-func (s *saving) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) { return s.kept.Snapshot(w) }
+func (s *saving) Snapshot(w *plugin.SnapshotWriter) ([]byte, error) { return s.state.Snapshot(w) }
 
 func (s *saving) Restore(meta plugin.Meta, r plugin.SnapshotReader) error {
-	return s.kept.Restore(meta, r)
+	return s.state.Restore(meta, r)
 }
 
 // protocolOf is the part of a saving plugin that is the protocol.
@@ -44,7 +44,7 @@ func (p protocolOf) Restore(ctx context.Context, s plugin.ProtocolSession, state
 }
 
 func (p protocolOf) ApplyExtension(ctx context.Context, e events.Extension) error {
-	p.kept.Update(func(list *[]string) { *list = append(*list, e.Type) })
+	p.state.Update(func(list *[]string) { *list = append(*list, e.Type) })
 	return p.mindful.ApplyExtension(ctx, e)
 }
 
@@ -73,7 +73,7 @@ func TestExtensionSaved(t *testing.T) {
 	kill()
 	b.StartNode(factory)
 	catalogue(b, id)
-	harness.Equal(t, "kept", len(last.kept.Load()), check.MaxExtensions+1)
+	harness.Equal(t, "kept", len(last.state.Load()), check.MaxExtensions+1)
 	harness.Equal(t, "handed again", len(last.extended), 0)
 	harness.Equal(t, "recorded", len(harness.Find[*events.SessionExtended](b, id)), check.MaxExtensions+1)
 	harness.Equal(t, "folded", len(b.StateOf(id).Extensions), 0)

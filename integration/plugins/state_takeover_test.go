@@ -63,14 +63,14 @@ func (r *mindful) has() string {
 	return strings.Join(r.extended, " ")
 }
 
-// standin has one node's plugins, and the content of its protocol before each model call.
-type standin struct {
-	mu   sync.Mutex
-	seen []string
-	last *mindful
+// nodePlugins has one node's plugins, and the content of its protocol before each model call.
+type nodePlugins struct {
+	mu      sync.Mutex
+	prompts []string
+	last    *mindful
 }
 
-func (n *standin) lastProtocol() *mindful {
+func (n *nodePlugins) lastProtocol() *mindful {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.last
@@ -78,14 +78,14 @@ func (n *standin) lastProtocol() *mindful {
 
 // factories are the plugins of a node. wait runs in the tool hold; level is that of the tool b, which is in no
 // history.
-func (n *standin) factories(wait func(context.Context), level *atomic.Pointer[events.Availability], transform bool) []plugin.Factory {
+func (n *nodePlugins) factories(wait func(context.Context), level *atomic.Pointer[events.Availability], transform bool) []plugin.Factory {
 	return []plugin.Factory{
 		plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) {
 			r := &mindful{}
 			r.Before = func(in plugin.ModelCallContext) (*events.FrameSwitch, error) {
 				n.mu.Lock()
 				defer n.mu.Unlock()
-				n.seen = append(n.seen, fmt.Sprintf("options %s, extensions %s", in.Options, r.has()))
+				n.prompts = append(n.prompts, fmt.Sprintf("options %s, extensions %s", in.Options, r.has()))
 				return nil, nil
 			}
 			n.mu.Lock()
@@ -173,10 +173,10 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 		harness.Reply(harness.Call("4", "extra", "{}"), harness.Call("5", "a", "{}")), harness.Reply(harness.Text("done")))
 	level := new(atomic.Pointer[events.Availability])
 	level.Store(new(events.AvailShowcased))
-	held, nodes := make(chan struct{}, 1), [2]*standin{{}, {}}
+	blocked, nodes := make(chan struct{}, 1), [2]*nodePlugins{{}, {}}
 	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), nodes[0].factories(func(ctx context.Context) {
 		if !cold {
-			held <- struct{}{}
+			blocked <- struct{}{}
 			<-ctx.Done()
 		}
 	}, level, name == "transform")...)
@@ -191,7 +191,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 		archived(b, id)
 		later = 3
 	} else {
-		harness.Receive(b, "the held call", held)
+		harness.Receive(b, "the held call", blocked)
 		kill()
 	}
 	second := b.NewNode(bustest.Open(t, b.Server), nodes[1].factories(func(context.Context) {}, level, name == "transform")...)
@@ -205,7 +205,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 		b.AwaitTurn(id, "t1")
 	}
 	harness.EqualLists(t, "tools that the model reads", offeredWithNotes(b.Model, later), offeredWithNotes(b.Model, 0))
-	harness.Equal(t, "what the protocol has", nodes[1].seen[0], nodes[0].seen[0])
+	harness.Equal(t, "what the protocol has", nodes[1].prompts[0], nodes[0].prompts[0])
 	results := b.Messages(id)
 	line := results[len(results)-2]
 	switch name {
@@ -215,7 +215,7 @@ func takeState(t *testing.T, name string, set func(*harness.System, *session.Hos
 		harness.Equal(t, "recorded contributions", len(before.Overlay.Contributions), 1)
 	case "extension":
 		harness.Equal(t, "recorded extensions", len(before.Extensions), 2)
-		harness.Equal(t, "has them", strings.HasSuffix(nodes[1].seen[0], `extensions globals{"x":1} globals{"x":2}`), true)
+		harness.Equal(t, "has them", strings.HasSuffix(nodes[1].prompts[0], `extensions globals{"x":1} globals{"x":2}`), true)
 	}
 	harness.EqualLists(t, "tools after it", toolLevels(b.StateOf(id)), toolLevels(before))
 	harness.VerifyHistory(t, b.Bus, id)
@@ -248,8 +248,8 @@ func TestRefreshTakenOver(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Call("1", "hold", "{}")), harness.Reply(harness.Text("done")))
 	level := new(atomic.Pointer[events.Availability])
 	level.Store(new(events.AvailShowcased))
-	held, nodes := make(chan struct{}, 1), [2]*standin{{}, {}}
-	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), nodes[0].factories(func(ctx context.Context) { held <- struct{}{}; <-ctx.Done() }, level, false)...)
+	blocked, nodes := make(chan struct{}, 1), [2]*nodePlugins{{}, {}}
+	first, kill := b.StartNodeOn(bustest.Open(t, b.Server), nodes[0].factories(func(ctx context.Context) { blocked <- struct{}{}; <-ctx.Done() }, level, false)...)
 	second := b.NewNode(bustest.Open(t, b.Server), nodes[1].factories(func(context.Context) {}, level, false)...)
 	id := b.Open(api.CreateRequest{})
 	catalogue := func(n *workers.Node) []string {
@@ -269,7 +269,7 @@ func TestRefreshTakenOver(t *testing.T) {
 	harness.WantError(t, "lift", first.Host().SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
 	harness.EqualLists(t, "the second's, no more", catalogue(second), []string{"a", "hold"})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "the held call", held)
+	harness.Receive(b, "the held call", blocked)
 	kill()
 	b.Launch(second)
 	b.AwaitTurn(id, "t1")
@@ -304,7 +304,7 @@ func TestRestoreFollows(t *testing.T) {
 	level := new(atomic.Pointer[events.Availability])
 	level.Store(new(events.AvailShowcased))
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
-	n := &standin{}
+	n := &nodePlugins{}
 	b.StartNode(n.factories(func(context.Context) {}, level, false)...)
 	id := b.Open(api.CreateRequest{})
 	harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
@@ -326,5 +326,5 @@ func TestRestoreFollows(t *testing.T) {
 	harness.EqualLists(t, "in a new frame", restored(), []string{"initial at ", "initial at ", "mine at seed"})
 	harness.Equal(t, "has the extension", p.has(), "x")
 	harness.Equal(t, "the same protocol", n.lastProtocol() == p, true)
-	harness.EqualLists(t, "what it had in each turn", n.seen, slices.Repeat([]string{"options , extensions x"}, 3))
+	harness.EqualLists(t, "what it had in each turn", n.prompts, slices.Repeat([]string{"options , extensions x"}, 3))
 }

@@ -50,9 +50,9 @@ func TestSubagent(t *testing.T) {
 	harness.Equal(t, "child is", child.Subagent, events.Subagent{Capability: "explore", Depth: 1, MaxDepth: 5})
 	harness.Equal(t, "status", child.Status, projector.StatusClosed)
 	harness.Equal(t, "model", child.Config.Model, "small")
-	var said subagent.Agent
-	if err := json.Unmarshal([]byte(b.CallResult(id, "c1")), &said); err != nil || said.Answer != "I looked" || said.State != events.TaskWaiting || said.Usage.Output != 5 {
-		t.Errorf("spawn: got %+v, %v, want the answer and its usage", said, err)
+	var agent subagent.Agent
+	if err := json.Unmarshal([]byte(b.CallResult(id, "c1")), &agent); err != nil || agent.Answer != "I looked" || agent.State != events.TaskWaiting || agent.Usage.Output != 5 {
+		t.Errorf("spawn: got %+v, %v, want the answer and its usage", agent, err)
 	}
 	harness.Equal(t, "list", b.CallResult(id, "c3"), `[{"agent":"`+string(child.Session)+`","capability":"explore","state":"waiting"}]`)
 	harness.Equal(t, "close", b.CallResult(id, "c4"), "closed")
@@ -69,12 +69,12 @@ func TestSubagent(t *testing.T) {
 // TestSubagentTakeover kills the node while an agent works: the node that takes over waits for the same agent.
 func TestSubagentTakeover(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)), harness.Hang(begun), harness.Reply(harness.Text("worked")), harness.Reply(harness.Text("done")))
+	started := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)), harness.Hang(started), harness.Reply(harness.Text("worked")), harness.Reply(harness.Text("done")))
 	first := b.StartNode(subagent.Factory(subagent.Config{}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	now, cancel := context.WithCancel(b.Ctx)
 	cancel()
 	first.Stop(now)
@@ -124,12 +124,12 @@ func TestSubagentBackground(t *testing.T) {
 // TestSubagentCancel cancels the agents that a cancelled turn waits for, and the tree of a task that is cancelled.
 func TestSubagentCancel(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"work"}`)), harness.Hang(begun))
+	started := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"work"}`)), harness.Hang(started))
 	b.StartNode(subagent.Factory(subagent.Config{}))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	if _, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,9 +179,9 @@ func TestCapabilities(t *testing.T) {
 // agent's usage is in the parent's ledger once.
 func TestSubagentUsage(t *testing.T) {
 	t.Parallel()
-	begun, answered := make(chan struct{}), make(chan struct{})
+	started, answered := make(chan struct{}), make(chan struct{})
 	b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"peer","task":"work"}`)),
-		harness.Reply(harness.Call("c2", "list_agents", `{}`)), harness.Hang(begun), harness.Reply(harness.Text("worked")),
+		harness.Reply(harness.Call("c2", "list_agents", `{}`)), harness.Hang(started), harness.Reply(harness.Text("worked")),
 		harness.Reply(harness.Text("done")), harness.Reply(harness.Text("and so on")),
 	)
 	stuck := plugin.Func("stuck", func(r *plugin.Registrar) error {
@@ -199,7 +199,7 @@ func TestSubagentUsage(t *testing.T) {
 	b.Host = n.Host()
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	b.Wait("the agent's second question", begun)
+	b.Wait("the agent's second question", started)
 	kill()
 	n, kill = b.StartNodeOn(bustest.Open(t, b.Server), agents, stuck)
 	b.Host = n.Host()
@@ -212,9 +212,9 @@ func TestSubagentUsage(t *testing.T) {
 	harness.Equal(t, "ledger", b.StateOf(id).Usage().BySource[subagent.ID], events.Usage{Input: 20, Output: 10})
 	harness.Equal(t, "the parent's own", b.StateOf(id).Usage().BySource["turn"], events.Usage{Input: 20, Output: 10})
 	harness.Equal(t, "charges", len(harness.Find[*events.UsageCharged](b, id)), 1)
-	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
-	if err != nil || len(whole.ChildrenUsage) != 1 || whole.ChildrenUsage[0].Source != subagent.ID || whole.ChildrenUsage[0].Usage.Output != 10 {
-		t.Errorf("turn: got %+v, %v, want the agent's usage", whole.ChildrenUsage, err)
+	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
+	if err != nil || len(assembled.ChildrenUsage) != 1 || assembled.ChildrenUsage[0].Source != subagent.ID || assembled.ChildrenUsage[0].Usage.Output != 10 {
+		t.Errorf("turn: got %+v, %v, want the agent's usage", assembled.ChildrenUsage, err)
 	}
 	b.RunTurn(child, "more", harness.Text("more"))
 	b.AwaitState(id, "charge", func(s *projector.State) bool {

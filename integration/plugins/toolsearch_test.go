@@ -19,8 +19,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-// mailer is a plugin whose tool a model has to search for.
-func mailer(r *plugin.Registrar) {
+// mailTools is a plugin whose tool a model has to search for.
+func mailTools(r *plugin.Registrar) {
 	plugin.AddTool(r, plugin.Tool{
 		Name: "send_mail", Description: "Sends a mail.", Level: events.AvailSearchable, Namespace: "office", Aliases: []string{"letter", "post"},
 		Output:   &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{"sent": {Type: "boolean"}}},
@@ -50,7 +50,7 @@ func TestToolSearch(t *testing.T) {
 	t.Parallel()
 	b, e := harness.StartEndpoint(t, []llmtest.Reply{
 		harness.CallReply("c1", "send_mail", `{"To":"bob"}`), harness.CallReply("c2", "search_tools", `{"query":"LETTER secret"}`), harness.CallReply("c3", "send_mail", `{"To":"bob"}`), llmtest.Text("sent"),
-	}, harness.PluginOf("mailer", mailer), toolsearch.Factory())
+	}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("write to bob"))
 	sent := e.Sent()
@@ -84,7 +84,7 @@ func TestToolSearch(t *testing.T) {
 // stays searchable.
 func TestToolSearchOfHost(t *testing.T) {
 	t.Parallel()
-	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailer), toolsearch.Factory())
+	b, e := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("hi"), harness.CallReply("c1", "search_tools", `{"query":"mail"}`), llmtest.Text("no")}, harness.PluginOf("mailer", mailTools), toolsearch.Factory())
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	_, err := b.SetToolsAvailability(b.Ctx, id, []string{"send_mail"}, events.Overridden(events.AvailSearchable))
@@ -100,7 +100,7 @@ func TestToolSearchOfHost(t *testing.T) {
 // TestToolManifest reads a tool's manifest in the history and over HTTP: they are the same as declared.
 func TestToolManifest(t *testing.T) {
 	t.Parallel()
-	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailer))
+	b, _ := harness.StartEndpoint(t, []llmtest.Reply{llmtest.Text("ok")}, harness.PluginOf("mailer", mailTools))
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("hi"))
 	recorded, _ := b.StateOf(id).Catalog.Tool("send_mail")

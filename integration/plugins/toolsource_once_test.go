@@ -14,12 +14,12 @@ import (
 func TestSourceIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	type key struct{}
-	var asked [2]atomic.Int64
+	var requests [2]atomic.Int64
 	var seen atomic.Value
 	waits := make(chan struct{}, 1)
 	counting := func(i int, name string) plugin.SourceFunc {
 		return func(ctx context.Context) (*plugin.Tools, error) {
-			asked[i].Add(1)
+			requests[i].Add(1)
 			seen.Store(ctx.Value(key{}) == name)
 			return harness.SourceOf(name)(ctx)
 		}
@@ -33,17 +33,17 @@ func TestSourceIsAskedOnce(t *testing.T) {
 		},
 	})
 	for i, source := range []string{"one", "two"} {
-		before := asked[0].Load()
+		before := requests[0].Load()
 		_, err := b.AddToolSource(context.WithValue(b.Ctx, key{}, []string{"a", "b"}[i]), id, source)
 		harness.WantError(t, "add "+source, err, nil)
-		harness.Equal(t, "asked of "+source, asked[i].Load(), 1)
+		harness.Equal(t, "asked of "+source, requests[i].Load(), 1)
 		harness.Equal(t, source+" sees the request's context", seen.Load(), any(true))
-		if i == 1 && asked[0].Load() > before+1 {
-			t.Errorf("the source before it was asked %d times, want once at most", asked[0].Load()-before)
+		if i == 1 && requests[0].Load() > before+1 {
+			t.Errorf("the source before it was asked %d times, want once at most", requests[0].Load()-before)
 		}
 		_, err = b.ToolState(b.Ctx, id)
 		harness.WantError(t, "tools", err, nil)
-		harness.Equal(t, "asked of "+source+" when its tools are looked at", asked[i].Load(), 1)
+		harness.Equal(t, "asked of "+source+" when its tools are looked at", requests[i].Load(), 1)
 	}
 	ctx, cancel := context.WithCancel(b.Ctx)
 	go func() {

@@ -22,8 +22,8 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// holding is a plugin with the tool hold, and sources.
-func holding(wait func(context.Context), sources map[string]plugin.SourceFunc) plugin.Factory {
+// blockedSource is a plugin with the tool hold, and sources.
+func blockedSource(wait func(context.Context), sources map[string]plugin.SourceFunc) plugin.Factory {
 	return harness.PluginOf("holding", func(r *plugin.Registrar) {
 		plugin.AddTool(r, plugin.Tool{Name: "hold", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 			wait(ctx)
@@ -38,7 +38,7 @@ func holding(wait func(context.Context), sources map[string]plugin.SourceFunc) p
 // sourced starts a node with these sources, which waits that long for other nodes.
 func sourced(b *harness.System, patience time.Duration, wait func(context.Context), sources map[string]plugin.SourceFunc) (n *workers.Node, kill func()) {
 	b.T.Helper()
-	return patient(b, patience, holding(wait, sources))
+	return patient(b, patience, blockedSource(wait, sources))
 }
 
 // patient starts a node that leaves a session to others for that long where it cannot build its plugins.
@@ -55,8 +55,8 @@ func patient(b *harness.System, patience time.Duration, factories ...plugin.Fact
 
 func atOnce(context.Context) {}
 
-// holdsAndSends is a model that calls hold, then send, and then is done, also in a repeat.
-func holdsAndSends() []harness.Step {
+// blocksAndSends is a model that calls hold, then send, and then is done, also in a repeat.
+func blocksAndSends() []harness.Step {
 	return slices.Repeat([]harness.Step{func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		results := 0
 		for _, m := range req.Messages {
@@ -90,11 +90,11 @@ func TestToolSourceTakenOver(t *testing.T) {
 		for _, killed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("removed_%v_killed_%v", removed, killed), func(t *testing.T) {
 				t.Parallel()
-				b := harness.StartIdle(t, holdsAndSends()...)
+				b := harness.StartIdle(t, blocksAndSends()...)
 				sources := map[string]plugin.SourceFunc{"mail": harness.SourceOf("send")}
-				held, release := make(chan struct{}, 1), make(chan struct{})
+				blocked, release := make(chan struct{}, 1), make(chan struct{})
 				first, kill := sourced(b, time.Minute, func(ctx context.Context) {
-					held <- struct{}{}
+					blocked <- struct{}{}
 					select {
 					case <-ctx.Done():
 					case <-release:
@@ -110,7 +110,7 @@ func TestToolSourceTakenOver(t *testing.T) {
 					change, outcome = b.RemoveSource, events.OutcomeFailure
 				}
 				b.StartTurn(id, "t1", harness.Text("go"))
-				harness.Receive(b, "the held call", held)
+				harness.Receive(b, "the held call", blocked)
 				change(id, "mail")
 				if killed {
 					second, _ := sourced(b, time.Minute, atOnce, sources)
@@ -161,13 +161,13 @@ func TestToolSourceElsewhere(t *testing.T) {
 	})
 	t.Run("running", func(t *testing.T) {
 		t.Parallel()
-		b := harness.StartIdle(t, holdsAndSends()...)
-		held, release := make(chan struct{}, 1), make(chan struct{})
-		without, _ := sourced(b, time.Minute, func(context.Context) { held <- struct{}{}; <-release }, nil)
+		b := harness.StartIdle(t, blocksAndSends()...)
+		blocked, release := make(chan struct{}, 1), make(chan struct{})
+		without, _ := sourced(b, time.Minute, func(context.Context) { blocked <- struct{}{}; <-release }, nil)
 		b.Host = without.Host()
 		id := b.Open(api.CreateRequest{})
 		b.StartTurn(id, "t1", harness.Text("go"))
-		harness.Receive(b, "the held call", held)
+		harness.Receive(b, "the held call", blocked)
 		with, _ := sourced(b, time.Minute, atOnce, sources)
 		_, err := with.Host().AddToolSource(b.Ctx, id, "mail")
 		harness.WantError(t, "add", err, nil)

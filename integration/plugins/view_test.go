@@ -32,7 +32,7 @@ func TestViewFollowsTheHistory(t *testing.T) {
 	harness.WantError(t, "lift", b.SetOverlay(b.Ctx, id, plugin.Overlay{}), nil)
 	lifted := b.LastSeq(id)
 	reader := b.OtherHost()
-	look := func(seq events.Seq, query string, v projector.ReadView) {
+	inspect := func(seq events.Seq, query string, v projector.ReadView) {
 		t.Helper()
 		want := ""
 		if seq >= optionsFrom[0] {
@@ -67,10 +67,10 @@ func TestViewFollowsTheHistory(t *testing.T) {
 	for seq := events.Seq(1); seq <= lifted; seq++ {
 		v, err := reader.ViewAt(b.Ctx, id, seq)
 		harness.WantError(t, "view at", err, nil)
-		look(seq, fmt.Sprintf("?at=%d", seq), v)
+		inspect(seq, fmt.Sprintf("?at=%d", seq), v)
 	}
 	v, err := reader.View(b.Ctx, id)
 	harness.WantError(t, "view", err, nil)
-	look(lifted, "", v)
+	inspect(lifted, "", v)
 	harness.Equal(t, "a tool that is off", v.Standing.Catalog.Tools[1].Override, "off")
 }

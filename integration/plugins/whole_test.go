@@ -17,22 +17,22 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// wholes records where a plugin read every body whole, and fails where it did not.
-type wholes struct {
+// bodyReads records where a plugin read every body whole, and fails where it did not.
+type bodyReads struct {
 	t    *testing.T
 	size int // of each body
 
-	mu   sync.Mutex
-	seen map[string]bool
+	mu     sync.Mutex
+	points map[string]bool
 }
 
 // body is a body of the conversation, named by a letter.
-func (w *wholes) body(letter string) string { return strings.Repeat(letter, w.size) }
+func (w *bodyReads) body(letter string) string { return strings.Repeat(letter, w.size) }
 
-func (w *wholes) args() string { return `{"x":"` + w.body("a") + `"}` }
+func (w *bodyReads) args() string { return `{"x":"` + w.body("a") + `"}` }
 
 // parts checks that parts are one body.
-func (w *wholes) parts(at string, got []events.Part, letter string) {
+func (w *bodyReads) parts(at string, got []events.Part, letter string) {
 	w.t.Helper()
 	if len(got) != 1 || !got[0].Blob.IsZero() {
 		w.t.Errorf("%s: got %d parts, %+.40v, want one without a reference", at, len(got), got)
@@ -41,18 +41,18 @@ func (w *wholes) parts(at string, got []events.Part, letter string) {
 	w.text(at, got[0].Text, w.body(letter))
 }
 
-func (w *wholes) text(at, got, want string) {
+func (w *bodyReads) text(at, got, want string) {
 	w.t.Helper()
 	if got != want {
 		w.t.Errorf("%s: got %d bytes, %.20q, want %d, %.20q", at, len(got), got, len(want), want)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.seen[at] = true
+	w.points[at] = true
 }
 
 // view checks the conversation before the turn, which has a message, a plugin's node, a call and a result.
-func (w *wholes) view(at string, v projector.ReadView) {
+func (w *bodyReads) view(at string, v projector.ReadView) {
 	w.t.Helper()
 	if len(v.Messages) < 3 || len(v.Nodes) < 4 {
 		w.t.Errorf("%s: got %d messages and %d nodes", at, len(v.Messages), len(v.Nodes))
@@ -71,7 +71,7 @@ func (w *wholes) view(at string, v projector.ReadView) {
 	}
 }
 
-func (w *wholes) state(at string, s *projector.State, err error) {
+func (w *bodyReads) state(at string, s *projector.State, err error) {
 	w.t.Helper()
 	harness.WantError(w.t, at, err, nil)
 	v, err := s.View()
@@ -80,7 +80,7 @@ func (w *wholes) state(at string, s *projector.State, err error) {
 }
 
 // snapshots checks the snapshots that a host returns.
-func (w *wholes) snapshots(ctx context.Context, at string, host plugin.SnapshotHost, id events.SessionID) {
+func (w *bodyReads) snapshots(ctx context.Context, at string, host plugin.SnapshotHost, id events.SessionID) {
 	w.t.Helper()
 	s, err := host.SnapshotCurrent(ctx)
 	w.state(at+", current snapshot", s, err)
@@ -89,7 +89,7 @@ func (w *wholes) snapshots(ctx context.Context, at string, host plugin.SnapshotH
 }
 
 // hooks registers a hook at every point whose input has messages, results or arguments.
-func (w *wholes) hooks(r *plugin.Registrar) {
+func (w *bodyReads) hooks(r *plugin.Registrar) {
 	r.TransformContext(0, func(ctx context.Context, in plugin.TransformContext, now plugin.Prepared) (plugin.Prepared, error) {
 		w.parts("transform, input", in.Input.Parts, "i")
 		w.parts("transform, prepared", now.Messages[0].Parts, "m")
@@ -161,7 +161,7 @@ func (w *wholes) hooks(r *plugin.Registrar) {
 	w.tools(r)
 }
 
-func (w *wholes) tools(r *plugin.Registrar) {
+func (w *bodyReads) tools(r *plugin.Registrar) {
 	type in struct {
 		X string `json:"x"`
 	}
@@ -214,12 +214,12 @@ func TestPluginsSeeWholeBodies(t *testing.T) {
 	for _, size := range []int{100, 200_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			t.Parallel()
-			w := &wholes{t: t, size: size, seen: make(map[string]bool)}
+			w := &bodyReads{t: t, size: size, points: make(map[string]bool)}
 			w.live()
 			want := wholePoints()
 			slices.Sort(want)
-			if got := slices.Sorted(maps.Keys(w.seen)); !slices.Equal(got, want) {
-				missing := slices.DeleteFunc(slices.Clone(want), func(at string) bool { return w.seen[at] })
+			if got := slices.Sorted(maps.Keys(w.points)); !slices.Equal(got, want) {
+				missing := slices.DeleteFunc(slices.Clone(want), func(at string) bool { return w.points[at] })
 				t.Errorf("seen: got %d places, want %d; missing: %v", len(got), len(want), missing)
 			}
 		})
@@ -227,7 +227,7 @@ func TestPluginsSeeWholeBodies(t *testing.T) {
 }
 
 // live has a session with such a conversation, a turn with calls of every kind, an action, and a compaction.
-func (w *wholes) live() {
+func (w *bodyReads) live() {
 	b := harness.StartIdle(w.t,
 		harness.Reply(harness.Call("k1", "look", w.args()), harness.Call("k2", "later", w.args())), harness.Reply(harness.Call("k3", plugin.ToolCode, `{"language":"go","code":"x"}`)), harness.Reply(harness.Text(w.body("z"))),
 	)
@@ -244,17 +244,17 @@ func (w *wholes) live() {
 			},
 		})
 		r.Driver(reading{})
-		r.CodeExecutor(lookingCode{w})
+		r.CodeExecutor(inspectingExecutor{w})
 	}))
 	id := b.Open(api.CreateRequest{})
-	said := func(role events.Role, part events.Part) *events.Message {
+	message := func(role events.Role, part events.Part) *events.Message {
 		return &events.Message{Role: role, Parts: []events.Part{part}}
 	}
 	for _, n := range []api.AppendNode{ // one commit each: some may be larger than others
-		{Message: said(events.RoleUser, harness.Text(w.body("m")))},
+		{Message: message(events.RoleUser, harness.Text(w.body("m")))},
 		{Kind: events.NodePlugin, ID: "p1", Type: "note", Body: []byte(`"` + w.body("n") + `"`)},
-		{Message: said(events.RoleAssistant, harness.Call("old", "look", w.args()))},
-		{Message: said(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "old", Tool: "look", Text: w.body("r")})},
+		{Message: message(events.RoleAssistant, harness.Call("old", "look", w.args()))},
+		{Message: message(events.RoleUser, events.Part{Kind: events.PartToolResult, Call: "old", Tool: "look", Text: w.body("r")})},
 	} {
 		_, err := b.AppendNodes(b.Ctx, id, api.AppendNodesRequest{Nodes: []api.AppendNode{n}})
 		harness.WantError(w.t, "append", err, nil)
@@ -273,10 +273,10 @@ func (w *wholes) live() {
 	harness.WantError(w.t, "compact", err, nil)
 }
 
-// lookingCode is an executor that checks its input.
-type lookingCode struct{ w *wholes }
+// inspectingExecutor is an executor that checks its input.
+type inspectingExecutor struct{ w *bodyReads }
 
-func (e lookingCode) Execute(ctx context.Context, in plugin.ExecContext, _ plugin.ExecRequest) (plugin.ExecResponse, error) {
+func (e inspectingExecutor) Execute(ctx context.Context, in plugin.ExecContext, _ plugin.ExecRequest) (plugin.ExecResponse, error) {
 	v := projector.ReadView{}
 	seen := make(map[events.NodeID]bool)
 	for _, c := range in.Chronology {
@@ -295,8 +295,10 @@ func (e lookingCode) Execute(ctx context.Context, in plugin.ExecContext, _ plugi
 	return plugin.ExecResponse{Output: "ran"}, nil
 }
 
-func (lookingCode) Dirty() bool { return false }
+func (inspectingExecutor) Dirty() bool { return false }
 
-func (lookingCode) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error) { return nil, nil }
+func (inspectingExecutor) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error) {
+	return nil, nil
+}
 
-func (lookingCode) Restore(context.Context, plugin.ProtocolSession, []byte) error { return nil }
+func (inspectingExecutor) Restore(context.Context, plugin.ProtocolSession, []byte) error { return nil }

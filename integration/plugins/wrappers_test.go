@@ -26,8 +26,8 @@ type extended struct {
 
 func (e extended) Extensions() map[string]any { return e.extensions }
 
-// seenByPlugins records the calls of a stack.
-type seenByPlugins struct {
+// stackCalls records the calls of a stack.
+type stackCalls struct {
 	mu        sync.Mutex
 	phases    map[string]int // hooks that run now, by name; how often each ran, by "n "+name
 	preambles []plugin.PreambleInput
@@ -35,7 +35,7 @@ type seenByPlugins struct {
 	do        func(ctx context.Context, c plugin.Call) error
 }
 
-func (s *seenByPlugins) probe(phase string) func() {
+func (s *stackCalls) probe(phase string) func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.phases[phase]++
@@ -48,9 +48,9 @@ func (s *seenByPlugins) probe(phase string) func() {
 }
 
 // setupWrappers has a node whose model calls the tool "do" once a turn, which runs a function of the test.
-func setupWrappers(t *testing.T) (*harness.Fleet, *seenByPlugins) {
+func setupWrappers(t *testing.T) (*harness.Fleet, *stackCalls) {
 	t.Helper()
-	s := &seenByPlugins{phases: make(map[string]int)}
+	s := &stackCalls{phases: make(map[string]int)}
 	f := harness.StartFleet(t)
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 		switch last := req.Messages[len(req.Messages)-1]; {
@@ -84,7 +84,7 @@ func setupWrappers(t *testing.T) (*harness.Fleet, *seenByPlugins) {
 }
 
 // does runs a turn of a new session whose tool uses its host.
-func (s *seenByPlugins) does(f *harness.Fleet, id events.SessionID, do func(ctx context.Context, c plugin.Call) error) {
+func (s *stackCalls) does(f *harness.Fleet, id events.SessionID, do func(ctx context.Context, c plugin.Call) error) {
 	f.T.Helper()
 	if id == "" {
 		id = f.Open(api.CreateRequest{Config: events.Config{Protocol: "speaker"}})
@@ -138,8 +138,8 @@ func TestTasksOfPlugins(t *testing.T) {
 			}
 			err := c.Host.UnregisterBackgroundTask(ctx, c.Session, "a")
 			harness.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
-			_, lookErr := f.Task(ctx, c.Session, "a")
-			harness.WantError(t, "a after it was unregistered", lookErr, task.ErrUnknown)
+			_, inspectErr := f.Task(ctx, c.Session, "a")
+			harness.WantError(t, "a after it was unregistered", inspectErr, task.ErrUnknown)
 			return err
 		})
 	})
@@ -199,7 +199,7 @@ func TestCompletionOptions(t *testing.T) {
 		_, err := c.Host.Complete(ctx, plugin.CompletionRequest{Effort: "high", MaxTokens: 321, Sampling: events.Sampling{Temperature: "0.5"}, Messages: []events.Message{plugin.Say(events.RoleUser, "aside")}}, "test")
 		return err
 	})
-	harness.Equal(t, "asked", len(s.direct), 1)
+	harness.Equal(t, "requests", len(s.direct), 1)
 	harness.Equal(t, "effort", s.direct[0].Effort, "high")
 	harness.Equal(t, "limit of output", s.direct[0].MaxOutputTokens, 321)
 	harness.Equal(t, "temperature", s.direct[0].Sampling.Temperature, "0.5")
@@ -222,8 +222,8 @@ func TestPreambleInput(t *testing.T) {
 	}
 }
 
-// TestProbe checks that the host's probe runs before and after every hook.
-func TestProbe(t *testing.T) {
+// TestHookProbeRunsAroundHooks checks that the host's probe runs before and after every hook.
+func TestHookProbeRunsAroundHooks(t *testing.T) {
 	t.Parallel()
 	f, s := setupWrappers(t)
 	s.does(f, "", func(context.Context, plugin.Call) error { return nil })

@@ -25,11 +25,11 @@ func attacksOnFiles(t *testing.T) (list []attack) {
 	t.Helper()
 	dir, names := harness.DeniedDir(t)
 	var calls []harness.CallCase
-	add := func(door, tool, name string, args map[string]string) {
+	add := func(transport, tool, name string, args map[string]string) {
 		data, err := json.Marshal(args)
 		harness.WantError(t, "arguments", err, nil)
 		calls = append(calls, harness.CallCase{tool, string(data), "[failed] …"})
-		list = append(list, attack{door, "path traversal", tool + "_" + name, func() string { return "" }})
+		list = append(list, attack{transport, "path traversal", tool + "_" + name, func() string { return "" }})
 	}
 	names = append(names, "../secret", "a/../../secret", "/etc/passwd", "..", "x.env\x00.txt", "./private/../../x")
 	for _, name := range names {
@@ -55,8 +55,8 @@ func attacksOnFiles(t *testing.T) (list []attack) {
 }
 
 // refusing is an attack on a reader of bytes, which must refuse them.
-func refusing(door, class, name string, read func() error) attack {
-	return attack{door, class, name, func() string {
+func refusing(transport, class, name string, read func() error) attack {
+	return attack{transport, class, name, func() string {
 		if read() == nil {
 			return "it was taken"
 		}
@@ -67,7 +67,7 @@ func refusing(door, class, name string, read func() error) attack {
 // attacksOnReaders sends nested values to every reader, and hostile archives, schemas and options.
 func attacksOnReaders(t *testing.T) (list []attack) {
 	t.Helper()
-	doorOf := map[string]string{
+	transportOf := map[string]string{
 		"tool_arguments": "model output", "openai": "model output", "anthropic": "model output", "plugin_options": "plugin options", "code_options": "plugin options",
 		"schema": "schema", "output": "schema", "code_schema": "schema", "program_state": "tool output", "recording": "export file",
 	}
@@ -79,7 +79,7 @@ func attacksOnReaders(t *testing.T) (list []attack) {
 			"arrays": harness.Nest(100_000, "[", "", "]"), "objects": harness.Nest(100_000, `{"a":`, "1", "}"), "open": harness.Nest(100_000, "[", "", ""),
 			"open_objects": harness.Nest(100_000, `{"not":`, "", ""), "schemas": harness.Nest(100_000, `{"not":`, "{}", "}"), "lists": harness.Nest(50_000, `{"allOf":[`, "{}", "]}"),
 		} {
-			list = append(list, refusing(doorOf[name], "depth", name+"_"+form, func() error { return reader.read(data) }))
+			list = append(list, refusing(transportOf[name], "depth", name+"_"+form, func() error { return reader.read(data) }))
 		}
 	}
 	for i, text := range []string{

@@ -28,7 +28,7 @@ func hostileIDs() map[string]string {
 }
 
 // attacksOnHTTP sends every operation with every caller and path.
-func (f *stronghold) attacksOnHTTP() (list []attack) {
+func (f *installation) attacksOnHTTP() (list []attack) {
 	add := func(class, name string, run func() string) { list = append(list, attack{"HTTP", class, name, run}) }
 	for _, op := range f.http.Doc.Operations() {
 		if op.Scope == "" {
@@ -84,7 +84,7 @@ func (f *stronghold) attacksOnHTTP() (list []attack) {
 }
 
 // reachOverHTTP expects the response for a session that does not exist.
-func (f *stronghold) reachOverHTTP(op harness.Operation, body string) string {
+func (f *installation) reachOverHTTP(op harness.Operation, body string) string {
 	status, answer := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "hers")+harness.QueryOf(op.ID), body, "Idempotency-Key", "hers") // the id of the new session
 	want, none := f.http.StatusOf("bob", op.Method, harness.PathOf(op.Path, "nosuch")+harness.QueryOf(op.ID), body, "Idempotency-Key", "nosuch")
 	if none = strings.ReplaceAll(none, "nosuch", "hers"); status != want || answer != none {
@@ -94,7 +94,7 @@ func (f *stronghold) reachOverHTTP(op harness.Operation, body string) string {
 }
 
 // bodiesOverHTTP sends every operation that has a body with every body.
-func (f *stronghold) bodiesOverHTTP() (list []attack) {
+func (f *installation) bodiesOverHTTP() (list []attack) {
 	for _, op := range f.http.Doc.Operations() {
 		if op.Scope == "" || harness.ValidBodies()[op.ID] == "" || op.Given {
 			continue // any bytes are good ones

@@ -20,7 +20,7 @@ import (
 )
 
 // rawAnswer is the response to any message.
-func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Answer, err error) {
+func (f *installation) rawAnswer(user string, op operation.Name, data []byte, header nats.Header) (a api.Response, err error) {
 	ctx, cancel := context.WithTimeout(f.Ctx, 30*time.Second)
 	defer cancel()
 	m := &nats.Msg{Subject: "lash.api." + string(op), Data: data, Header: header}
@@ -35,7 +35,7 @@ func (f *stronghold) rawAnswer(user string, op operation.Name, data []byte, head
 }
 
 // refusedCode describes the difference between a response and a refusal. Without codes it allows any but internal.
-func refusedCode(a api.Answer, err error, codes ...string) string {
+func refusedCode(a api.Response, err error, codes ...string) string {
 	code := a.Error.Code
 	if err != nil || code == "" || code == "internal" || len(codes) > 0 && !slices.Contains(codes, code) {
 		return fmt.Sprintf("got %v, %+v, want it refused %v", err, a.Error, codes)
@@ -44,7 +44,7 @@ func refusedCode(a api.Answer, err error, codes ...string) string {
 }
 
 // encoded is an envelope as clients send it.
-func (f *stronghold) encoded(r api.Request, body any) []byte {
+func (f *installation) encoded(r api.Request, body any) []byte {
 	f.T.Helper()
 	var err error
 	r.Format = api.RequestFormat
@@ -63,7 +63,7 @@ func natsBodies() map[operation.Name]any {
 }
 
 // attacksOverNATS sends every operation with every user.
-func (f *stronghold) attacksOverNATS() (list []attack) {
+func (f *installation) attacksOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		data := f.encoded(api.Request{Session: "mine", Actor: "host", Key: "k"}, body)
 		if operation.Named()[op].Described().Needs != api.RightRead {
@@ -89,11 +89,11 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 			return refusedCode(a, err, none.Error.Code)
 		}})
 	}
-	for _, place := range places() {
+	for _, subject := range replySubjects() {
 		for _, op := range []operation.Name{operation.ToolState.Name, operation.Create.Name} {
-			list = append(list, attack{"NATS outer", "forged reply", string(op) + "_to_" + place, func() string {
+			list = append(list, attack{"NATS outer", "forged reply", string(op) + "_to_" + subject, func() string {
 				nc := f.conns["mallory@acme"] // which may not create
-				if err := nc.PublishRequest("lash.api."+string(op), place, f.encoded(api.Request{Session: "mine"}, natsBodies()[op])); err != nil {
+				if err := nc.PublishRequest("lash.api."+string(op), subject, f.encoded(api.Request{Session: "mine"}, natsBodies()[op])); err != nil {
 					return err.Error()
 				}
 				if err := nc.FlushWithContext(f.Ctx); err != nil {
@@ -107,7 +107,7 @@ func (f *stronghold) attacksOverNATS() (list []attack) {
 }
 
 // envelopesOverNATS sends every operation with malformed requests.
-func (f *stronghold) envelopesOverNATS() (list []attack) {
+func (f *installation) envelopesOverNATS() (list []attack) {
 	for op, body := range natsBodies() {
 		good := f.encoded(api.Request{Session: "mine"}, body)
 		raw := func(r api.Request) []byte {
@@ -148,7 +148,7 @@ type keyedRequest struct {
 }
 
 // keyedRequests were done before the attacks, in the session mine.
-func (f *stronghold) keyedRequests() []keyedRequest {
+func (f *installation) keyedRequests() []keyedRequest {
 	in := func(key string) api.Request { return api.Request{Session: "mine", Key: key} }
 	node := func(id events.NodeID) any {
 		return &api.AppendNodesRequest{IdempotencyKey: "n", Nodes: []api.AppendNode{{ID: id, Kind: events.NodePlugin, Type: "x", Body: []byte("{}")}}}
@@ -164,7 +164,7 @@ func (f *stronghold) keyedRequests() []keyedRequest {
 }
 
 // replayed repeats those requests, also with other content.
-func (f *stronghold) replayed() (list []attack) {
+func (f *installation) replayed() (list []attack) {
 	for _, ask := range f.keyedRequests() {
 		for n := range 3 {
 			list = append(list, attack{"NATS outer", "replay", fmt.Sprint(ask.op, n), func() string {
@@ -191,11 +191,11 @@ func (f *stronghold) replayed() (list []attack) {
 }
 
 // attacksOnAccounts has users publish outside of their accounts. The server refuses each.
-func (f *stronghold) attacksOnAccounts() (list []attack) {
-	for user, door := range map[string]string{"backup@acme": "NATS inner", "auditor@acme": "NATS outer"} {
+func (f *installation) attacksOnAccounts() (list []attack) {
+	for user, transport := range map[string]string{"backup@acme": "NATS inner", "auditor@acme": "NATS outer"} {
 		name, _, _ := strings.Cut(user, "@")
 		rows := mayPublish()
-		subjects := places()
+		subjects := replySubjects()
 		for op := range natsBodies() {
 			subjects = append(subjects, "lash.api."+string(op))
 		}
@@ -207,9 +207,9 @@ func (f *stronghold) attacksOnAccounts() (list []attack) {
 			}) {
 				continue
 			}
-			list = append(list, attack{door, "reach", name + "_publishes_" + subject, func() string { probe.publish(subject, false); return "" }})
+			list = append(list, attack{transport, "reach", name + "_publishes_" + subject, func() string { probe.publish(subject, false); return "" }})
 		}
-		list = append(list, attack{door, "reach", name + "_and_more", func() string { probe.publish("other", false); probe.check(); return "" }})
+		list = append(list, attack{transport, "reach", name + "_and_more", func() string { probe.publish("other", false); probe.check(); return "" }})
 	}
 	return list
 }
@@ -229,16 +229,16 @@ func subjectFits(row, subject string) bool {
 }
 
 // attacksOnTLS connects as every user without its certificate.
-func (f *stronghold) attacksOnTLS() (list []attack) {
+func (f *installation) attacksOnTLS() (list []attack) {
 	dir := f.T.TempDir()
 	other := newAuthority(f.T, filepath.Join(dir, "other-ca.pem"))
 	trusted := nats.RootCAs(f.d.clients.pem)
 	for _, user := range []string{"node@acme", "backup@acme", "host@acme", "alice@acme", "auditor@acme", "node@globex"} {
-		stranger, cased := filepath.Join(dir, "stranger-"+user), filepath.Join(dir, "cased-"+user)
-		other.issue(stranger, user)
+		outsider, cased := filepath.Join(dir, "stranger-"+user), filepath.Join(dir, "cased-"+user)
+		other.issue(outsider, user)
 		f.d.clients.issue(cased, strings.ToUpper(user))
 		for name, opts := range map[string][]nats.Option{
-			"other_authority": {trusted, nats.ClientCert(stranger+".pem", stranger+".key")}, "upper_case": {trusted, nats.ClientCert(cased+".pem", cased+".key")},
+			"other_authority": {trusted, nats.ClientCert(outsider+".pem", outsider+".key")}, "upper_case": {trusted, nats.ClientCert(cased+".pem", cased+".key")},
 			"no_certificate": {trusted}, "a_name": {trusted, nats.UserInfo(user, "")}, "a_password": {trusted, nats.UserInfo(user, "admin")}, "a_token": {trusted, nats.Token(user)},
 			"a_server's": {trusted, nats.ClientCert(f.d.certs("server.pem"), f.d.certs("server.key")), nats.UserInfo(user, "")},
 			"old_tls":    append(f.d.access(user), nats.Secure(&tls.Config{MaxVersion: tls.VersionTLS12})),

@@ -30,13 +30,13 @@ import (
 
 // attack is one hostile request to one API.
 type attack struct {
-	door, class, name string
-	run               func() string // the failure; empty: it was refused
+	transport, class, name string
+	run                    func() string // the failure; empty: it was refused
 }
 
-// stronghold is a server with the accounts of deploy/nats, a node with all roles, both services, and users with
+// installation is a server with the accounts of deploy/nats, a node with all roles, both services, and users with
 // different rights.
-type stronghold struct {
+type installation struct {
 	*natsAPI
 	d      *deployment
 	http   *harness.HTTP
@@ -48,9 +48,9 @@ func onlyRights() []api.Right {
 	return []api.Right{api.RightRead, api.RightWrite, api.RightApprove, api.RightConfigure, api.RightCommand}
 }
 
-// newStronghold lives until the test ends. Of the users of NATS, host has all rights, alice has them in her
+// newInstallation lives until the test ends. Of the users of NATS, host has all rights, alice has them in her
 // sessions, and mallory may read.
-func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:revive // t is first in helpers here
+func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint:revive // t is first in helpers here
 	t.Helper()
 	d := install(t)
 	const line = `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`
@@ -61,7 +61,7 @@ func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:rev
 	var err error
 	b.Host, err = session.New(session.Config{Bus: b.Bus, NoPlugins: true})
 	harness.WantError(t, "host", err, nil)
-	f := &stronghold{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
+	f := &installation{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}
 	n, err := workers.NewNode(workers.Config{
 		Bus: d.open(bus.Open, d.config("node@acme")), Provider: "scripted", Tools: f.player.Tools,
@@ -86,7 +86,7 @@ func newStronghold(t *testing.T, ctx context.Context) *stronghold { //nolint:rev
 }
 
 // plans are recorded conversations that the fleet can play; none where there are no recordings.
-func (f *stronghold) plans(prefix string, n int) (list []*playback.Plan) {
+func (f *installation) plans(prefix string, n int) (list []*playback.Plan) {
 	f.T.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "..", "shared", "data", "airline-chats.jsonl"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *stronghold) plans(prefix string, n int) (list []*playback.Plan) {
 }
 
 // play plays a conversation, and compares its history with the recording.
-func (f *stronghold) play(plan *playback.Plan) {
+func (f *installation) play(plan *playback.Plan) {
 	f.T.Helper()
 	if err := f.player.Play(f.Ctx, plan, nil); err != nil {
 		f.T.Errorf("play: %v", err)
@@ -128,7 +128,7 @@ const leastAttacks = 300
 // the same messages as before, and the fleet runs as before.
 func TestAttacks(t *testing.T) {
 	t.Parallel()
-	f := newStronghold(t, harness.ContextFor(t, 4*time.Minute))
+	f := newInstallation(t, harness.ContextFor(t, 4*time.Minute))
 	for _, plan := range f.plans("before", 1) {
 		f.play(plan)
 	}
@@ -144,19 +144,19 @@ func TestAttacks(t *testing.T) {
 	}
 	seen, table := make(map[string]bool), make(map[string]int)
 	for _, a := range all {
-		name := a.door + "/" + a.class + "/" + a.name
+		name := a.transport + "/" + a.class + "/" + a.name
 		if seen[name] {
 			t.Errorf("%s: it is there twice", name)
 		}
 		seen[name] = true
-		table[a.door+"\t"+a.class]++
+		table[a.transport+"\t"+a.class]++
 		if wrong := a.run(); wrong != "" {
 			t.Errorf("%s: %s", name, wrong)
 		}
 	}
 	for _, row := range slices.Sorted(maps.Keys(table)) {
-		door, class, _ := strings.Cut(row, "\t")
-		t.Logf("%-14s %-16s %4d", door, class, table[row])
+		transport, class, _ := strings.Cut(row, "\t")
+		t.Logf("%-14s %-16s %4d", transport, class, table[row])
 	}
 	t.Logf("%d attacks", len(seen))
 	if len(seen) < leastAttacks {
@@ -174,7 +174,7 @@ func TestAttacks(t *testing.T) {
 
 // prey makes the sessions under attack: mine belongs to the NATS user host, with a turn that has ended; hers
 // belongs to the HTTP caller alice.
-func (f *stronghold) prey() {
+func (f *installation) prey() {
 	f.T.Helper()
 	for _, ask := range f.keyedRequests() {
 		harness.Equal(f.T, string(ask.op), f.askRaw("host@acme", ask.op, ask.envelope, ask.body).Error.Code, "")

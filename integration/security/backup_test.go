@@ -29,10 +29,10 @@ import (
 // pending command, a timer and a dead letter.
 func estate(t *testing.T, d *deployment) map[events.SessionID]string {
 	t.Helper()
-	b := d.bundleOf("node@acme", append(everythingScript(), harness.Reply(harness.Text("of hot")), harness.Reply(harness.Text("of cold")))...)
+	b := d.bundleOf("node@acme", append(exerciseScript(), harness.Reply(harness.Text("of hot")), harness.Reply(harness.Text("of cold")))...)
 	n, kill := b.StartNodeOn(b.Bus, bulky(), background.Factory(background.Config{}))
 	b.Host = n.Host()
-	everything(b, "again")
+	exerciseSession(b, "again")
 	for _, id := range []events.SessionID{"hot", "cold"} {
 		b.Open(api.CreateRequest{ID: id})
 		b.RunTurn(id, "t1", harness.Text("hello"))
@@ -55,8 +55,8 @@ func estateLetter() bus.DeadLetter {
 	return bus.DeadLetter{Session: "other", Error: "cannot be folded", Attempts: 3}
 }
 
-// owed checks the wake, the timer and the dead letter of an [estate].
-func owed(b *harness.System) {
+// checkWork checks the wake, the timer and the dead letter of an [estate].
+func checkWork(b *harness.System) {
 	b.T.Helper()
 	harness.Equal(b.T, "the wake", b.HasWake("hot"), true)
 	harness.EqualLists(b.T, "timers", b.Timers(), []string{"hot"})
@@ -105,7 +105,7 @@ func same(t *testing.T, d *deployment, want map[events.SessionID]string) {
 			t.Errorf("%s: got another state than there was", id)
 		}
 	}
-	owed(b)
+	checkWork(b)
 	b.StartNode(bulky())
 	harness.Equal(t, "end of the turn that waited", b.AwaitTurn("hot", "waits").End, events.EndFinished)
 	for id := range want {
@@ -146,7 +146,7 @@ func TestBackupStreams(t *testing.T) {
 
 // backupOrder sorts streams as OPERATING.md says, and leaves out those that nodes rebuild.
 func backupOrder(names []string) (list []string) {
-	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots"}
+	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "KV_lash-plugins"}
 	rank := func(name string) int {
 		order := []string{"lash-work", "lash-timers", "lash-dead", "lash-s-", "lash-archive", "OBJ_lash-blobs"}
 		return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
@@ -160,16 +160,16 @@ func backupOrder(names []string) (list []string) {
 	return list
 }
 
-// clerk speaks JetStream's snapshot protocol, as nats stream backup does.
-type clerk struct {
+// backupUser speaks JetStream's snapshot protocol, as nats stream backup does.
+type backupUser struct {
 	t   *testing.T
 	ctx context.Context
 	nc  *nats.Conn
 }
 
-func (d *deployment) clerk() *clerk {
+func (d *deployment) clerk() *backupUser {
 	d.t.Helper()
-	return &clerk{d.t, harness.Context(d.t), d.conn("backup@acme")}
+	return &backupUser{d.t, harness.Context(d.t), d.conn("backup@acme")}
 }
 
 // stream is a stream's backup.
@@ -179,8 +179,8 @@ type stream struct {
 	chunks        [][]byte
 }
 
-// ask sends a request to the server and reads the response.
-func (k *clerk) ask(subject string, body, answer any) {
+// request sends a request to the server and reads the response.
+func (k *backupUser) request(subject string, body, answer any) {
 	k.t.Helper()
 	data, err := json.Marshal(body)
 	harness.WantError(k.t, "encode", err, nil)
@@ -195,21 +195,21 @@ func (k *clerk) ask(subject string, body, answer any) {
 	harness.WantError(k.t, "decode", json.Unmarshal(m.Data, answer), nil)
 }
 
-func (k *clerk) names() []string {
+func (k *backupUser) names() []string {
 	k.t.Helper()
 	var answer struct{ Streams []string }
-	k.ask("$JS.API.STREAM.NAMES", struct{}{}, &answer)
+	k.request("$JS.API.STREAM.NAMES", struct{}{}, &answer)
 	return answer.Streams
 }
 
-func (k *clerk) save(name string) stream {
+func (k *backupUser) save(name string) stream {
 	k.t.Helper()
 	inbox := k.nc.NewInbox()
 	sub, err := k.nc.SubscribeSync(inbox)
 	harness.WantError(k.t, "subscribe", err, nil)
 	defer sub.Unsubscribe() //nolint:errcheck // the connection ends with the test
 	var answer struct{ Config, State json.RawMessage }
-	k.ask("$JS.API.STREAM.SNAPSHOT."+name, map[string]any{"deliver_subject": inbox, "jsck": true}, &answer)
+	k.request("$JS.API.STREAM.SNAPSHOT."+name, map[string]any{"deliver_subject": inbox, "jsck": true}, &answer)
 	s := stream{name: name, config: answer.Config, state: answer.State}
 	for {
 		m, err := sub.NextMsgWithContext(k.ctx)
@@ -226,14 +226,14 @@ func (k *clerk) save(name string) stream {
 	}
 }
 
-func (k *clerk) restore(s stream) {
+func (k *backupUser) restore(s stream) {
 	k.t.Helper()
-	var begun struct {
+	var delivery struct {
 		DeliverSubject string `json:"deliver_subject"`
 	}
-	k.ask("$JS.API.STREAM.RESTORE."+s.name, map[string]any{"config": s.config, "state": s.state}, &begun)
+	k.request("$JS.API.STREAM.RESTORE."+s.name, map[string]any{"config": s.config, "state": s.state}, &delivery)
 	for _, chunk := range append(s.chunks, nil) {
-		m, err := k.nc.RequestWithContext(k.ctx, begun.DeliverSubject, chunk)
+		m, err := k.nc.RequestWithContext(k.ctx, delivery.DeliverSubject, chunk)
 		if err != nil || strings.Contains(string(m.Data), `"error"`) {
 			k.t.Fatalf("restore %s: %v %v", s.name, err, m)
 		}

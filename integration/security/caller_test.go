@@ -41,20 +41,20 @@ func TestCallerIsAuthenticated(t *testing.T) {
 	harness.WantError(t, "cancel input", err, nil)
 	harness.WantError(t, "close", c.CloseSession(b.Ctx, id, "done"), nil)
 
-	asked := map[events.Kind]bool{
+	byCaller := map[events.Kind]bool{
 		events.KindSessionOpened: true, events.KindTurnRequested: true, events.KindToolApprovalGiven: true, events.KindInputInjected: true,
 		events.KindInputCancelled: true, events.KindSessionClosed: true,
 	}
 	for entry, err := range b.Bus.Log().Read(b.Ctx, id, 1) {
 		harness.WantError(t, "read", err, nil)
 		for i := range entry.Commit.Events {
-			if kind := entry.Commit.Events[i].Kind; asked[kind] {
+			if kind := entry.Commit.Events[i].Kind; byCaller[kind] {
 				harness.Equal(t, "actor of "+string(kind), entry.Commit.Actor, events.Actor{Kind: events.ActorClient, ID: "alice"})
-				delete(asked, kind)
+				delete(byCaller, kind)
 			}
 		}
 	}
-	for kind := range asked {
+	for kind := range byCaller {
 		t.Errorf("%s: got no commit", kind)
 	}
 	harness.Equal(t, "who approved", harness.Find[*events.ToolApprovalGiven](b, id)[0].By, "alice")

@@ -19,9 +19,9 @@ import (
 func TestRoleHostClient(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
-	b := d.bundleOf("node@acme", append(everythingScript(), harness.Reply(harness.Text("for a client")))...)
+	b := d.bundleOf("node@acme", append(exerciseScript(), harness.Reply(harness.Text("for a client")))...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))
-	everything(b, "s1")
+	exerciseSession(b, "s1")
 	c, err := client.New(client.Config{Bus: d.open(bus.OpenReader, d.config("alice@acme")), Logger: zaptest.NewLogger(t)})
 	harness.WantError(t, "client", err, nil)
 	id, err := c.Create(b.Ctx, api.CreateRequest{})

@@ -24,17 +24,17 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// aloud is a model that streams every reply.
-type aloud func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error)
+// streamingModel is a model that streams every reply.
+type streamingModel func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error)
 
-func (aloud) ID() string { return "aloud" }
+func (streamingModel) ID() string { return "aloud" }
 
-func (s aloud) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+func (s streamingModel) Complete(ctx context.Context, _ llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 	return s(ctx, sink)
 }
 
-// spokenBy serves sessions with the model aloud, to users of the outer account and over HTTP.
-func spokenBy(t *testing.T, s aloud, scopes map[string]api.Reach) (*natsAPI, *harness.HTTP) {
+// serveStreaming serves sessions with the model aloud, to users of the outer account and over HTTP.
+func serveStreaming(t *testing.T, s streamingModel, scopes map[string]api.Reach) (*natsAPI, *harness.HTTP) {
 	t.Helper()
 	n := newNATSAPI(t, workers.Config{Provider: "aloud", Providers: map[string]llm.Provider{"aloud": s}, Scopes: scopes})
 	n.Open(api.CreateRequest{ID: "s1"})
@@ -54,7 +54,7 @@ func (n *natsAPI) clientOf(user string) *client.Client {
 func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 	t.Parallel()
 	ended := make(chan struct{})
-	n, d := spokenBy(t, func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	n, d := serveStreaming(t, func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
 		<-ctx.Done()
 		ended <- struct{}{}
@@ -72,8 +72,8 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 			t.Errorf("got %v, want that it was cancelled", err)
 		}
 	}
-	var left sync.WaitGroup
-	for name, leave := range map[string]func(){
+	var disconnected sync.WaitGroup
+	for name, disconnect := range map[string]func(){
 		"host": func() { leaving(n.node.Host()) },
 		"nats": func() { leaving(n.clientOf("alice@acme")) },
 		"http": func() {
@@ -84,9 +84,9 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 			stream.Close()
 		},
 	} {
-		left.Go(leave)
+		disconnected.Go(disconnect)
 		harness.Receive(n.System, "end of the call over "+name, ended)
-		left.Wait()
+		disconnected.Wait()
 	}
 	harness.Equal(t, "ledger", len(n.StateOf("s1").Ledger), 0)
 }
@@ -95,14 +95,14 @@ func TestCompletionStreamEndsWithItsClient(t *testing.T) {
 // may: none of them receives a piece of it. A user without the right to request a completion has no stream either.
 func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	t.Parallel()
-	const word = "alicesword"
-	n, _ := spokenBy(t, func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	const secret = "alicesword"
+	n, _ := serveStreaming(t, func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		for range 20 {
-			sink(harness.TextDelta(word))
+			sink(harness.TextDelta(secret))
 		}
-		return harness.StreamedReply(strings.Repeat(word, 20))
+		return harness.StreamedReply(strings.Repeat(secret, 20))
 	}, map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeRead}})
-	heard := make(chan *nats.Msg, 1000)
+	received := make(chan *nats.Msg, 1000)
 	var refused refusals
 	for user, subjects := range map[string][]string{
 		"host@acme":    {"_INBOX.host.>", "lash.live.*.>", "lash.delta.*.*", "_INBOX.alice.>", "_INBOX.>", "_R_.>", "lash.api.>"},
@@ -110,7 +110,7 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	} {
 		nc := n.deployed.conn(user, nats.ErrorHandler(refused.handler))
 		for _, subject := range subjects {
-			_, err := nc.ChanSubscribe(subject, heard)
+			_, err := nc.ChanSubscribe(subject, received)
 			harness.WantError(t, "subscribe", err, nil)
 		}
 		harness.WantError(t, "flush", nc.Flush(), nil)
@@ -135,14 +135,14 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 	req.Stream = func(d plugin.CompletionDelta) { got.WriteString(d.Text) }
 	c, err := n.clientOf("alice@acme").Complete(n.Ctx, "s1", req, "title")
 	harness.WantError(t, "complete", err, nil)
-	harness.Equal(t, "text", c.Text, strings.Repeat(word, 20))
+	harness.Equal(t, "text", c.Text, strings.Repeat(secret, 20))
 	harness.Equal(t, "streamed", got.String(), c.Text)
 	harness.EqualLists(t, "ledger", n.StateOf("s1").Ledger, []projector.LedgerEntry{harness.LedgerRow("title", "", 10, 5)})
 	for commits := 0; commits == 0; { // of the completion: anything sent before it would have arrived before
-		m := harness.Receive(n.System, "the commit", heard)
+		m := harness.Receive(n.System, "the commit", received)
 		if strings.HasPrefix(m.Subject, "lash.live.s1.") && strings.Contains(string(m.Data), "model.completed") {
 			commits++
-		} else if strings.Contains(string(m.Data), word) {
+		} else if strings.Contains(string(m.Data), secret) {
 			t.Errorf("got %s of the completion, want nothing", m.Subject)
 		}
 	}
@@ -155,8 +155,8 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	t.Parallel()
 	const path = "/v1/sessions/s1/completions/stream"
 	long := strings.Repeat("x", 1<<20)
-	var say aloud
-	n, d := spokenBy(t, func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) { return say(ctx, sink) },
+	var speaker streamingModel
+	n, d := serveStreaming(t, func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) { return speaker(ctx, sink) },
 		map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}})
 	last := func(s *harness.Stream) (text string, m harness.Message) {
 		for {
@@ -173,7 +173,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 		}
 	}
 
-	say = func(context.Context, func(llm.Delta)) (llm.Response, error) {
+	speaker = func(context.Context, func(llm.Delta)) (llm.Response, error) {
 		return llm.Response{}, &llm.Error{Kind: llm.KindRequest, Message: "no"}
 	}
 	d.WantProblem(422, "completion_failed", "POST", path, harness.CompletionBody)
@@ -181,7 +181,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	d.WantProblem(404, "no_session", "POST", "/v1/sessions/s9/completions/stream", harness.CompletionBody)
 	harness.Equal(t, "without the right", d.Send("reader", "POST", path, harness.CompletionBody).Status, 403)
 
-	say = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	speaker = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
 		return llm.Response{}, &llm.Error{Kind: llm.KindRequest, Message: "no"}
 	}
@@ -191,7 +191,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	harness.Equal(t, "code", strings.Contains(m.Data, `"code":"completion_failed"`), true)
 
 	tries := 0
-	say = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	speaker = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		if tries++; tries == 1 {
 			sink(harness.TextDelta("wro"))
 			return llm.Response{}, &llm.Error{Kind: llm.KindServer, Message: "try again"}
@@ -209,7 +209,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	d.WantProblem(409, "different_content", "POST", path, strings.Replace(harness.CompletionBody, "aside", "else", 1), "Idempotency-Key", "k")
 
 	const pieces = 16 // more than a connection holds
-	say = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	speaker = func(_ context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		for range pieces {
 			sink(harness.TextDelta(long))
 		}
@@ -222,7 +222,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 	harness.Equal(t, "text that was read late", len(text), pieces*len(long))
 	harness.Equal(t, "last event", m.Name, "result")
 
-	say = func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
+	speaker = func(ctx context.Context, sink func(llm.Delta)) (llm.Response, error) {
 		sink(harness.TextDelta("half "))
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()

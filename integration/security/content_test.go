@@ -53,8 +53,8 @@ func laterContent(set func(*events.TurnInput)) func(session, fresh events.Sessio
 // contents has each such field in each request that has it.
 func contents(t *testing.T) []privileged {
 	t.Helper()
-	said := events.Message{Role: events.RoleSystem, Parts: small(11)}
-	nodes := []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: small(11)}}, {Message: &said}}
+	system := events.Message{Role: events.RoleSystem, Parts: small(11)}
+	nodes := []api.AppendNode{{Message: &events.Message{Role: events.RoleUser, Parts: small(11)}}, {Message: &system}}
 	const given = `[{"message":{"role":"user","parts":[{"type":"text","text":"x"}]}},{"message":{"role":"system","parts":[{"type":"text","text":"x"}]}}]`
 	head, _, err := projector.New("elsewhere").Snapshot()
 	harness.WantError(t, "snapshot", err, nil)
@@ -72,7 +72,7 @@ func contents(t *testing.T) []privileged {
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Tools = []string{"x"} }), create(`"access":{"tools":["x"]}`)},
 		{"access", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Access.Hidden = []string{"x"} }), fork(`"access":{"hidden":["x"]}`)},
 		{"subagent", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Subagent = events.Subagent{Capability: "x", Depth: 1, MaxDepth: 1} }), create(`"subagent":{"capability":"x","depth":1,"max_depth":1}`)},
-		{"first.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.First = &said }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
+		{"first.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.First = &system }), create(`"first":{"role":"system","parts":[{"type":"text","text":"x"}]}`)},
 		{"nodes[1].message.role", operation.Create.Name, creates(func(r *api.CreateRequest) { r.Nodes = nodes }), create(`"nodes":` + given)},
 		{"options", operation.Create.Name, creates(func(r *api.CreateRequest) {
 			r.Start, r.From, r.Parent, r.Options = api.StartExisting, r.Parent, "", map[string]string{"gate": "{}"}
@@ -87,7 +87,7 @@ func contents(t *testing.T) []privileged {
 		{"nodes[1].message.role", operation.OpenFrame.Name, func(_, fresh events.SessionID) any {
 			return &api.FrameRequest{Frame: events.FrameID(fresh), Nodes: nodes}
 		}, `/v1/sessions/SESSION/frames {"id":"NEW","nodes":` + given + `}`},
-		{"messages[0].role", operation.Rewrite.Name, func(_, _ events.SessionID) any { return &[]api.RewriteMessage{{Message: said}} }, `PUT /v1/sessions/SESSION/messages {"messages":[{"role":"system","parts":[{"type":"text","text":"x"}]}]}`},
+		{"messages[0].role", operation.Rewrite.Name, func(_, _ events.SessionID) any { return &[]api.RewriteMessage{{Message: system}} }, `PUT /v1/sessions/SESSION/messages {"messages":[{"role":"system","parts":[{"type":"text","text":"x"}]}]}`},
 	}
 	for field, ask := range map[string]struct {
 		set  func(*events.TurnInput)
@@ -134,9 +134,9 @@ func TestContentNeedsConfigure(t *testing.T) {
 				Name: "carol", Digest: sha256.Sum256([]byte("carol" + harness.TokenSecret)), Scope: tc.reach.Scope, Own: tc.reach.Own,
 			}}})
 			for i, c := range contents(t) {
-				for door, caller := range map[string]string{"nats": "alice", "http": "carol"} {
-					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, door)), events.SessionID(fmt.Sprintf("n-%d-%s", i, door))
-					owner := api.WithAsked(d.Ctx, api.Asked{Actor: "owner"})
+				for transport, caller := range map[string]string{"nats": "alice", "http": "carol"} {
+					id, fresh := events.SessionID(fmt.Sprintf("s-%d-%s", i, transport)), events.SessionID(fmt.Sprintf("n-%d-%s", i, transport))
+					owner := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "owner"})
 					_, err := d.Create(owner, api.CreateRequest{ID: id})
 					harness.WantError(t, "create", err, nil)
 					rights := []events.SessionRight{events.GrantRead, events.GrantWrite}
@@ -147,7 +147,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					}
 					var code, message string
 					switch {
-					case door == "nats":
+					case transport == "nats":
 						if args, ok := c.nats(from, fresh).(*api.CreateArgs); ok && args.Request.Start == api.StartExisting {
 							from = id // of everything else
 						}
@@ -165,7 +165,7 @@ func TestContentNeedsConfigure(t *testing.T) {
 					default:
 						continue
 					}
-					what := fmt.Sprintf("%s of %s over %s", c.field, c.op, door)
+					what := fmt.Sprintf("%s of %s over %s", c.field, c.op, transport)
 					if tc.allowed {
 						harness.Equal(t, what, code+message, "")
 						continue

@@ -47,7 +47,7 @@ type byteReader struct {
 // TestDeepMsgpack sends nested values to every reader of msgpack.
 func TestDeepMsgpack(t *testing.T) {
 	t.Parallel()
-	doors := map[string]byteReader{
+	transports := map[string]byteReader{
 		"commit": {func(data []byte) error { _, err := events.Decode(data); return err }, true},
 		"unknown_field": {func(data []byte) error {
 			_, err := events.Decode(append([]byte("\x82\xa1f\x01\xa1z"), data...))
@@ -65,7 +65,7 @@ func TestDeepMsgpack(t *testing.T) {
 		}, true},
 	}
 	for _, kind := range events.Kinds() {
-		doors["payload_"+string(kind)] = byteReader{func(data []byte) error {
+		transports["payload_"+string(kind)] = byteReader{func(data []byte) error {
 			commit := fmt.Appendf(nil, "\x82\xa1f\x01\xa1e\x91\x83\xa1k%c%s\xa1v\x01\xa1p", 0xa0+len(kind), kind)
 			_, err := events.Decode(append(commit, data...))
 			return err
@@ -76,8 +76,8 @@ func TestDeepMsgpack(t *testing.T) {
 			"arrays": harness.Nest(depth, "\x91", "\xc0", ""), "wide_arrays": harness.Nest(depth, "\xdd\x00\x00\x00\x01", "\xc0", ""), "maps": harness.Nest(depth, "\x81\xa1a", "\xc0", ""),
 			"maps_of_keys": harness.Nest(depth, "\x81", "\xc0", "\xc0"), "mixed": harness.Nest(depth/2, "\x91\x81\xa1p", "\xc0", ""), "extensions": harness.Nest(depth, "\xc7\x03\x01", "\xc0", ""),
 		} {
-			for name, door := range doors {
-				if err := door.read(data); err == nil && door.refuses {
+			for name, transport := range transports {
+				if err := transport.read(data); err == nil && transport.refuses {
 					t.Errorf("%s of %d %s: got no error", name, depth, form)
 				}
 			}
@@ -157,14 +157,14 @@ func providerReads(t *testing.T, data []byte, vendor string) error {
 // TestDeepJSON sends nested JSON to every reader of JSON.
 func TestDeepJSON(t *testing.T) {
 	t.Parallel()
-	doors := jsonReaders(t)
+	transports := jsonReaders(t)
 	for _, depth := range depths() {
 		for form, data := range map[string][]byte{
 			"arrays": harness.Nest(depth, "[", "", "]"), "objects": harness.Nest(depth, `{"a":`, "1", "}"), "open": harness.Nest(depth, "[", "", ""), "open_objects": harness.Nest(depth, `{"not":`, "", ""),
 			"schemas": harness.Nest(depth, `{"not":`, "{}", "}"), "lists_of_schemas": harness.Nest(depth/2, `{"allOf":[`, "{}", "]}"), "texts": harness.Nest(depth, `["]",`, "1", "]"),
 		} {
-			for name, door := range doors {
-				if err := door.read(data); err == nil && door.refuses {
+			for name, transport := range transports {
+				if err := transport.read(data); err == nil && transport.refuses {
 					t.Errorf("%s of %d %s: got no error", name, depth, form)
 				}
 			}

@@ -85,8 +85,8 @@ func withPermissions(opts *server.Options) (n int) {
 	return n
 }
 
-// TestUnits has systemd check the units, without a complaint.
-func TestUnits(t *testing.T) {
+// TestSystemdUnits has systemd check the units, without a complaint.
+func TestSystemdUnits(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("needs systemd-analyze")

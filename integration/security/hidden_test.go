@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TestHiddenElsewhere awaits a session's hidden tasks on every node but the one that runs them: no await returns
+// TestHiddenTasksOfOtherNodes awaits a session's hidden tasks on every node but the one that runs them: no await returns
 // before they have ended, and each returns their outcome.
-func TestHiddenElsewhere(t *testing.T) {
+func TestHiddenTasksOfOtherNodes(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	ends := map[string]struct {

@@ -37,8 +37,8 @@ type written struct {
 
 // siege sends hostile requests, and records their outcomes.
 type siege struct {
-	*stronghold
-	left atomic.Int64
+	*installation
+	remaining atomic.Int64
 
 	mu       sync.Mutex
 	outcomes map[string]int // by API and code
@@ -61,8 +61,8 @@ func (s *siege) wrong(format string, args ...any) {
 // because it counts goroutines and the heap of the process.
 func TestHostileRequests(t *testing.T) {
 	most := time.Minute + time.Duration(*hostileRequests)*20*time.Millisecond
-	s := &siege{stronghold: newStronghold(t, harness.ContextFor(t, most)), outcomes: make(map[string]int)}
-	s.left.Store(int64(*hostileRequests))
+	s := &siege{installation: newInstallation(t, harness.ContextFor(t, most)), outcomes: make(map[string]int)}
+	s.remaining.Store(int64(*hostileRequests))
 	for _, plan := range s.plans("warm", 2) {
 		s.play(plan)
 	}
@@ -73,7 +73,7 @@ func TestHostileRequests(t *testing.T) {
 	played := atomic.Int64{}
 	players.Go(func() {
 		for _, plan := range plans {
-			if played.Add(1) > 2 && s.left.Load() <= 0 {
+			if played.Add(1) > 2 && s.remaining.Load() <= 0 {
 				return
 			}
 			s.play(plan)
@@ -106,7 +106,7 @@ func TestHostileRequests(t *testing.T) {
 // worker sends requests until there are enough. It changes the session under attack from time to time.
 func (s *siege) worker(n uint64) {
 	f := newForger(*hostileSeed, n, s.http.Doc.Operations())
-	for i := 0; s.left.Add(-1) >= 0; i++ {
+	for i := 0; s.remaining.Add(-1) >= 0; i++ {
 		id := fmt.Sprintf("h-%d-%d", n, i/400)
 		if i%400 == 0 {
 			s.create(events.SessionID(id))
@@ -131,9 +131,9 @@ func (s *siege) create(id events.SessionID) {
 }
 
 // target is mostly the session under attack; callers without a grant name other ones.
-func (f *forger) target(id, stranger, caller string) (session, by string) {
+func (f *forger) target(id, outsider, caller string) (session, by string) {
 	if f.IntN(8) == 0 {
-		return pick(f, "warm-0", "played-0", "nosuch", "a.b", strings.Repeat("x", 300)), stranger
+		return pick(f, "warm-0", "played-0", "nosuch", "a.b", strings.Repeat("x", 300)), outsider
 	}
 	return id, caller
 }
@@ -207,7 +207,7 @@ func (s *siege) overNATS(f *forger, id, fresh string) {
 	}
 	data, err := events.EncodePayload(&r)
 	if err != nil || len(data) > 1<<20 { // the server takes no such message
-		s.left.Add(1)
+		s.remaining.Add(1)
 		return
 	}
 	what := fmt.Sprintf("NATS %s %x", op, data[:min(len(data), 300)])
@@ -242,10 +242,10 @@ func (s *siege) named(what, code, text string, details map[string]string) {
 
 func clipped(text string) string { return text[:min(len(text), 300)] }
 
-func (s *siege) accepted(door string, id events.SessionID, seq events.Seq, actor string, made events.SessionID) {
+func (s *siege) accepted(transport string, id events.SessionID, seq events.Seq, actor string, made events.SessionID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outcomes[door+" ok"]++
+	s.outcomes[transport+" ok"]++
 	if seq != 0 && made == "" {
 		s.wrote = append(s.wrote, written{id, seq, actor})
 	}
@@ -254,10 +254,10 @@ func (s *siege) accepted(door string, id events.SessionID, seq events.Seq, actor
 	}
 }
 
-func (s *siege) refused(door, code string) {
+func (s *siege) refused(transport, code string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.outcomes[door+" "+code]++
+	s.outcomes[transport+" "+code]++
 }
 
 // histories checks that every accepted write is in its history, with its caller, and verifies the histories of all

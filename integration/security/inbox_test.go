@@ -57,18 +57,18 @@ func TestCredentialErrorNamesTheFlag(t *testing.T) {
 	}
 	d.access("node@acme")
 	d.routes.issue(d.certs("stranger"), "node@acme")
-	ca, base, stranger := d.clients.pem, d.certs("node-at-acme"), d.certs("stranger")
-	whole := []string{"--tls-ca", ca, "--tls-cert", base + ".pem", "--tls-key", base + ".key", "--inbox", "_INBOX.node"}
+	ca, base, outsider := d.clients.pem, d.certs("node-at-acme"), d.certs("stranger")
+	complete := []string{"--tls-ca", ca, "--tls-cert", base + ".pem", "--tls-key", base + ".key", "--inbox", "_INBOX.node"}
 	for name, tc := range map[string]struct {
 		args []string
 		want string
 	}{
-		"whole":      {whole, "no call waits for an approval"},
-		"no_inbox":   {whole[:6], "user node@acme may not hear _INBOX.>: give --inbox _INBOX.node"},
-		"no_ca":      {whole[2:], "--tls-ca FILE names theirs"},
-		"no_cert":    {whole[:2], "--tls-cert and --tls-key are a user's"},
-		"other_cert": {[]string{"--tls-ca", ca, "--tls-cert", stranger + ".pem", "--tls-key", stranger + ".key"}, "--tls-cert and --tls-key are a user's"},
-		"no_prefix":  {append([]string{"--prefix", "other"}, whole...), ""},
+		"whole":      {complete, "no call waits for an approval"},
+		"no_inbox":   {complete[:6], "user node@acme may not hear _INBOX.>: give --inbox _INBOX.node"},
+		"no_ca":      {complete[2:], "--tls-ca FILE names theirs"},
+		"no_cert":    {complete[:2], "--tls-cert and --tls-key are a user's"},
+		"other_cert": {[]string{"--tls-ca", ca, "--tls-cert", outsider + ".pem", "--tls-key", outsider + ".key"}, "--tls-cert and --tls-key are a user's"},
+		"no_prefix":  {append([]string{"--prefix", "other"}, complete...), ""},
 	} {
 		cmd := exec.CommandContext(t.Context(), program, append([]string{"approvals", "--store", t.TempDir(), "--nats", d.ns.ClientURL()}, tc.args...)...)
 		if name == "no_inbox" {

@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// keyedAsk is an operation with a key: a request that appends in a session of [keyable] (0), one with another
+// keyedCase is an operation with a key: a request that appends in a session of [keyable] (0), one with another
 // target or body (1), and one with yet another (2).
-type keyedAsk struct {
+type keyedCase struct {
 	op      operation.Name
 	running bool // it needs a turn that runs
 	host    func(ctx context.Context, h *session.Host, id events.SessionID, n int) (any, error)
@@ -27,8 +27,8 @@ type keyedAsk struct {
 // nth selects a value.
 func nth[T any](n int, list ...T) T { return list[n] }
 
-// keyedAsks has every operation that makes a session or may change one, except those that clients never repeat.
-func keyedAsks() []keyedAsk {
+// keyedCases has every operation that makes a session or may change one, except those that clients never repeat.
+func keyedCases() []keyedCase {
 	type object = map[string]any
 	var (
 		reason = func(n int) string { return nth(n, "done", "over", "gone") }
@@ -104,7 +104,7 @@ func keyedAsks() []keyedAsk {
 		return [3]string{method, path, in(body)}
 	}
 	none := func(err error) (any, error) { return nil, err }
-	return []keyedAsk{
+	return []keyedCase{
 		{
 			operation.Close.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
 				return none(h.CloseSession(c, id, reason(n)))
@@ -365,4 +365,4 @@ func keyedAsks() []keyedAsk {
 const forking operation.Name = "fork"
 
 // makes reports whether a request makes the session whose id is its key.
-func (k *keyedAsk) makes() bool { return k.op == operation.Create.Name || k.op == forking }
+func (k *keyedCase) makes() bool { return k.op == operation.Create.Name || k.op == forking }

@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers"
 )
 
-// keyable makes a session in which every request of [keyedAsks] appends.
+// keyable makes a session in which every request of [keyedCases] appends.
 func keyable(b *harness.System, id events.SessionID, running bool) {
 	b.T.Helper()
 	first := plugin.Say(events.RoleUser, "begin")
@@ -65,19 +65,19 @@ func appended(b *harness.System, id events.SessionID, turn events.TurnID, list .
 
 // keyedSend sends a request as one of two callers, with the session's id as its key, and returns the response and
 // the code of the error.
-type keyedSend func(caller int, k keyedAsk, id events.SessionID, n int) (answer, code string)
+type keyedSend func(caller int, k keyedCase, id events.SessionID, n int) (answer, code string)
 
 // TestKeyBelongsToItsRequest uses the key of every operation again. The same request has the same response. Every
 // other operation, by either caller, with every target and body, is refused. None of them appends anything.
 func TestKeyBelongsToItsRequest(t *testing.T) {
 	t.Parallel()
-	doors := map[string]func(t *testing.T) (*harness.System, keyedSend){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
-	for name, open := range doors {
+	transports := map[string]func(t *testing.T) (*harness.System, keyedSend){"host": hostWithKeys, "nats": natsWithKeys, "http": httpWithKeys}
+	for name, open := range transports {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b, ask := open(t)
 			b.Open(api.CreateRequest{ID: "base"})
-			all := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool { return name == "http" && k.http == nil })
+			all := slices.DeleteFunc(keyedCases(), func(k keyedCase) bool { return name == "http" && k.http == nil })
 			for _, k := range all {
 				if slices.Contains([]operation.Name{operation.Compact.Name, operation.ApplyExtension.Name, operation.Complete.Name, operation.AddToolSource.Name, operation.RemoveToolSource.Name}, k.op) {
 					continue // appends with a compactor, a protocol, a model or a source only, see TestServiceCopiesAtOnce
@@ -116,7 +116,7 @@ func TestKeyBelongsToItsRequest(t *testing.T) {
 func TestKeysOfAll(t *testing.T) {
 	t.Parallel()
 	var have, want []string
-	for _, k := range keyedAsks() {
+	for _, k := range keyedCases() {
 		have = append(have, string(k.op))
 	}
 	for right, ops := range needs() {
@@ -137,11 +137,11 @@ func TestKeysOfAll(t *testing.T) {
 func hostWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	b := harness.StartIdle(t)
-	hosts, asked := []*session.Host{b.Host, b.OtherHost()}, 0
-	return b, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
-		ctx := api.WithAsked(b.Ctx, api.Asked{Actor: nth(caller, "one", "two"), Key: string(id)})
-		asked++
-		got, err := k.host(ctx, hosts[asked%2], id, n)
+	hosts, requests := []*session.Host{b.Host, b.OtherHost()}, 0
+	return b, func(caller int, k keyedCase, id events.SessionID, n int) (string, string) {
+		ctx := api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: nth(caller, "one", "two"), Key: string(id)})
+		requests++
+		got, err := k.host(ctx, hosts[requests%2], id, n)
 		if err != nil {
 			code, _ := api.Code(err)
 			return "", code
@@ -153,7 +153,7 @@ func hostWithKeys(t *testing.T) (*harness.System, keyedSend) {
 func natsWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	d := newNATSAPI(t, workers.Config{Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
-	return d.System, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
+	return d.System, func(caller int, k keyedCase, id events.SessionID, n int) (string, string) {
 		op, r := k.op, api.Request{Session: id, Key: string(id)}
 		if k.makes() {
 			op, r.Session = operation.Create.Name, ""
@@ -166,7 +166,7 @@ func natsWithKeys(t *testing.T) (*harness.System, keyedSend) {
 func httpWithKeys(t *testing.T) (*harness.System, keyedSend) {
 	t.Helper()
 	d := harness.StartIdle(t).ServeHTTP(httpapi.Config{})
-	return d.System, func(caller int, k keyedAsk, id events.SessionID, n int) (string, string) {
+	return d.System, func(caller int, k keyedCase, id events.SessionID, n int) (string, string) {
 		req := k.http(n)
 		if !k.makes() {
 			req[1] = "/v1/sessions/" + string(id) + req[1]
@@ -185,11 +185,11 @@ func TestKeyUsedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	hosts := []*session.Host{b.Host, b.OtherHost()}
-	asks := slices.DeleteFunc(keyedAsks(), func(k keyedAsk) bool {
+	cases := slices.DeleteFunc(keyedCases(), func(k keyedCase) bool {
 		return !slices.Contains([]operation.Name{operation.Submit.Name, operation.SubmitAt.Name, operation.Inject.Name, operation.AppendNodes.Name, operation.OpenFrame.Name, operation.Grant.Name}, k.op)
 	})
-	for i, first := range asks {
-		for _, second := range asks[:i] {
+	for i, first := range cases {
+		for _, second := range cases[:i] {
 			id := events.SessionID(first.op + "-" + second.op)
 			b.Open(api.CreateRequest{ID: id})
 			before, errs := b.LastSeq(id), make([]error, 2)
@@ -198,9 +198,9 @@ func TestKeyUsedAtOnce(t *testing.T) {
 				harness.WantError(t, "state", err, nil)
 			}
 			var deciding sync.WaitGroup
-			for n, k := range []keyedAsk{first, second} {
+			for n, k := range []keyedCase{first, second} {
 				deciding.Go(func() {
-					_, errs[n] = k.host(api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: string(id)}), hosts[n], id, 0)
+					_, errs[n] = k.host(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: string(id)}), hosts[n], id, 0)
 				})
 			}
 			deciding.Wait()
@@ -224,7 +224,7 @@ func TestKeyOfOlderVersion(t *testing.T) {
 	}
 	_, err := b.Bus.Log().Append(b.Ctx, stopped, at)
 	harness.WantError(t, "append", err, nil)
-	stop := keyedAsks()[slices.IndexFunc(keyedAsks(), func(k keyedAsk) bool { return k.op == operation.StopMonitor.Name })]
+	stop := keyedCases()[slices.IndexFunc(keyedCases(), func(k keyedCase) bool { return k.op == operation.StopMonitor.Name })]
 	_, code := ask(0, stop, "s1", 0)
 	harness.Equal(t, "again", code, "")
 	harness.Equal(t, "commits", b.LastSeq("s1"), at+1)
@@ -236,7 +236,7 @@ func TestKeyAfterTheTurn(t *testing.T) {
 	t.Parallel()
 	b, ask := hostWithKeys(t)
 	want := map[operation.Name]string{operation.Approve.Name: "", operation.ResolveTool.Name: "unknown_turn", operation.Cancel.Name: ""}
-	for _, k := range keyedAsks() {
+	for _, k := range keyedCases() {
 		late, ok := want[k.op]
 		if !ok {
 			continue
@@ -249,7 +249,7 @@ func TestKeyAfterTheTurn(t *testing.T) {
 		last := b.LastSeq(id)
 		again, code := ask(0, k, id, 0)
 		harness.Equal(t, string(k.op)+" again", code+" "+again, " "+first)
-		other, err := k.host(api.WithAsked(b.Ctx, api.Asked{Actor: "one", Key: "other"}), b.Host, id, 0)
+		other, err := k.host(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: "one", Key: "other"}), b.Host, id, 0)
 		if err == nil && k.op != operation.Approve.Name { // which says nothing
 			harness.Equal(t, string(k.op)+" with another key", fmt.Sprint(other) == first, false)
 		}

@@ -47,16 +47,16 @@ func TestLocks(t *testing.T) {
 		"config.max_output_tokens": func(c *events.Config) { c.MaxOutputTokens = 101 },
 		"config.retain_ms":         func(c *events.Config) { c.RetainMillis = 1000 },
 	}
-	for door, s := range map[string]api.Service{"host": n.Host(), "nats": c} {
-		id, err := s.Create(b.Ctx, api.CreateRequest{ID: events.SessionID("of-" + door), Config: events.Config{Model: "small-1"}})
+	for transport, s := range map[string]api.Service{"host": n.Host(), "nats": c} {
+		id, err := s.Create(b.Ctx, api.CreateRequest{ID: events.SessionID("of-" + transport), Config: events.Config{Model: "small-1"}})
 		harness.WantError(t, "create", err, nil)
-		stands := b.StateOf(id)
-		harness.Equal(t, "iterations", stands.Config.MaxIterations, 3)
-		harness.Equal(t, "tokens", stands.Config.MaxOutputTokens, 100)
+		state := b.StateOf(id)
+		harness.Equal(t, "iterations", state.Config.MaxIterations, 3)
+		harness.Equal(t, "tokens", state.Config.MaxOutputTokens, 100)
 		refused := func(what string, err error, field string) {
 			t.Helper()
 			if !errors.Is(err, api.ErrForbidden) || !strings.Contains(err.Error(), field+": ") {
-				t.Errorf("%s: %s of %s: got %v, want it forbidden", door, what, field, err)
+				t.Errorf("%s: %s of %s: got %v, want it forbidden", transport, what, field, err)
 			}
 		}
 		for field, change := range base {
@@ -75,7 +75,7 @@ func TestLocks(t *testing.T) {
 		_, err = s.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "t", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}, Plugins: options}})
 		refused("submit at", err, "input.plugins.gate")
 		b.WantNoSession("never")
-		harness.Equal(t, "sequence", b.StateOf(id).Seq, stands.Seq)
+		harness.Equal(t, "sequence", b.StateOf(id).Seq, state.Seq)
 	}
 }
 

@@ -36,10 +36,10 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	n := newNATSAPI(t, workers.Config{Plugins: plugins, Scopes: map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeAdmin}}})
 	n.Open(api.CreateRequest{ID: "s1"})
 	codes := make(chan string, 2*all)
-	var asking sync.WaitGroup
+	var requests sync.WaitGroup
 	ask := func(times int, who string) {
 		for range times {
-			asking.Go(func() {
+			requests.Go(func() {
 				codes <- n.askRaw(who, operation.InvokeAction.Name, api.Request{Session: "s1"}, &api.ActionArgs{Name: "wait"}).Error.Code
 			})
 		}
@@ -55,7 +55,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	harness.Receive(n.System, "an action of another user", began)
 	inside, data := n.inside(&api.ActionArgs{Name: "wait"})
 	for range all { // more than there is room for besides
-		asking.Go(func() { _, _ = n.Bus.Request(inside, string(operation.InvokeAction.Name), data, 1<<40, nil) })
+		requests.Go(func() { _, _ = n.Bus.Request(inside, string(operation.InvokeAction.Name), data, 1<<40, nil) })
 	}
 	for range all - share - 1 {
 		harness.Receive(n.System, "an action of a node's program", began)
@@ -68,7 +68,7 @@ func TestLongRequestsDelayNoOthers(t *testing.T) {
 	for range share + 1 {
 		harness.Equal(t, "an action", harness.Receive(n.System, "an answer", codes), "")
 	}
-	asking.Wait()
+	requests.Wait()
 }
 
 // inside sends a request for an action as a program of the nodes' own account does.

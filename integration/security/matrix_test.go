@@ -23,7 +23,7 @@ func mayPublish() map[string]string {
 		"lash.dirty.*": "node", "lash.delta.*.*": "node", "lash.archive.*": "node", "lash.erased.*": "node", "lash.alive": "node", "_INBOX.*.>": "node", "_R_.>": "node",
 		"lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.api.>": "node", "lash.api.*": "node host",
 		"$SRV.PING": "node", "$SRV.PING.>": "node", "$SRV.INFO": "node", "$SRV.INFO.>": "node", "$SRV.STATS": "node", "$SRV.STATS.>": "node",
-		"$KV.lash-sessions.*": "node", "$KV.lash-catalog.*": "node", "$KV.lash-snapshots.*": "node", "$O.lash-blobs.>": "node",
+		"$KV.lash-sessions.*": "node", "$KV.lash-catalog.*": "node", "$KV.lash-snapshots.*": "node", "$KV.lash-plugins.*": "node", "lash.plugin.*.*.*": "node", "$O.lash-blobs.>": "node",
 
 		"$JS.API.INFO": "node backup", "$JS.API.STREAM.NAMES": "node host auditor backup",
 		"$JS.API.STREAM.LIST": "node backup", "$JS.API.STREAM.INFO.*": "node host auditor backup",
@@ -51,6 +51,7 @@ func mayPublish() map[string]string {
 		"-$JS.API.STREAM.DELETE.KV_lash-sessions":  "node",
 		"-$JS.API.STREAM.DELETE.KV_lash-catalog":   "node",
 		"-$JS.API.STREAM.DELETE.KV_lash-snapshots": "node",
+		"-$JS.API.STREAM.DELETE.KV_lash-plugins":   "node",
 		"-$JS.API.STREAM.DELETE.OBJ_lash-blobs":    "node",
 		"-$JS.API.CONSUMER.DELETE.lash-work.*":     "node",
 		"-$JS.API.CONSUMER.DELETE.lash-timers.*":   "node",
@@ -65,6 +66,7 @@ func maySubscribe() map[string]string {
 	return map[string]string{
 		"_INBOX.node.>": "node", "_INBOX.host.>": "host", "_INBOX.auditor.>": "auditor", "_INBOX.backup.>": "backup",
 		"lash.api.>": "node", "lash.ask.*": "node", "lash.notify.*": "node", "lash.way.*": "node", "lash.alive": "node", "$SRV.>": "node",
+		"lash.plugins.*.*": "node", "lash.plugin-live.*.*": "node",
 		"lash.live.*.>": "node host", "lash.delta.*.*": "node host",
 	}
 }
@@ -127,11 +129,11 @@ func (d *deployment) permissions(name string) map[string][]string {
 		d.t.Fatal(err)
 	}
 	list := make(map[string][]string)
-	for _, way := range []string{"publish", "subscribe"} {
-		for rule, rows := range parsed[way].(map[string]any) {
+	for _, direction := range []string{"publish", "subscribe"} {
+		for rule, rows := range parsed[direction].(map[string]any) {
 			sign := map[string]string{"allow": "", "deny": "-"}[rule]
 			for _, row := range rows.([]any) {
-				list[way] = append(list[way], sign+row.(string))
+				list[direction] = append(list[direction], sign+row.(string))
 			}
 		}
 	}
@@ -139,15 +141,15 @@ func (d *deployment) permissions(name string) map[string][]string {
 }
 
 // rowsKnown compares a role's list with the table: each of its rows is in it, and allows the role that.
-func rowsKnown(t *testing.T, role, way string, list map[string][]string, table map[string]string) {
+func rowsKnown(t *testing.T, role, direction string, list map[string][]string, table map[string]string) {
 	t.Helper()
-	for _, row := range list[way] {
+	for _, row := range list[direction] {
 		if !slices.Contains(strings.Fields(table[row]), role) {
-			t.Errorf("%s may %s %s: the table knows nothing of it", role, way, row)
+			t.Errorf("%s may %s %s: the table knows nothing of it", role, direction, row)
 		}
 	}
 	for row, may := range table {
-		if strings.HasPrefix(row, "-") && slices.Contains(strings.Fields(may), role) && !slices.Contains(list[way], row) {
+		if strings.HasPrefix(row, "-") && slices.Contains(strings.Fields(may), role) && !slices.Contains(list[direction], row) {
 			t.Errorf("%s has no row %s", role, row)
 		}
 		if !strings.HasPrefix(row, "-") && len(strings.Fields(may)) > len(roles()) {
@@ -212,9 +214,9 @@ func (p *probe) check() {
 	case <-harness.Context(p.t).Done():
 		p.t.Fatalf("%s: the server did not refuse %s", p.user, lastProbe)
 	}
-	said := strings.Join(p.refused.all(), "\n")
+	output := strings.Join(p.refused.all(), "\n")
 	for what, may := range p.tried {
-		if refused := strings.Contains(said, what); refused == may {
+		if refused := strings.Contains(output, what); refused == may {
 			p.t.Errorf("%s: %s: refused %v, want %v", p.user, what, refused, !may)
 		}
 	}

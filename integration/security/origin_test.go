@@ -22,7 +22,7 @@ func TestOriginIsAuthenticated(t *testing.T) {
 	harness.Equal(t, "submit", a.Error.Code, "")
 	a = n.askRaw("alice@acme", operation.Cancel.Name, api.Request{Session: "s1"}, &api.CancelArgs{Turn: "t1", Request: api.CancelRequest{Origin: "boss", Reason: "enough"}})
 	harness.Equal(t, "cancel", a.Error.Code, "")
-	var met api.CancelAnswer
+	var met api.CancelResponse
 	harness.WantError(t, "answer", events.DecodePayload(a.Body, &met), nil)
 	harness.Equal(t, "origin in the answer", met.Evidence.Origin, "alice")
 	harness.Equal(t, "origin in the history", harness.Find[*events.TurnCancelRequested](n.System, "s1")[0].Origin, "alice")

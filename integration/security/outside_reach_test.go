@@ -21,15 +21,15 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 	}{
 		"none": {nil, events.ErrNoSession}, "read": {[]events.SessionRight{events.GrantRead}, api.ErrForbidden}, "write": {[]events.SessionRight{events.GrantWrite}, nil},
 	} {
-		for _, way := range []string{"to", "from"} {
-			mine, hers := events.SessionID("mine-"+what+way), events.SessionID("hers-"+what+way)
+		for _, direction := range []string{"to", "from"} {
+			mine, hers := events.SessionID("mine-"+what+direction), events.SessionID("hers-"+what+direction)
 			for id, owner := range map[events.SessionID]string{mine: "bob", hers: "alice"} {
-				_, err := b.Create(api.WithAsked(b.Ctx, api.Asked{Actor: owner}), api.CreateRequest{ID: id})
+				_, err := b.Create(api.WithRequestMeta(b.Ctx, api.RequestMeta{Actor: owner}), api.CreateRequest{ID: id})
 				harness.WantError(t, "create", err, nil)
 			}
 			harness.WantError(t, "grant", b.Grant(b.Ctx, hers, api.GrantRequest{To: "bob", Rights: want.rights}), nil)
 			from, to := mine, hers
-			if way == "from" {
+			if direction == "from" {
 				from, to = hers, mine
 			}
 			_, err := b.RegisterTask(b.Ctx, from, api.TaskRequest{ID: "k1"})
@@ -37,18 +37,18 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 			before := []events.Seq{b.LastSeq(from), b.LastSeq(to)}
 			bob := func(ctx context.Context) context.Context {
 				c := api.Caller{Name: "bob", Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
-				return api.WithAsked(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.Asked{Actor: "bob", Key: "k"})
+				return api.WithRequestMeta(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.RequestMeta{Actor: "bob", Key: "k"})
 			}
-			harness.WantError(t, way+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), want.err)
+			harness.WantError(t, direction+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), want.err)
 			if want.err != nil {
-				harness.EqualLists(t, "sequences after "+what+" "+way, []events.Seq{b.LastSeq(from), b.LastSeq(to)}, before)
+				harness.EqualLists(t, "sequences after "+what+" "+direction, []events.Seq{b.LastSeq(from), b.LastSeq(to)}, before)
 				continue
 			}
 			harness.WantError(t, "again", b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), nil)
 			moved, err := b.Task(b.Ctx, from, "k1")
 			harness.WantError(t, "task", err, nil)
 			harness.Equal(t, "moved to", moved.To, to)
-			harness.EqualLists(t, "sequences after "+what+" "+way, []events.Seq{b.LastSeq(from), b.LastSeq(to)}, []events.Seq{before[0] + 1, before[1] + 1})
+			harness.EqualLists(t, "sequences after "+what+" "+direction, []events.Seq{b.LastSeq(from), b.LastSeq(to)}, []events.Seq{before[0] + 1, before[1] + 1})
 		}
 	}
 }

@@ -49,21 +49,21 @@ func TestSessionsPerCaller(t *testing.T) {
 			},
 		}
 	}
-	doors := over(n.node)
-	burst := func(door, caller, name string) (made []string) {
+	transports := over(n.node)
+	burst := func(transport, caller, name string) (made []string) {
 		t.Helper()
 		var mu sync.Mutex
 		var wait sync.WaitGroup
 		for i := range 4 * most {
 			wait.Go(func() {
 				id := fmt.Sprintf("%s-%d", name, i)
-				got := doors[door](caller, id)
+				got := transports[transport](caller, id)
 				mu.Lock()
 				defer mu.Unlock()
 				if got == "made" {
 					made = append(made, id)
 				} else {
-					harness.Equal(t, door+": "+id, got, "refused")
+					harness.Equal(t, transport+": "+id, got, "refused")
 				}
 			})
 		}
@@ -80,7 +80,7 @@ func TestSessionsPerCaller(t *testing.T) {
 
 	n.node.Stop(n.Ctx)
 	harness.WantError(t, "directory", follow.NewProjector(n.Bus, nil).Project(n.Ctx, events.SessionID(alice[0])), nil) // as a projector does within a second or two
-	doors = over(n.start())
+	transports = over(n.start())
 	harness.Equal(t, "of alice's after a restart", len(burst("http", "alice", "a4")), 0)
 	harness.Equal(t, "of host's after a restart", len(burst("nats", "host", "h4")), 0)
 	harness.Equal(t, "close", n.askRaw("host@acme", operation.Close.Name, api.Request{Session: events.SessionID(host[0])}, new("done")).Error.Code, "")

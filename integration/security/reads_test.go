@@ -19,12 +19,12 @@ import (
 
 // acts is a plugin with a monitor of session starts, with actions that submit a turn, and with an append when a
 // session is ready.
-func acts(told chan<- error) plugin.Factory {
+func acts(results chan<- error) plugin.Factory {
 	return plugin.Func("acts", func(r *plugin.Registrar) error {
 		r.Monitor(events.MonitorSpec{ID: "m", Command: "true", ArmOn: events.ArmSessionStart})
 		r.Lifecycle(func(ctx context.Context, e plugin.Lifecycle) error {
-			_, err := e.Host.CreateSession(ctx, api.CreateRequest{ID: events.SessionID("seen-" + fmt.Sprint(len(told)))})
-			told <- err
+			_, err := e.Host.CreateSession(ctx, api.CreateRequest{ID: events.SessionID("seen-" + fmt.Sprint(len(results)))})
+			results <- err
 			return nil
 		})
 		for name, needs := range map[string]api.Right{"go": "", "set": api.RightConfigure, "run": api.RightCommand} {
@@ -38,21 +38,21 @@ func acts(told chan<- error) plugin.Factory {
 }
 
 // setupActs has a session, and a host with that plugin.
-func setupActs(t *testing.T) (b *harness.System, id events.SessionID, told chan error) {
+func setupActs(t *testing.T) (b *harness.System, id events.SessionID, results chan error) {
 	t.Helper()
-	told = make(chan error, 100)
-	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(told)}})
+	results = make(chan error, 100)
+	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(results)}})
 	harness.WantError(t, "plugins", err, nil)
 	b = harness.StartIdle(t)
 	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
 	harness.WantError(t, "host", err, nil)
-	return b, b.Open(api.CreateRequest{}), told
+	return b, b.Open(api.CreateRequest{}), results
 }
 
 // scoped is a context of a caller with a scope, which reaches every session.
 func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.SessionID) context.Context {
 	c := api.Caller{Name: "bob", Reach: api.Reach{Scope: scope}}
-	return api.WithAsked(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.Asked{Actor: "bob"})
+	return api.WithRequestMeta(api.WithCaller(ctx, c, operation.Named()[op].Described().Needs, id), api.RequestMeta{Actor: "bob"})
 }
 
 // TestReadsAppendNothing sends every request that needs the right to read only, in a session with an armed
@@ -60,22 +60,22 @@ func scoped(ctx context.Context, scope api.Scope, op operation.Name, id events.S
 // that takes updates does not start the monitor either.
 func TestReadsAppendNothing(t *testing.T) {
 	t.Parallel()
-	b, sid, told := setupActs(t)
+	b, sid, results := setupActs(t)
 	looks := map[operation.Name]func(context.Context) error{
 		operation.ToolState.Name:       func(ctx context.Context) error { _, err := b.ToolState(ctx, sid); return err },
 		operation.Actions.Name:         func(ctx context.Context) error { _, err := b.Actions(ctx, sid); return err },
 		operation.MonitorSnapshot.Name: func(ctx context.Context) error { _, err := b.MonitorSnapshot(ctx, sid); return err },
 	}
 	before := b.LastSeq(sid)
-	for op, look := range looks {
+	for op, read := range looks {
 		for _, scope := range []api.Scope{api.ScopeRead, api.ScopeWrite, api.ScopeAdmin} {
-			if err := look(scoped(t.Context(), scope, op, sid)); err != nil {
+			if err := read(scoped(t.Context(), scope, op, sid)); err != nil {
 				t.Errorf("%s with %s: %v", op, scope, err)
 			}
 			harness.Equal(t, fmt.Sprintf("commits after %s with %s", op, scope), b.LastSeq(sid), before)
 		}
 	}
-	if err := <-told; err != nil {
+	if err := <-results; err != nil {
 		t.Errorf("what the plugin does when it is told: %v", err)
 	}
 	if _, err := b.TakeMonitorUpdates(scoped(t.Context(), api.ScopeWrite, operation.TakeUpdates.Name, sid), sid); err != nil {

@@ -77,43 +77,43 @@ func turnWith(id string, parts []events.Part) api.TurnRequest {
 	return api.TurnRequest{ID: events.TurnID(id), Input: events.TurnInput{Parts: parts}}
 }
 
-type longAsk = func(ctx context.Context, by apiOperations, id events.SessionID, size int) error
+type longRequest = func(ctx context.Context, by apiOperations, id events.SessionID, size int) error
 
-func submits(of func(int) api.TurnRequest) longAsk {
+func submits(of func(int) api.TurnRequest) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.Submit(ctx, id, of(size))
 		return err
 	}
 }
 
-func submitsAt(of func(int) api.TurnRequest) longAsk {
+func submitsAt(of func(int) api.TurnRequest) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.SubmitAt(ctx, id, time.Now(), of(size))
 		return err
 	}
 }
 
-func injects(of func(int) api.InjectRequest) longAsk {
+func injects(of func(int) api.InjectRequest) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, err := by.Inject(ctx, id, of(size))
 		return err
 	}
 }
 
-func approves(of func(int) events.ToolApprovalGiven) longAsk {
+func approves(of func(int) events.ToolApprovalGiven) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		return by.Approve(ctx, id, of(size))
 	}
 }
 
-func cancels(of func(int) api.CancelRequest) longAsk {
+func cancels(of func(int) api.CancelRequest) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		_, _, err := by.Cancel(ctx, id, "t1", of(size))
 		return err
 	}
 }
 
-func resolves(of func(int) events.ToolResult) longAsk {
+func resolves(of func(int) events.ToolResult) longRequest {
 	return func(ctx context.Context, by apiOperations, id events.SessionID, size int) error {
 		return by.ResolveTool(ctx, id, "t1/0/1", of(size))
 	}

@@ -41,40 +41,40 @@ func TestOversizedRequestsAreRefused(t *testing.T) {
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{(&harness.Approver{}).Factory(events.EffectsNonIdempotent), later}})
 	harness.WantError(t, "plugins", err, nil)
 	n := f.Join(workers.Config{Plugins: stack})
-	doors := map[string]apiOperations{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
+	transports := map[string]apiOperations{"host": n.Host(), "client": f.Dial(), "http": overHTTP{f.ServeHTTP(httpapi.Config{})}}
 	for what, tc := range tooLong {
-		for door, by := range doors {
-			if door == "http" && tc.inner {
+		for transport, by := range transports {
+			if transport == "http" && tc.inner {
 				continue // it has no such field
 			}
-			if door == "client" && what == "approve_by" {
+			if transport == "client" && what == "approve_by" {
 				continue // the name that a client sends is ignored
 			}
-			taken, refused := 0, 0
+			accepted, refused := 0, 0
 			for n, size := range []int{1, tc.limit - tc.limit/8, tc.limit - 1, tc.limit, tc.limit + 1, tc.limit + 200, 2 * tc.limit, 3 * tc.limit} {
-				id := events.SessionID(fmt.Sprintf("%s-%s-%d", door, what, n))
-				if asksBeside(f, id, fmt.Sprintf("%s by %s of %d", what, door, size), func() error { return tc.ask(f.Ctx, by, id, size) }) {
-					taken++
+				id := events.SessionID(fmt.Sprintf("%s-%s-%d", transport, what, n))
+				if requestsWhileBusy(f, id, fmt.Sprintf("%s by %s of %d", what, transport, size), func() error { return tc.ask(f.Ctx, by, id, size) }) {
+					accepted++
 				} else {
 					refused++
 				}
 			}
-			if taken == 0 || refused < 3 {
-				t.Errorf("%s by %s: %d taken, %d refused, want the small ones taken and the large ones refused", what, door, taken, refused)
+			if accepted == 0 || refused < 3 {
+				t.Errorf("%s by %s: %d taken, %d refused, want the small ones taken and the large ones refused", what, transport, accepted, refused)
 			}
 		}
 	}
 }
 
-// asksBeside sends a request while a turn waits, and reports whether it was accepted.
-func asksBeside(f *harness.Fleet, id events.SessionID, what string, ask func() error) (taken bool) {
+// requestsWhileBusy sends a request while a turn waits, and reports whether it was accepted.
+func requestsWhileBusy(f *harness.Fleet, id events.SessionID, what string, send func() error) (accepted bool) {
 	f.T.Helper()
 	f.Open(api.CreateRequest{ID: id})
 	f.StartTurn(id, "t1", harness.Text("go"))
 	f.AwaitState(id, "question", harness.HasAsk)
 	f.AwaitUnqueued(id)
 	before := f.LastSeq(id)
-	err := ask()
+	err := send()
 	if err != nil {
 		field, ok := errors.AsType[*events.FieldError](err)
 		if !ok || field.Field == "" || !strings.Contains(field.Reason, "limit") && !strings.Contains(field.Reason, " to ") {

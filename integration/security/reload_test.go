@@ -44,7 +44,7 @@ func TestReload(t *testing.T) {
 	b.Open(api.CreateRequest{ID: "s1"})
 	b.RunTurn("s1", "t1", harness.Text("hello"))
 	stays, leaves := d.conn("host@acme"), d.conn("alice@acme", nats.NoReconnect())
-	gone := leaves.StatusChanged(nats.CLOSED)
+	closed := leaves.StatusChanged(nats.CLOSED)
 
 	d.edit("tenants/acme.conf", `    { user: "alice@acme", permissions: { include ./acme/alice.conf } }`+"\n", "")
 	d.edit("accounts.conf", "  include ./tenants/acme.conf\n", "  include ./tenants/acme.conf\n"+run(t, d.dir, "add-tenant.sh", "initech"))
@@ -59,7 +59,7 @@ func TestReload(t *testing.T) {
 	harness.WantError(t, "write", os.WriteFile(d.clients.pem, append(trusted, added...), 0o600), nil)
 	d.reload()
 
-	harness.Receive(b, "end of the connection of who was taken out", gone)
+	harness.Receive(b, "end of the connection of who was taken out", closed)
 	if nc, err := nats.Connect(d.ns.ClientURL(), d.access("alice@acme")...); err == nil {
 		nc.Close()
 		t.Error("who was taken out: connected again")

@@ -194,8 +194,8 @@ type volley struct {
 	sent     int
 }
 
-// places are reply subjects at which a response would have an effect, were it in the tenant's inner account.
-func places() []string {
+// replySubjects are reply subjects at which a response would have an effect, were it in the tenant's inner account.
+func replySubjects() []string {
 	return []string{
 		"$JS.API.STREAM.DELETE.lash-s-s1", "$JS.API.STREAM.PURGE.lash-s-s1", "$JS.API.STREAM.DELETE.lash-work", "$JS.API.STREAM.PURGE.OBJ_lash-blobs",
 		"$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.lash-s-s1", "$JS.API.STREAM.MSG.DELETE.lash-s-s1", "$JS.API.STREAM.SNAPSHOT.lash-s-s1",
@@ -212,8 +212,8 @@ func (v *volley) fire() {
 	v.d.t.Helper()
 	for subject, bodies := range v.requests {
 		for _, body := range bodies {
-			for _, place := range places() {
-				harness.WantError(v.d.t, "publish", v.nc.PublishRequest(subject, place, []byte(body)), nil)
+			for _, replyTo := range replySubjects() {
+				harness.WantError(v.d.t, "publish", v.nc.PublishRequest(subject, replyTo, []byte(body)), nil)
 				v.sent++
 			}
 		}
@@ -269,9 +269,9 @@ func TestOuterAccountHasNoStreams(t *testing.T) {
 	rested(b, "s1")
 	before := kept(b)
 	alice := d.conn("alice@acme")
-	heard, err := alice.SubscribeSync(">")
+	subscription, err := alice.SubscribeSync(">")
 	harness.WantError(t, "subscribe", err, nil)
-	for _, subject := range places() {
+	for _, subject := range replySubjects() {
 		if strings.HasPrefix(subject, "lash.api.") {
 			continue
 		}
@@ -287,8 +287,8 @@ func TestOuterAccountHasNoStreams(t *testing.T) {
 	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
 	harness.WantError(t, "last", alice.Publish("last", nil), nil)
 	for {
-		m, err := heard.NextMsgWithContext(b.Ctx)
-		harness.WantError(t, "heard", err, nil)
+		m, err := subscription.NextMsgWithContext(b.Ctx)
+		harness.WantError(t, "received", err, nil)
 		if m.Subject == "last" {
 			break
 		}

@@ -2,6 +2,8 @@ package security
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -10,14 +12,14 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/workers"
 )
 
-// needs is the right that each operation needs. It is written from the meaning of the operations, and the APIs are
-// checked against it.
+// needs is the right that each operation needs. It is written from the meaning of the operations that change
+// something, and the APIs are checked against it. An operation that is not listed only reads.
 func needs() map[api.Right][]string {
-	return map[api.Right][]string{
-		api.RightRead: {"tool_state", "tool_sources", "tool_catalog", "monitor_snapshot", "actions"},
+	table := map[api.Right][]string{
 		api.RightWrite: {
 			"create", "close", "submit", "submit_at", "cancel", "inject", "cancel_inputs", "cancel_inputs_from", "append_nodes", "branch",
 			"open_frame", "rewrite", "compact", "cancel_task", "stop_monitor", "take_updates", "put_blob", "invoke_action",
@@ -28,6 +30,13 @@ func needs() map[api.Right][]string {
 		api.RightCommand:   {"start_monitor"},
 		api.RightGrant:     {"grant"}, // which follows from the rights to write and to configure
 	}
+	changing := slices.Concat(slices.Collect(maps.Values(table))...)
+	for name := range operation.Named() {
+		if !slices.Contains(changing, string(name)) {
+			table[api.RightRead] = append(table[api.RightRead], string(name))
+		}
+	}
+	return table
 }
 
 // TestRightsOverNATS has users of the outer account send every operation, with every right and without any.
@@ -66,7 +75,7 @@ func TestRightsOverNATS(t *testing.T) {
 					m, err = alice.RequestWithContext(b.Ctx, "lash.api."+op, request)
 				}
 				harness.WantError(t, op, err, nil)
-				var a api.Answer
+				var a api.Response
 				harness.WantError(t, "answer", events.DecodePayload(m.Data, &a), nil)
 				allowed := false
 				for _, has := range tc.has {

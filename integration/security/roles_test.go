@@ -53,9 +53,9 @@ func bulky() plugin.Factory {
 	})
 }
 
-// everything is a session with nearly all features of a node: tools, a blob, a monitor's process, an archive, and
+// exerciseSession is a session with nearly all features of a node: tools, a blob, a monitor's process, an archive, and
 // its restore, with enough commits for several batches.
-func everything(b *harness.System, id events.SessionID) {
+func exerciseSession(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.Open(api.CreateRequest{ID: id})
 	b.RunTurn(id, "t1", harness.Text("hello"))
@@ -73,7 +73,7 @@ func everything(b *harness.System, id events.SessionID) {
 	}
 }
 
-func everythingScript() []harness.Step {
+func exerciseScript() []harness.Step {
 	return []harness.Step{
 		harness.Reply(harness.Call("c1", "big", `{}`), harness.Call("c2", "monitor_start", `{"id":"tick","command":"echo tick; exec sleep 1000","notify_only":true}`)),
 		harness.Reply(harness.Text("begun")), harness.Reply(harness.Call("c3", "monitor_stop", `{"id":"tick"}`)), harness.Reply(harness.Text("ended")),
@@ -84,9 +84,9 @@ func everythingScript() []harness.Step {
 func TestRoleNode(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
-	b := d.bundleOf("node@acme", everythingScript()...)
+	b := d.bundleOf("node@acme", exerciseScript()...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))
-	everything(b, "s1")
+	exerciseSession(b, "s1")
 	other := d.open(bus.Open, d.config("node@acme"))
 	stop, err := other.ServeWorker("w2", func(q []byte) []byte { return append(q, '!') })
 	harness.WantError(t, "answer", err, nil)
@@ -105,9 +105,9 @@ func TestRoleNode(t *testing.T) {
 func TestRoleHost(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
-	b := d.bundleOf("node@acme", append(everythingScript(), harness.Reply(harness.Text("for a client")))...)
+	b := d.bundleOf("node@acme", append(exerciseScript(), harness.Reply(harness.Text("for a client")))...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))
-	everything(b, "s1")
+	exerciseSession(b, "s1")
 	reader := d.open(bus.OpenReader, d.config("alice@acme"))
 	live, err := reader.Live("s1", 1024)
 	harness.WantError(t, "live", err, nil)
@@ -145,8 +145,8 @@ func TestNodesAnswerInboxesOnly(t *testing.T) {
 	b := d.bundleOf("node@acme")
 	b.StartNode()
 	b.Open(api.CreateRequest{ID: "s1"})
-	nobodys := bus.Class("nobodys") // no node takes work of it
-	waits := bus.WakeKey{Class: nobodys, Session: "s1", Task: "waits"}
+	unclaimed := bus.Class("nobodys") // no node takes work of it
+	waits := bus.WakeKey{Class: unclaimed, Session: "s1", Task: "waits"}
 	harness.WantError(t, "wake", b.Bus.PublishWake(waits, bus.WakeHint{}), nil)
 	b.AwaitPolling("the wake", func() bool { return b.Wakes()[waits] })
 	last := b.LastSeq("s1")
@@ -215,9 +215,9 @@ func TestRoleAuditor(t *testing.T) {
 		t.Skip("builds a command")
 	}
 	d := install(t).boot()
-	b := d.bundleOf("node@acme", everythingScript()...)
+	b := d.bundleOf("node@acme", exerciseScript()...)
 	b.StartNode(bulky(), background.Factory(background.Config{}))
-	everything(b, "s1")
+	exerciseSession(b, "s1")
 	readsAll(b, d.open(bus.OpenReader, d.config("auditor@acme")))
 	replay := filepath.Join(t.TempDir(), "lash-replay")
 	build := exec.CommandContext(b.Ctx, "go", "build", "-o", replay, "../../cmd/lash-replay")

@@ -17,7 +17,7 @@ import (
 func TestScriptsRefuse(t *testing.T) {
 	t.Parallel()
 	d := install(t)
-	whole := map[string][]string{
+	complete := map[string][]string{
 		"add-user.sh": {"acme", "host", "zoe"}, "add-tenant.sh": {"initech"}, "make-certs.sh": {"user", "node@acme"},
 	}
 	before := filesBelow(t, d.dir)
@@ -28,7 +28,7 @@ func TestScriptsRefuse(t *testing.T) {
 			t.Errorf("%s %q: got %v, %q, want exit code 2 and %q", name, args, err, out, want)
 		}
 	}
-	for name, args := range whole {
+	for name, args := range complete {
 		for n := range args {
 			refused("usage: ./"+name, name, args[:n]...)
 		}
@@ -41,6 +41,11 @@ func TestScriptsRefuse(t *testing.T) {
 	}
 	for _, name := range []string{"exports", "imports", "", "a/b", ".."} {
 		refused(name, "add-user.sh", "acme", "host", name)
+	}
+	for _, tenant := range []string{"acm", "newtenant", "ACME", "acme-clients"} {
+		for _, role := range []string{"node", "backup", "host", "auditor"} {
+			refused(tenant+": is no tenant: want one of acme globex, or one that add-tenant.sh makes", "add-user.sh", tenant, role, "zoe")
+		}
 	}
 	refused("usage", "make-certs.sh", "server")
 	refused("usage", "make-certs.sh", "usr", "node@acme")

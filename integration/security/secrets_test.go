@@ -59,30 +59,30 @@ func (damagedState) State(context.Context, events.SessionID) (*projector.State, 
 // guarded sends requests with the token, with another one, and with the token in the wrong place.
 func guarded(t *testing.T, service operation.Host, log *zap.Logger) []byte {
 	t.Helper()
-	door, err := httpapi.New(httpapi.Config{
+	server, err := httpapi.New(httpapi.Config{
 		Service: service, Logger: log, Tokens: []httpapi.Token{{Name: "me", Digest: sha256.Sum256([]byte(secretBearer)), Scope: api.ScopeAdmin}},
 	})
 	harness.WantError(t, "door", err, nil)
-	defer door.Drain()
-	var said bytes.Buffer
+	defer server.Drain()
+	var output bytes.Buffer
 	for _, c := range []struct {
 		token, query string
 		status       int
 	}{{secretBearer, "", 500}, {secretGuess, "", 401}, {secretBearer, "?token=" + secretBearer, 400}} {
 		w, r := httptest.NewRecorder(), httptest.NewRequestWithContext(harness.Context(t), http.MethodGet, "/v1/sessions/s1"+c.query, nil)
 		r.Header.Set("Authorization", "Bearer "+c.token)
-		door.ServeHTTP(w, r)
+		server.ServeHTTP(w, r)
 		harness.Equal(t, "status", w.Code, c.status)
-		_ = w.Result().Header.Write(&said)
-		said.Write(w.Body.Bytes())
+		_ = w.Result().Header.Write(&output)
+		output.Write(w.Body.Bytes())
 	}
 	// The request is recorded in the history, with the token's name.
 	r := httptest.NewRequestWithContext(harness.Context(t), http.MethodPost, "/v1/sessions", strings.NewReader(`{"id":"s1"}`))
 	r.Header.Set("Authorization", "Bearer "+secretBearer)
 	w := httptest.NewRecorder()
-	door.ServeHTTP(w, r)
+	server.ServeHTTP(w, r)
 	harness.Equal(t, "status", w.Code, http.StatusCreated)
-	return said.Bytes()
+	return output.Bytes()
 }
 
 // leaky responds for the model good, and refuses all others with the client's key in the response, as some real

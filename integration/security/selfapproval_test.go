@@ -19,11 +19,11 @@ import (
 	"github.com/lash-go/lash/workers/builtin/subagent"
 )
 
-// askAs sends an operation to a session, as alice or bob, and returns the code of the error.
-type askAs func(who string, op operation.Name, id events.SessionID, body any) (code string)
+// requestAs sends an operation to a session, as alice or bob, and returns the code of the error.
+type requestAs func(who string, op operation.Name, id events.SessionID, body any) (code string)
 
 // selfApprovalOverHTTP serves sessions whose calls wait for an approval.
-func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*harness.System, askAs) {
+func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*harness.System, requestAs) {
 	t.Helper()
 	b := harness.StartIdle(t, script...)
 	b.Host = b.StartNodeWith(workers.Config{ForbidSelfApproval: forbid}, approving()).Host()
@@ -31,24 +31,24 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*ha
 	return b, func(who string, op operation.Name, id events.SessionID, body any) string {
 		type object = map[string]any
 		method, path := "POST", "/v1/sessions/"+string(id)
-		var said object
+		var response object
 		switch in := body.(type) {
 		case *api.CreateArgs:
-			path, said = "/v1/sessions", object{"id": in.Request.ID}
+			path, response = "/v1/sessions", object{"id": in.Request.ID}
 		case *api.GrantRequest:
-			method, path, said = "PUT", path+"/grants/"+in.To, object{"rights": in.Rights}
+			method, path, response = "PUT", path+"/grants/"+in.To, object{"rights": in.Rights}
 		case *api.TurnRequest:
-			path, said = path+"/turns", object{"id": in.ID, "text": in.Input.Parts[0].Text, "when_busy": in.WhenBusy}
+			path, response = path+"/turns", object{"id": in.ID, "text": in.Input.Parts[0].Text, "when_busy": in.WhenBusy}
 		case *api.SubmitAtArgs:
-			path, said = path+"/turns", object{"id": in.Request.ID, "text": in.Request.Input.Parts[0].Text, "at_ms": in.At}
+			path, response = path+"/turns", object{"id": in.Request.ID, "text": in.Request.Input.Parts[0].Text, "at_ms": in.At}
 		case *api.InjectRequest:
-			path, said = path+"/inputs", object{"text": in.Parts[0].Text}
+			path, response = path+"/inputs", object{"text": in.Parts[0].Text}
 		case *events.ToolApprovalGiven:
-			path, said = path+"/approvals", object{"call": in.Effect, "granted": in.Granted}
+			path, response = path+"/approvals", object{"call": in.Effect, "granted": in.Granted}
 		default:
 			t.Fatalf("%s: got no path for it here", op)
 		}
-		data, err := json.Marshal(said)
+		data, err := json.Marshal(response)
 		harness.WantError(t, "encode", err, nil)
 		got := d.Send(who, method, path, string(data))
 		if got.Status < 400 {
@@ -59,7 +59,7 @@ func selfApprovalOverHTTP(t *testing.T, forbid bool, script []harness.Step) (*ha
 }
 
 // selfApprovalOverNATS is the same for users of the outer account; bob is host@acme.
-func selfApprovalOverNATS(t *testing.T, forbid bool, script []harness.Step) (*harness.System, askAs) {
+func selfApprovalOverNATS(t *testing.T, forbid bool, script []harness.Step) (*harness.System, requestAs) {
 	t.Helper()
 	reach := api.Reach{Scope: api.ScopeAdmin, Own: true}
 	n := newNATSAPI(t, workers.Config{ForbidSelfApproval: forbid, Scopes: map[string]api.Reach{"alice@acme": reach, "host@acme": reach}}, script...)
@@ -78,41 +78,41 @@ func approving() plugin.HostConfig {
 	}}
 }
 
-// asksFor is a way in which alice causes a turn whose call waits.
-type asksFor struct {
-	script []harness.Step
-	owner  string // of the session; where that is bob, alice works there with a grant
-	both   bool   // bob is behind it too
-	ask    func(b *harness.System, ask askAs) (asks events.SessionID)
+// requestMethod is a way in which alice causes a turn whose call waits.
+type requestMethod struct {
+	script  []harness.Step
+	owner   string // of the session; where that is bob, alice works there with a grant
+	both    bool   // bob is behind it too
+	request func(b *harness.System, request requestAs) (asks events.SessionID)
 }
 
-func waysToAsk() map[string]asksFor {
+func requestMethods() map[string]requestMethod {
 	hi := func(id events.TurnID) *api.TurnRequest {
 		return new(turnWith(string(id), []events.Part{harness.Text("1+2?")}))
 	}
-	submit := func(who string, req *api.TurnRequest) func(b *harness.System, ask askAs) events.SessionID {
-		return func(b *harness.System, ask askAs) events.SessionID {
+	submit := func(who string, req *api.TurnRequest) func(b *harness.System, ask requestAs) events.SessionID {
+		return func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "submit", ask(who, operation.Submit.Name, "s1", req), "")
 			return "s1"
 		}
 	}
 	once := []harness.Step{harness.CallAdd(), harness.Reply(harness.Text("3"))}
-	return map[string]asksFor{
+	return map[string]requestMethod{
 		"own":   {once, "alice", false, submit("alice", hi("t1"))},
 		"grant": {once, "bob", false, submit("alice", hi("t1"))},
-		"timed": {once, "bob", false, func(b *harness.System, ask askAs) events.SessionID {
+		"timed": {once, "bob", false, func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "submit", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(50 * time.Millisecond)), Request: *hi("t1")}), "")
 			return "s1"
 		}},
-		"input": {once, "bob", true, func(b *harness.System, ask askAs) events.SessionID {
+		"input": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "inject", ask("alice", operation.Inject.Name, "s1", &api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("2+1!")}}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
-		"timed and asked for": {once, "bob", true, func(b *harness.System, ask askAs) events.SessionID {
+		"timed and asked for": {once, "bob", true, func(b *harness.System, ask requestAs) events.SessionID {
 			harness.Equal(b.T, "submit at", ask("alice", operation.SubmitAt.Name, "s1", &api.SubmitAtArgs{At: events.MillisOf(time.Now().Add(time.Hour)), Request: *hi("t1")}), "")
 			return submit("bob", hi("t1"))(b, ask)
 		}},
-		"branch": {[]harness.Step{harness.CallAdd(), harness.CallAdd(), harness.Reply(harness.Text("3"))}, "bob", false, func(b *harness.System, ask askAs) events.SessionID {
+		"branch": {[]harness.Step{harness.CallAdd(), harness.CallAdd(), harness.Reply(harness.Text("3"))}, "bob", false, func(b *harness.System, ask requestAs) events.SessionID {
 			submit("bob", hi("t1"))(b, ask)
 			b.AwaitState("s1", "question of bob's turn", harness.HasAsk)
 			req := hi("t2")
@@ -120,7 +120,7 @@ func waysToAsk() map[string]asksFor {
 			submit("alice", req)(b, ask)
 			return session.BranchOf("s1", "t2")
 		}},
-		"subagent": {[]harness.Step{harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"look"}`)), harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Text("done"))}, "alice", false, func(b *harness.System, ask askAs) events.SessionID {
+		"subagent": {[]harness.Step{harness.Reply(harness.Call("c1", "spawn_agent", `{"capability":"explore","task":"look"}`)), harness.CallAdd(), harness.Reply(harness.Text("3")), harness.Reply(harness.Text("done"))}, "alice", false, func(b *harness.System, ask requestAs) events.SessionID {
 			submit("alice", hi("t1"))(b, ask)
 			b.AwaitPolling("an agent", func() bool { return len(b.Subagents("s1")) == 1 })
 			return b.Subagents("s1")[0].Child
@@ -132,39 +132,39 @@ func waysToAsk() map[string]asksFor {
 // approval is refused, without an effect; the caller may still deny the call, and another caller approves.
 func TestSelfApproval(t *testing.T) {
 	t.Parallel()
-	doors := map[string]func(*testing.T, bool, []harness.Step) (*harness.System, askAs){"http": selfApprovalOverHTTP, "nats": selfApprovalOverNATS}
-	for door, open := range doors {
-		for way, w := range waysToAsk() {
-			t.Run(door+"_"+way, func(t *testing.T) {
+	transports := map[string]func(*testing.T, bool, []harness.Step) (*harness.System, requestAs){"http": selfApprovalOverHTTP, "nats": selfApprovalOverNATS}
+	for transport, open := range transports {
+		for method, w := range requestMethods() {
+			t.Run(transport+"_"+method, func(t *testing.T) {
 				t.Parallel()
 				b, ask := open(t, true, w.script)
-				asksIn(b, "s1", w, ask)
-				id := w.ask(b, ask)
-				asked := question(b, id)
+				openAndAsk(b, "s1", w, ask)
+				id := w.request(b, ask)
+				call := question(b, id)
 				before := b.LastSeq(id)
-				harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "self_approval")
+				harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				if w.both {
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "self_approval")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "self_approval")
 				}
 				harness.Equal(t, "commits", b.LastSeq(id), before)
 				switch {
 				case w.both:
-					harness.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked}), "")
+					harness.Equal(t, "alice denies", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call}), "")
 				case w.owner == "bob":
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
 				default: // and the turn goes on, also the one that waits for its agent
-					harness.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(door), Rights: []events.SessionRight{events.GrantApprove}}), "")
-					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: asked, Granted: true}), "")
+					harness.Equal(t, "grant", ask("alice", operation.Grant.Name, id, &api.GrantRequest{To: peer(transport), Rights: []events.SessionRight{events.GrantApprove}}), "")
+					harness.Equal(t, "bob approves", ask("bob", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: call, Granted: true}), "")
 					harness.Equal(t, "end", b.AwaitTurn("s1", "t1").End, events.EndFinished)
 				}
 			})
 		}
-		t.Run(door+"_allowed", func(t *testing.T) {
+		t.Run(transport+"_allowed", func(t *testing.T) {
 			t.Parallel()
-			w := waysToAsk()["own"]
+			w := requestMethods()["own"]
 			b, ask := open(t, false, w.script)
-			asksIn(b, "s1", w, ask)
-			id := w.ask(b, ask)
+			openAndAsk(b, "s1", w, ask)
+			id := w.request(b, ask)
 			harness.Equal(t, "alice approves", ask("alice", operation.Approve.Name, id, &events.ToolApprovalGiven{Effect: question(b, id), Granted: true}), "")
 		})
 	}
@@ -183,10 +183,12 @@ func TestSelfApprovalLocksTheGate(t *testing.T) {
 }
 
 // peer is bob's name as an API authenticates it.
-func peer(door string) string { return map[string]string{"http": "bob", "nats": "host"}[door] }
+func peer(transport string) string {
+	return map[string]string{"http": "bob", "nats": "host"}[transport]
+}
 
-// asksIn creates the session, in which alice and bob have every right that can be granted.
-func asksIn(b *harness.System, id events.SessionID, w asksFor, ask askAs) {
+// openAndAsk creates the session, in which alice and bob have every right that can be granted.
+func openAndAsk(b *harness.System, id events.SessionID, w requestMethod, ask requestAs) {
 	b.T.Helper()
 	harness.Equal(b.T, "create", ask(w.owner, operation.Create.Name, id, &api.CreateArgs{Request: api.CreateRequest{ID: id}}), "")
 	if w.owner != "alice" {

@@ -110,7 +110,7 @@ func install(t *testing.T) *deployment {
 	dir := t.TempDir()
 	d := &deployment{t: t, dir: dir, issued: make(map[string]bool)}
 	from := filepath.Join("..", "..", "deploy", "nats")
-	place := strings.NewReplacer("/etc/nats", dir, "/var/lib/nats", filepath.Join(dir, "store"))
+	paths := strings.NewReplacer("/etc/nats", dir, "/var/lib/nats", filepath.Join(dir, "store"))
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -123,7 +123,7 @@ func install(t *testing.T) *deployment {
 		if err != nil {
 			return err
 		}
-		return os.WriteFile(to, []byte(place.Replace(string(data))), 0o700) // scripts are run
+		return os.WriteFile(to, []byte(paths.Replace(string(data))), 0o700) // scripts are run
 	})
 	if err == nil {
 		err = os.MkdirAll(d.certs(""), 0o750)

@@ -50,10 +50,10 @@ func TestTenantsShareNothing(t *testing.T) {
 	harness.WantError(t, "a guessed blob", err, bus.ErrNotFound)
 	_, err = globex.Bus.RequestWorker(globex.Ctx, "w-acme", nil)
 	harness.WantError(t, "a guessed worker", err, bus.ErrNotFound)
-	guessed := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
-	harness.WantError(t, "wake", globex.Bus.PublishWake(guessed, bus.WakeHint{}), nil)
+	guessedKey := bus.WakeKey{Class: bus.ClassTask, Session: "only-acme", Task: "t9"}
+	harness.WantError(t, "wake", globex.Bus.PublishWake(guessedKey, bus.WakeHint{}), nil)
 	harness.WantError(t, "flush", globex.Bus.Conn().Flush(), nil)
-	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessed], false)
+	harness.Equal(t, "a guessed wake is in the other's queue", acme.Wakes()[guessedKey], false)
 }
 
 // TestTenantReceivesNothingOfAnother has one tenant subscribe to everything that its roles may, and request everything that
@@ -63,9 +63,9 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	d := install(t).boot()
 	acme, globex := tenants(t, d)
 	spy := d.conn("node@globex", nats.ErrorHandler(new(refusals).handler))
-	heard := make(chan *nats.Msg, 1024)
+	received := make(chan *nats.Msg, 1024)
 	for row := range maySubscribe() {
-		if _, err := spy.ChanSubscribe(row, heard); err != nil { // those of other roles are refused
+		if _, err := spy.ChanSubscribe(row, received); err != nil { // those of other roles are refused
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	// The message of the globex node itself arrives last, and is the only one.
 	harness.WantError(t, "own", spy.Publish("lash.api.own", []byte("own")), nil)
 	for {
-		m := harness.Receive(globex, "its own message", heard)
+		m := harness.Receive(globex, "its own message", received)
 		if string(m.Data) == "own" {
 			break
 		}

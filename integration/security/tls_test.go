@@ -26,16 +26,16 @@ func TestTLS(t *testing.T) {
 	d := install(t).boot()
 	d.conn("node@acme")
 	other := newAuthority(t, filepath.Join(t.TempDir(), "other-ca.pem"))
-	stranger := filepath.Join(t.TempDir(), "stranger")
-	other.issue(stranger, "node@acme")
-	nobody := filepath.Join(t.TempDir(), "nobody")
-	d.clients.issue(nobody, "nobody@acme")
+	outsider := filepath.Join(t.TempDir(), "stranger")
+	other.issue(outsider, "node@acme")
+	unknownUser := filepath.Join(t.TempDir(), "nobody")
+	d.clients.issue(unknownUser, "nobody@acme")
 	trusted := nats.RootCAs(d.clients.pem)
 	for name, opts := range map[string][]nats.Option{
-		"another_authority_of_the_client": {trusted, nats.ClientCert(stranger+".pem", stranger+".key")},
+		"another_authority_of_the_client": {trusted, nats.ClientCert(outsider+".pem", outsider+".key")},
 		"another_authority_of_the_server": append(d.access("node@acme")[1:], nats.RootCAs(other.pem)),
 		"no_certificate":                  {trusted},
-		"no_user_of_that_name":            {trusted, nats.ClientCert(nobody+".pem", nobody+".key")},
+		"no_user_of_that_name":            {trusted, nats.ClientCert(unknownUser+".pem", unknownUser+".key")},
 		"a_name_without_its_certificate":  {trusted, nats.UserInfo("node@acme", "")},
 		"a_certificate_of_a_server":       {trusted, nats.ClientCert(d.certs("server.pem"), d.certs("server.key"))},
 		"an_old_version":                  append(d.access("node@acme"), nats.Secure(&tls.Config{MaxVersion: tls.VersionTLS12})),
@@ -105,10 +105,10 @@ func TestRouteTakesNoClient(t *testing.T) {
 	_, all := d.cluster()
 	base := d.certs("mine")
 	d.clients.issue(base, "node@acme")
-	for name, taken := range map[string]bool{base: false, d.certs("route"): true} {
+	for name, accepted := range map[string]bool{base: false, d.certs("route"): true} {
 		cert, err := tls.LoadX509KeyPair(name+".pem", name+".key")
 		harness.WantError(t, "certificate", err, nil)
-		harness.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[taken])
+		harness.WantError(t, filepath.Base(name)+" as a route", routes(all[0], cert), map[bool]error{false: errRefused, true: nil}[accepted])
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestVerifiedPlugins rebuilds prompts that plugins have changed: with contributions, behind a gate that opens in
+// TestVerifierRebuildsPluginPrompts rebuilds prompts that plugins have changed: with contributions, behind a gate that opens in
 // the middle of the turn, and with a replaced conversation.
-func TestVerifiedPlugins(t *testing.T) {
+func TestVerifierRebuildsPluginPrompts(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Call("k", "unlock", "{}")), harness.Reply(harness.Call("k", "look", "{}")), harness.Reply(harness.Text("done")), harness.Reply(harness.Text("again")))
 	b.StartNode(harness.PluginOf("shaping", func(r *plugin.Registrar) {

@@ -16,8 +16,8 @@ import (
 func TestWritersReadNothing(t *testing.T) {
 	t.Parallel()
 	const private = "pr1vate"
-	said := harness.Reply(harness.Text(private))
-	b := harness.StartIdle(t, said, said, said, said)
+	reply := harness.Reply(harness.Text(private))
+	b := harness.StartIdle(t, reply, reply, reply, reply)
 	b.StartNode()
 	d := b.ServeHTTP(httpapi.Config{})
 	for n, op := range inSession(d) {
@@ -26,7 +26,7 @@ func TestWritersReadNothing(t *testing.T) {
 		}
 		for _, rights := range [][]events.SessionRight{{"write"}, {"read", "write"}} {
 			id := events.SessionID(fmt.Sprintf("s-%d-%d", n, len(rights)))
-			alice := api.WithAsked(d.Ctx, api.Asked{Actor: "alice"})
+			alice := api.WithRequestMeta(d.Ctx, api.RequestMeta{Actor: "alice"})
 			_, err := d.Create(alice, api.CreateRequest{ID: id, First: &events.Message{Role: events.RoleUser, Parts: []events.Part{harness.Text(private)}}})
 			harness.WantError(t, "create", err, nil)
 			if op.ID != "registerTask" {

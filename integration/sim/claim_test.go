@@ -30,7 +30,7 @@ func (r *run) claimNext() error {
 		return r.yields()
 	}
 	r.turns++
-	return r.take(r.claim())
+	return r.stepMachine(r.claim())
 }
 
 // yields ends a run between two turns, and publishes a new wake at the end of the queue.
@@ -54,11 +54,11 @@ func (r *run) meet(t *projector.Turn) error {
 	if len(r.inflight) > 0 || len(r.batch.events) > 0 {
 		return errSuperseded
 	}
-	if t.Worker != r.n.id && !r.alone {
-		r.asked, r.phase = r.wake, asks
+	if t.Worker != r.n.id && !r.unclaimed {
+		r.offered, r.phase = r.wake, offers
 		return nil
 	}
-	r.alone = false
+	r.unclaimed = false
 	switch {
 	case r.n.draining:
 		return errHandedOver
@@ -71,21 +71,21 @@ func (r *run) meet(t *projector.Turn) error {
 	case t.Starts >= free && r.w.now-t.ClaimedAt < 1000:
 		return errSoon
 	}
-	return r.take(r.claim())
+	return r.stepMachine(r.claim())
 }
 
-// ask asks the worker of the turn whether it runs the turn.
-func (r *run) ask() {
+// offerWake asks the worker of the turn whether it runs the turn.
+func (r *run) offerWake() {
 	t := r.state.Turn()
-	r.yes = r.w.asks(t.Worker, func(to *node) bool { return to.holds(r.session, t.ID, t.Attempt, r.asked) })
-	r.w.t.Logf("%s asks %s about %s of %s: %t", r.n.id, t.Worker, t.ID, r.session, r.yes)
-	r.phase = answered
+	r.accepted = r.w.request(t.Worker, func(to *node) bool { return to.receiveWake(r.session, t.ID, t.Attempt, r.offered) })
+	r.w.t.Logf("%s asks %s about %s of %s: %t", r.n.id, t.Worker, t.ID, r.session, r.accepted)
+	r.phase = responded
 }
 
-// heard ends a run whose wake another worker has now, unless a new wake arrived.
-func (r *run) heard() error {
-	r.phase, r.pace, r.alone = works, goOn, !r.yes
-	if !r.yes || r.wake != r.asked {
+// handleResponse ends a run whose wake another worker has now, unless a new wake arrived.
+func (r *run) handleResponse() error {
+	r.phase, r.pace, r.unclaimed = works, goOn, !r.accepted
+	if !r.accepted || r.wake != r.offered {
 		return nil
 	}
 	r.wake = nil
@@ -97,12 +97,12 @@ func (r *run) release(t *projector.Turn) error {
 	if err := r.record([]events.Event{events.Of(t.ID, &events.TurnReleased{Worker: r.n.id})}); err != nil {
 		return err
 	}
-	r.holds("", 0)
+	r.claimAs("", 0)
 	return errHandedOver
 }
 
-// begun reports whether the history has the start of a call without its result.
-func begun(t *projector.Turn) bool {
+// hasOpenCall reports whether the history has the start of a call without its result.
+func hasOpenCall(t *projector.Turn) bool {
 	return slices.ContainsFunc(t.Calls, func(c projector.Call) bool { return c.Begun && !c.Done && !c.Pended })
 }
 

@@ -15,12 +15,12 @@ var policies = []events.WhenBusy{
 	events.BusyEnqueue, events.BusyEnqueue, events.BusyInject, events.BusyReject, events.BusyInterrupt, events.BusyBranch,
 }
 
-// asked is the host that serves a client: in a process of its own, or in a node.
-func (w *world) asked() *host {
+// anyHost is the host that serves a client: in a process of its own, or in a node.
+func (w *world) anyHost() *host {
 	if n := w.nodes[rapid.IntRange(0, len(w.nodes)-1).Draw(w.t, "host")]; !n.frozen && rapid.Bool().Draw(w.t, "node's") {
 		return n.host
 	}
-	return w.door
+	return w.clientHost
 }
 
 func (w *world) anySession() events.SessionID {
@@ -42,12 +42,12 @@ func inputOf(id events.TurnID) events.TurnInput {
 // submit is a client that submits a turn, possibly for the second time.
 func (w *world) submit(*rapid.T) {
 	id, name, busy := w.firstSession(), w.anyTurn(), rapid.SampledFrom(policies).Draw(w.t, "busy")
-	w.asked().submit(id, name, busy)
+	w.anyHost().submit(id, name, busy)
 }
 
 func (h *host) submit(id events.SessionID, name events.TurnID, busy events.WhenBusy) {
 	hints, err := h.request(id, name, busy)
-	h.answered(hints, err, func() { h.w.facts.of[id].told(name) })
+	h.respond(hints, err, func() { h.w.facts.of[id].addAccepted(name) })
 }
 
 // request appends the request of a turn. For a turn in the history it only publishes a wake.
@@ -64,7 +64,7 @@ func (h *host) request(id events.SessionID, name events.TurnID, busy events.When
 		return turn.Request(s, name, events.TurnRequested{Input: inputOf(name), Busy: busy}), nil
 	})
 	if err == nil && attached && !ended {
-		hints = h.wake(h.held[id])
+		hints = h.wake(h.states[id])
 	}
 	return hints, err
 }
@@ -80,7 +80,7 @@ func isScheduled(s *projector.State, name events.TurnID) bool {
 
 // schedule is a client that submits a turn with a start time.
 func (w *world) schedule(*rapid.T) {
-	id, name, h := w.firstSession(), w.anyTurn(), w.asked()
+	id, name, h := w.firstSession(), w.anyTurn(), w.anyHost()
 	p := &events.TurnScheduled{Input: inputOf(name), At: w.now + w.anyWait(), Busy: rapid.SampledFrom(policies).Draw(w.t, "busy")}
 	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
 		if known, err := turn.Known(s, name); known || err != nil {
@@ -88,7 +88,7 @@ func (w *world) schedule(*rapid.T) {
 		}
 		return []events.Event{events.Of(name, p)}, nil
 	})
-	h.answered(hints, err, func() { w.facts.of[id].told(name) })
+	h.respond(hints, err, func() { w.facts.of[id].addAccepted(name) })
 }
 
 func (w *world) anyWait() events.Millis {
@@ -98,16 +98,16 @@ func (w *world) anyWait() events.Millis {
 // cancel is a client that cancels a turn.
 func (w *world) cancel(*rapid.T) {
 	w.ids++
-	id, name, request, h := w.anySession(), w.anyTurn(), fmt.Sprintf("r%d", w.ids), w.asked()
+	id, name, request, h := w.anySession(), w.anyTurn(), fmt.Sprintf("r%d", w.ids), w.anyHost()
 	won := false
 	hints, err := h.decide(id, func(s *projector.State) (list []events.Event, err error) {
 		list, won, err = cancelling(s, name, request)
 		return list, err
 	})
 	if err == nil && len(hints) == 0 {
-		hints = h.wake(h.held[id]) // the host that appended the request may have died before its wake
+		hints = h.wake(h.states[id]) // the host that appended the request may have died before its wake
 	}
-	h.answered(hints, err, func() { w.facts.of[id].cancelTold(w, name, won) })
+	h.respond(hints, err, func() { w.facts.of[id].checkCancel(w, name, won) })
 }
 
 // cancelling decides on a cancel request. won: the turn has ended, or continues in another session.
@@ -143,7 +143,7 @@ func cancelling(s *projector.State, name events.TurnID, request string) (list []
 // inject is a client that adds a message outside of turns.
 func (w *world) inject(*rapid.T) {
 	w.ids++
-	id, input, h := w.anySession(), events.InputID(fmt.Sprintf("i%d", w.ids)), w.asked()
+	id, input, h := w.anySession(), events.InputID(fmt.Sprintf("i%d", w.ids)), w.anyHost()
 	p := &events.InputInjected{Input: input, Role: events.RoleUser, Parts: []events.Part{{Kind: events.PartText, Text: string(input)}}}
 	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
 		if len(s.Inputs) > 4 {
@@ -151,31 +151,31 @@ func (w *world) inject(*rapid.T) {
 		}
 		return []events.Event{events.Of("", p)}, nil
 	})
-	h.answered(hints, err, func() {})
+	h.respond(hints, err, func() {})
 }
 
-// word is an approval answer that a client prepares.
-type word struct {
+// approvalAnswer is an approval answer that a client prepares.
+type approvalAnswer struct {
 	session events.SessionID
-	given   events.ToolApprovalGiven
+	answer  events.ToolApprovalGiven
 }
 
-// answer is a client that answers an approval request. It answers at once, or it prepares the answer and sends it at
+// answerApproval is a client that answers an approval request. It answers at once, or it prepares the answer and sends it at
 // any later time, possibly twice.
-func (w *world) answer(*rapid.T) {
+func (w *world) answerApproval(*rapid.T) {
 	id := w.anySession()
-	var list []word
+	var list []approvalAnswer
 	if t := w.state(id).Turn(); t != nil {
 		for i := range t.Asks {
-			list = append(list, word{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect}})
+			list = append(list, approvalAnswer{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect}})
 		}
 	}
 	one := pick(w, list, "question")
 	if len(list) == 0 {
 		return
 	}
-	one.given.Granted = rapid.IntRange(0, 3).Draw(w.t, "granted") > 0
-	h := w.asked()
+	one.answer.Granted = rapid.IntRange(0, 3).Draw(w.t, "granted") > 0
+	h := w.anyHost()
 	if w.chance(4, "late") {
 		h.later(func() { h.approve(one) })
 		return
@@ -183,28 +183,28 @@ func (w *world) answer(*rapid.T) {
 	h.approve(one)
 }
 
-func (h *host) approve(one word) {
+func (h *host) approve(one approvalAnswer) {
 	answered := false
 	hints, err := h.decide(one.session, func(s *projector.State) ([]events.Event, error) {
 		answered = false
 		t := s.Turn()
-		if t == nil || t.Cancelled || t.Approval(one.given.Effect) == nil {
+		if t == nil || t.Cancelled || t.Approval(one.answer.Effect) == nil {
 			return nil, errRefused
 		}
-		if a := t.Approval(one.given.Effect); a.Answered {
+		if a := t.Approval(one.answer.Effect); a.Answered {
 			answered = true
-			if a.Answer.Granted != one.given.Granted {
+			if a.Answer.Granted != one.answer.Granted {
 				return nil, errRefused
 			}
 			return nil, nil
 		}
-		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: one.given})
+		out, err := turn.Step(s, turn.Answer{ToolApprovalGiven: one.answer})
 		return out.Events, err
 	})
 	if err == nil && answered {
-		hints = h.wake(h.held[one.session])
+		hints = h.wake(h.states[one.session])
 	}
-	h.answered(hints, err, func() { h.w.facts.of[one.session].approvalTold(h.w, one.given) })
+	h.respond(hints, err, func() { h.w.facts.of[one.session].checkApproval(h.w, one.answer) })
 }
 
 // resolve is a client that sends the result of a pending call.
@@ -219,9 +219,9 @@ func (w *world) resolve(*rapid.T) {
 		}
 	}
 	if effect := pick(w, list, "call"); effect != "" {
-		h := w.asked()
+		h := w.anyHost()
 		hints, err := h.resolve(id, effect, events.ToolResult{Text: "from outside"})
-		h.answered(hints, err, func() { w.facts.of[id].resolveTold(w, effect) })
+		h.respond(hints, err, func() { w.facts.of[id].checkResult(w, effect) })
 	}
 }
 

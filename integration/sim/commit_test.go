@@ -18,8 +18,8 @@ type batch struct {
 	at      events.Millis
 }
 
-// take steps the machine with an input. Events that may not wait are appended before it returns.
-func (r *run) take(in turn.Input) error {
+// stepMachine steps the machine with an input. Events that may not wait are appended before it returns.
+func (r *run) stepMachine(in turn.Input) error {
 	out, err := turn.Step(r.state, in)
 	if err != nil {
 		return unlessStale(err)
@@ -71,11 +71,11 @@ func (r *run) flush() error {
 	for len(r.batch.events) > 0 {
 		c := r.w.commit(r.session, r.n.id, r.batch.events...)
 		c.At = r.batch.at
-		count, at := r.came, r.batch.durable.Seq
+		count, at := r.arrivals, r.batch.durable.Seq
 		r.w.logAppend(string(r.n.id), c, at)
 		seq, err := r.w.log.Append(r.w.ctx, c, at)
 		if err == nil && seq == at+1 {
-			r.current, r.seen = r.w.now, count
+			r.current, r.arrivalsRead = r.w.now, count
 			r.committed()
 			return nil
 		}
@@ -97,7 +97,7 @@ func (r *run) flush() error {
 // committed makes the batch part of the history: the state includes it already.
 func (r *run) committed() {
 	r.state.Committed()
-	r.n.host.held[r.session] = r.state.Clone()
+	r.n.host.states[r.session] = r.state.Clone()
 	list := r.batch.events
 	r.batch = batch{}
 	for _, e := range r.inflight {
@@ -105,7 +105,7 @@ func (r *run) committed() {
 	}
 	for i := range list {
 		if p, ok := list[i].Payload.(*events.TurnStarted); ok {
-			r.holds(list[i].Turn, p.Attempt)
+			r.claimAs(list[i].Turn, p.Attempt)
 		}
 	}
 }
@@ -136,13 +136,13 @@ func (r *run) redo(inputs []turn.Input, ahead bool) error {
 		r.add(in, out.Events)
 		r.batch.ahead = ahead
 	}
-	kept := r.inflight[:0]
+	running := r.inflight[:0]
 	for _, e := range r.inflight {
 		if e.cancelled = e.ahead && !r.prompts(e.prompt); !e.cancelled {
-			kept = append(kept, e)
+			running = append(running, e)
 		}
 	}
-	r.inflight = kept
+	r.inflight = running
 	return nil
 }
 

@@ -50,14 +50,14 @@ type effect struct {
 	r         *run
 	host      *host
 	id        events.EffectID
-	owes      turn.Needs
+	needs     turn.Needs
 	call      turn.Call
 	at        *projector.State // state at its start
 	ahead     bool             // it depends on events that are not in the log yet
 	prompt    string           // digest, for model calls
 	cancelled bool
 	over      bool
-	begun     bool
+	started   bool
 	todo      []func() // wakes and notifications of its appends as a host
 	fact      *fact
 	inner     int
@@ -66,21 +66,21 @@ type effect struct {
 
 // fact is a record that an effect requests.
 type fact struct {
-	effect   *effect
-	list     []events.Payload
-	answered bool
-	refused  bool
+	effect  *effect
+	list    []events.Payload
+	done    bool
+	refused bool
 }
 
 // starts reports whether the state needs an effect that does not run yet.
-func (r *run) starts(owes turn.Needs) bool {
+func (r *run) starts(needs turn.Needs) bool {
 	switch {
-	case owes.Hooks != "":
-		return !r.flies(turn.HookEffect(owes))
-	case owes.Model:
-		return !r.flies(turn.ModelEffect(owes.Turn, owes.Iteration))
+	case needs.Hooks != "":
+		return !r.flies(turn.HookEffect(needs))
+	case needs.Model:
+		return !r.flies(turn.ModelEffect(needs.Turn, needs.Iteration))
 	}
-	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return !r.flies(c.Effect) })
+	return slices.ContainsFunc(needs.Calls, func(c turn.Call) bool { return !r.flies(c.Effect) })
 }
 
 func (r *run) flies(id events.EffectID) bool {
@@ -88,19 +88,19 @@ func (r *run) flies(id events.EffectID) bool {
 }
 
 // start starts the needed effects that do not run yet.
-func (r *run) start(owes turn.Needs) error {
+func (r *run) start(needs turn.Needs) error {
 	switch {
-	case owes.Hooks != "":
-		r.launch(&effect{id: turn.HookEffect(owes), owes: owes})
-	case owes.Model:
+	case needs.Hooks != "":
+		r.launch(&effect{id: turn.HookEffect(needs), needs: needs})
+	case needs.Model:
 		p, err := r.state.Prompt()
 		if err != nil {
 			return err
 		}
-		r.launch(&effect{id: turn.ModelEffect(owes.Turn, owes.Iteration), owes: owes, prompt: p.Ref.Digest})
+		r.launch(&effect{id: turn.ModelEffect(needs.Turn, needs.Iteration), needs: needs, prompt: p.Ref.Digest})
 	}
-	for _, c := range owes.Calls {
-		r.launch(&effect{id: c.Effect, owes: owes, call: c})
+	for _, c := range needs.Calls {
+		r.launch(&effect{id: c.Effect, needs: needs, call: c})
 	}
 	return nil
 }
@@ -109,11 +109,11 @@ func (r *run) launch(e *effect) {
 	if r.flies(e.id) {
 		return
 	}
-	knows := r.state.Seq
+	knownSeq := r.state.Seq
 	if len(r.batch.events) > 0 {
-		knows = r.batch.durable.Seq
+		knownSeq = r.batch.durable.Seq
 	}
-	r.w.begins(r.n.id, r.session, e.id, knows)
+	r.w.startEffect(r.n.id, r.session, e.id, knownSeq)
 	r.w.t.Logf("%s starts %s of %s", r.n.id, e.id, r.session)
 	e.r, e.host, e.at, e.ahead = r, r.n.host, r.state.Clone(), e.prompt != "" && len(r.batch.events) > 0
 	r.inflight = append(r.inflight, e)
@@ -146,14 +146,14 @@ func (e *effect) completes(in turn.Input) {
 
 func (e *effect) does() {
 	switch {
-	case e.owes.Hooks != "":
+	case e.needs.Hooks != "":
 		e.completes(e.gate())
-	case e.owes.Model:
+	case e.needs.Model:
 		e.completes(e.reply())
 	case e.call.Resolved != nil:
 		result := *e.call.Resolved
 		result.Call = e.call.Index
-		e.completes(turn.Results{Iteration: e.owes.Iteration, Results: []events.ToolResult{result}})
+		e.completes(turn.Results{Iteration: e.needs.Iteration, Results: []events.ToolResult{result}})
 	case e.call.Answer != nil && !e.call.Answer.Granted:
 		e.returns(events.ToolResult{Outcome: events.OutcomeFailure, Text: "[failed] not approved"})
 	case e.call.Tool == toolNests:
@@ -161,10 +161,10 @@ func (e *effect) does() {
 	case e.call.Tool == toolOutside:
 		e.pends(e.waitsForTime)
 	case e.call.Tool == toolFar, e.call.Tool == toolFarOnce:
-		e.pends(e.handsOver)
-	case !e.begun:
-		e.begun = true
-		e.r.w.runs(e.r.session, e.call.Tool, e.id)
+		e.pends(e.registersTask)
+	case !e.started:
+		e.started = true
+		e.r.w.startCall(e.r.session, e.call.Tool, e.id)
 	default:
 		e.returns(events.ToolResult{Text: "done"})
 	}
@@ -172,17 +172,17 @@ func (e *effect) does() {
 
 func (e *effect) returns(result events.ToolResult) {
 	result.Call = e.call.Index
-	e.completes(turn.Results{Iteration: e.owes.Iteration, Results: []events.ToolResult{result}})
+	e.completes(turn.Results{Iteration: e.needs.Iteration, Results: []events.ToolResult{result}})
 }
 
 // pends makes the call wait, after its awaited object is in the history.
 func (e *effect) pends(how func() ([]func(), error)) {
-	if e.begun {
-		e.completes(turn.Results{Iteration: e.owes.Iteration, Pending: []int64{e.call.Index}})
+	if e.started {
+		e.completes(turn.Results{Iteration: e.needs.Iteration, Pending: []int64{e.call.Index}})
 		return
 	}
 	hints, err := how()
-	e.todo, e.begun = hints, err == nil // after an error it is tried again
+	e.todo, e.started = hints, err == nil // after an error it is tried again
 }
 
 // waitsForTime sets a timed result for the call. A client may send a result earlier.
@@ -200,10 +200,10 @@ func (e *effect) waitsForTime() ([]func(), error) {
 
 // gate is the plugin's decision before the calls of a reply: it requires an approval for some.
 func (e *effect) gate() turn.Input {
-	in := turn.Hooks{Ran: events.HookRan{Point: e.owes.Hooks, At: e.owes.At, Iteration: e.owes.Iteration}}
+	in := turn.Hooks{Ran: events.HookRan{Point: e.needs.Hooks, At: e.needs.At, Iteration: e.needs.Iteration}}
 	for i, c := range e.at.Turn().Calls {
 		if c.Tool == toolGuarded {
-			effect := turn.ToolEffect(e.owes.Turn, e.owes.Iteration, int64(i))
+			effect := turn.ToolEffect(e.needs.Turn, e.needs.Iteration, int64(i))
 			ask := events.ToolApprovalAsked{Effect: effect, Tool: c.Tool, Args: c.Args, Plugin: "p", Question: "really?"}
 			if rapid.Bool().Draw(e.r.w.t, "until") {
 				ask.Until = e.r.w.now + e.r.w.anyWait()
@@ -221,12 +221,12 @@ func (e *effect) reply() turn.Input {
 		e.r.w.t.Fatal(err)
 	}
 	m := events.ModelReplied{
-		Iteration: e.owes.Iteration, Prompt: p.Ref, Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}},
+		Iteration: e.needs.Iteration, Prompt: p.Ref, Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartText, Text: "done"}},
 	}
-	script := scripts[(e.r.w.script+len(e.owes.Turn)+int(e.owes.Turn[len(e.owes.Turn)-1]))%len(scripts)]
-	if int(e.owes.Iteration) < len(script) {
+	script := scripts[(e.r.w.script+len(e.needs.Turn)+int(e.needs.Turn[len(e.needs.Turn)-1]))%len(scripts)]
+	if int(e.needs.Iteration) < len(script) {
 		m.Stop = events.StopToolUse
-		for i, tool := range script[e.owes.Iteration] {
+		for i, tool := range script[e.needs.Iteration] {
 			m.Parts = append(m.Parts, events.Part{Kind: events.PartToolCall, Call: events.CallID(fmt.Sprintf("c%d", i)), Tool: tool, Args: []byte("{}")})
 		}
 	}
@@ -235,7 +235,7 @@ func (e *effect) reply() turn.Input {
 
 // complete steps the machine with an effect's outcome. Other completed results join the batch.
 func (r *run) complete(e *effect) error {
-	first := r.taken(e)
+	first := r.removeInflight(e)
 	results, ok := first.(turn.Results)
 	for ok && len(r.completions) > 0 {
 		next := r.completions[0]
@@ -244,7 +244,7 @@ func (r *run) complete(e *effect) error {
 			break
 		}
 		r.completions = r.completions[1:]
-		if r.taken(next) != nil {
+		if r.removeInflight(next) != nil {
 			results.Results = append(results.Results, more.Results...)
 			results.Pending = append(results.Pending, more.Pending...)
 		}
@@ -257,18 +257,18 @@ func (r *run) complete(e *effect) error {
 	if first == nil {
 		return nil
 	}
-	return r.take(first)
+	return r.stepMachine(first)
 }
 
-// taken removes an effect from the running ones. It drops cancelled effects and those of an earlier turn.
-func (r *run) taken(e *effect) turn.Input {
+// removeInflight removes an effect from the running ones. It drops cancelled effects and those of an earlier turn.
+func (r *run) removeInflight(e *effect) turn.Input {
 	i := slices.Index(r.inflight, e)
 	if i < 0 {
 		return nil
 	}
 	r.inflight = slices.Delete(r.inflight, i, i+1)
 	r.batch.ahead = r.batch.ahead || e.ahead
-	if t := r.state.Turn(); t == nil || t.ID != e.owes.Turn {
+	if t := r.state.Turn(); t == nil || t.ID != e.needs.Turn {
 		return nil
 	}
 	return e.in
@@ -283,5 +283,5 @@ func (r *run) stopTurn() error {
 		return r.complete(e)
 	}
 	r.cancelAll()
-	return r.take(turn.Stop{})
+	return r.stepMachine(turn.Stop{})
 }

@@ -28,12 +28,12 @@ type history struct {
 	cancelled map[events.TurnID]bool
 	recorded  map[events.EffectID]events.Seq // commits of the effects' outcomes
 	claimed   map[events.WorkerID]events.Seq
-	given     map[events.EffectID]bool
+	approvals map[events.EffectID]bool
 	resolved  map[events.EffectID]bool
 
-	accepted   []events.TurnID // acknowledged to clients
-	scheduled  map[events.TurnID]bool
-	toldCancel []events.TurnID
+	accepted       []events.TurnID // acknowledged to clients
+	scheduled      map[events.TurnID]bool
+	cancelAccepted []events.TurnID
 }
 
 // request is a turn that waits to start in this session.
@@ -53,7 +53,7 @@ func (f *facts) add(id events.SessionID) {
 	f.of[id] = &history{
 		id: id, verifier: projector.NewVerifier(id), requested: make(map[events.TurnID]bool), ends: make(map[events.TurnID][]events.TurnEnd),
 		cancelled: make(map[events.TurnID]bool), recorded: make(map[events.EffectID]events.Seq), claimed: make(map[events.WorkerID]events.Seq),
-		given: make(map[events.EffectID]bool), resolved: make(map[events.EffectID]bool), scheduled: make(map[events.TurnID]bool),
+		approvals: make(map[events.EffectID]bool), resolved: make(map[events.EffectID]bool), scheduled: make(map[events.TurnID]bool),
 	}
 }
 
@@ -76,16 +76,16 @@ func (w *world) check(t *rapid.T) {
 				t.Fatalf("session %s: %+v", id, wrong)
 			}
 			for i := range entry.Commit.Events {
-				h.note(t, entry.Seq, &entry.Commit.Events[i])
-				h.noteResult(t, entry.Seq, &entry.Commit.Events[i])
+				h.recordTurn(t, entry.Seq, &entry.Commit.Events[i])
+				h.recordEffect(t, entry.Seq, &entry.Commit.Events[i])
 			}
-			w.noteTasks(h, entry)
+			w.recordTasks(h, entry)
 		}
 	}
 }
 
-// note records the turn events of a commit, and checks them.
-func (h *history) note(t *rapid.T, seq events.Seq, ev *events.Event) {
+// recordTurn records the turn events of a commit, and checks them.
+func (h *history) recordTurn(t *rapid.T, seq events.Seq, ev *events.Event) {
 	switch p := ev.Payload.(type) {
 	case *events.TurnScheduled:
 		h.scheduled[ev.Turn] = true
@@ -147,8 +147,8 @@ func (h *history) over(t *rapid.T, seq events.Seq, id events.TurnID, end events.
 	h.waiting = slices.DeleteFunc(h.waiting, func(r request) bool { return r.id == id })
 }
 
-// noteResult records the effect events of a commit. Each effect has one outcome, and each approval request one answer.
-func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
+// recordEffect records the effect events of a commit. Each effect has one outcome, and each approval request one answer.
+func (h *history) recordEffect(t *rapid.T, seq events.Seq, ev *events.Event) {
 	record := func(effect events.EffectID) {
 		if at, before := h.recorded[effect]; before {
 			t.Fatalf("%s of %s is recorded at %d, and was at %d", effect, h.id, seq, at)
@@ -159,7 +159,7 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	case *events.ToolCalled:
 		for _, c := range p.Calls {
 			effect := turn.ToolEffect(ev.Turn, p.Iteration, c)
-			if running := h.verifier.State().Turn(); running.Calls[c].Tool == toolGuarded && !h.given[effect] {
+			if running := h.verifier.State().Turn(); running.Calls[c].Tool == toolGuarded && !h.approvals[effect] {
 				t.Fatalf("%s of %s begins at %d, and nothing approves it", effect, h.id, seq)
 			}
 		}
@@ -169,8 +169,8 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 		for _, r := range p.Results {
 			effect := turn.ToolEffect(ev.Turn, p.Iteration, r.Call)
 			record(effect)
-			if given, known := h.given[effect]; known && given != (r.Outcome != events.OutcomeFailure) && r.Outcome != events.OutcomeCancelled {
-				t.Fatalf("%s of %s at %d returns %q, the answer was %t", effect, h.id, seq, r.Text, given)
+			if granted, known := h.approvals[effect]; known && granted != (r.Outcome != events.OutcomeFailure) && r.Outcome != events.OutcomeCancelled {
+				t.Fatalf("%s of %s at %d returns %q, the answer was %t", effect, h.id, seq, r.Text, granted)
 			}
 		}
 	case *events.ToolLost:
@@ -182,10 +182,10 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	case *events.HookRan:
 		record(turn.HookEffect(turn.Needs{Turn: ev.Turn, Hooks: p.Point, At: p.At, Iteration: p.Iteration}))
 	case *events.ToolApprovalGiven:
-		if _, before := h.given[p.Effect]; before {
+		if _, before := h.approvals[p.Effect]; before {
 			t.Fatalf("%s of %s at %d is answered twice", p.Effect, h.id, seq)
 		}
-		h.given[p.Effect] = p.Granted
+		h.approvals[p.Effect] = p.Granted
 	case *events.ToolResolved:
 		if h.resolved[p.Effect] {
 			t.Fatalf("%s of %s at %d is resolved twice", p.Effect, h.id, seq)
@@ -194,26 +194,26 @@ func (h *history) noteResult(t *rapid.T, seq events.Seq, ev *events.Event) {
 	}
 }
 
-// begins checks the start of an effect. Its outcome must not be recorded in the commits that its node knows: those
+// startEffect checks the start of an effect. Its outcome must not be recorded in the commits that its node knows: those
 // that it has folded, and those before its claim, because a claim is a decision on the whole history. A superseded
 // worker that does not know of the takeover may start the effect again.
-func (w *world) begins(node events.WorkerID, id events.SessionID, effect events.EffectID, knows events.Seq) {
+func (w *world) startEffect(node events.WorkerID, id events.SessionID, effect events.EffectID, knownSeq events.Seq) {
 	w.check(w.t)
 	h := w.facts.of[id]
-	knows = max(knows, h.claimed[node])
-	if at, recorded := h.recorded[effect]; recorded && at <= knows {
-		w.t.Fatalf("%s begins %s of %s, which is recorded at %d; it knows the history up to %d", node, effect, id, at, knows)
+	knownSeq = max(knownSeq, h.claimed[node])
+	if at, recorded := h.recorded[effect]; recorded && at <= knownSeq {
+		w.t.Fatalf("%s begins %s of %s, which is recorded at %d; it knows the history up to %d", node, effect, id, at, knownSeq)
 	}
 }
 
-// runs checks the start of a call: it is approved where the plugin requires that, and a call that must run once has
+// startCall checks the start of a call: it is approved where the plugin requires that, and a call that must run once has
 // not started before.
-func (w *world) runs(id events.SessionID, tool string, effect events.EffectID) {
+func (w *world) startCall(id events.SessionID, tool string, effect events.EffectID) {
 	w.check(w.t)
 	name := events.EffectID(id) + "/" + effect
 	w.facts.ran[name]++
 	w.t.Logf("call %s runs", name)
-	if tool == toolGuarded && !w.facts.of[id].given[effect] {
+	if tool == toolGuarded && !w.facts.of[id].approvals[effect] {
 		w.t.Fatalf("call %s runs, and nothing approves it", name)
 	}
 	if !repeatable(tool) && w.facts.ran[name] > 1 {
@@ -221,14 +221,14 @@ func (w *world) runs(id events.SessionID, tool string, effect events.EffectID) {
 	}
 }
 
-// told records a response to a client: the turn is accepted.
-func (h *history) told(id events.TurnID) { h.accepted = append(h.accepted, id) }
+// addAccepted records a response to a client: the turn is accepted.
+func (h *history) addAccepted(id events.TurnID) { h.accepted = append(h.accepted, id) }
 
-// cancelTold checks a response to a client: the turn is cancelled, or had ended before.
-func (h *history) cancelTold(w *world, id events.TurnID, won bool) {
+// checkCancel checks a response to a client: the turn is cancelled, or had ended before.
+func (h *history) checkCancel(w *world, id events.TurnID, won bool) {
 	w.check(w.t)
 	if !won {
-		h.toldCancel = append(h.toldCancel, id)
+		h.cancelAccepted = append(h.cancelAccepted, id)
 		return
 	}
 	if len(h.ends[id]) == 0 && !slices.ContainsFunc(h.waiting, func(r request) bool { return r.id == id && r.branchesOff }) {
@@ -236,16 +236,16 @@ func (h *history) cancelTold(w *world, id events.TurnID, won bool) {
 	}
 }
 
-// approvalTold checks a response to a client: its answer counts.
-func (h *history) approvalTold(w *world, a events.ToolApprovalGiven) {
+// checkApproval checks a response to a client: its answer counts.
+func (h *history) checkApproval(w *world, a events.ToolApprovalGiven) {
 	w.check(w.t)
-	if given, known := h.given[a.Effect]; !known || given != a.Granted {
-		w.t.Fatalf("answer to %s of %s: got %t %t, a client was told %t", a.Effect, h.id, given, known, a.Granted)
+	if granted, known := h.approvals[a.Effect]; !known || granted != a.Granted {
+		w.t.Fatalf("answer to %s of %s: got %t %t, a client was told %t", a.Effect, h.id, granted, known, a.Granted)
 	}
 }
 
-// resolveTold checks a response to a client: its result counts.
-func (h *history) resolveTold(w *world, effect events.EffectID) {
+// checkResult checks a response to a client: its result counts.
+func (h *history) checkResult(w *world, effect events.EffectID) {
 	w.check(w.t)
 	if !h.resolved[effect] {
 		w.t.Fatalf("a client was told that %s of %s is resolved", effect, h.id)

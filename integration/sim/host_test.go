@@ -17,14 +17,14 @@ import (
 // host is the host of a process: its cached states, and its calls in progress. Other processes act between two parts
 // of a call.
 type host struct {
-	w     *world
-	id    events.WorkerID // node of the process; empty: none
-	held  map[events.SessionID]*projector.State
-	calls [][]func() // remaining parts of each
+	w      *world
+	id     events.WorkerID // node of the process; empty: none
+	states map[events.SessionID]*projector.State
+	calls  [][]func() // remaining parts of each
 }
 
 func newHost(w *world, id events.WorkerID) *host {
-	return &host{w: w, id: id, held: make(map[events.SessionID]*projector.State)}
+	return &host{w: w, id: id, states: make(map[events.SessionID]*projector.State)}
 }
 
 // later queues the parts of a call for execution one by one.
@@ -74,10 +74,10 @@ func (h *host) finish() {
 
 // load is the cached state, or, if fresh, the newest state.
 func (h *host) load(id events.SessionID, fresh bool) *projector.State {
-	s := h.held[id]
+	s := h.states[id]
 	if s == nil {
 		s, fresh = projector.New(id), true
-		h.held[id] = s
+		h.states[id] = s
 	}
 	if fresh {
 		if err := follow.Sync(h.w.ctx, h.w.log, nil, s); err != nil {
@@ -98,7 +98,7 @@ func (h *host) decide(id events.SessionID, d decision) (hints []func(), err erro
 
 // decideAs is decide for a worker that acts on a claim of a task.
 func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func(), err error) {
-	for fresh := h.held[id] == nil; ; {
+	for fresh := h.states[id] == nil; ; {
 		s := h.load(id, fresh)
 		list, err := d(s)
 		if (err != nil || len(list) == 0) && !fresh {
@@ -121,7 +121,7 @@ func (h *host) decideAs(id events.SessionID, by act, d decision) (hints []func()
 		}
 		due := turn.Due(s)
 		if s.Apply(events.Entry{Seq: seq, Commit: c}) != nil { // the log ignores the expected sequence; the check of the histories finds it
-			delete(h.held, id)
+			delete(h.states, id)
 			h.load(id, true)
 			return nil, nil
 		}
@@ -187,19 +187,19 @@ func (h *host) wake(s *projector.State) (hints []func()) {
 }
 
 func (h *host) wakeTask(s *projector.State, id events.TaskID) []func() {
-	if t, ok := s.Task(id); !ok || !hint.TaskOwed(t) {
+	if t, ok := s.Task(id); !ok || !hint.TaskNeedsWorker(t) {
 		return nil
 	}
 	key := wakeKey{s.Session, id}
 	return []func(){func() { h.w.publish(key, "") }}
 }
 
-// answered is the rest of a client's call after its append: the wakes and notifications, then the response. A call
+// respond is the rest of a client's call after its append: the wakes and notifications, then the response. A call
 // whose append has an unknown outcome ends.
-func (h *host) answered(hints []func(), err error, told func()) {
+func (h *host) respond(hints []func(), err error, accepted func()) {
 	switch {
 	case err == nil:
-		h.later(append(hints, told)...)
+		h.later(append(hints, accepted)...)
 	case !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, errRefused):
 		h.w.t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ var innerTools = []string{toolOnce, toolPure}
 func (e *effect) nests() {
 	if f := e.fact; f != nil {
 		switch {
-		case !f.answered:
+		case !f.done:
 			return
 		case f.refused:
 			e.over = true // its outcome is dropped
@@ -24,10 +24,10 @@ func (e *effect) nests() {
 		}
 		e.fact = nil
 		if _, called := f.list[0].(*events.ToolNestedCalled); !called {
-			e.inner, e.begun = e.inner+1, false
+			e.inner, e.started = e.inner+1, false
 			return
 		}
-		e.begun = true
+		e.started = true
 	}
 	if e.inner == len(innerTools) {
 		e.returns(events.ToolResult{Text: "done"})
@@ -44,11 +44,11 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 		return
 	case old != nil: // it started in an earlier run of the outer call
 		result.Outcome, result.Text = events.OutcomeLost, "lost"
-	case !repeatable(tool) && !e.begun:
+	case !repeatable(tool) && !e.started:
 		e.records(&events.ToolNestedCalled{Effect: id, Tool: tool, Digest: "d"})
 		return
 	default:
-		e.r.w.runs(e.r.session, tool, id)
+		e.r.w.startCall(e.r.session, tool, id)
 	}
 	e.records(&events.ToolNestedReturned{Effect: id, Tool: tool, Digest: "d", Result: result})
 }
@@ -56,14 +56,14 @@ func (e *effect) nestedCall(id events.EffectID, tool string) {
 // records requests a record from the run, and waits for the response.
 func (e *effect) records(p events.Payload) {
 	e.fact = &fact{effect: e, list: []events.Payload{p}}
-	e.r.asks = append(e.r.asks, e.fact)
+	e.r.factRequests = append(e.r.factRequests, e.fact)
 }
 
 // recordFact appends a record that an effect requested. It refuses cancelled effects, and those whose turn has ended
 // or belongs to another worker.
 func (r *run) recordFact(f *fact) error {
-	f.answered = true
-	if f.refused = !r.upheld(f.effect); f.refused {
+	f.done = true
+	if f.refused = !r.isCurrent(f.effect); f.refused {
 		return nil
 	}
 	out, err := turn.Step(r.state, turn.Facts{Extra: f.list})
@@ -74,13 +74,13 @@ func (r *run) recordFact(f *fact) error {
 	if err == nil && r.w.chance(3, "late") {
 		err = r.renew()
 	}
-	f.refused = err != nil || !r.upheld(f.effect)
+	f.refused = err != nil || !r.isCurrent(f.effect)
 	return err
 }
 
-func (r *run) upheld(e *effect) bool {
+func (r *run) isCurrent(e *effect) bool {
 	t := r.state.Turn()
-	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.owes.Turn && r.ours(t)
+	return slices.Contains(r.inflight, e) && t != nil && t.ID == e.needs.Turn && r.ours(t)
 }
 
 func repeatable(tool string) bool {

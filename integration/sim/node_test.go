@@ -83,8 +83,8 @@ func (n *node) goOn() {
 	}
 }
 
-// find is the run of a session; nil where none runs.
-func (n *node) find(id events.SessionID) *run {
+// runOf is the run of a session; nil where none runs.
+func (n *node) runOf(id events.SessionID) *run {
 	for _, r := range n.runs {
 		if r.session == id && r.listed {
 			return r
@@ -124,23 +124,23 @@ func (n *node) fetch() {
 
 // deliver gives a wake to the session's run, offers it to the worker in its hint, or starts a run.
 func (n *node) deliver(m *wake) {
-	if n.find(m.session) != nil || m.hint == "" || m.hint == n.id || m.times > 1 {
-		n.place(m)
+	if n.runOf(m.session) != nil || m.hint == "" || m.hint == n.id || m.times > 1 {
+		n.accept(m)
 		return
 	}
 	yes := false
 	n.host.later(
-		func() { yes = n.w.asks(m.hint, func(to *node) bool { return to.offered(m) }) },
+		func() { yes = n.w.request(m.hint, func(to *node) bool { return to.offered(m) }) },
 		func() {
 			if !yes {
-				n.place(m)
+				n.accept(m)
 			}
 		})
 }
 
-// asks sends a request to a worker. It is false where the worker is dead or frozen, or the request or its response is
+// request sends a request to a worker. It is false where the worker is dead or frozen, or the request or its response is
 // lost.
-func (w *world) asks(worker events.WorkerID, question func(*node) bool) bool {
+func (w *world) request(worker events.WorkerID, question func(*node) bool) bool {
 	n := w.node(worker)
 	if n == nil || n.frozen || w.chance(8, "question lost") {
 		return false
@@ -150,7 +150,7 @@ func (w *world) asks(worker events.WorkerID, question func(*node) bool) bool {
 
 // offered receives a wake that was delivered to another worker.
 func (n *node) offered(m *wake) bool {
-	r := n.find(m.session)
+	r := n.runOf(m.session)
 	if r == nil && (n.draining || n.full()) {
 		return false
 	}
@@ -158,51 +158,51 @@ func (n *node) offered(m *wake) bool {
 		n.start(m.session, m)
 		return true
 	}
-	r.hold(m)
+	r.receive(m)
 	return true
 }
 
-// place gives a wake to the session's run, starts a run, or returns the wake to the queue.
-func (n *node) place(m *wake) {
-	switch r := n.find(m.session); {
+// accept gives a wake to the session's run, starts a run, or returns the wake to the queue.
+func (n *node) accept(m *wake) {
+	switch r := n.runOf(m.session); {
 	case r != nil:
-		r.hold(m)
+		r.receive(m)
 	case n.full() || n.draining:
-		n.w.say(func() { n.w.queue.giveBack(m, n.w.now) })
+		n.w.maybeLost(func() { n.w.queue.nak(m, n.w.now) })
 	default:
 		n.start(m.session, m)
 	}
 }
 
 func (n *node) start(id events.SessionID, m *wake) {
-	n.runs = append(n.runs, &run{n: n, w: n.w, session: id, wake: m, came: 1, seen: -1, listed: true})
+	n.runs = append(n.runs, &run{n: n, w: n.w, session: id, wake: m, arrivals: 1, arrivalsRead: -1, listed: true})
 }
 
-// holds receives the wake of a turn that runs here.
-func (n *node) holds(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
-	r := n.find(id)
+// receiveWake receives the wake of a turn that runs here.
+func (n *node) receiveWake(id events.SessionID, turn events.TurnID, attempt int64, m *wake) bool {
+	r := n.runOf(id)
 	if r == nil || r.turn != turn || r.attempt != attempt {
 		return false
 	}
 	if m != nil {
-		r.hold(m)
+		r.receive(m)
 	}
 	return true
 }
 
 // hinted is the notification that a host of this process appended to a session.
 func (n *node) hinted(id events.SessionID) {
-	switch r := n.find(id); {
+	switch r := n.runOf(id); {
 	case r != nil:
-		r.behind()
+		r.markMoved()
 	case !n.full() && !n.draining:
 		n.start(id, nil)
 	}
 }
 
 func (n *node) notified(id events.SessionID) {
-	if r := n.find(id); r != nil {
-		r.behind()
+	if r := n.runOf(id); r != nil {
+		r.markMoved()
 	}
 }
 
@@ -244,7 +244,7 @@ func (n *node) work() {
 
 // cached is a copy of the cached state; nil where there is none.
 func (n *node) cached(id events.SessionID) *projector.State {
-	if s := n.host.held[id]; s != nil {
+	if s := n.host.states[id]; s != nil {
 		return s.Clone()
 	}
 	return nil

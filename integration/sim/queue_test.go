@@ -17,10 +17,10 @@ type wakeKey struct {
 // effect.
 type wake struct {
 	wakeKey
-	hint  events.WorkerID // the worker that may have the state
-	held  bool            // delivered, and not yet returned or timed out
-	after events.Millis   // returned until this time
-	times int             // number of deliveries
+	hint      events.WorkerID // the worker that may have the state
+	delivered bool            // delivered, and not yet returned or timed out
+	after     events.Millis   // returned until this time
+	times     int             // number of deliveries
 }
 
 // queue has at most one wake for each key, in order of arrival.
@@ -40,7 +40,7 @@ func (q *queue) has(key wakeKey) bool {
 func (q *queue) waiting(now events.Millis, tasks bool) []*wake {
 	var list []*wake
 	for _, m := range q.list {
-		if !m.held && m.after <= now && (m.task != "") == tasks {
+		if !m.delivered && m.after <= now && (m.task != "") == tasks {
 			list = append(list, m)
 		}
 	}
@@ -48,7 +48,7 @@ func (q *queue) waiting(now events.Millis, tasks bool) []*wake {
 }
 
 func (q *queue) deliver(m *wake) {
-	m.held = true
+	m.delivered = true
 	m.times++
 }
 
@@ -56,12 +56,12 @@ func (q *queue) ack(m *wake) {
 	q.list = slices.DeleteFunc(q.list, func(have *wake) bool { return have == m })
 }
 
-// giveBack returns a wake to the queue. A wake that waits already does not change.
-func (q *queue) giveBack(m *wake, until events.Millis) {
-	if slices.Contains(q.list, m) && m.held {
-		m.held, m.after = false, until
+// nak returns a wake to the queue. A wake that waits already does not change.
+func (q *queue) nak(m *wake, until events.Millis) {
+	if slices.Contains(q.list, m) && m.delivered {
+		m.delivered, m.after = false, until
 	}
 }
 
 // silent is the ack timeout of a wake: no progress signal of its node reached the queue.
-func (q *queue) silent(m *wake) { m.held, m.after = false, 0 }
+func (q *queue) silent(m *wake) { m.delivered, m.after = false, 0 }

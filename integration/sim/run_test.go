@@ -16,22 +16,22 @@ import (
 type phase int
 
 const (
-	loads    phase = iota // takes the cached state, or folds
-	works                 // executes the needs of the state, or waits
-	asks                  // a request to the worker of a turn is pending
-	answered              // its response has arrived
-	rests                 // sets the timer
-	ends                  // ends, unless a wake arrived
-	settles               // acknowledges or returns the wake
+	loads       phase = iota // takes the cached state, or folds
+	works                    // executes the needs of the state, or waits
+	offers                   // a request to the worker of a turn is pending
+	responded                // its response has arrived
+	rests                    // sets the timer
+	ends                     // ends, unless a wake arrived
+	returnsWake              // acknowledges or returns the wake
 )
 
 // pace is the progress of a run with the needs of its state.
 type pace int
 
 const (
-	goOn   pace = iota // the state may need more
-	waits              // for running effects
-	atRest             // the state needs nothing
+	goOn         pace = iota // the state may need more
+	waits                    // for running effects
+	needsNothing             // the state needs nothing
 )
 
 // run is the work on one session, like a run of package workers/internal/run.
@@ -46,23 +46,23 @@ type run struct {
 	batch   batch
 	err     error // the reason why it ended
 
-	wake    *wake // the wake of this run
-	asked   *wake // offered to another worker
-	came    int   // number of wakes and notifications so far
-	seen    int   // their number at the last read of the log's end
-	moved   bool
-	turn    events.TurnID // claimed by this run
-	attempt int64
-	yes     bool // the other worker runs the turn
-	alone   bool // no other worker runs it, by their responses
+	wake         *wake // the wake of this run
+	offered      *wake // offered to another worker
+	arrivals     int   // number of wakes and notifications so far
+	arrivalsRead int   // their number at the last read of the log's end
+	moved        bool
+	turn         events.TurnID // claimed by this run
+	attempt      int64
+	accepted     bool // the other worker runs the turn
+	unclaimed    bool // no other worker runs it, by their responses
 
-	current     events.Millis // time at which the state was at the end of the log
-	inflight    []*effect
-	completions []*effect
-	asks        []*fact // records that effects request
-	turns       int
-	branch      []func() // remaining steps of a turn that continues in another session
-	branched    events.TurnID
+	current      events.Millis // time at which the state was at the end of the log
+	inflight     []*effect
+	completions  []*effect
+	factRequests []*fact // records that effects request
+	turns        int
+	branch       []func() // remaining steps of a turn that continues in another session
+	branched     events.TurnID
 }
 
 var (
@@ -73,19 +73,19 @@ var (
 	errSoon       = errors.New("waits for its next attempt")
 )
 
-// hold replaces the wake of the run.
-func (r *run) hold(m *wake) {
+// receive replaces the wake of the run.
+func (r *run) receive(m *wake) {
 	r.wake = m
-	r.behind()
+	r.markMoved()
 }
 
-// behind records that the log may have new commits.
-func (r *run) behind() {
-	r.came++
+// markMoved records that the log may have new commits.
+func (r *run) markMoved() {
+	r.arrivals++
 	r.moved = true
 }
 
-func (r *run) holds(id events.TurnID, attempt int64) { r.turn, r.attempt = id, attempt }
+func (r *run) claimAs(id events.TurnID, attempt int64) { r.turn, r.attempt = id, attempt }
 
 // ours reports whether this run has claimed the turn in that attempt.
 func (r *run) ours(t *projector.Turn) bool {
@@ -99,16 +99,16 @@ func (r *run) step() {
 		err = r.load()
 	case works:
 		err = r.work()
-	case asks:
-		r.ask()
-	case answered:
-		err = r.heard()
+	case offers:
+		r.offerWake()
+	case responded:
+		err = r.handleResponse()
 	case rests:
-		r.rests()
+		r.setTimer()
 	case ends:
 		err = r.end()
-	case settles:
-		r.settle()
+	case returnsWake:
+		r.returnWake()
 	}
 	if errors.Is(err, errSuperseded) {
 		r.forget()
@@ -126,11 +126,11 @@ func (r *run) load() error {
 	} else if !suspicious && turn.NeedsWorker(r.state, r.w.now) {
 		return nil // if the state is old, the first append conflicts
 	}
-	count := r.came
+	count := r.arrivals
 	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
-	r.current, r.seen = r.w.now, count
+	r.current, r.arrivalsRead = r.w.now, count
 	return nil
 }
 
@@ -139,7 +139,7 @@ func (r *run) forget() {
 	r.w.t.Logf("%s is superseded in %s", r.n.id, r.session)
 	r.rollBack()
 	r.cancelAll()
-	r.holds("", 0)
+	r.claimAs("", 0)
 	r.phase, r.pace = works, goOn
 }
 
@@ -157,7 +157,7 @@ func (r *run) work() (err error) {
 		return r.wait()
 	}
 	r.pace, err = r.advance()
-	if r.pace == atRest && err == nil {
+	if r.pace == needsNothing && err == nil {
 		r.phase = rests
 	}
 	return err
@@ -165,8 +165,8 @@ func (r *run) work() (err error) {
 
 func (r *run) advance() (pace, error) {
 	t := r.state.Turn()
-	owes := turn.Next(r.state)
-	parked := owes.Parked() && !owes.Stop
+	needs := turn.Next(r.state)
+	parked := needs.Parked() && !needs.Stop
 	if t != nil && !parked && !r.ours(t) {
 		return goOn, r.meet(t)
 	}
@@ -180,19 +180,19 @@ func (r *run) advance() (pace, error) {
 	case t == nil && turn.NeedsWorker(r.state, r.w.now):
 		return goOn, r.claimNext()
 	case t == nil, parked && len(r.inflight) == 0:
-		return r.rest()
-	case owes.Stop:
+		return r.checkEndOfLog()
+	case needs.Stop:
 		return goOn, r.stopTurn()
 	case r.n.draining && len(r.inflight) > 0:
 		return waits, nil
-	case r.n.draining && !begun(t):
+	case r.n.draining && !hasOpenCall(t):
 		return goOn, r.release(t)
 	case turn.NeedsBegin(r.state):
-		return goOn, r.take(turn.Begin{})
-	case r.starts(owes) && r.aged():
+		return goOn, r.stepMachine(turn.Begin{})
+	case r.starts(needs) && r.aged():
 		return goOn, r.renew()
 	}
-	return waits, r.start(owes)
+	return waits, r.start(needs)
 }
 
 // byItself flushes the batch, and then runs do, which appends separately.
@@ -203,18 +203,18 @@ func (r *run) byItself(do func() error) error {
 	return do()
 }
 
-// rest checks that the session needs nothing at the end of the log, read after the newest wake arrived.
-func (r *run) rest() (pace, error) {
+// checkEndOfLog checks that the session needs nothing at the end of the log, read after the newest wake arrived.
+func (r *run) checkEndOfLog() (pace, error) {
 	switch {
 	case len(r.batch.events) > 0:
 		return goOn, r.flush()
-	case r.seen == r.came || !looks && r.seen >= 0:
-		return atRest, nil
+	case r.arrivalsRead == r.arrivals || !looks && r.arrivalsRead >= 0:
+		return needsNothing, nil
 	}
 	return goOn, r.catchUp()
 }
 
-func (r *run) rests() {
+func (r *run) setTimer() {
 	if due := turn.Due(r.state); due != 0 {
 		r.w.setTimer(r.session, due)
 	}
@@ -223,7 +223,7 @@ func (r *run) rests() {
 
 // end ends a run whose session needs nothing, unless a wake arrived.
 func (r *run) end() error {
-	if r.came != r.seen && looks {
+	if r.arrivals != r.arrivalsRead && looks {
 		r.phase, r.pace = works, goOn
 		return nil
 	}
@@ -232,7 +232,7 @@ func (r *run) end() error {
 }
 
 // unlist ends a run. The remaining step is the acknowledgement of its wake.
-func (r *run) unlist() { r.listed, r.phase = false, settles }
+func (r *run) unlist() { r.listed, r.phase = false, returnsWake }
 
 // stop ends a run with an error.
 func (r *run) stop(err error) {
@@ -246,8 +246,8 @@ func (r *run) stop(err error) {
 	r.unlist()
 }
 
-// settle acknowledges or returns the wake of a run.
-func (r *run) settle() {
+// returnWake acknowledges or returns the wake of a run.
+func (r *run) returnWake() {
 	r.n.runs = slices.DeleteFunc(r.n.runs, func(have *run) bool { return have == r })
 	q, m, wait := &r.w.queue, r.wake, events.Millis(0)
 	switch {
@@ -258,12 +258,12 @@ func (r *run) settle() {
 		return
 	case r.err == nil:
 		r.w.t.Logf("%s acks the wake of %s", r.n.id, r.session)
-		r.w.say(func() { q.ack(m) })
+		r.w.maybeLost(func() { q.ack(m) })
 		return
 	case errors.Is(r.err, errSoon), errors.Is(r.err, events.ErrOutcomeUnknown):
 		wait = 1000
 	}
-	r.w.say(func() { q.giveBack(m, r.w.now+wait) })
+	r.w.maybeLost(func() { q.nak(m, r.w.now+wait) })
 }
 
 // wait executes one of the events that a run waits for.
@@ -272,7 +272,7 @@ func (r *run) wait() error {
 	if len(r.completions) > 0 {
 		does = append(does, "completes", "completes", "completes")
 	}
-	if len(r.asks) > 0 {
+	if len(r.factRequests) > 0 {
 		does = append(does, "records", "records")
 	}
 	if len(r.batch.events) > 0 {
@@ -288,8 +288,8 @@ func (r *run) wait() error {
 		r.completions = r.completions[1:]
 		return r.complete(e)
 	case "records":
-		f := r.asks[0]
-		r.asks = r.asks[1:]
+		f := r.factRequests[0]
+		r.factRequests = r.factRequests[1:]
 		return r.recordFact(f)
 	case "flushes":
 		return r.flush()
@@ -303,11 +303,11 @@ func (r *run) catchUp() error {
 	if len(r.batch.events) > 0 {
 		return r.flush() // the append finds a conflict
 	}
-	count := r.came
+	count := r.arrivals
 	if err := follow.Sync(r.w.ctx, r.w.log, nil, r.state); err != nil {
 		return err
 	}
-	r.current, r.seen = r.w.now, count
+	r.current, r.arrivalsRead = r.w.now, count
 	return nil
 }
 

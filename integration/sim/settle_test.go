@@ -32,8 +32,8 @@ func (w *world) sweep(*rapid.T) {
 // rounds bounds the rounds of an orderly end.
 const rounds = 400
 
-// settle runs everything without faults until nothing is left to do, and checks that every accepted command has ended.
-func (w *world) settle() {
+// finishAll runs everything without faults until nothing is left to do, and checks that every accepted command has ended.
+func (w *world) finishAll() {
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{})
 	restart := rapid.Bool().Draw(w.t, "restart")
 	w.settling = true
@@ -44,7 +44,7 @@ func (w *world) settle() {
 		}
 	}
 	w.t.Logf("faults end")
-	for i := 0; !w.done(); i++ {
+	for i := 0; !w.idle(); i++ {
 		if i == rounds {
 			w.stuck()
 		}
@@ -61,7 +61,7 @@ func (w *world) round(i int) {
 	if i > rounds/2 { // pending timers
 		w.now += 2000
 	}
-	w.door.finish()
+	w.clientHost.finish()
 	if i%8 == 0 {
 		w.approveAll()
 		w.redeliver()
@@ -69,12 +69,12 @@ func (w *world) round(i int) {
 	}
 	w.ring(w.t)
 	for _, n := range w.nodes {
-		n.settle()
+		n.runAll()
 	}
 }
 
-// settle runs every part of a node.
-func (n *node) settle() {
+// runAll runs every part of a node.
+func (n *node) runAll() {
 	n.host.finish()
 	n.drained()
 	for _, m := range n.w.queue.waiting(n.w.now, false) {
@@ -106,20 +106,20 @@ func (n *node) settle() {
 
 // redeliver is the ack timeout of wakes that no node keeps.
 func (w *world) redeliver() {
-	kept := make(map[*wake]bool)
+	owned := make(map[*wake]bool)
 	for _, n := range w.nodes {
 		for _, r := range n.runs {
-			kept[r.wake] = true
+			owned[r.wake] = true
 		}
 		for _, r := range n.tasks {
-			kept[r.wake] = true
+			owned[r.wake] = true
 			for _, m := range r.inbox {
-				kept[m] = true
+				owned[m] = true
 			}
 		}
 	}
 	for _, m := range w.queue.list {
-		if m.held && !kept[m] {
+		if m.delivered && !owned[m] {
 			w.queue.silent(m)
 		}
 	}
@@ -131,15 +131,15 @@ func (w *world) approveAll() {
 		t := w.state(id).Turn()
 		for i := 0; t != nil && !t.Cancelled && i < len(t.Asks); i++ {
 			if !t.Asks[i].Answered {
-				w.door.approve(word{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect, Granted: true}})
+				w.clientHost.approve(approvalAnswer{id, events.ToolApprovalGiven{Effect: t.Asks[i].Effect, Granted: true}})
 			}
 		}
 	}
 }
 
-// done reports whether no work is left.
-func (w *world) done() bool {
-	if len(w.queue.list) > 0 || len(w.door.calls) > 0 {
+// idle reports whether no work is left.
+func (w *world) idle() bool {
+	if len(w.queue.list) > 0 || len(w.clientHost.calls) > 0 {
 		return false
 	}
 	for _, id := range w.facts.ids {
@@ -183,7 +183,7 @@ func (w *world) checkEnded(h *history) {
 			w.t.Fatalf("turn %s of %s: a client was told that it is accepted, got ends %v", id, h.id, h.ends[id])
 		}
 	}
-	for _, id := range h.toldCancel {
+	for _, id := range h.cancelAccepted {
 		if end := h.ends[id]; len(end) != 1 || end[0] != events.EndCancelled && end[0] != events.EndFailed {
 			w.t.Fatalf("turn %s of %s: a client was told that it is cancelled, got ends %v", id, h.id, h.ends[id])
 		}
@@ -196,10 +196,10 @@ func (w *world) checkMessages(h *history, s *projector.State) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	said := make(map[string][]events.TurnID)
+	turnsByText := make(map[string][]events.TurnID)
 	for _, n := range nodes {
 		if n.Message.Role == events.RoleUser {
-			said[n.Message.Text()] = append(said[n.Message.Text()], n.Turn)
+			turnsByText[n.Message.Text()] = append(turnsByText[n.Message.Text()], n.Turn)
 		}
 	}
 	for i := range turns {
@@ -218,8 +218,8 @@ func (w *world) checkMessages(h *history, s *projector.State) {
 		case record.End == events.EndBranched && len(w.facts.of[record.Session].ends[id]) != 1:
 			w.t.Fatalf("turn %s of %s: got no end in %s", id, h.id, record.Session)
 		}
-		if !slices.Equal(said[string(id)], want) {
-			w.t.Fatalf("message of turn %s of %s: got it in turns %v, want %v", id, h.id, said[string(id)], want)
+		if !slices.Equal(turnsByText[string(id)], want) {
+			w.t.Fatalf("message of turn %s of %s: got it in turns %v, want %v", id, h.id, turnsByText[string(id)], want)
 		}
 	}
 }

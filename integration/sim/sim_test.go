@@ -23,18 +23,18 @@ const (
 
 // world is the state of the whole simulation.
 type world struct {
-	t      *rapid.T
-	ctx    context.Context
-	truth  *events.MemLog
-	log    *eventstest.FaultyLog
-	now    events.Millis
-	queue  queue
-	timers map[events.SessionID]events.Millis
-	nodes  []*node
-	door   *host // host of the clients outside of nodes
-	facts  *facts
-	tasks  map[taskName]*taskFacts
-	acts   map[events.CommitID]act
+	t          *rapid.T
+	ctx        context.Context
+	truth      *events.MemLog
+	log        *eventstest.FaultyLog
+	now        events.Millis
+	queue      queue
+	timers     map[events.SessionID]events.Millis
+	nodes      []*node
+	clientHost *host // host of the clients outside of nodes
+	facts      *facts
+	tasks      map[taskName]*taskFacts
+	acts       map[events.CommitID]act
 
 	ids      uint64
 	workers  int
@@ -57,7 +57,7 @@ func newWorld(t *rapid.T) *world {
 	w.log = eventstest.NewFaultyLog(w.truth, eventstest.FaultOptions{
 		Seed: rapid.Uint64().Draw(t, "faults"), Rate: rapid.SampledFrom([]float64{0, 0.1, 0.3}).Draw(t, "rate"), GiveUpAfter: giveUp,
 	})
-	w.door = newHost(w, "")
+	w.clientHost = newHost(w, "")
 	for i := range sessions {
 		w.open(sessionID(i))
 	}
@@ -123,7 +123,7 @@ func (w *world) publish(key wakeKey, hint events.WorkerID) {
 	}
 	w.queue.publish(key, hint)
 	if w.chance(12, "doubled") {
-		w.door.later(func() { w.queue.publish(key, hint) })
+		w.clientHost.later(func() { w.queue.publish(key, hint) })
 	}
 }
 
@@ -141,8 +141,8 @@ func (w *world) setTimer(id events.SessionID, at events.Millis) {
 	}
 }
 
-// say sends an acknowledgement or a return of a wake to the queue. It may be lost.
-func (w *world) say(do func()) {
+// maybeLost sends an acknowledgement or a return of a wake to the queue. It may be lost.
+func (w *world) maybeLost(do func()) {
 	if !w.chance(8, "lost") {
 		do()
 	}
@@ -180,13 +180,13 @@ func (w *world) ring(*rapid.T) {
 
 // silence is the ack timeout of a wake, whether its node lives or not.
 func (w *world) silence(*rapid.T) {
-	var held []*wake
+	var inFlight []*wake
 	for _, m := range w.queue.list {
-		if m.held {
-			held = append(held, m)
+		if m.delivered {
+			inFlight = append(inFlight, m)
 		}
 	}
-	if m := pick(w, held, "wake"); m != nil {
+	if m := pick(w, inFlight, "wake"); m != nil {
 		w.t.Logf("the wake of %s %s is delivered again", m.session, m.task)
 		w.queue.silent(m)
 	}
@@ -217,7 +217,7 @@ func simulate(t *rapid.T) {
 	for range 4 {
 		t.Repeat(actions)
 	}
-	w.settle()
+	w.finishAll()
 }
 
 func (w *world) actions() map[string]func(*rapid.T) {
@@ -225,9 +225,9 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		return func(*rapid.T) { do(pick(w, w.nodes, "node")) }
 	}
 	return map[string]func(*rapid.T){
-		"submit": w.submit, "schedule": w.schedule, "cancel": w.cancel, "inject": w.inject, "answer": w.answer, "resolve": w.resolve,
+		"submit": w.submit, "schedule": w.schedule, "cancel": w.cancel, "inject": w.inject, "answer": w.answerApproval, "resolve": w.resolve,
 		"register": w.register, "cancel_task": w.cancelTask, "transfer": w.transfer, "monitor": w.startMonitor, "spawn": on((*node).spawn),
-		"client": w.door.goOn, "client_more": w.door.goOn, "pass": w.pass, "ring": w.ring, "silence": w.silence, "sweep": w.sweep,
+		"client": w.clientHost.goOn, "client_more": w.clientHost.goOn, "pass": w.pass, "ring": w.ring, "silence": w.silence, "sweep": w.sweep,
 		"fetch": on((*node).fetch), "fetch_more": on((*node).fetch),
 		"step": on((*node).step), "step_more": on((*node).step), "step_on": on((*node).step),
 		"finish": on((*node).finish), "finish_more": on((*node).finish), "host": on((*node).goOn),

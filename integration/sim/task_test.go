@@ -33,14 +33,14 @@ func (w *world) tolerated(err error) error {
 
 // register is a client that registers a task, possibly for the second time.
 func (w *world) register(*rapid.T) {
-	id, h := w.firstSession(), w.asked()
+	id, h := w.firstSession(), w.anyHost()
 	reg := events.TaskRegistered{Task: w.taskID(id), Runner: "r"}
 	if rapid.Bool().Draw(w.t, "again") {
 		reg.Restart = events.RestartAlways
 	}
 	hints, seq, err := h.register(id, reg)
 	if w.tolerated(err) == nil {
-		h.later(append(hints, func() { w.taskTold(id, reg.Task, seq) })...)
+		h.later(append(hints, func() { w.addAcceptedTask(id, reg.Task, seq) })...)
 	}
 }
 
@@ -51,9 +51,9 @@ func (h *host) register(id events.SessionID, reg events.TaskRegistered) (hints [
 		return nil, 0, err
 	}
 	if err != nil {
-		hints = h.wakeTask(h.held[id], reg.Task)
+		hints = h.wakeTask(h.states[id], reg.Task)
 	}
-	if t, ok := h.held[id].Task(reg.Task); ok {
+	if t, ok := h.states[id].Task(reg.Task); ok {
 		seq = t.Seq
 	}
 	return hints, seq, nil
@@ -69,7 +69,7 @@ func registering(s *projector.State, reg events.TaskRegistered) ([]events.Event,
 
 // cancelTask is a client that cancels a task, softly or at once.
 func (w *world) cancelTask(*rapid.T) {
-	id, h, how := w.anySession(), w.asked(), task.RequestCancel
+	id, h, how := w.anySession(), w.anyHost(), task.RequestCancel
 	if rapid.Bool().Draw(w.t, "at_once") {
 		how = task.Cancel
 	}
@@ -89,7 +89,7 @@ func (w *world) cancelTask(*rapid.T) {
 
 // startMonitor is a client that starts a monitor whose lines become turns.
 func (w *world) startMonitor(*rapid.T) {
-	id, h := w.firstSession(), w.asked()
+	id, h := w.firstSession(), w.anyHost()
 	spec := events.MonitorSpec{ID: "m", Command: "c", Wake: events.WakeQueueTurn, RestartOnRestore: rapid.Bool().Draw(w.t, "again")}
 	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
 		if s.Feed.Sequence > 2 {
@@ -111,8 +111,8 @@ type remote struct {
 	effect    events.EffectID
 }
 
-// handsOver registers the task of a call.
-func (e *effect) handsOver() ([]func(), error) {
+// registersTask registers the task of a call.
+func (e *effect) registersTask() ([]func(), error) {
 	reg := events.TaskRegistered{
 		Task: task.CallTask(e.r.session, e.id), Of: events.TaskTool, Producer: e.call.Tool, Runner: task.ToolRunner, Args: []byte(strconv.Quote(string(e.id))),
 	}
@@ -149,7 +149,7 @@ func (c *remote) awaited(t *projector.Turn) bool {
 func (w *world) sweepTasks(s *projector.State) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
-		if key := (wakeKey{s.Session, t.ID}); hint.TaskOwed(t) && !w.queue.has(key) {
+		if key := (wakeKey{s.Session, t.ID}); hint.TaskNeedsWorker(t) && !w.queue.has(key) {
 			w.publish(key, "")
 		}
 	}

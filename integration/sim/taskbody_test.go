@@ -19,7 +19,7 @@ func (r *taskRun) runs() (over bool) {
 		r.stop(causeStopped)
 		r.ended = bodyFailed
 		return false
-	case r.quiet && !r.local && r.n.w.chance(2, "fence"):
+	case r.outOfTouch && !r.local && r.n.w.chance(2, "fence"):
 		r.stop(causeOutOfTouch)
 		r.ended = bodyFailed
 		return false
@@ -29,12 +29,12 @@ func (r *taskRun) runs() (over bool) {
 		do = r.body()
 	}
 	for r.n.w.settling && len(r.inbox) > 0 {
-		r.hold(r.inbox[0])
+		r.receive(r.inbox[0])
 		r.inbox = r.inbox[1:]
 	}
 	switch do {
 	case "holds":
-		r.hold(r.inbox[0])
+		r.receive(r.inbox[0])
 		r.inbox = r.inbox[1:]
 	case "look":
 		r.compare()
@@ -64,7 +64,7 @@ func (r *taskRun) ends() {
 	case r.result == nil && !r.call.awaited(s.Turn()):
 		r.ended = bodyDone // the turn has ended
 	case r.result == nil:
-		r.n.w.runs(r.session, r.call.tool, r.call.effect)
+		r.n.w.startCall(r.session, r.call.tool, r.call.effect)
 		r.result = &events.ToolResult{Text: "done"}
 	case r.resolve(*r.call, *r.result) == nil:
 		r.ended, r.resolved = bodyDone, true
@@ -98,8 +98,8 @@ func (r *taskRun) stop(cause string) {
 	}
 }
 
-// hold receives a wake that arrives while the task runs.
-func (r *taskRun) hold(m *wake) {
+// receive receives a wake that arrives while the task runs.
+func (r *taskRun) receive(m *wake) {
 	have := r.wake
 	r.wake = m
 	if r.over { // it may be of a later task of that id, which waits for the end of this run
@@ -108,8 +108,8 @@ func (r *taskRun) hold(m *wake) {
 	}
 }
 
-// settle acknowledges the wake: no work is left.
-func (r *taskRun) settle() {
+// finishWake acknowledges the wake: no work is left.
+func (r *taskRun) finishWake() {
 	r.over = true
 	r.ack()
 }
@@ -122,21 +122,21 @@ func (r *taskRun) compare() {
 	rec, ok := r.record(r.session)
 	switch {
 	case !ok:
-		r.settle()
+		r.finishWake()
 	case rec.To != "" && rec.CreatedAt == r.made:
 		r.moves(rec.To)
 	case rec.Seq != r.claim.Seq: // the id now belongs to another registration
 		r.over = true
-		r.giveBack()
+		r.nak()
 		r.wake = nil
 	case !rec.Live():
-		r.settle()
+		r.finishWake()
 		r.stop(causeCancelled)
 	case rec.Worker != r.claim.Worker || rec.Attempt != r.claim.Attempt:
 		r.over, r.listed, r.wake = true, false, nil
 		r.stop(causeSuperseded)
 	case rec.State == events.TaskCancelling:
-		r.asked = true
+		r.stopRequested = true
 		r.stop(causeCancelled)
 	}
 }
@@ -145,7 +145,7 @@ func (r *taskRun) compare() {
 func (r *taskRun) moves(to events.SessionID) {
 	rec, ok := r.record(to)
 	if !ok || rec.CreatedAt != r.made {
-		r.settle()
+		r.finishWake()
 		return
 	}
 	if r.wake != nil && r.wake.session == r.session { // the wake of the other session may have arrived already
@@ -156,37 +156,37 @@ func (r *taskRun) moves(to events.SessionID) {
 
 // finish records the outcome of a body.
 func (r *taskRun) finish() (over bool) {
-	gone := r.cause == causeOutOfTouch || r.cause == causeStopped
+	interrupted := r.cause == causeOutOfTouch || r.cause == causeStopped
 	switch {
 	case r.call != nil && r.cause == causeCancelled && !r.resolved:
 		r.resolved = r.resolve(*r.call, cancelledCall()) == nil
 		return false
 	case r.over:
 		return true
-	case gone && r.again:
+	case interrupted && r.again:
 		_ = r.decide(func(s *projector.State) []events.Event { return task.Transition(s, r.task, events.TaskWaiting) })
-		return r.giveBack()
+		return r.nak()
 	case r.call != nil && r.ended == bodyFailed && !r.resolved:
 		r.resolved = r.resolve(*r.call, events.ToolResult{Outcome: events.OutcomeLost, Text: "lost"}) == nil
 		return false
 	}
-	return r.recordEnd(gone)
+	return r.recordEnd(interrupted)
 }
 
-func (r *taskRun) recordEnd(gone bool) (over bool) {
+func (r *taskRun) recordEnd(interrupted bool) (over bool) {
 	state, summary := r.endState(), r.ended
-	if gone && r.ended != bodyDone {
+	if interrupted && r.ended != bodyDone {
 		state, summary = events.TaskFailed, "abandoned: worker "+string(r.n.id)+" "+r.cause
 	}
 	var err error
-	if r.monitors && !gone && r.cause == "" {
+	if r.monitors && !interrupted && r.cause == "" {
 		err = r.endMonitor()
 	} else {
 		err = r.decide(func(s *projector.State) []events.Event { return task.Complete(s, r.task, state, summary) })
 	}
 	switch {
 	case err == nil:
-		r.settle()
+		r.finishWake()
 		r.do = func() bool { return true } // after the wakes and notifications
 	case errors.Is(err, task.ErrTaken):
 		was := r.session
@@ -210,7 +210,7 @@ func (r *taskRun) endState() events.TaskState {
 	switch {
 	case r.ended == bodyDone:
 		return events.TaskCompleted
-	case r.asked:
+	case r.stopRequested:
 		return events.TaskCancelled
 	}
 	return events.TaskFailed

@@ -30,13 +30,13 @@ type act struct {
 	own   bool
 }
 
-// noteTasks records the task events of a commit, and checks them: a task ends once, a task that must run once starts
+// recordTasks records the task events of a commit, and checks them: a task ends once, a task that must run once starts
 // once, and a worker appends only while the claim that it acts on is current.
-func (w *world) noteTasks(h *history, e events.Entry) {
+func (w *world) recordTasks(h *history, e events.Entry) {
 	for i := range e.Commit.Events {
 		switch p := e.Commit.Events[i].Payload.(type) {
 		case *events.TaskRegistered:
-			w.noteRegistered(h, e, p)
+			w.recordRegistered(h, e, p)
 		case *events.TaskTransferred:
 			for _, id := range p.Tasks {
 				w.tasks[taskName{h.id, id}].live = false
@@ -66,7 +66,7 @@ func (w *world) noteTasks(h *history, e events.Entry) {
 	}
 }
 
-func (w *world) noteRegistered(h *history, e events.Entry, p *events.TaskRegistered) {
+func (w *world) recordRegistered(h *history, e events.Entry, p *events.TaskRegistered) {
 	name := taskName{h.id, p.Task}
 	made := e.Commit.At
 	if p.From != "" {
@@ -131,15 +131,15 @@ func (w *world) taskRuns(r *taskRun) {
 	}
 }
 
-// taskTold records a response to a client: the task is registered.
-func (w *world) taskTold(id events.SessionID, name events.TaskID, seq events.Seq) {
+// addAcceptedTask records a response to a client: the task is registered.
+func (w *world) addAcceptedTask(id events.SessionID, name events.TaskID, seq events.Seq) {
 	w.check(w.t)
 	if k := w.tasks[taskName{id, name}]; k == nil || k.claim.Seq < seq {
 		w.t.Fatalf("task %s of %s is not in the history, and a client was told that it is", name, id)
 	}
 }
 
-// tasksDone reports whether every task has ended. noteTasks checks that none ends twice.
+// tasksDone reports whether every task has ended. recordTasks checks that none ends twice.
 func (w *world) tasksDone() bool {
 	w.check(w.t)
 	for _, k := range w.tasks {

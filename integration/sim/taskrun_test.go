@@ -14,29 +14,29 @@ import (
 
 // taskRun is a node's work on one task: it reads the record, claims, runs the body and records the outcome.
 type taskRun struct {
-	n        *node
-	session  events.SessionID
-	task     events.TaskID
-	wake     *wake // nil: another node has a newer one, or it was acknowledged
-	inbox    []*wake
-	do       func() (over bool)
-	hints    []func() // wakes and notifications of its appends, which come before the next step
-	claim    task.Claim
-	made     events.Millis
-	again    bool
-	call     *remote // whose tool it runs
-	monitors bool
-	local    bool // its body is a closure of the node
-	reserved bool // the node responds for it: it is about to be listed
-	listed   bool // the node responds for it, and gives it wakes
-	quiet    bool // the node had no contact with the queue
+	n          *node
+	session    events.SessionID
+	task       events.TaskID
+	wake       *wake // nil: another node has a newer one, or it was acknowledged
+	inbox      []*wake
+	do         func() (over bool)
+	hints      []func() // wakes and notifications of its appends, which come before the next step
+	claim      task.Claim
+	made       events.Millis
+	again      bool
+	call       *remote // whose tool it runs
+	monitors   bool
+	local      bool // its body is a closure of the node
+	reserved   bool // the node responds for it: it is about to be listed
+	listed     bool // the node responds for it, and gives it wakes
+	outOfTouch bool // the node had no contact with the queue
 
-	over     bool // the history needs nothing from it
-	asked    bool // a stop was requested
-	cause    string
-	ended    string // outcome of the body, until it is recorded
-	result   *events.ToolResult
-	resolved bool // the call has its result
+	over          bool // the history needs nothing from it
+	stopRequested bool // a stop was requested
+	cause         string
+	ended         string // outcome of the body, until it is recorded
+	result        *events.ToolResult
+	resolved      bool // the call has its result
 }
 
 // Causes that cancel the context of a body, and outcomes of a body.
@@ -52,16 +52,16 @@ const (
 // takeTask takes the wake of a task. The node's run of the task receives it, if there is one.
 func (n *node) takeTask(m *wake) {
 	n.w.queue.deliver(m)
-	if r := n.findTask(m.session, m.task); r != nil {
+	if r := n.taskRunOf(m.session, m.task); r != nil {
 		r.inbox = append(r.inbox, m)
 		return
 	}
 	r := &taskRun{n: n, session: m.session, task: m.task, wake: m}
-	r.do = r.look
+	r.do = r.decideOnWake
 	n.tasks = append(n.tasks, r)
 }
 
-func (n *node) findTask(id events.SessionID, name events.TaskID) *taskRun {
+func (n *node) taskRunOf(id events.SessionID, name events.TaskID) *taskRun {
 	for _, r := range n.tasks {
 		if r.listed && r.session == id && r.task == name {
 			return r
@@ -88,21 +88,21 @@ func (n *node) stepRun(r *taskRun) {
 		n.tasks = slices.DeleteFunc(n.tasks, func(have *taskRun) bool { return have == r })
 		for _, m := range r.inbox { // not yet received
 			r.wake = m
-			r.giveBack()
+			r.nak()
 		}
 	}
 }
 
-func (r *taskRun) giveBack() (over bool) {
+func (r *taskRun) nak() (over bool) {
 	if m := r.wake; m != nil {
-		r.n.w.say(func() { r.n.w.queue.giveBack(m, r.n.w.now) })
+		r.n.w.maybeLost(func() { r.n.w.queue.nak(m, r.n.w.now) })
 	}
 	return true
 }
 
 func (r *taskRun) ack() (over bool) {
 	if m := r.wake; m != nil {
-		r.n.w.say(func() { r.n.w.queue.ack(m) })
+		r.n.w.maybeLost(func() { r.n.w.queue.ack(m) })
 	}
 	r.wake = nil
 	return true
@@ -111,7 +111,7 @@ func (r *taskRun) ack() (over bool) {
 // later returns the wake to the queue for a while.
 func (r *taskRun) later() (over bool) {
 	if m := r.wake; m != nil {
-		r.n.w.say(func() { r.n.w.queue.giveBack(m, r.n.w.now+100) })
+		r.n.w.maybeLost(func() { r.n.w.queue.nak(m, r.n.w.now+100) })
 	}
 	return true
 }
@@ -128,9 +128,9 @@ func (r *taskRun) record(id events.SessionID) (projector.Task, bool) {
 	return *t, true
 }
 
-// look decides on a wake with the newest state.
-func (r *taskRun) look() (over bool) {
-	if have := r.n.findTask(r.session, r.task); have != nil { // another run of the task started meanwhile
+// decideOnWake decides on a wake with the newest state.
+func (r *taskRun) decideOnWake() (over bool) {
+	if have := r.n.taskRunOf(r.session, r.task); have != nil { // another run of the task started meanwhile
 		have.inbox = append(have.inbox, r.wake)
 		return true
 	}
@@ -139,7 +139,7 @@ func (r *taskRun) look() (over bool) {
 		m := &move{h: r.n.host, from: rec.From, to: r.session, ids: []events.TaskID{rec.ID}, finishes: true}
 		r.do = func() bool {
 			if m.step() {
-				r.do = r.look
+				r.do = r.decideOnWake
 			}
 			return false
 		}
@@ -151,12 +151,12 @@ func (r *taskRun) look() (over bool) {
 		return r.ack()
 	case !rec.Live() && remote:
 		return r.resolveEnded()
-	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
+	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
 		return r.ack()
 	case rec.Attempt == 0 && rec.Runner != "":
 		r.do = func() bool { return r.begin(&rec) }
 		return false
-	case !r.gone(&rec):
+	case !r.workerGone(&rec):
 		return true // the other run has it
 	}
 	if remote {
@@ -193,9 +193,9 @@ func (r *taskRun) resolve(call remote, result events.ToolResult) error {
 	return err
 }
 
-// gone asks the worker of a task whether it runs the task. If it does, it receives the wake. A dead worker does not
+// workerGone asks the worker of a task whether it runs the task. If it does, it receives the wake. A dead worker does not
 // respond. A worker that was frozen for too long ends its run.
-func (r *taskRun) gone(rec *projector.Task) bool {
+func (r *taskRun) workerGone(rec *projector.Task) bool {
 	n := r.n.w.node(rec.Worker)
 	if n == nil {
 		return true
@@ -204,8 +204,8 @@ func (r *taskRun) gone(rec *projector.Task) bool {
 		same := other.session == r.session && other.task == r.task || rec.From != "" && other.task == r.task && other.made == rec.CreatedAt
 		switch {
 		case !same || !other.listed && !other.reserved || other == r:
-		case n.frozen || n != r.n && other.quiet:
-			other.quiet = true
+		case n.frozen || n != r.n && other.outOfTouch:
+			other.outOfTouch = true
 			return true
 		case other.listed:
 			other.inbox = append(other.inbox, r.wake)
@@ -276,7 +276,7 @@ func (r *taskRun) begin(rec *projector.Task) (over bool) {
 
 // launch starts the body of a claimed task.
 func (r *taskRun) launch(rec *projector.Task) (over bool) {
-	if old := r.n.findTask(r.session, r.task); old != nil {
+	if old := r.n.taskRunOf(r.session, r.task); old != nil {
 		old.listed = false
 	}
 	r.claim, r.made, r.again = task.ClaimOf(rec), rec.CreatedAt, rec.Restart == events.RestartAlways

@@ -17,7 +17,7 @@ func (w *world) transfer(*rapid.T) {
 	if second := w.taskID(from); second != ids[0] {
 		ids = append(ids, second)
 	}
-	m := &move{h: w.asked(), from: from, to: to, ids: ids}
+	m := &move{h: w.anyHost(), from: from, to: to, ids: ids}
 	m.h.later(m.goOn)
 }
 
@@ -26,16 +26,16 @@ func (w *world) transfer(*rapid.T) {
 //  1. The target registers the tasks. It registers them again if the source has changed meanwhile.
 //  2. The source removes them.
 type move struct {
-	h        *host
-	from, to events.SessionID
-	ids      []events.TaskID
-	list     []events.TaskRegistered
-	seen     events.Seq // end of the source at that time
-	hints    []func()
-	arrived  bool
-	first    *move // an unfinished earlier transfer of one of the tasks
-	finishes bool  // this transfer finishes an earlier one
-	refused  bool
+	h          *host
+	from, to   events.SessionID
+	ids        []events.TaskID
+	list       []events.TaskRegistered
+	sourceSeq  events.Seq // end of the source at that time
+	hints      []func()
+	registered bool
+	first      *move // an unfinished earlier transfer of one of the tasks
+	finishes   bool  // this transfer finishes an earlier one
+	refused    bool
 }
 
 // goOn executes the next step as a part of a call.
@@ -56,7 +56,7 @@ func (m *move) step() (over bool) {
 	case m.list == nil:
 		source := m.h.load(m.from, true)
 		list, err := task.Leaving(source, m.ids)
-		m.list, m.seen = list, source.Seq
+		m.list, m.sourceSeq = list, source.Seq
 		if w.tolerated(err) != nil || len(list) == 0 {
 			return true
 		}
@@ -67,13 +67,13 @@ func (m *move) step() (over bool) {
 			m.first, m.list = nil, nil
 			return m.refused
 		}
-	case !m.arrived:
+	case !m.registered:
 		hints, err := m.h.decide(m.to, func(s *projector.State) ([]events.Event, error) { return task.Arrive(s, m.list) })
-		m.hints, m.arrived = hints, true
+		m.hints, m.registered = hints, true
 		m.refused = w.tolerated(err) != nil
 		return m.refused
 	default:
-		return m.leave()
+		return m.removeFromSource()
 	}
 	return false
 }
@@ -81,7 +81,7 @@ func (m *move) step() (over bool) {
 // finish searches for a task that another session still has.
 func (m *move) finish() {
 	for i := range m.list {
-		t, _ := m.h.held[m.from].Task(m.list[i].Task)
+		t, _ := m.h.states[m.from].Task(m.list[i].Task)
 		if !m.finishes && m.first == nil && t.Live() && m.h.inTwo(t) {
 			m.first = &move{h: m.h, from: t.From, to: m.from, ids: []events.TaskID{t.ID}, finishes: true}
 		}
@@ -97,13 +97,13 @@ func (h *host) inTwo(t *projector.Task) bool {
 	return ok && there.To == "" && there.CreatedAt == t.CreatedAt
 }
 
-func (m *move) leave() (over bool) {
+func (m *move) removeFromSource() (over bool) {
 	moved := false
 	_, err := m.h.decide(m.from, func(s *projector.State) (out []events.Event, err error) {
-		out, moved = task.Depart(s, m.to, m.list, m.seen)
+		out, moved = task.Depart(s, m.to, m.list, m.sourceSeq)
 		return out, nil
 	})
-	m.list, m.arrived = nil, false
+	m.list, m.registered = nil, false
 	m.refused = m.h.w.tolerated(err) != nil
 	return m.refused || moved
 }

@@ -44,8 +44,8 @@ func TestApprovalAsked(t *testing.T) {
 	b.ParkTurn(id)
 	other := b.Open(api.CreateRequest{}) // the node's one pair of hands is free
 	harness.Equal(t, "another session's turn", b.RunTurn(other, "t1", harness.Text("hello")).Text, "meanwhile")
-	asked := harness.Find[*events.ToolApprovalAsked](b, id)
-	harness.Equal(t, "questions in the history", len(asked), 1)
+	question := harness.Find[*events.ToolApprovalAsked](b, id)
+	harness.Equal(t, "questions in the history", len(question), 1)
 	client := b.OtherHost()
 	list, err := client.Approvals(b.Ctx, id)
 	harness.WantError(t, "approvals", err, nil)
@@ -65,7 +65,7 @@ func TestApprovalAsked(t *testing.T) {
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.EqualLists(t, "prompt", b.Model.Prompt(2), []string{"user 1+2?", `assistant k:add{"A":1,"B":2}`, "user k=3"})
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Asked.Load(), 1)
+	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
 	harness.Equal(t, "answer", *harness.Find[*events.ToolApprovalGiven](b, id)[0], events.ToolApprovalGiven{Effect: harness.AddEffect, Granted: true, By: "ann", Reason: "fine"})
 	list, err = client.Approvals(b.Ctx, id)
 	harness.WantError(t, "approvals after the turn", err, nil)
@@ -97,8 +97,8 @@ func TestApprovalDenied(t *testing.T) {
 // cached. The node runs one turn at a time.
 func TestApprovalElsewhere(t *testing.T) {
 	t.Parallel()
-	begun, release := make(chan struct{}), make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.DoFirst(func() { close(begun); <-release }, harness.Reply(harness.Text("free"))), harness.CallAdd(), harness.Reply(harness.Text("3")))
+	started, release := make(chan struct{}), make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")), harness.DoFirst(func() { close(started); <-release }, harness.Reply(harness.Text("free"))), harness.CallAdd(), harness.Reply(harness.Text("3")))
 	g := &harness.Approver{}
 	b.StartNodeWith(workers.Config{Concurrency: 1}, plugin.HostConfig{
 		Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{g.Factory(events.EffectsNonIdempotent)},
@@ -106,7 +106,7 @@ func TestApprovalElsewhere(t *testing.T) {
 	id, other := b.Open(api.CreateRequest{}), b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t0", harness.Text("hello"))
 	b.StartTurn(other, "t9", harness.Text("keep the first node busy"))
-	harness.Receive(b, "begun", begun)
+	harness.Receive(b, "the start", started)
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), g.Factory(events.EffectsNonIdempotent))
 	b.ParkTurn(id)
 	kill()
@@ -114,9 +114,9 @@ func TestApprovalElsewhere(t *testing.T) {
 	harness.WantError(t, "approve", b.AnswerApproval(b.OtherHost(), id, true), nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	started := harness.Find[*events.TurnStarted](b, id)
-	harness.Equal(t, "who goes on", started[2].Worker, started[0].Worker)
-	harness.Equal(t, "who asked is another", started[1].Worker != started[0].Worker, true)
+	starts := harness.Find[*events.TurnStarted](b, id)
+	harness.Equal(t, "worker of the new attempt", starts[2].Worker, starts[0].Worker)
+	harness.Equal(t, "another worker asked", starts[1].Worker != starts[0].Worker, true)
 }
 
 // TestApprovalTwice has two clients answer differently at once, with a node and without one.
@@ -148,9 +148,9 @@ func TestApprovalTwice(t *testing.T) {
 			}
 			close(release)
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
-			given := harness.Find[*events.ToolApprovalGiven](b, id)
-			harness.Equal(t, "answers in the history", len(given), 1)
-			harness.Equal(t, "the one that counts", given[0].Granted, won)
+			answers := harness.Find[*events.ToolApprovalGiven](b, id)
+			harness.Equal(t, "answers in the history", len(answers), 1)
+			harness.Equal(t, "the one that counts", answers[0].Granted, won)
 			harness.Equal(t, "outcome", harness.ToolResults(b, id)[0].Outcome == events.OutcomeSuccess, won)
 			harness.Equal(t, "runs", g.Runs.Load(), map[bool]int64{true: 1}[won])
 		})
@@ -219,7 +219,7 @@ func TestApprovalKilledAtRequest(t *testing.T) {
 	late.next("tool_approval_asked")
 	late.next("tool_approval_given")
 	harness.Equal(t, "runs", g.Runs.Load(), 1)
-	harness.Equal(t, "hooks asked", g.Asked.Load(), 1)
+	harness.Equal(t, "hooks asked", g.Requests.Load(), 1)
 	harness.Equal(t, "what the model reads", b.Model.Prompt(1)[2], "user k=3")
 }
 
@@ -229,7 +229,7 @@ func TestApprovalKilledAnswered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		effects events.Effects
-		begun   bool // the call has
+		started bool // the call has
 		runs    int64
 		read    string
 	}{
@@ -242,7 +242,7 @@ func TestApprovalKilledAnswered(t *testing.T) {
 			b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("done")))
 			g, here := &harness.Approver{}, make(chan struct{})
 			var dying atomic.Bool
-			dies := func(ctx context.Context) error { // once
+			killOnce := func(ctx context.Context) error { // once
 				if dying.CompareAndSwap(true, false) {
 					close(here)
 					<-ctx.Done()
@@ -250,10 +250,10 @@ func TestApprovalKilledAnswered(t *testing.T) {
 				return ctx.Err()
 			}
 			stack := []plugin.Factory{g.Factory(c.effects)}
-			if c.begun {
-				g.Tool = dies
+			if c.started {
+				g.Tool = killOnce
 			} else {
-				stack = append(stack, harness.ProtocolPlugin(harness.Protocol{Validate: func(ctx context.Context, _ events.TurnInput) error { return dies(ctx) }}))
+				stack = append(stack, harness.ProtocolPlugin(harness.Protocol{Validate: func(ctx context.Context, _ events.TurnInput) error { return killOnce(ctx) }}))
 			}
 			_, kill := b.StartNodeOn(b.Bus, stack...)
 			id := b.Open(api.CreateRequest{})

@@ -19,15 +19,15 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// family is a parent and a child. The task k of the child becomes the parent's when the child closes.
-type family struct {
+// parentAndChild is a parent and a child. The task k of the child becomes the parent's when the child closes.
+type parentAndChild struct {
 	*harness.System
 	parent, child events.SessionID
 }
 
-func newFamily(b *harness.System, name string, req api.TaskRequest) *family {
+func newFamily(b *harness.System, name string, req api.TaskRequest) *parentAndChild {
 	b.T.Helper()
-	f := &family{b, events.SessionID("parent-" + name), events.SessionID("child-" + name)}
+	f := &parentAndChild{b, events.SessionID("parent-" + name), events.SessionID("child-" + name)}
 	b.Open(api.CreateRequest{ID: f.parent})
 	b.Open(api.CreateRequest{ID: f.child, Parent: f.parent})
 	req.ID, req.Close = "k", events.CloseTransfer
@@ -36,9 +36,9 @@ func newFamily(b *harness.System, name string, req api.TaskRequest) *family {
 	return f
 }
 
-// owes closes the child as a host does that dies right after its commit, and returns the record of the pending
+// closeWithoutTransfer closes the child as a host does that dies right after its commit, and returns the record of the pending
 // transfer.
-func (f *family) owes() projector.Task {
+func (f *parentAndChild) closeWithoutTransfer() projector.Task {
 	f.T.Helper()
 	_, err := f.Bus.Log().Append(f.Ctx, &events.Commit{
 		ID: "close", Session: f.child, At: 1, Actor: events.Actor{Kind: events.ActorSystem},
@@ -50,8 +50,8 @@ func (f *family) owes() projector.Task {
 	return *k
 }
 
-// places is the number of the two sessions in which a reader finds the task.
-func (f *family) places() (n int) {
+// listedIn is the number of the two sessions in which a reader finds the task.
+func (f *parentAndChild) listedIn() (n int) {
 	f.T.Helper()
 	for _, id := range []events.SessionID{f.child, f.parent} {
 		if f.ListedTask(id, "k").ID != "" {
@@ -61,8 +61,8 @@ func (f *family) places() (n int) {
 	return n
 }
 
-// settled waits until the parent has the task, and checks that it was transferred once.
-func (f *family) settled() {
+// awaitTransfer waits until the parent has the task, and checks that it was transferred once.
+func (f *parentAndChild) awaitTransfer() {
 	f.T.Helper()
 	f.AwaitState(f.child, "the transfer", func(s *projector.State) bool {
 		k, ok := s.Task("k")
@@ -70,16 +70,16 @@ func (f *family) settled() {
 	})
 	harness.Equal(f.T, "registrations at the parent", len(harness.Find[*events.TaskRegistered](f.System, f.parent)), 1)
 	harness.Equal(f.T, "transfers", len(harness.Find[*events.TaskTransferred](f.System, f.child)), 1)
-	harness.Equal(f.T, "places", f.places(), 1)
+	harness.Equal(f.T, "places", f.listedIn(), 1)
 }
 
-// begins is a runner that counts the starts of each session's task.
-type begins struct {
+// startCounter is a runner that counts the starts of each session's task.
+type startCounter struct {
 	mu   sync.Mutex
 	runs map[events.SessionID]int
 }
 
-func (c *begins) run(_ context.Context, r *workers.RunningTask) (string, error) {
+func (c *startCounter) run(_ context.Context, r *workers.RunningTask) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.runs[r.Session()]++
@@ -92,12 +92,12 @@ func (c *begins) run(_ context.Context, r *workers.RunningTask) (string, error) 
 func TestCloseKilledAnywhere(t *testing.T) {
 	t.Parallel()
 	tasks := map[string]api.TaskRequest{"runner": {Runner: "count"}, "outside": {}}
-	works := map[string]func(f *family, h *session.Host) func(context.Context) error{
-		"closes": func(f *family, h *session.Host) func(context.Context) error {
+	works := map[string]func(f *parentAndChild, h *session.Host) func(context.Context) error{
+		"closes": func(f *parentAndChild, h *session.Host) func(context.Context) error {
 			return func(ctx context.Context) error { return h.CloseSession(ctx, f.child, "over") }
 		},
-		"transfers": func(f *family, h *session.Host) func(context.Context) error {
-			k := f.owes()
+		"transfers": func(f *parentAndChild, h *session.Host) func(context.Context) error {
+			k := f.closeWithoutTransfer()
 			return func(ctx context.Context) error { return h.Leave(ctx, f.child, k) }
 		},
 	}
@@ -107,7 +107,7 @@ func TestCloseKilledAnywhere(t *testing.T) {
 				t.Run(fmt.Sprintf("%s_%s_late_%t", what, who, late), func(t *testing.T) {
 					t.Parallel()
 					b := harness.StartIdle(t)
-					var all []*family
+					var all []*parentAndChild
 					for finished := false; !finished; {
 						f := newFamily(b, fmt.Sprint(len(all)), req)
 						all = append(all, f)
@@ -116,11 +116,11 @@ func TestCloseKilledAnywhere(t *testing.T) {
 					if len(all) < 5 {
 						t.Errorf("it took %d requests, want more", len(all))
 					}
-					c := &begins{runs: make(map[events.SessionID]int)}
+					c := &startCounter{runs: make(map[events.SessionID]int)}
 					b.StartTasks(bustest.Open(t, b.Server), map[string]workers.TaskFunc{"count": c.run})
 					b.StartWorker(bustest.Open(t, b.Server)) // it sweeps
 					for _, f := range all {
-						f.settled()
+						f.awaitTransfer()
 						if who == "runner" {
 							b.AwaitTask(f.parent, "k", events.TaskCompleted)
 							c.mu.Lock()
@@ -135,7 +135,7 @@ func TestCloseKilledAnywhere(t *testing.T) {
 }
 
 // cut does the work up to its k-th request. Where the session is still open, another host closes it.
-func (f *family) cut(k int, late bool, work func(*family, *session.Host) func(context.Context) error) (finished bool) {
+func (f *parentAndChild) cut(k int, late bool, work func(*parentAndChild, *session.Host) func(context.Context) error) (finished bool) {
 	f.T.Helper()
 	before := f.LastSeq(f.parent)
 	var do func(context.Context) error
@@ -145,7 +145,7 @@ func (f *family) cut(k int, late bool, work func(*family, *session.Host) func(co
 		}
 		return errors.Join(do(ctx), context.Cause(ctx)) // a close that was cut later is one all the same
 	})
-	harness.Equal(f.T, "places after the kill", f.places(), 1)
+	harness.Equal(f.T, "places after the kill", f.listedIn(), 1)
 	if f.StateOf(f.child).Status == projector.StatusOpen {
 		harness.Equal(f.T, "commits of the parent of an open session", f.LastSeq(f.parent), before)
 		harness.WantError(f.T, "close", f.OtherHost().CloseSession(f.Ctx, f.child, "over"), nil)
@@ -195,7 +195,7 @@ func TestCloseRacesTurn(t *testing.T) {
 			if k, _ := b.StateOf(f.child).Task("k"); k.To != f.parent {
 				t.Fatalf("the task as the close returned: went to %q, want %q", k.To, f.parent) // no worker would transfer it
 			}
-			f.settled()
+			f.awaitTransfer()
 			continue
 		}
 		harness.WantError(t, "the close", closeErr, api.ErrTurnRunning)
@@ -213,9 +213,9 @@ func TestParentCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	f := newFamily(b, "a", api.TaskRequest{})
-	k := f.owes()
+	k := f.closeWithoutTransfer()
 	f.CommitUnchecked(f.parent, &events.TaskRegistered{Task: "k", Close: events.CloseTransfer, State: k.State, From: f.child, Created: k.CreatedAt})
-	harness.Equal(t, "places", f.places(), 1)
+	harness.Equal(t, "places", f.listedIn(), 1)
 	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(f.parent)+".junk", []byte("junk")), nil)
 	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
 	_, err := b.OtherHost().Tasks(b.Ctx, f.child)
@@ -233,7 +233,7 @@ func TestParentCannotBeRead(t *testing.T) {
 // parent, and nothing is owed.
 func TestParentDoesNotTake(t *testing.T) {
 	t.Parallel()
-	full := func(f *family) {
+	full := func(f *parentAndChild) {
 		list := make([]events.Event, task.MaxLeft)
 		for i := range list {
 			list[i] = events.Of("", &events.TaskRegistered{Task: events.TaskID(fmt.Sprintf("k%d", i)), From: "another", Created: 1})
@@ -241,16 +241,18 @@ func TestParentDoesNotTake(t *testing.T) {
 		_, err := f.Bus.Log().Append(f.Ctx, &events.Commit{ID: "full", Session: f.parent, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: list}, f.LastSeq(f.parent))
 		harness.WantError(f.T, "fill", err, nil)
 	}
-	gone := map[string]func(f *family){
-		"full":   full,
-		"closed": func(f *family) { harness.WantError(f.T, "close", f.CloseSession(f.Ctx, f.parent, "first"), nil) },
-		"erased": func(f *family) {
+	removals := map[string]func(f *parentAndChild){
+		"full": full,
+		"closed": func(f *parentAndChild) {
+			harness.WantError(f.T, "close", f.CloseSession(f.Ctx, f.parent, "first"), nil)
+		},
+		"erased": func(f *parentAndChild) {
 			_, err := f.Erase(f.Ctx, f.parent, "asked to")
 			harness.WantError(f.T, "erase", err, nil)
 		},
-		"its_id": func(f *family) { register(f.System, f.parent, "k") },
+		"its_id": func(f *parentAndChild) { register(f.System, f.parent, "k") },
 	}
-	for name, makeGone := range gone {
+	for name, remove := range removals {
 		for _, byWorker := range []bool{false, true} {
 			for _, copied := range []bool{false, true} {
 				if copied && (!byWorker || name == "full" || name == "its_id") {
@@ -261,12 +263,12 @@ func TestParentDoesNotTake(t *testing.T) {
 					b := harness.StartIdle(t)
 					f := newFamily(b, "a", api.TaskRequest{})
 					if byWorker {
-						k := f.owes()
+						k := f.closeWithoutTransfer()
 						if copied {
 							f.CommitUnchecked(f.parent, &events.TaskRegistered{Task: "k", Close: events.CloseTransfer, State: k.State, From: f.child, Created: k.CreatedAt})
 						}
 					}
-					makeGone(f)
+					remove(f)
 					if byWorker {
 						b.StartTasks(bustest.Open(t, b.Server), nil)
 						b.StartWorker(bustest.Open(t, b.Server)) // it sweeps
@@ -293,7 +295,7 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	f := newFamily(b, "a", api.TaskRequest{})
-	k := f.owes()
+	k := f.closeWithoutTransfer()
 	const opening = events.SessionID("opening")
 	_, err := b.Bus.Log().Append(b.Ctx, &events.Commit{
 		ID: "o", Session: opening, At: 1, Actor: events.Actor{Kind: events.ActorSystem}, Events: []events.Event{events.Of("", &events.SessionOpened{Commits: 1})},
@@ -311,17 +313,17 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 func TestRunningTaskLeaves(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	gate, begun := make(chan struct{}), make(chan struct{}, 2)
+	gate, started := make(chan struct{}), make(chan struct{}, 2)
 	b.StartTasks(bustest.Open(t, b.Server), map[string]workers.TaskFunc{"stay": func(ctx context.Context, r *workers.RunningTask) (string, error) {
-		begun <- struct{}{}
+		started <- struct{}{}
 		return harness.GatedTask(gate)(ctx, r)
 	}})
 	f := newFamily(b, "a", api.TaskRequest{Runner: "stay"})
-	harness.Receive(b, "the task", begun)
-	f.owes()
+	harness.Receive(b, "the task", started)
+	f.closeWithoutTransfer()
 	f.AwaitState(f.child, "the transfer", func(s *projector.State) bool { return s.Tasks[0].To == f.parent })
 	close(gate)
 	b.AwaitTask(f.parent, "k", events.TaskCompleted)
-	f.settled()
-	harness.Equal(t, "runs that began besides", len(begun), 0)
+	f.awaitTransfer()
+	harness.Equal(t, "runs that began besides", len(started), 0)
 }

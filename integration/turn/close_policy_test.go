@@ -33,9 +33,9 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t)
-			begun, stopped, free := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+			started, stopped, free := make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 			b.StartTasks(bustest.Open(t, b.Server), map[string]workers.TaskFunc{"stay": func(ctx context.Context, _ *workers.RunningTask) (string, error) {
-				begun <- struct{}{}
+				started <- struct{}{}
 				select {
 				case <-ctx.Done():
 					close(stopped)
@@ -47,7 +47,7 @@ func TestCloseOfSessionWithTasks(t *testing.T) {
 			b.Open(api.CreateRequest{ID: child, Parent: parent})
 			_, err := b.RegisterTask(b.Ctx, child, api.TaskRequest{ID: "k", Runner: "stay", Close: c.policy})
 			harness.WantError(t, "register", err, nil)
-			harness.Receive(b, "the task", begun)
+			harness.Receive(b, "the task", started)
 			if c.before != nil {
 				c.before(b)
 			}
@@ -76,9 +76,9 @@ func register(b *harness.System, id events.SessionID, name events.TaskID) {
 	harness.WantError(b.T, "register", err, nil)
 }
 
-// TestExternalTask cancels a task that only its own program may end. The task has a stop request, and runs until
+// TestExternalTaskEndsByItsProgram cancels a task that only its own program may end. The task has a stop request, and runs until
 // the program reports its end, although its session is closed meanwhile.
-func TestExternalTask(t *testing.T) {
+func TestExternalTaskEndsByItsProgram(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})

@@ -152,12 +152,12 @@ func TestCodeHandleGone(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	list, err := b.Tasks(b.Ctx, id)
 	harness.WantError(t, "tasks", err, nil)
-	gone := list[0].ID
-	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, gone), nil)
+	removed := list[0].ID
+	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, removed), nil)
 	harness.Equal(t, "end", b.RunTurn(id, "t2", harness.Text("on")).End, events.EndFinished)
 	outputs := b.Outputs(id)
-	harness.Equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(gone)), true)
-	harness.Equal(t, "waiting for it", outputs[2], "there is no task "+string(gone)+", or its result was forgotten\n")
+	harness.Equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(removed)), true)
+	harness.Equal(t, "waiting for it", outputs[2], "there is no task "+string(removed)+", or its result was forgotten\n")
 	harness.Equal(t, "frames", len(b.StateOf(id).Frames), 1)
 	harness.Equal(t, "the other one lives", live(b, id), 1)
 }

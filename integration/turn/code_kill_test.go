@@ -35,12 +35,12 @@ func TestCodeGatherKilled(t *testing.T) {
 	b := harness.StartIdle(t, harness.Program("n = 1\nr = gather([call(add, a=1), call(once), call(again), call(hang)], attempt=True)\nn += 1"),
 		harness.Program("print(n)\nfor x in r: print(x.value, x.error)"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	begun := make(chan struct{}, 2)
+	started := make(chan struct{}, 2)
 	hangs := func(ctx context.Context, name string) (string, error) {
 		if n := c.Add(name); n > 1 {
 			return fmt.Sprintf("%s-%d", name, n), nil
 		}
-		begun <- struct{}{}
+		started <- struct{}{}
 		<-ctx.Done()
 		return "", ctx.Err()
 	}
@@ -53,8 +53,8 @@ func TestCodeGatherKilled(t *testing.T) {
 	kill := b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "a call", begun)
-	harness.Receive(b, "another call", begun)
+	harness.Receive(b, "a call", started)
+	harness.Receive(b, "another call", started)
 	b.AwaitState(id, "two results", returned("t1/0/0/0", "t1/0/0/1"))
 	kill()
 	b.StartCodeNode(b.Bus)
@@ -77,20 +77,20 @@ func TestCodeKilledAnywhere(t *testing.T) {
 	}
 	var effects effects
 	b := harness.StartIdle(t, slices.Repeat([]harness.Step{func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-		effects.one(ctx)
+		effects.count(ctx)
 		return scripted.Answer{Response: llm.Response{Parts: []events.Part{harness.CodeBlock(programs[req.Iteration])}, Stop: events.StopEnd}}, ctx.Err()
 	}}, 100)...)
 	c := b.AddCodeTools()
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "tally"}, func(ctx context.Context, in plugin.Call, _ struct{}) (int, error) {
 		n := c.Add(string(in.Session))
-		effects.one(ctx)
+		effects.count(ctx)
 		return n, ctx.Err()
 	})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "plus", Effects: events.EffectsNone}, func(ctx context.Context, _ plugin.Call, in struct {
 		N int `json:"n"`
 	},
 	) (int, error) {
-		effects.one(ctx)
+		effects.count(ctx)
 		return in.N, ctx.Err()
 	})
 	for n := 1; n <= 7; n++ {
@@ -123,23 +123,23 @@ func TestCodeKilledAnywhere(t *testing.T) {
 
 // effects counts the effects of a turn, and blocks one of them.
 type effects struct {
-	mu      sync.Mutex
-	left    int
-	reached chan struct{}
+	mu        sync.Mutex
+	remaining int
+	reached   chan struct{}
 }
 
 // stopAt blocks the nth effect from now on until its context ends, and signals when it starts.
 func (e *effects) stopAt(n int) (reached <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.left, e.reached = n, make(chan struct{})
+	e.remaining, e.reached = n, make(chan struct{})
 	return e.reached
 }
 
-func (e *effects) one(ctx context.Context) {
+func (e *effects) count(ctx context.Context) {
 	e.mu.Lock()
-	e.left--
-	stop := e.left == 0
+	e.remaining--
+	stop := e.remaining == 0
 	e.mu.Unlock()
 	if stop {
 		close(e.reached)
@@ -152,15 +152,15 @@ func (e *effects) one(ctx context.Context) {
 func TestCodeApprovalsGathered(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("print(gather([call(add, a=1), call(once), call(once), call(slow)], attempt=True))"), harness.Reply(harness.Text("done")))
-	c, asked := b.AddCodeTools(), make(chan struct{})
+	c, requested := b.AddCodeTools(), make(chan struct{})
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		select {
-		case <-asked:
+		case <-requested:
 		case <-ctx.Done():
 		}
 		return fmt.Sprintf("slow-%d", c.Add("slow")), nil
 	})
-	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
+	gatePlugin := plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {
 				return []plugin.Directive{plugin.Ask("really?")}, nil
@@ -170,7 +170,7 @@ func TestCodeApprovalsGathered(t *testing.T) {
 		return r.Tools(b.Tools)
 	})
 	node := func() (kill func()) {
-		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), append(workers.Builtins()[1:], ask)...)
+		n, kill := b.StartNodeOn(bustest.Open(t, b.Server), append(workers.Builtins()[1:], gatePlugin)...)
 		b.Host = n.Host()
 		return kill
 	}
@@ -178,15 +178,15 @@ func TestCodeApprovalsGathered(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
 	s := b.AwaitState(id, "both questions", func(s *projector.State) bool { return s.Turn() != nil && len(s.Turn().Asks) == 2 })
-	close(asked)
+	close(requested)
 	b.AwaitState(id, "the third call", func(s *projector.State) bool {
 		call := s.Turn().NestedCall("t1/0/0/3")
 		return call != nil && call.Done
 	})
-	for i, asked := range s.Turn().Asks {
+	for i, request := range s.Turn().Asks {
 		kill()
 		kill = node()
-		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: asked.Effect, Granted: i == 0}), nil)
+		harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: request.Effect, Granted: i == 0}), nil)
 	}
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	output := b.Outputs(id)[0]

@@ -29,8 +29,8 @@ func TestCodeTurns(t *testing.T) {
 	harness.Equal(t, "outcome of the next", b.Outcome(id, "t2"), api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: `{"x":6}`})
 	b.RunTurn(id, "t3", harness.Text("and"))
 	harness.Equal(t, "calls", c.Count("add"), 1)
-	asked := b.Model.Requests()[4]
-	harness.Equal(t, "tools in the request", len(asked.Tools), 0)
+	request := b.Model.Requests()[4]
+	harness.Equal(t, "tools in the request", len(request.Tools), 0)
 	lines := b.Model.Prompt(4)
 	for _, want := range []string{"## Programs", "add(a: int, b: int = None)\n    Adds numbers.", "\nonce()"} {
 		harness.Equal(t, "system has "+want, strings.Contains(lines[0], want), true)
@@ -140,14 +140,14 @@ func TestCodeHostile(t *testing.T) {
 // first must not run twice. Another node runs the program again.
 func TestCodeNodeKilled(t *testing.T) {
 	t.Parallel()
-	hold := make(chan struct{})
+	gate := make(chan struct{})
 	b := harness.StartIdle(t, harness.Program("kept = [40]"), harness.Reply(harness.Text("ok")),
 		harness.Program("a = once()\nf = attempt(broken)\nb = wait_here()\nprint(a, b, f.error, kept[0] + 2)"), harness.Reply(harness.Text("done")),
 		harness.Program("print(kept, a)"), harness.Reply(harness.Text("over")))
 	c := b.AddCodeTools()
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "wait_here", Effects: events.EffectsIdempotent}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		if c.Add("wait_here") == 1 {
-			close(hold)
+			close(gate)
 			<-ctx.Done()
 			return "", ctx.Err()
 		}
@@ -157,7 +157,7 @@ func TestCodeNodeKilled(t *testing.T) {
 	id := b.Open(harness.CodeSession())
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.StartTurn(id, "t2", harness.Text("go on"))
-	harness.Receive(b, "hold", hold)
+	harness.Receive(b, "hold", gate)
 	kill()
 	b.StartCodeNode(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t2").End, events.EndFinished)
@@ -170,19 +170,19 @@ func TestCodeNodeKilled(t *testing.T) {
 
 func TestCodeLost(t *testing.T) {
 	t.Parallel()
-	hold := make(chan struct{})
+	gate := make(chan struct{})
 	b := harness.StartIdle(t, harness.Program("r = attempt(hang)\nprint(r.ok, r.error)\nprint(once())"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "hang"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 		c.Add("hang")
-		close(hold)
+		close(gate)
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
 	kill := b.StartCodeNode(bustest.Open(t, b.Server))
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
-	harness.Receive(b, "hold", hold)
+	harness.Receive(b, "hold", gate)
 	kill()
 	b.StartCodeNode(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -202,15 +202,15 @@ func TestCodeMessages(t *testing.T) {
 		return "", ctx.Err()
 	})
 	id := b.Open(harness.CodeSession())
-	var said []string
+	var messages []string
 	b.TurnEvents(b.Host, id, "t1", func(e api.SessionEvent) {
 		if e.Type == api.EventMessage {
-			if said = append(said, e.Kind+":"+e.Text); len(said) == 2 {
+			if messages = append(messages, e.Kind+":"+e.Text); len(messages) == 2 {
 				close(seen)
 			}
 		}
 	})
-	harness.EqualLists(t, "messages", said, []string{"message:looking", "progress:found"})
+	harness.EqualLists(t, "messages", messages, []string{"message:looking", "progress:found"})
 }
 
 // TestCodeApproval has a call inside a program that waits for an approval.
@@ -218,7 +218,7 @@ func TestCodeApproval(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("print(add(a=1), once(), add(a=2))"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	ask := plugin.Func("ask", func(r *plugin.Registrar) error {
+	gatePlugin := plugin.Func("ask", func(r *plugin.Registrar) error {
 		r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 			if in.Tool == "once" {
 				return []plugin.Directive{plugin.Ask("really?")}, nil
@@ -227,12 +227,12 @@ func TestCodeApproval(t *testing.T) {
 		})
 		return r.Tools(b.Tools)
 	})
-	b.StartNode(append(workers.Builtins()[1:], ask)...)
+	b.StartNode(append(workers.Builtins()[1:], gatePlugin)...)
 	id := b.Open(harness.CodeSession())
 	b.StartTurn(id, "t1", harness.Text("go"))
-	asked := b.AwaitState(id, "question", harness.HasAsk)
+	state := b.AwaitState(id, "question", harness.HasAsk)
 	harness.Equal(t, "calls before the answer", c.Count("once"), 0)
-	effect := asked.Turn().Asks[0].Effect
+	effect := state.Turn().Asks[0].Effect
 	harness.Equal(t, "effect", effect, "t1/0/0/1")
 	harness.WantError(t, "approve", b.Approve(b.Ctx, id, events.ToolApprovalGiven{Effect: effect, Granted: true}), nil)
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)

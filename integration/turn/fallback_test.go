@@ -20,21 +20,21 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// other is a provider with a name and a function.
-type other struct {
-	id  string
-	say func(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error)
+// namedProvider is a provider with a name and a function.
+type namedProvider struct {
+	id       string
+	complete func(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error)
 }
 
-func (o other) ID() string { return o.id }
+func (o namedProvider) ID() string { return o.id }
 
-func (o other) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	return o.say(ctx, req, sink)
+func (o namedProvider) Complete(ctx context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+	return o.complete(ctx, req, sink)
 }
 
 // down is a provider whose every call streams text and then fails, at a cost.
-func down(id string, kind llm.ErrorKind, streamed func()) other {
-	return other{id, func(_ context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
+func down(id string, kind llm.ErrorKind, streamed func()) namedProvider {
+	return namedProvider{id, func(_ context.Context, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
 		sink(llm.Delta{Kind: events.PartText, Text: "half"})
 		streamed()
 		return llm.Response{Usage: events.Usage{Input: 3, Output: 1}, Model: req.Model}, &llm.Error{Kind: kind, Code: "no", Message: "down"}
@@ -42,14 +42,14 @@ func down(id string, kind llm.ErrorKind, streamed func()) other {
 }
 
 // up is a provider that replies with its name.
-func up(id string) other {
-	return other{id, func(_ context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+func up(id string) namedProvider {
+	return namedProvider{id, func(_ context.Context, req llm.Request, _ func(llm.Delta)) (llm.Response, error) {
 		return llm.Response{Parts: []events.Part{harness.Text(id)}, Stop: events.StopEnd, Usage: events.Usage{Input: 10, Output: 5}, Model: req.Model}, nil
 	}}
 }
 
 // serves starts a node with these providers only, and returns how to stop it at once.
-func serves(b *harness.System, on *bus.Bus, list ...other) (kill func()) {
+func serves(b *harness.System, on *bus.Bus, list ...namedProvider) (kill func()) {
 	b.T.Helper()
 	providers := make(map[string]llm.Provider)
 	for _, p := range list {
@@ -132,16 +132,16 @@ func TestFallbackStream(t *testing.T) {
 func TestFallbackTakeover(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
-	asked := make(chan struct{})
-	hung := other{"backup", func(ctx context.Context, _ llm.Request, _ func(llm.Delta)) (llm.Response, error) {
-		close(asked)
+	requested := make(chan struct{})
+	hung := namedProvider{"backup", func(ctx context.Context, _ llm.Request, _ func(llm.Delta)) (llm.Response, error) {
+		close(requested)
 		<-ctx.Done()
 		return llm.Response{}, ctx.Err()
 	}}
 	kill := serves(b, bustest.Open(t, b.Server), down("main", llm.KindRateLimit, func() {}), hung)
 	id := b.Open(api.CreateRequest{Config: withFallbacks})
 	b.StartTurn(id, "t1", harness.Text("hello"))
-	harness.Receive(b, "the fallback's call", asked)
+	harness.Receive(b, "the fallback's call", requested)
 	kill()
 	serves(b, bustest.Open(t, b.Server), up("backup"))
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
@@ -156,7 +156,7 @@ func TestFallbackNot(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t)
 	kinds := make(chan llm.ErrorKind, 1)
-	main := other{"main", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	main := namedProvider{"main", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 		return llm.Response{}, &llm.Error{Kind: harness.Receive(b, "kind", kinds), Message: "no"}
 	}}
 	serves(b, bustest.Open(t, b.Server), main, up("backup"))
@@ -182,9 +182,9 @@ func TestFallbacksRefused(t *testing.T) {
 	} {
 		_, created := b.Create(b.Ctx, api.CreateRequest{Config: events.Config{Fallbacks: list}})
 		configured := b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Fallbacks = list; return c }})
-		for way, err := range map[string]error{"created": created, "configured": configured} {
+		for operation, err := range map[string]error{"created": created, "configured": configured} {
 			if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
-				t.Errorf("%s: got %v, want %s refused", way, err, field)
+				t.Errorf("%s: got %v, want %s refused", operation, err, field)
 			}
 		}
 	}

@@ -15,11 +15,11 @@ import (
 // TestHTTPPolicies submits turns over HTTP while t1 runs, with every policy and one that does not exist.
 func TestHTTPPolicies(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 1)
-	k.begins(b, id)
+	k := &blockingModel{}
+	b, id, _ := setupConversation(t, k, 1)
+	k.awaitStart(b, id)
 	other := b.Open(api.CreateRequest{})
-	k.begins(b, other)
+	k.awaitStart(b, other)
 	d := b.ServeHTTP(httpapi.Config{})
 	turns := "/v1/sessions/" + string(id) + "/turns"
 

@@ -47,8 +47,8 @@ func TestOutputForm(t *testing.T) {
 			harness.Equal(t, "requests", len(sent), 6)
 			for i, body := range sent[:5] {
 				format, _ := body["response_format"].(harness.Object)
-				given, _ := format["json_schema"].(harness.Object)
-				if format["type"] != "json_schema" || given["name"] != "city" || given["strict"] != true || given["schema"].(harness.Object)["required"] == nil {
+				schema, _ := format["json_schema"].(harness.Object)
+				if format["type"] != "json_schema" || schema["name"] != "city" || schema["strict"] != true || schema["schema"].(harness.Object)["required"] == nil {
 					t.Errorf("request %d: got response_format %v", i, format)
 				}
 			}

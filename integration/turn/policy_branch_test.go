@@ -17,13 +17,13 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// TestBranchState changes the session while t1 runs: a branch has the state of the session before.
-func TestBranchState(t *testing.T) {
+// TestBranchHasStateBeforeTheTurn changes the session while t1 runs: a branch has the state of the session before.
+func TestBranchHasStateBeforeTheTurn(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, kill := setupTalk(t, k, 1)
+	k := &blockingModel{}
+	b, id, kill := setupConversation(t, k, 1)
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 1, State: []byte("before")})
-	k.begins(b, id)
+	k.awaitStart(b, id)
 	kill()
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 2, State: []byte("during")})
 	b.CommitUnchecked(id, &events.SessionConfigured{Config: events.Config{Model: "during"}})
@@ -43,10 +43,10 @@ func TestBranchState(t *testing.T) {
 // TestBranchTaken has another owner of the id of the branch: the turn fails, and the running one continues.
 func TestBranchTaken(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 2)
+	k := &blockingModel{}
+	b, id, _ := setupConversation(t, k, 2)
 	b.Open(api.CreateRequest{ID: session.BranchOf(id, "t2")})
-	k.begins(b, id)
+	k.awaitStart(b, id)
 	_, err := b.Run(b.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyBranch))
 	harness.WantError(t, "run", err, api.ErrTurnFailed)
 	harness.Equal(t, "why", b.AwaitTurn(id, "t2").Issue.Code, "branch_failed")
@@ -58,24 +58,24 @@ func TestBranchTaken(t *testing.T) {
 // TestBranchFull has no capacity for the branch of t2: t2 fails, and t1 is unaffected.
 func TestBranchFull(t *testing.T) {
 	t.Parallel()
-	f, k := harness.StartFleet(t), &talker{goOn: make(chan struct{})}
-	asked := make(chan struct{}, 8)
+	f, k := harness.StartFleet(t), &blockingModel{goOn: make(chan struct{})}
+	requested := make(chan struct{}, 8)
 	f.Reply = func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
-		asked <- struct{}{}
-		return k.answer(ctx, req)
+		requested <- struct{}{}
+		return k.reply(ctx, req)
 	}
 	on, err := bus.Open(f.Ctx, bus.Config{Options: []nats.Option{f.Server.InProcess()}, MaxHot: 1})
 	harness.WantError(t, "open", err, nil)
 	t.Cleanup(on.Close)
 	f.JoinOn(on, workers.Config{})
 	id := f.Open(api.CreateRequest{})
-	k.begins(f.System, id)
-	harness.Receive(f.System, "model call of t1", asked)
+	k.awaitStart(f.System, id)
+	harness.Receive(f.System, "model call of t1", requested)
 	_, err = f.Run(f.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyBranch))
 	harness.WantError(t, "run", err, api.ErrTurnFailed)
 	harness.Equal(t, "why", f.AwaitTurn(id, "t2").Issue.Code, "branch_failed")
 	k.frees(f.System, id)
 	harness.Equal(t, "end of t1", f.AwaitTurn(id, "t1").End, events.EndFinished)
-	harness.Equal(t, "further model calls", len(asked), 0)
+	harness.Equal(t, "further model calls", len(requested), 0)
 	harness.VerifyHistory(t, f.Bus, id)
 }

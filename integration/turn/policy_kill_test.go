@@ -65,18 +65,18 @@ func TestPolicyKilledAnywhere(t *testing.T) {
 type cutTurn struct {
 	*harness.System
 	want policyCase
-	k    *talker
+	k    *blockingModel
 	id   events.SessionID
 	free sync.Once
 }
 
 func newCutTurn(t *testing.T, c policyCase, parks bool) *cutTurn {
 	t.Helper()
-	cut := &cutTurn{want: c, k: &talker{parks: parks}}
+	cut := &cutTurn{want: c, k: &blockingModel{parks: parks}}
 	var kill func()
-	cut.System, cut.id, kill = setupTalk(t, cut.k, 1)
+	cut.System, cut.id, kill = setupConversation(t, cut.k, 1)
 	if parks {
-		cut.k.begins(cut.System, cut.id)
+		cut.k.awaitStart(cut.System, cut.id)
 	}
 	kill()
 	return cut
@@ -101,8 +101,8 @@ func (c *cutTurn) course(ctx context.Context) error {
 		req   api.TurnRequest
 		until func(*projector.State) bool
 	}{
-		{harness.TurnRequest("t1", "t1"), func(s *projector.State) bool { return knows(c.System, s, "t1") && len(s.Queue) == 0 }}, // it runs, or has ended
-		{harness.TurnWhenBusy("t2", c.want.busy), func(s *projector.State) bool { return knows(c.System, s, "t2") }},
+		{harness.TurnRequest("t1", "t1"), func(s *projector.State) bool { return hasTurn(c.System, s, "t1") && len(s.Queue) == 0 }}, // it runs, or has ended
+		{harness.TurnWhenBusy("t2", c.want.busy), func(s *projector.State) bool { return hasTurn(c.System, s, "t2") }},
 	} {
 		if _, err := c.Submit(c.Ctx, c.id, step.req); err != nil {
 			return err
@@ -159,12 +159,12 @@ func (c *cutTurn) check() {
 		}
 		harness.Equal(c.T, "end of "+string(turn), strings.HasSuffix(line, string(turn)+" "+ends[turn][0]), true)
 	}
-	said := []string{"user t0", "assistant t0/0/model"}
-	harness.EqualLists(c.T, "messages", c.Messages(c.id), append(slices.Clone(said), strings.Split(c.want.messages, "|")...))
+	messages := []string{"user t0", "assistant t0/0/model"}
+	harness.EqualLists(c.T, "messages", c.Messages(c.id), append(slices.Clone(messages), strings.Split(c.want.messages, "|")...))
 	harness.VerifyHistory(c.T, c.Bus, c.id)
 	if c.want.busy == api.WhenBusyBranch {
 		branch := session.BranchOf(c.id, "t2")
-		harness.EqualLists(c.T, "messages of the branch", c.Messages(branch), append(said, "user t2", "assistant t2/0/model"))
+		harness.EqualLists(c.T, "messages of the branch", c.Messages(branch), append(messages, "user t2", "assistant t2/0/model"))
 		harness.Equal(c.T, "requests in the branch", requests(c.System, branch, "t2"), 1)
 		harness.VerifyHistory(c.T, c.Bus, branch)
 	}
@@ -174,14 +174,14 @@ func (c *cutTurn) check() {
 // requests. Then two other hosts finish it at once.
 func TestBranchKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, kill := setupTalk(t, k, 1)
-	var said []string
+	k := &blockingModel{}
+	b, id, kill := setupConversation(t, k, 1)
+	var messages []string
 	for i := range 300 {
-		said = append(said, fmt.Sprintf("n%d", i))
+		messages = append(messages, fmt.Sprintf("n%d", i))
 	}
-	b.AppendTexts(id, said...)
-	k.begins(b, id)
+	b.AppendTexts(id, messages...)
+	k.awaitStart(b, id)
 	kill()
 	hosts := []*session.Host{b.OtherHost(), b.OtherHost()}
 	for _, late := range []bool{false, true} {

@@ -23,14 +23,14 @@ import (
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
 
-// talker replies to every model call with the name of its effect. A turn t1, and those of a race, block first, or
+// blockingModel replies to every model call with the name of its effect. A turn t1, and those of a race, block first, or
 // t1 calls a tool whose result comes from outside.
-type talker struct {
+type blockingModel struct {
 	goOn  chan struct{} // closed: they may
 	parks bool
 }
 
-func (k *talker) answer(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+func (k *blockingModel) reply(ctx context.Context, req llm.Request) (scripted.Answer, error) {
 	parts := []events.Part{harness.Text(string(req.Effect))}
 	if req.Effect == "t1/0/model" || strings.HasPrefix(string(req.Effect), "race") {
 		if k.parks {
@@ -46,11 +46,11 @@ func (k *talker) answer(ctx context.Context, req llm.Request) (scripted.Answer, 
 	return scripted.Answer{Response: llm.Response{Parts: parts, Stop: events.StopEnd, Usage: events.Usage{Input: 10, Output: 5}}}, nil
 }
 
-// setupTalk has a session with a finished turn t0, and that many workers.
-func setupTalk(t *testing.T, k *talker, nodes int) (b *harness.System, id events.SessionID, kill func()) {
+// setupConversation has a session with a finished turn t0, and that many workers.
+func setupConversation(t *testing.T, k *blockingModel, nodes int) (b *harness.System, id events.SessionID, kill func()) {
 	t.Helper()
 	k.goOn = make(chan struct{})
-	b = harness.StartIdle(t, slices.Repeat([]harness.Step{k.answer}, 100)...)
+	b = harness.StartIdle(t, slices.Repeat([]harness.Step{k.reply}, 100)...)
 	plugin.AddTool(b.Tools, plugin.Tool{Name: "later", Effects: events.EffectsNone}, func(_ context.Context, c plugin.Call, _ struct{}) (plugin.Result, error) {
 		c.CompletionKey()
 		return plugin.Result{Pending: true}, nil
@@ -68,8 +68,8 @@ func setupTalk(t *testing.T, k *talker, nodes int) (b *harness.System, id events
 	}
 }
 
-// begins runs t1 up to its model call, or until it waits for a result from outside.
-func (k *talker) begins(b *harness.System, id events.SessionID) {
+// awaitStart runs t1 up to its model call, or until it waits for a result from outside.
+func (k *blockingModel) awaitStart(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	b.StartTurn(id, "t1", harness.Text("t1"))
 	b.AwaitState(id, "t1", func(s *projector.State) bool {
@@ -82,7 +82,7 @@ func (k *talker) begins(b *harness.System, id events.SessionID) {
 }
 
 // strands has t1 run under a message that is gone, on a dead worker.
-func (k *talker) strands(b *harness.System, id events.SessionID) {
+func (k *blockingModel) strands(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	last := b.LastSeq(id)
 	_, err := b.Bus.Log().Append(b.Ctx, &events.Commit{
@@ -96,7 +96,7 @@ func (k *talker) strands(b *harness.System, id events.SessionID) {
 }
 
 // frees lets t1 end.
-func (k *talker) frees(b *harness.System, id events.SessionID) {
+func (k *blockingModel) frees(b *harness.System, id events.SessionID) {
 	b.T.Helper()
 	if !k.parks {
 		close(k.goOn)
@@ -142,8 +142,8 @@ func TestPolicies(t *testing.T) {
 			for _, nodes := range []int{1, 2} {
 				t.Run(fmt.Sprintf("%s_%s_%d", meets, c.busy, nodes), func(t *testing.T) {
 					t.Parallel()
-					k := &talker{parks: meets == "parked"}
-					b, id, _ := setupTalk(t, k, nodes)
+					k := &blockingModel{parks: meets == "parked"}
+					b, id, _ := setupConversation(t, k, nodes)
 					free := c.busy != api.WhenBusyInterrupt
 					switch meets {
 					case "idle":
@@ -155,7 +155,7 @@ func TestPolicies(t *testing.T) {
 							free = false
 						}
 					default:
-						k.begins(b, id)
+						k.awaitStart(b, id)
 					}
 					if meets == "waiting" {
 						b.StartTurn(id, "t3", harness.Text("t3"))
@@ -164,7 +164,7 @@ func TestPolicies(t *testing.T) {
 					seen := len(turnLines(b, id))
 					_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", c.busy))
 					harness.WantError(t, "submit", err, nil)
-					b.AwaitState(id, "t2 in the history", func(s *projector.State) bool { return knows(b, s, "t2") })
+					b.AwaitState(id, "t2 in the history", func(s *projector.State) bool { return hasTurn(b, s, "t2") })
 					if free {
 						k.frees(b, id)
 					}
@@ -176,8 +176,8 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// knows reports whether a turn is in the state. A turn that branches has ended in this session first.
-func knows(b *harness.System, s *projector.State, id events.TurnID) bool {
+// hasTurn reports whether a turn is in the state. A turn that branches has ended in this session first.
+func hasTurn(b *harness.System, s *projector.State, id events.TurnID) bool {
 	b.T.Helper()
 	record, err := s.Record(id)
 	harness.WantError(b.T, "record", err, nil)
@@ -192,8 +192,8 @@ func knows(b *harness.System, s *projector.State, id events.TurnID) bool {
 func (c *policyCase) check(b *harness.System, id events.SessionID, seen int) {
 	b.T.Helper()
 	harness.EqualLists(b.T, "history", turnLines(b, id)[seen:], strings.Split(c.history, "|"))
-	said := []string{"user t0", "assistant t0/0/model"}
-	harness.EqualLists(b.T, "messages", b.Messages(id), append(slices.Clone(said), strings.Split(c.messages, "|")...))
+	messages := []string{"user t0", "assistant t0/0/model"}
+	harness.EqualLists(b.T, "messages", b.Messages(id), append(slices.Clone(messages), strings.Split(c.messages, "|")...))
 	for name, h := range map[string]*session.Host{"same": b.Host, "other": b.OtherHost()} {
 		got, err := h.Run(b.Ctx, id, harness.TurnWhenBusy("t2", c.busy)) // a retry attaches, whatever its policy
 		switch {
@@ -241,8 +241,8 @@ func (c *policyCase) branch(b *harness.System, h *session.Host, id, branch event
 // it.
 func TestPolicyRejectRace(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 2)
+	k := &blockingModel{}
+	b, id, _ := setupConversation(t, k, 2)
 	refused := make(chan *api.TurnRejectedError, 4)
 	var ran atomic.Pointer[events.TurnID]
 	var wait sync.WaitGroup
@@ -281,9 +281,9 @@ func TestPolicyRejectRace(t *testing.T) {
 // TestPolicyRejectTwo has two clients submit while a turn runs: both are refused, in the history.
 func TestPolicyRejectTwo(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 2)
-	k.begins(b, id)
+	k := &blockingModel{}
+	b, id, _ := setupConversation(t, k, 2)
+	k.awaitStart(b, id)
 	var wait sync.WaitGroup
 	for _, turn := range []events.TurnID{"t2", "t3"} {
 		h := b.OtherHost()
@@ -307,12 +307,12 @@ func TestPolicyRejectTwo(t *testing.T) {
 // turn of its own.
 func TestPolicyTooLate(t *testing.T) {
 	t.Parallel()
-	k := &talker{}
-	b, id, _ := setupTalk(t, k, 2)
-	k.begins(b, id)
+	k := &blockingModel{}
+	b, id, _ := setupConversation(t, k, 2)
+	k.awaitStart(b, id)
 	_, err := b.Submit(b.Ctx, id, harness.TurnWhenBusy("t2", api.WhenBusyInject))
 	harness.WantError(t, "submit", err, nil)
-	b.AwaitState(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
+	b.AwaitState(id, "t2", func(s *projector.State) bool { return hasTurn(b, s, "t2") })
 	b.CancelTurn(id, "t1", api.CancelRequest{}, api.CancelRequested)
 	got, err := b.Await(b.Ctx, id, "t2")
 	harness.WantError(t, "await", err, nil)
@@ -343,8 +343,8 @@ func TestPolicyStream(t *testing.T) {
 	for _, busy := range []api.WhenBusy{api.WhenBusyReject, api.WhenBusyInject, api.WhenBusyBranch} {
 		t.Run(string(busy), func(t *testing.T) {
 			t.Parallel()
-			k := &talker{}
-			b, id, _ := setupTalk(t, k, 1)
+			k := &blockingModel{}
+			b, id, _ := setupConversation(t, k, 1)
 			streams := make(map[events.TurnID][]api.SessionEvent)
 			var mu sync.Mutex
 			var wait sync.WaitGroup
@@ -364,7 +364,7 @@ func TestPolicyStream(t *testing.T) {
 			follow(harness.TurnRequest("t1", "t1"))
 			b.AwaitState(id, "t1", func(s *projector.State) bool { return s.Turn() != nil && s.Turn().ID == "t1" })
 			follow(harness.TurnWhenBusy("t2", busy))
-			b.AwaitState(id, "t2", func(s *projector.State) bool { return knows(b, s, "t2") })
+			b.AwaitState(id, "t2", func(s *projector.State) bool { return hasTurn(b, s, "t2") })
 			k.frees(b, id)
 			wait.Wait()
 			end := map[api.WhenBusy]api.TurnOutcome{
@@ -376,23 +376,23 @@ func TestPolicyStream(t *testing.T) {
 			harness.Equal(t, "events of t2", len(got), 2)
 			harness.Equal(t, "outcome", got[0].Type == api.EventTurnOutcome && *got[0].TurnOutcome == end, true)
 			harness.Equal(t, "done", got[1].Type, api.EventDone)
-			var taken []string
+			var accepted []string
 			for _, e := range streams["t1"] {
 				for _, in := range e.Inputs {
-					taken = append(taken, fmt.Sprintf("%s %s %s", in.ID, in.Message.Parts[0].Text, e.Checkpoint))
+					accepted = append(accepted, fmt.Sprintf("%s %s %s", in.ID, in.Message.Parts[0].Text, e.Checkpoint))
 				}
 			}
 			if busy == api.WhenBusyInject {
-				harness.EqualLists(t, "taken in", taken, []string{"t2 t2 before_completion"})
+				harness.EqualLists(t, "taken in", accepted, []string{"t2 t2 before_completion"})
 			} else {
-				harness.EqualLists(t, "taken in", taken, nil)
+				harness.EqualLists(t, "taken in", accepted, nil)
 			}
-			whole, err := b.AssembledTurn(b.Ctx, id, "t2")
+			assembled, err := b.AssembledTurn(b.Ctx, id, "t2")
 			harness.WantError(t, "assemble", err, nil)
-			harness.Equal(t, "assembled outcome", whole.Outcome, end)
-			whole, err = b.AssembledTurn(b.Ctx, id, "t1")
+			harness.Equal(t, "assembled outcome", assembled.Outcome, end)
+			assembled, err = b.AssembledTurn(b.Ctx, id, "t1")
 			harness.WantError(t, "assemble t1", err, nil)
-			harness.Equal(t, "output of t1", strings.HasPrefix(whole.Output.RawText, "t1/"), true)
+			harness.Equal(t, "output of t1", strings.HasPrefix(assembled.Output.RawText, "t1/"), true)
 		})
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestProse shows users the text that a plugin makes of the model's reply. The text is recorded with the reply:
+// TestProjectedReplyIsRecorded shows users the text that a plugin makes of the model's reply. The text is recorded with the reply:
 // hosts without the plugin have it, and a node that takes over does not call the plugin again.
-func TestProse(t *testing.T) {
+func TestProjectedReplyIsRecorded(t *testing.T) {
 	t.Parallel()
 	large := strings.Repeat("a line\n", 20_000) // of which neither form fits an event
-	begun := make(chan struct{})
-	b := harness.StartIdle(t, harness.Reply(harness.Text("see <secret>"), harness.Call("k", "noop", "{}")), harness.Hang(begun), harness.Reply(),
+	started := make(chan struct{})
+	b := harness.StartIdle(t, harness.Reply(harness.Text("see <secret>"), harness.Call("k", "noop", "{}")), harness.Hang(started), harness.Reply(),
 		harness.Reply(harness.Text(large)), harness.Reply(harness.Text("boom")), harness.Reply(harness.Text("<secret>")))
 	stack := harness.PluginOf("prose", func(r *plugin.Registrar) {
 		harness.NamedTools(r, "noop")
@@ -31,7 +31,7 @@ func TestProse(t *testing.T) {
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), stack)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("go"))
-	<-begun
+	<-started
 	kill()
 	b.StartNodeOn(b.Bus, stack)
 	b.AwaitTurn(id, "t1")

@@ -23,21 +23,21 @@ func TestProviderTextIsBounded(t *testing.T) {
 		Model: strings.Repeat("m", 3<<20), ID: strings.Repeat("i", 3<<20), Stop: events.StopEnd,
 		Usage: events.Usage{Input: math.MaxInt64, Output: math.MinInt64},
 	}
-	says := other{"says", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	failing := namedProvider{"says", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 		res := huge
 		res.Parts = []events.Part{harness.Text("hi")}
 		return res, nil
 	}}
-	fails := other{"fails", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	fails := namedProvider{"fails", func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 		return huge, &llm.Error{Kind: llm.KindServer, Code: strings.Repeat("c", 3<<20), Message: "down"}
 	}}
-	many := func(id string, n int, part events.Part) other {
-		return other{id, func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
+	many := func(id string, n int, part events.Part) namedProvider {
+		return namedProvider{id, func(context.Context, llm.Request, func(llm.Delta)) (llm.Response, error) {
 			return llm.Response{Model: "m1", Stop: events.StopEnd, Parts: append(slices.Repeat([]events.Part{part}, n), harness.Text("hi")), Usage: events.Usage{Output: 7}}, nil
 		}}
 	}
 	long := strings.Repeat("x", 50<<10)
-	large := []other{
+	large := []namedProvider{
 		many("meta", 6, events.Part{Kind: events.PartReasoning, Text: "so", Meta: []byte(`"` + long + `"`)}),
 		many("parts", 30_000, harness.Text("x")),
 		many("bodies", 4000, harness.Text(strings.Repeat("x", 500))),
@@ -52,7 +52,7 @@ func TestProviderTextIsBounded(t *testing.T) {
 		ends[p.id], codes[p.id] = events.EndProviderError, cmp.Or(codes[p.id], "reply_too_large")
 	}
 	b := harness.StartIdle(t)
-	serves(b, bustest.Open(t, b.Server), append(large, says, fails)...)
+	serves(b, bustest.Open(t, b.Server), append(large, failing, fails)...)
 	for provider, end := range ends {
 		t.Run(provider, func(t *testing.T) { //nolint:paralleltest // one node
 			id := b.Open(api.CreateRequest{Config: events.Config{Provider: provider, Model: "m1"}})

@@ -19,11 +19,11 @@ func TestQueuedDifferent(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
 	id := b.Open(api.CreateRequest{})
-	knows := b.OtherHost()
-	_, err := knows.State(b.Ctx, id)
+	host := b.OtherHost()
+	_, err := host.State(b.Ctx, id)
 	harness.WantError(t, "state", err, nil)
 	harness.WantError(t, "submit", harness.SubmitTo(b, b.Host, id, harness.TurnRequest("t1", "one")), nil)
-	for name, h := range map[string]*session.Host{"same": b.Host, "other": knows, "new": b.OtherHost()} {
+	for name, h := range map[string]*session.Host{"same": b.Host, "other": host, "new": b.OtherHost()} {
 		harness.WantError(t, "other input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "two")), api.ErrDifferent)
 		harness.WantError(t, "the same input on the "+name+" host", harness.SubmitTo(b, h, id, harness.TurnRequest("t1", "one")), nil)
 		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
@@ -34,7 +34,7 @@ func TestQueuedDifferent(t *testing.T) {
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 	harness.EqualLists(t, "messages", b.Messages(id), []string{"user one", "assistant hi"})
 	harness.Equal(t, "requests", len(harness.Find[*events.TurnRequested](b, id)), 1)
-	for name, h := range map[string]*session.Host{"same": b.Host, "other": knows} {
+	for name, h := range map[string]*session.Host{"same": b.Host, "other": host} {
 		_, err := h.Run(b.Ctx, id, harness.TurnRequest("t1", "two"))
 		harness.WantError(t, "other input after its end on the "+name+" host", err, api.ErrDifferent)
 	}

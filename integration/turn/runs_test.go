@@ -34,9 +34,9 @@ func TestCancelledWhileAlternating(t *testing.T) {
 	harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
 	cut := harness.Find[*events.ModelInterrupted](b, id)
 	harness.Equal(t, "interrupted replies", len(cut), 1)
-	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
+	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "whole turn", err, nil)
-	harness.Equal(t, "raw text", whole.Output.RawText == strings.Repeat("said ", runs), true)
+	harness.Equal(t, "raw text", assembled.Output.RawText == strings.Repeat("said ", runs), true)
 	b.RunTurn(id, "t2", harness.Text("go on"))
 	harness.VerifyHistory(t, b.Bus, id)
 }

@@ -43,10 +43,10 @@ func TestFailedTriesCount(t *testing.T) {
 	all := api.TokenUsage{Input: 130, Output: 12}
 	harness.EqualLists(t, "usage in events", seen, []api.TokenUsage{all, all})
 	harness.Equal(t, "usage of the turn", b.AwaitTurn(id, "t1").Usage, events.Usage{Input: 130, Output: 12})
-	whole, err := b.AssembledTurn(b.Ctx, id, "t1")
+	assembled, err := b.AssembledTurn(b.Ctx, id, "t1")
 	harness.WantError(t, "whole turn", err, nil)
-	harness.Equal(t, "usage in its record", whole.Usage, all)
-	harness.Equal(t, "usage of its call", whole.ModelCalls[0].Usage, all)
+	harness.Equal(t, "usage in its record", assembled.Usage, all)
+	harness.Equal(t, "usage of its call", assembled.ModelCalls[0].Usage, all)
 	harness.Equal(t, "tokens of the prompt", b.StateOf(id).Prompted, 10)
 	harness.EqualLists(t, "ledger", b.StateOf(id).Ledger, []projector.LedgerEntry{harness.LedgerRow("turn", "small", 130, 12)})
 	got, err := n.Host().Complete(b.Ctx, id, harness.CompletionOf("a title?"), "title")

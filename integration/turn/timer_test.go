@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,8 +30,8 @@ func TestTimerTurn(t *testing.T) {
 	at, far := time.Now().Add(1500*time.Millisecond), time.Now().Add(24*time.Hour)
 	b.ScheduleTurn(id, "t1", at, "one")
 	b.ScheduleTurn(id, "t1", at, "one")
-	quiet := b.Open(api.CreateRequest{})
-	b.ScheduleTurn(quiet, "t3", far, "three")
+	idle := b.Open(api.CreateRequest{})
+	b.ScheduleTurn(idle, "t3", far, "three")
 	other := b.OtherHost()
 	for name, again := range map[string]struct {
 		at   time.Time
@@ -53,19 +54,19 @@ func TestTimerTurn(t *testing.T) {
 		waits <- r
 	}()
 	req := api.CancelRequest{ID: "r1", Origin: "test", Reason: "no more"}
-	receipt, evidence, err := other.Cancel(b.Ctx, quiet, "t3", req)
+	receipt, evidence, err := other.Cancel(b.Ctx, idle, "t3", req)
 	harness.WantError(t, "cancel", err, nil)
 	harness.Equal(t, "receipt", receipt, api.CancelRequested)
 	harness.Equal(t, "evidence", evidence, req)
-	r, err = b.Await(b.Ctx, quiet, "t3")
+	r, err = b.Await(b.Ctx, idle, "t3")
 	harness.WantError(t, "await of the cancelled one", err, nil)
 	harness.Equal(t, "end of the cancelled one", r.End, events.EndCancelled)
 	harness.Equal(t, "the cancelled one never started", r.Index, 0)
 
 	got := harness.Receive(b, "whoever waits", waits)
 	harness.Equal(t, "text", got.Text, "in time")
-	if early := at.UnixMilli() - int64(got.StartedAt); early > 0 {
-		t.Errorf("it started %d ms early", early)
+	if remaining := at.UnixMilli() - int64(got.StartedAt); remaining > 0 {
+		t.Errorf("it started %d ms early", remaining)
 	}
 	b.ScheduleTurn(id, "t1", far, "one") // it has ended: the same turn
 	_, err = b.SubmitAt(b.Ctx, id, far, harness.TurnRequest("t1", "other"))
@@ -117,8 +118,8 @@ func TestTimerLost(t *testing.T) {
 	for _, id := range []events.SessionID{hot, cold} {
 		record := b.AwaitTurn(id, "t1")
 		harness.Equal(t, "end", record.End, events.EndFinished)
-		if early := at.UnixMilli() - int64(record.StartedAt); early > 0 {
-			t.Errorf("it started %d ms early", early)
+		if remaining := at.UnixMilli() - int64(record.StartedAt); remaining > 0 {
+			t.Errorf("it started %d ms early", remaining)
 		}
 		harness.VerifyHistory(t, b.Bus, id)
 	}
@@ -194,7 +195,7 @@ func TestTimerKill(t *testing.T) {
 	b.Host = b.NewHost(b.Bus)
 	b.StartWorker(b.Bus)
 	harness.Equal(t, "end", b.AwaitTurn("s", "t1").End, events.EndFinished)
-	harness.EqualLists(t, "timers", b.Timers(), []string{"s"})
+	b.AwaitPolling("the timer of t2, which the worker sets after the end of t1", func() bool { return slices.Equal(b.Timers(), []string{"s"}) })
 	b.AwaitState("s", "the end", func(s *projector.State) bool { return s.Idle() })
 }
 
@@ -206,13 +207,13 @@ func TestTimerApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := harness.StartIdle(t, harness.CallAdd(), harness.Reply(harness.Text("done")))
-			asks := harness.PluginOf("gate", func(r *plugin.Registrar) {
+			gatePlugin := harness.PluginOf("gate", func(r *plugin.Registrar) {
 				r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
 					return []plugin.Directive{plugin.AskWithin("really add?", 1500*time.Millisecond)}, nil
 				})
 				plugin.AddTool(r, plugin.Tool{Name: "add"}, func(_ context.Context, _ plugin.Call, in struct{ A, B int }) (int, error) { return in.A + in.B, nil })
 			})
-			_, kill := b.StartNodeOn(bustest.Open(t, b.Server), asks)
+			_, kill := b.StartNodeOn(bustest.Open(t, b.Server), gatePlugin)
 			id := b.Open(api.CreateRequest{})
 			b.ParkTurn(id)
 			list, err := b.Approvals(b.Ctx, id)
@@ -225,16 +226,16 @@ func TestTimerApproval(t *testing.T) {
 				harness.WantError(t, "approve", b.AnswerApproval(b.Host, id, true), nil)
 				want = "k=3"
 			}
-			b.StartNodeOn(b.Bus, asks)
+			b.StartNodeOn(b.Bus, gatePlugin)
 			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndFinished)
 			harness.Equal(t, "result", strings.Contains(b.Messages(id)[2], want), true)
 			b.AwaitPolling("no timer", func() bool { return len(b.Timers()) == 0 }) // late for one of them
 			b.AwaitUnqueued(id)
-			given := harness.Find[*events.ToolApprovalGiven](b, id)
-			harness.Equal(t, "answers", len(given), 1)
-			harness.Equal(t, "who", given[0].By, map[bool]string{true: "yes", false: "timer"}[answered])
-			if early := list[0].Until - answeredAt(b, id); !answered && early > 0 {
-				t.Errorf("it was refused %d ms early", early)
+			answers := harness.Find[*events.ToolApprovalGiven](b, id)
+			harness.Equal(t, "answers", len(answers), 1)
+			harness.Equal(t, "who", answers[0].By, map[bool]string{true: "yes", false: "timer"}[answered])
+			if remaining := list[0].Until - answeredAt(b, id); !answered && remaining > 0 {
+				t.Errorf("it was refused %d ms early", remaining)
 			}
 			harness.VerifyHistory(t, b.Bus, id)
 		})

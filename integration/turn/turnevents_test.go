@@ -12,39 +12,39 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// shows is a plugin that emits an event at every point of a turn.
-type shows struct {
-	stack *plugin.Session
-	heard chan struct{} // closed when a watcher has received the tool's text
+// emitter is a plugin that emits an event at every point of a turn.
+type emitter struct {
+	stack    *plugin.Session
+	received chan struct{} // closed when a watcher has received the tool's text
 }
 
 // SessionReady implements [plugin.Readier].
-func (s *shows) SessionReady(_ context.Context, stack *plugin.Session) error {
+func (s *emitter) SessionReady(_ context.Context, stack *plugin.Session) error {
 	s.stack = stack
 	return nil
 }
 
-func shown(s string) plugin.Directive { return plugin.Emit(json.RawMessage(`"` + s + `"`)) }
+func emit(s string) plugin.Directive { return plugin.Emit(json.RawMessage(`"` + s + `"`)) }
 
-func (s *shows) Register(r *plugin.Registrar) error {
+func (s *emitter) Register(r *plugin.Registrar) error {
 	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
-		return []plugin.Directive{shown("before turn")}, nil
+		return []plugin.Directive{emit("before turn")}, nil
 	})
 	r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
-		return []plugin.Directive{shown("before call")}, nil
+		return []plugin.Directive{emit("before call")}, nil
 	})
 	r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) {
-		return []plugin.Directive{shown("after call"), plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))}, nil
+		return []plugin.Directive{emit("after call"), plugin.Enqueue(plugin.Say(events.RoleUser, "queued"))}, nil
 	})
 	r.Checkpoint(func(_ context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
-		list := []plugin.Directive{shown(string(in.At))}
+		list := []plugin.Directive{emit(string(in.At))}
 		if in.At == events.AtAfterWork {
 			list = append(list, plugin.Enqueue(plugin.Say(events.RoleSystem, "hooked"), plugin.Say(events.RoleAssistant, "dropped")))
 		}
 		return list, nil
 	})
 	r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
-		return []plugin.Directive{shown("after turn")}, nil
+		return []plugin.Directive{emit("after turn")}, nil
 	})
 	r.Stream(func(_ context.Context, _ events.SessionID, chunk string) (plugin.StreamTransform, error) {
 		return plugin.StreamTransform{Chunk: chunk, Events: []json.RawMessage{json.RawMessage(`"stream"`)}}, nil
@@ -58,7 +58,7 @@ func (s *shows) Register(r *plugin.Registrar) error {
 		}
 		s.stack.Message("half way", "progress")
 		s.stack.Message("print()", "lashlang_code")
-		<-s.heard
+		<-s.received
 		got, err := c.Host.StartTurn(ctx, "child", api.TurnRequest{ID: "c1", Input: events.TurnInput{Parts: []events.Part{harness.Text("help")}}})
 		return got.Output.SafeText, err
 	})
@@ -72,12 +72,12 @@ func TestTurnEvents(t *testing.T) {
 		harness.Reply(harness.Text("Let me ask."), harness.Call("k1", "delegate", `{}`)),
 		harness.ReplyStopped(events.StopEnd, events.Usage{Input: 3, Output: 2}, harness.Text("advice")),
 		harness.Reply(harness.Text("Done.")))
-	heard := make(chan struct{})
+	received := make(chan struct{})
 	b.StartNode(plugin.New("shows", func(in plugin.BuildContext) (plugin.Plugin, error) {
 		if in.Parent != "" {
 			return harness.Registration(func(*plugin.Registrar) {}), nil
 		}
-		return &shows{heard: heard}, nil
+		return &emitter{received: received}, nil
 	}))
 	id := b.Open(api.CreateRequest{ID: "parent"})
 	var got []string
@@ -85,7 +85,7 @@ func TestTurnEvents(t *testing.T) {
 		if e.Type == api.EventMessage { // the call runs
 			_, err := b.Inject(b.Ctx, id, api.InjectRequest{ID: "i1", Parts: []events.Part{harness.Text("also")}})
 			harness.WantError(t, "inject", err, nil)
-			close(heard)
+			close(received)
 		}
 	}) {
 		switch line := string(e.Type); e.Type {

@@ -42,16 +42,16 @@ func TestTurnResultCalls(t *testing.T) {
 			}
 			harness.EqualLists(t, "tries of a failure", kinds, []string{"server", "rate_limit", "server", "server"})
 			harness.Equal(t, "failed call", down.ModelCalls[0].Provider+" "+down.ModelCalls[0].Model, "openai m")
-			for what, tell := range map[string]struct {
+			for what, errorCase := range map[string]struct {
 				turn      api.AssembledTurn
 				retryable bool
 				raw       string
 			}{"down": {down, true, `"message":"scripted server"`}, "denied": {denied, false, `"code":"invalid_api_key"`}} {
-				e := tell.turn.Errors[0]
-				if e.Retryable == nil || *e.Retryable != tell.retryable || !strings.Contains(e.Raw, tell.raw) {
-					t.Errorf("%s: got %+v, want retryable %v, raw with %s", what, e, tell.retryable, tell.raw)
+				e := errorCase.turn.Errors[0]
+				if e.Retryable == nil || *e.Retryable != errorCase.retryable || !strings.Contains(e.Raw, errorCase.raw) {
+					t.Errorf("%s: got %+v, want retryable %v, raw with %s", what, e, errorCase.retryable, errorCase.raw)
 				}
-				harness.Equal(t, what+" output", tell.turn.Output.State, api.OutputEmpty)
+				harness.Equal(t, what+" output", errorCase.turn.Output.State, api.OutputEmpty)
 			}
 		})
 	}
@@ -61,11 +61,11 @@ func TestTurnResultCalls(t *testing.T) {
 // no other turn has.
 func TestTurnResultCancelled(t *testing.T) {
 	t.Parallel()
-	begun := make(chan struct{})
-	b := harness.Start(t, harness.Hang(begun), harness.Reply(harness.Text("done")))
+	started := make(chan struct{})
+	b := harness.Start(t, harness.Hang(started), harness.Reply(harness.Text("done")))
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "running", harness.Text("go"))
-	harness.Receive(b, "the model call", begun)
+	harness.Receive(b, "the model call", started)
 	b.StartTurn(id, "queued", harness.Text("go"))
 	_, err := b.SubmitAt(b.Ctx, id, time.Now().Add(time.Hour), api.TurnRequest{ID: "scheduled", Input: events.TurnInput{Parts: []events.Part{harness.Text("go")}}})
 	harness.WantError(t, "submit at", err, nil)

@@ -61,7 +61,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, Reason: gone.Reason}) // an erasure that died before it marked the row
+		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}) // an erasure that died before it marked the row
 		return err
 	}
 	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {
@@ -87,7 +87,7 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 	}
 	var last int64
 	var at events.Seq
-	var who events.Actor
+	var actor events.Actor
 	for entry, err := range a.b.Log().Read(ctx, id, 1) {
 		if err != nil && ctx.Err() == nil {
 			return reason + ", as its configuration said; who asked for that cannot be read", nil
@@ -104,11 +104,11 @@ func (a *Archiver) reason(ctx context.Context, id events.SessionID, own int64) (
 				now = p.Config.RetainMillis
 			}
 			if now != last {
-				last, at, who = now, entry.Seq, entry.Commit.Actor
+				last, at, actor = now, entry.Seq, entry.Commit.Actor
 			}
 		}
 	}
-	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, who.Kind, who.ID, at), nil
+	return fmt.Sprintf("%s, as %s:%s asked at sequence %d", reason, actor.Kind, actor.ID, at), nil
 }
 
 // ignoreGone returns nil for a session that is gone, or that moved and is no longer due.

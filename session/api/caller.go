@@ -22,7 +22,7 @@ type Caller struct {
 	Reach
 }
 
-// May is the authorization rule, for every operation that names a session, over NATS and HTTP:
+// Check is the authorization rule, for every operation that names a session, over NATS and HTTP:
 //
 //  1. A caller bounded to its own sessions ([Reach.Own]) that neither owns this one nor has a
 //     grant of it gets [events.ErrNoSession]: the error does not tell that the session exists.
@@ -30,7 +30,7 @@ type Caller struct {
 //  3. The owner has every right that remains.
 //  4. A caller that reaches every session has them too, but [RightGrant] only with [RightConfigure].
 //  5. A caller with a grant has the rights in the grant. Any other right is [ErrForbidden].
-func (c Caller) May(needs Right, s *projector.State) error {
+func (c Caller) Check(needs Right, s *projector.State) error {
 	owner := s.Owner != "" && s.Owner == c.Name
 	granted := s.Granted(c.Name)
 	switch {
@@ -47,8 +47,8 @@ func (c Caller) May(needs Right, s *projector.State) error {
 	return fmt.Errorf("%w: %s has no right %q in session %s", ErrForbidden, c.Name, needs, s.Session)
 }
 
-// request is the authorization data of a caller's request.
-type request struct {
+// authorization is the authorization data of a caller's request.
+type authorization struct {
 	caller  Caller
 	needs   Right
 	session events.SessionID // that it names; empty: none
@@ -61,35 +61,35 @@ type callerKey struct{}
 // WithCaller attaches a caller, the right that its request needs and the session that it names, which may be empty.
 // The host checks the caller's rights against them. A context without a caller has all rights.
 func WithCaller(ctx context.Context, c Caller, needs Right, session events.SessionID) context.Context {
-	return context.WithValue(ctx, callerKey{}, request{caller: c, needs: needs, session: session})
+	return context.WithValue(ctx, callerKey{}, authorization{caller: c, needs: needs, session: session})
 }
 
 // CallerOf returns the caller of a context, if it has one.
 func CallerOf(ctx context.Context) (Caller, bool) {
-	r, ok := ctx.Value(callerKey{}).(request)
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	return r.caller, ok
 }
 
 // Allows reports whether the caller of a context has a right in a session, from the session's state. Without a caller
 // the answer is true.
 func Allows(ctx context.Context, needs Right, s *projector.State) bool {
-	r, ok := ctx.Value(callerKey{}).(request)
-	return !ok || r.caller.May(needs, s) == nil
+	r, ok := ctx.Value(callerKey{}).(authorization)
+	return !ok || r.caller.Check(needs, s) == nil
 }
 
-// Shows refuses an answer that contains parts of a session's history where the caller of a context has no right to
+// CheckRead refuses an answer that contains parts of a session's history where the caller of a context has no right to
 // read it. The request itself may have been allowed. The error is [ErrForbidden].
-func Shows(ctx context.Context, s *projector.State) error {
-	r, ok := ctx.Value(callerKey{}).(request)
+func CheckRead(ctx context.Context, s *projector.State) error {
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok {
 		return nil
 	}
-	return r.caller.May(RightRead, s)
+	return r.caller.Check(RightRead, s)
 }
 
-// Needing returns the context for a step that needs a different right than the caller's operation.
-func Needing(ctx context.Context, needs Right) context.Context {
-	r, ok := ctx.Value(callerKey{}).(request)
+// WithNeeds returns the context for a step that needs a different right than the caller's operation.
+func WithNeeds(ctx context.Context, needs Right) context.Context {
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || r.needs == needs {
 		return ctx
 	}
@@ -97,20 +97,20 @@ func Needing(ctx context.Context, needs Right) context.Context {
 	return context.WithValue(ctx, callerKey{}, r)
 }
 
-// Apart returns the context for work that a process does for itself during a request: it has no caller and no actor.
-func Apart(ctx context.Context) context.Context {
-	return context.WithValue(context.WithValue(ctx, callerKey{}, nil), askedKey{}, takenAsked{})
+// WithoutCaller returns the context for work that a process does for itself during a request: it has no caller and no actor.
+func WithoutCaller(ctx context.Context) context.Context {
+	return context.WithValue(context.WithValue(ctx, callerKey{}, nil), requestMetaKey{}, takenRequestMeta{})
 }
 
-// LooksOnly reports whether the caller's request needs only [RightRead]. Such a request appends nothing.
-func LooksOnly(ctx context.Context) bool {
-	r, ok := ctx.Value(callerKey{}).(request)
+// ReadsOnly reports whether the caller's request needs only [RightRead]. Such a request appends nothing.
+func ReadsOnly(ctx context.Context) bool {
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	return ok && r.needs == RightRead
 }
 
-// Naming returns the context for another session that the caller's request names.
-func Naming(ctx context.Context, session events.SessionID) context.Context {
-	r, ok := ctx.Value(callerKey{}).(request)
+// WithSession returns the context for another session that the caller's request names.
+func WithSession(ctx context.Context, session events.SessionID) context.Context {
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || r.session == session {
 		return ctx
 	}
@@ -118,17 +118,17 @@ func Naming(ctx context.Context, session events.SessionID) context.Context {
 	return context.WithValue(ctx, callerKey{}, r)
 }
 
-// Reached checks the rights of the caller of a context in a session, from its state or the error of its lookup. The
+// Authorize checks the rights of the caller of a context in a session, from its state or the error of its lookup. The
 // error is the same for a session that the caller does not reach, an erased one and one that never existed.
-func Reached(ctx context.Context, session events.SessionID, s *projector.State, err error) error {
-	r, ok := ctx.Value(callerKey{}).(request)
+func Authorize(ctx context.Context, session events.SessionID, s *projector.State, err error) error {
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || r.session != session {
 		return err
 	}
 	if err == nil {
-		err = r.caller.May(r.needs, s)
+		err = r.caller.Check(r.needs, s)
 	}
-	if err == nil && r.configures != "" && r.caller.May(RightConfigure, s) != nil {
+	if err == nil && r.configures != "" && r.caller.Check(RightConfigure, s) != nil {
 		err = r.lacksConfigure()
 	}
 	if r.caller.Own && errors.Is(err, events.ErrNoSession) {

@@ -86,13 +86,13 @@ func systemNode(list []AppendNode) string {
 	return ""
 }
 
-// TakeRequest is [TakeAsked] for a request whose content may need [RightConfigure]. It refuses a caller whose scope
-// lacks that right at once; [Reached] refuses a caller that lacks it in the session. Requests without a caller, and
+// TakeRequest is [TakeRequestMeta] for a request whose content may need [RightConfigure]. It refuses a caller whose scope
+// lacks that right at once; [Authorize] refuses a caller that lacks it in the session. Requests without a caller, and
 // those of code that an operation calls, are exempt. Errors: an [*events.FieldError] that is [ErrForbidden].
-func TakeRequest(ctx context.Context, says interface{ Configures() string }) (context.Context, Asked, error) {
-	_, taken := ctx.Value(askedKey{}).(takenAsked)
-	ctx, a := TakeAsked(ctx)
-	r, ok := ctx.Value(callerKey{}).(request)
+func TakeRequest(ctx context.Context, says interface{ Configures() string }) (context.Context, RequestMeta, error) {
+	_, taken := ctx.Value(requestMetaKey{}).(takenRequestMeta)
+	ctx, a := TakeRequestMeta(ctx)
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || taken {
 		return ctx, a, nil
 	}
@@ -104,7 +104,7 @@ func TakeRequest(ctx context.Context, says interface{ Configures() string }) (co
 
 // Configuring refuses a field to a caller of a context whose scope lacks [RightConfigure].
 func Configuring(ctx context.Context, field string) error {
-	r, ok := ctx.Value(callerKey{}).(request)
+	r, ok := ctx.Value(callerKey{}).(authorization)
 	if !ok || r.caller.Scope.Has(RightConfigure) {
 		return nil
 	}
@@ -112,7 +112,7 @@ func Configuring(ctx context.Context, field string) error {
 	return r.lacksConfigure()
 }
 
-func (r *request) lacksConfigure() error {
+func (r *authorization) lacksConfigure() error {
 	return &events.FieldError{
 		Field: r.configures, Err: ErrForbidden,
 		Reason: fmt.Sprintf("needs the right %q, which %s lacks", RightConfigure, r.caller.Name),

@@ -49,9 +49,9 @@ var withData = []detailed{
 		return &TurnRejectedError{Turn: events.TurnID(d["turn"]), By: events.TurnID(d["by"])}
 	}),
 	coding("session_erased", ClassNotFound, func(e *events.ErasedError) details {
-		return details{"session": string(e.Session), "at": decimal(e.At), "reason": clip(e.Reason)}
+		return details{"session": string(e.Session), "at": decimal(e.At), "by": clip(e.By), "reason": clip(e.Reason)}
 	}, func(d details) *events.ErasedError {
-		return &events.ErasedError{Session: events.SessionID(d["session"]), At: number[events.Millis](d["at"]), Reason: d["reason"]}
+		return &events.ErasedError{Session: events.SessionID(d["session"]), At: number[events.Millis](d["at"]), By: d["by"], Reason: d["reason"]}
 	}),
 	coding("limit", ClassBusy, func(e *LimitError) details {
 		return details{"what": e.What, "limit": strconv.Itoa(e.Limit)}

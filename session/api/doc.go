@@ -2,5 +2,5 @@
 // it. It is pure, and imports events and projector.
 //
 // Servers map errors to codes by one table, see [EncodeError], and attach the actor and the key of a request with
-// [WithAsked].
+// [WithRequestMeta].
 package api

@@ -9,5 +9,5 @@ import (
 
 func TestEncoding(t *testing.T) {
 	t.Parallel()
-	eventstest.TestEncoding(t, api.Request{}, api.Answer{}, api.ErrorBody{}, api.Delta{})
+	eventstest.TestEncoding(t, api.Request{}, api.Response{}, api.ErrorBody{}, api.Delta{})
 }

@@ -16,7 +16,7 @@ type AppendNode struct {
 type AppendNodesRequest struct {
 	Nodes            []AppendNode  `msgpack:"n,omitempty"`
 	RequiresAncestor events.NodeID `msgpack:"r,omitempty"` // must be on the active path; empty: no condition
-	IdempotencyKey   string        `msgpack:"k,omitempty"` // the key of this request, instead of [Asked.Key]: a repeat appends nothing
+	IdempotencyKey   string        `msgpack:"k,omitempty"` // the key of this request, instead of [RequestMeta.Key]: a repeat appends nothing
 }
 
 // AppendedNodes are the ids in request order and the new leaf.

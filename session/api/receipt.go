@@ -26,8 +26,8 @@ func WithReceipt(ctx context.Context, id events.SessionID) (context.Context, *Re
 // nothing.
 func (r *Receipt) Seq() events.Seq { return events.Seq(r.seq.Load()) }
 
-// Note records a sequence on the context's receipt, if it has one for the session. Code that appends calls it.
-func Note(ctx context.Context, id events.SessionID, seq events.Seq) {
+// RecordSeq records a sequence on the context's receipt, if it has one for the session. Code that appends calls it.
+func RecordSeq(ctx context.Context, id events.SessionID, seq events.Seq) {
 	if r, ok := ctx.Value(receiptKey{}).(*Receipt); ok && r.session == id {
 		r.seq.Store(max(r.seq.Load(), uint64(seq)))
 	}

@@ -25,8 +25,8 @@ type Request struct {
 	Body    []byte           `msgpack:"b,omitempty"` // the operation's request type, encoded
 }
 
-// Answer is the wire form of an answer: it has an error or a body.
-type Answer struct {
+// Response is the wire form of an answer: it has an error or a body.
+type Response struct {
 	Error ErrorBody  `msgpack:"e,omitempty"`
 	Body  []byte     `msgpack:"b,omitempty"` // the operation's answer type, encoded
 	Seq   events.Seq `msgpack:"q,omitempty"` // of the request's commit; 0 where it made none
@@ -101,8 +101,8 @@ type (
 		Current  events.Config `msgpack:"c"`
 		Key      string        `msgpack:"k,omitempty"`
 	}
-	// SubmitAnswer is an accepted turn.
-	SubmitAnswer struct {
+	// SubmitResponse is an accepted turn.
+	SubmitResponse struct {
 		Turn  events.TurnID `msgpack:"t"`
 		Input string        `msgpack:"i"` // digest
 		Seq   events.Seq    `msgpack:"q"` // of the commit that accepted it
@@ -117,13 +117,13 @@ type (
 		Turn    events.TurnID `msgpack:"t"`
 		Request CancelRequest `msgpack:"r"`
 	}
-	// CancelAnswer is the outcome of a cancel.
-	CancelAnswer struct {
+	// CancelResponse is the outcome of a cancel.
+	CancelResponse struct {
 		Receipt  CancelReceipt `msgpack:"r"`
 		Evidence CancelRequest `msgpack:"e"`
 	}
-	// CancelFromAnswer is the outcome of a cancel of an input and of all later ones.
-	CancelFromAnswer struct {
+	// CancelFromResponse is the outcome of a cancel of an input and of all later ones.
+	CancelFromResponse struct {
 		Receipt   InputReceipt     `msgpack:"r"`
 		Cancelled []events.InputID `msgpack:"c"`
 	}

@@ -11,13 +11,13 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-func request() api.Request {
+func authorization() api.Request {
 	return api.Request{Format: api.RequestFormat, Actor: "ide", Key: "k1", Since: 7, Session: "s1", Body: []byte{0xc0}}
 }
 
 func TestRequestTravels(t *testing.T) {
 	t.Parallel()
-	want := request()
+	want := authorization()
 	data, err := api.EncodeRequest(want)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRequestRefused(t *testing.T) {
 		"key":     {func(r *api.Request) { r.Key = "a b" }, "key", events.ErrInvalidID},
 		"actor":   {func(r *api.Request) { r.Actor = strings.Repeat("x", 65) }, "actor", events.ErrInvalidID},
 	} {
-		r := request()
+		r := authorization()
 		c.change(&r)
 		data, err := api.EncodeRequest(r)
 		if err != nil {
@@ -56,7 +56,7 @@ func TestRequestRefused(t *testing.T) {
 
 func TestRequestTooLarge(t *testing.T) {
 	t.Parallel()
-	r := request()
+	r := authorization()
 	r.Body = make([]byte, api.MaxRequestBytes)
 	_, err := api.EncodeRequest(r)
 	if field, ok := errors.AsType[*events.FieldError](err); !ok || field.Field != "request" || !errors.Is(err, events.ErrTooLarge) ||
@@ -85,7 +85,7 @@ func TestRequestOfTheFuture(t *testing.T) {
 
 // FuzzDecodeRequest checks that no input panics, and that an accepted request encodes to the same bytes.
 func FuzzDecodeRequest(f *testing.F) {
-	for _, r := range []api.Request{request(), {Format: api.RequestFormat}} {
+	for _, r := range []api.Request{authorization(), {Format: api.RequestFormat}} {
 		data, err := api.EncodeRequest(r)
 		if err != nil {
 			f.Fatal(err)

@@ -19,7 +19,7 @@ const (
 	RightConfigure = Right("configure")         // set the model, protocol, limits and tools of turns
 	RightCommand   = Right("command")           // run commands on nodes, as monitors do
 	// RightGrant is the right to change grants. No scope names it: a scope with the right to write or to configure
-	// has it. [Caller.May] says in which sessions.
+	// has it. [Caller.Check] says in which sessions.
 	RightGrant = Right("grant")
 )
 

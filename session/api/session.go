@@ -60,7 +60,7 @@ const CompactionFrame = "compaction"
 // ConfigureRequest changes the configuration.
 type ConfigureRequest struct {
 	Change         func(events.Config) events.Config // receives the current one
-	IdempotencyKey string                            // the key of this request, instead of [Asked.Key]: a repeat does nothing
+	IdempotencyKey string                            // the key of this request, instead of [RequestMeta.Key]: a repeat does nothing
 }
 
 // GrantRequest sets the rights of a caller in a session of another owner. It replaces the caller's earlier grant.

@@ -42,7 +42,7 @@ func (r *TaskRequest) Outside() error {
 	case r.OnCancel != nil:
 		field, reason = "on_cancel", "is a function, which does not travel: watch the session"
 	case r.Child != "":
-		field, reason = "child", "is for tasks of subagents, whose plugin works on that session for whoever has the task"
+		field, reason = "child", "is for tasks of subagents, whose plugin works on that session"
 	case r.Of == events.TaskMonitor || r.Of == events.TaskTool || r.Of == events.TaskSubagent:
 		field, reason = "kind", fmt.Sprintf("%q is of tasks that nodes register", r.Of)
 	case strings.HasPrefix(string(r.ID), "monitor-") || strings.HasPrefix(string(r.ID), "call-"):

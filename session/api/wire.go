@@ -116,7 +116,7 @@ func Code(err error) (code string, class Class) {
 	return CodeInternal, ClassInternal
 }
 
-// EncodeError returns the wire form of a non-nil error. For an error that the table does not have it has no text,
+// EncodeError returns the wire form of a non-nil error, with its innermost text. For an error that the table does not have it has no text,
 // which belongs in the server's log.
 func EncodeError(err error) ErrorBody {
 	code, _ := Code(err)
@@ -124,7 +124,26 @@ func EncodeError(err error) ErrorBody {
 		return ErrorBody{Code: code, Message: "internal error"}
 	}
 	_, data := detail(err)
-	return ErrorBody{Code: code, Message: clip(err.Error()), Details: data}
+	return ErrorBody{Code: code, Message: clip(sentence(err).Error()), Details: data}
+}
+
+// sentence is the error inside err with the same code and data, and the least context: "session s: no such session" of
+// "submit turn t: sync s: session s: no such session". The operations around it belong in the server's log.
+func sentence(err error) error {
+	code, _ := Code(err)
+	_, data := detail(err)
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil || slices.ContainsFunc(codes, func(c coded) bool { return c.err == inner }) { //nolint:errorlint // the sentinel itself has no context
+			return err
+		}
+		innerCode, _ := Code(inner)
+		_, innerData := detail(inner)
+		if innerCode != code || (innerData == nil) != (data == nil) {
+			return err
+		}
+		err = inner
+	}
 }
 
 func clip(text string) string { return events.Clip(text, maxMessage, "") }

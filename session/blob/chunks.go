@@ -22,7 +22,7 @@ func Chunks(ctx context.Context, blobs Store, nodes []events.NewNode) ([]*events
 	var list []*events.GraphAppended
 	for len(nodes) > 0 {
 		n, bodies, small, extra := 0, 0, 0, 0
-		for n < len(nodes) && n < nodesPerCommit && (n == 0 || bodies < InlineTotal) {
+		for n < len(nodes) && n < nodesPerCommit && (n == 0 || bodies < inlineTotal) {
 			large, little, more, err := nodeBytes(&nodes[n])
 			if err != nil {
 				return nil, err
@@ -32,7 +32,7 @@ func Chunks(ctx context.Context, blobs Store, nodes []events.NewNode) ([]*events
 			}
 			bodies, small, extra, n = bodies+large, small+little, extra+more, n+1
 		}
-		all := max(min(InlineTotal, chunkBytes-extra), small)
+		all := max(min(inlineTotal, chunkBytes-extra), small)
 		p, err := SpillAbove(ctx, blobs, &events.GraphAppended{Nodes: nodes[:n]}, min(InlineBytes, all), all)
 		if err != nil {
 			return nil, err

@@ -12,8 +12,8 @@ import (
 // InlineBytes is the largest body that stays inside an event. Longer ones become blobs.
 const InlineBytes = 64 << 10
 
-// InlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
-const InlineTotal = 192 << 10
+// inlineTotal is how many bytes of bodies stay inside one event before shorter ones become blobs too.
+const inlineTotal = 192 << 10
 
 // Store keeps bodies outside the log under their digests.
 type Store interface {
@@ -67,11 +67,11 @@ func (s field) fill(ctx context.Context, blobs Reader) error {
 }
 
 // Spill moves bodies of an event out of it and into blobs, before its append: each body above [InlineBytes], and
-// the largest of the others until the rest is at most [InlineTotal]. It returns
+// the largest of the others until the rest is at most 192 KiB. It returns
 // a copy where it changes something. It stores the blobs before it returns, so
 // every reference in the log names a stored body.
 func Spill(ctx context.Context, blobs Store, p events.Payload) (events.Payload, error) {
-	return SpillAbove(ctx, blobs, p, InlineBytes, InlineTotal)
+	return SpillAbove(ctx, blobs, p, InlineBytes, inlineTotal)
 }
 
 // SpillAbove is [Spill] with other bounds, in bytes: inline for one body, and all, at least inline, for

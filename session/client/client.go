@@ -66,8 +66,8 @@ const (
 	longestPause = time.Second
 )
 
-// Ask implements [operation.Transport]: it sends the request to any node.
-func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID, key string, in, out any) error {
+// Send implements [operation.Transport]: it sends the request to any node.
+func (c *Client) Send(ctx context.Context, op *operation.Row, id events.SessionID, key string, in, out any) error {
 	data, err := c.encode(api.Request{Session: id, Key: key}, in)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (c *Client) Ask(ctx context.Context, op *operation.Row, id events.SessionID
 	}
 	err = repeat(ctx, unanswered, func() error {
 		seq, err := c.once(ctx, op.Name, data, out, follow)
-		api.Note(ctx, id, seq)
+		api.RecordSeq(ctx, id, seq)
 		if unanswered(err) {
 			c.log.Debug("not answered", zap.String("op", string(op.Name)), zap.Error(err))
 		}
@@ -106,7 +106,7 @@ func repeat(ctx context.Context, worth func(error) bool, try func() error) error
 }
 
 // isUndone reports that no node received a try.
-func isUndone(err error) bool { return errors.Is(err, bus.ErrNobody) }
+func isUndone(err error) bool { return errors.Is(err, bus.ErrNoResponder) }
 
 // isUnknown reports whether a try may have had an effect: its answer was lost, or the node was stopped during it.
 func isUnknown(err error) bool {
@@ -128,7 +128,7 @@ func (c *Client) once(ctx context.Context, name operation.Name, data []byte, out
 	if err != nil {
 		return 0, err
 	}
-	var a api.Answer
+	var a api.Response
 	if err := events.DecodePayload(reply, &a); err != nil {
 		return 0, fmt.Errorf("answer to %s: %w", name, err)
 	}

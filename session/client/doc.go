@@ -1,11 +1,35 @@
 // Package client is the session service for programs that are not nodes: the methods of the in-process host, over
 // NATS.
 //
+// # First lines
+//
+//	b, err := bus.OpenReader(ctx, bus.Config{URL: "nats://127.0.0.1:4222"})
+//	c, err := client.New(client.Config{Bus: b, Actor: "me"})
+//	id, err := c.Create(ctx, api.CreateRequest{})
+//	turn, err := c.Submit(ctx, id, api.Ask("What is 2 + 2?"))
+//	result, err := c.Await(ctx, id, turn)
+//	fmt.Println(result.End, result.Text, err)
+//
+// The order of calls is that of package session: create, submit, then inject, approve or cancel while the turn runs, and
+// close. Reads are possible at any time. A client has no end of its own: close the bus. When a call returns without an
+// error, its events are in the history. The examples of [New] and [Client.Observe] are programs.
+//
+// # Errors to expect
+//
+// Errors of sessions are those of the host: see package session. A client adds
+//
+//	bus.ErrNobody              no node received the request until ctx ended: it had no effect
+//	events.ErrOutcomeUnknown   a node received it, and its answer was lost: repeat it with the same ids
+//	api.ErrForbidden           the caller has no right to it
+//	api.RemoteError            any other error of the node, with its code
+//
+// # Requests and reads
+//
 // A request that decides something goes to any node that serves (package service). Reads use the same streams and
 // buckets that nodes read, without a node. An observer therefore sees a session also while every node is down, and
 // needs no permission to write to a stream or to read the work queue.
 //
-//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: [operation.Remote]
+//	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Remote
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
 //	          ToolOutput, AssembledTurn, FindBlob, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
@@ -26,7 +50,7 @@
 // # Repeats
 //
 // The client repeats a request without an answer, the same bytes, to any node, until ctx ends. The error is then
-// [events.ErrOutcomeUnknown], or [bus.ErrNobody] alone where no node received the request: then it had no effect. A
+// [events.ErrOutcomeUnknown], or [bus.ErrNoResponder] alone where no node received the request: then it had no effect. A
 // node that takes long sends signs of life, and the client waits for it. A repeat has no second effect and gets the
 // same answer, also when it arrives late or while the first try is in progress. A column of the table of operations
 // says how a repeat is recognised ([operation.Repeat]):
@@ -38,7 +62,7 @@
 //	             A repeat about a task, or of AppendNodes, is answered from the current state
 //	looks        it changes nothing, so a repeat needs no key
 //	once         an action is sent once, and again only if no node received it. A lost answer is
-//	             [events.ErrOutcomeUnknown]
+//	             events.ErrOutcomeUnknown
 //
 // An extension whose protocol stored nothing leaves no key, and its repeat is a new request.
 //
@@ -71,4 +95,10 @@
 //
 // No node calls the program. It reads from the session that it should stop, or that the task has ended: Observe shows
 // task.cancel_requested and task.ended, State and Task have the state, and ProgressTask returns it.
+//
+// # Where to look next
+//
+// Package session/api has the requests and results, session/operation the table of operations, session/service the
+// part of a node that answers, session/httpapi the same over HTTP. The programs examples/twonodes and examples/slack
+// use a client.
 package client

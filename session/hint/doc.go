@@ -1,3 +1,3 @@
-// Package hint publishes wakes and timers, by which workers learn that a session owes work. A hint that is lost costs time
-// alone, as the sweep of the workers finds what the history owes.
+// Package hint publishes wakes and timers, by which workers learn that a session needs a worker. A hint that is lost costs time
+// alone, as the sweep of the workers finds what the history needs.
 package hint

@@ -24,22 +24,22 @@ func TaskKey(id events.SessionID, t *projector.Task) bus.WakeKey {
 	return key
 }
 
-// TaskOwed reports whether a task needs a worker: it lives, and no host runs it or it has to leave its session, or
+// TaskNeedsWorker reports whether a task needs a worker: it lives, and no host runs it or it has to leave its session, or
 // its cancel has to be passed on to its child session.
-func TaskOwed(t *projector.Task) bool {
+func TaskNeedsWorker(t *projector.Task) bool {
 	return t.Live() && (t.Runner != "" || t.Worker != "" || t.From != "" || t.LeavePending()) || t.Passing()
 }
 
 // Hints publishes the hints of a process.
 type Hints struct {
-	b      *bus.Bus
-	worker events.WorkerID        // of this process; empty: it has none
-	owes   func(events.SessionID) // called before the wake of a session
+	b          *bus.Bus
+	worker     events.WorkerID        // of this process; empty: it has none
+	beforeWake func(events.SessionID) // called before the wake of a session
 }
 
-// New makes hints for a process. owes gets a session that owes work before its wake is published, and must not block.
-func New(b *bus.Bus, worker events.WorkerID, owes func(events.SessionID)) *Hints {
-	return &Hints{b: b, worker: worker, owes: owes}
+// New makes hints for a process. beforeWake gets a session that needs a worker before its wake is published, and must not block.
+func New(b *bus.Bus, worker events.WorkerID, beforeWake func(events.SessionID)) *Hints {
+	return &Hints{b: b, worker: worker, beforeWake: beforeWake}
 }
 
 // Commit publishes the hints of a commit that led to a state. due is the time for which the session had a timer before.
@@ -53,16 +53,16 @@ func (h *Hints) Commit(s *projector.State, list []events.Event, due events.Milli
 	}
 }
 
-// Wake publishes the wake of a session that owes work. It also notifies the worker that
+// Wake publishes the wake of a session that needs a worker. It also notifies the worker that
 // runs the session, so that it reads the log at once.
 func (h *Hints) Wake(s *projector.State) {
-	if hint, owes := h.notify(s); owes {
+	if hint, needed := h.notify(s); needed {
 		_ = h.b.PublishWake(TurnKey(s.Session), hint)
 	}
 }
 
-// notify notifies the worker that runs a session which owes work, and returns the content of its wake.
-func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, owes bool) {
+// notify notifies the worker that runs a session which needs a worker, and returns the content of its wake.
+func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
 	if !turn.NeedsWorker(s, 0) { // a timer brings what is due later
 		return bus.WakeHint{}, false
 	}
@@ -75,14 +75,14 @@ func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, owes bool) {
 	} else if hint.Worker == "" {
 		hint.Worker = s.Worker
 	}
-	h.owes(s.Session)
+	h.beforeWake(s.Session)
 	return hint, true
 }
 
 // Repeat publishes the hints of a state that are missing, as the process that made its commit may have died before them. A
 // wake that is in the queue keeps its place there.
 func (h *Hints) Repeat(ctx context.Context, s *projector.State) error {
-	if hint, owes := h.notify(s); owes {
+	if hint, needed := h.notify(s); needed {
 		waits, err := h.b.HasWake(ctx, TurnKey(s.Session))
 		if err == nil && !waits {
 			err = h.b.PublishWake(TurnKey(s.Session), hint)
@@ -137,7 +137,7 @@ func (h *Hints) passing(s *projector.State, id events.TaskID) {
 
 // Task publishes the wake of a task that needs a worker.
 func (h *Hints) Task(s *projector.State, id events.TaskID) {
-	if t, ok := s.Task(id); ok && TaskOwed(t) {
+	if t, ok := s.Task(id); ok && TaskNeedsWorker(t) {
 		_ = h.b.PublishWake(TaskKey(s.Session, t), bus.WakeHint{})
 	}
 }

@@ -14,7 +14,7 @@ import (
 func storeBlob(c *call) (reply, error) {
 	most := c.s.cfg.MaxBlobBytes
 	if c.ContentLength < 0 || c.ContentLength > c.s.cfg.MaxBodyBytes && c.ContentLength <= most { // a larger body is refused before it is read
-		release, err := c.s.slots.takeOf(&c.s.slots.large, c.caller.Name)
+		release, err := c.s.slots.acquireFrom(&c.s.slots.large, c.caller.Name)
 		if err != nil {
 			return reply{}, err
 		}
@@ -42,7 +42,7 @@ func getBlob(c *call) (reply, error) {
 	}
 	out := reply{status: http.StatusOK}
 	if ref.Size > c.s.cfg.MaxBodyBytes {
-		if out.release, err = c.s.slots.takeOf(&c.s.slots.large, c.caller.Name); err != nil {
+		if out.release, err = c.s.slots.acquireFrom(&c.s.slots.large, c.caller.Name); err != nil {
 			return reply{}, err
 		}
 	}
@@ -69,7 +69,7 @@ func (s *Server) send(c *call, out reply) {
 	c.w.WriteHeader(out.status)
 	for data := out.data; len(data) > 0; {
 		piece := data[:min(len(data), sendBytes)]
-		if await(c.Context(), c.left, len(piece)) != nil {
+		if awaitBytes(c.Context(), c.limiter, len(piece)) != nil {
 			return // the client sees an incomplete body
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(s.cfg.WriteTimeout)) // a test recorder has no deadline
@@ -102,7 +102,7 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 	if len(digests) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithDeadline(c.Context(), c.answered())
+	ctx, cancel := context.WithDeadline(c.Context(), c.responseDeadline())
 	defer cancel()
 	refs, err := c.s.cfg.Service.FindBlobs(ctx, c.session, digests...)
 	for i := range refs {
@@ -115,12 +115,12 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 
 // parts converts the parts of a message in a request; their bodies may be outside the log.
 func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
-	return givenParts(list), c.named(1, func(int) (string, []GivenPart) { return field, list })
+	return eventParts(list), c.named(1, func(int) (string, []GivenPart) { return field, list })
 }
 
 // nodes converts the nodes in a request.
 func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
-	return givenNodes(list), c.named(len(list), func(i int) (string, []GivenPart) {
+	return apiNodes(list), c.named(len(list), func(i int) (string, []GivenPart) {
 		if list[i].Message == nil {
 			return "", nil
 		}
@@ -137,5 +137,5 @@ func newNodes(field string, list []GivenNode) ([]api.AppendNode, error) {
 			}
 		}
 	}
-	return givenNodes(list), nil
+	return apiNodes(list), nil
 }

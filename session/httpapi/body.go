@@ -78,13 +78,13 @@ func jsonOf(t reflect.Type) string {
 	return "whole number from -2^63 below 2^63"
 }
 
-// read reads the whole body, within its limits of size and time, see bound.
+// read reads the whole body, within its limits of size and time, see setDeadlines.
 func (c *call) read() ([]byte, error) { return c.readUpTo(c.s.cfg.MaxBodyBytes) }
 
 // readUpTo is read with a different size limit, in bytes.
 func (c *call) readUpTo(most int64) ([]byte, error) {
 	data, err := readAll(http.MaxBytesReader(c.w, c.Body, most), min(c.ContentLength, most))
-	spend(c.left, len(data))
+	deductBytes(c.limiter, len(data))
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return nil, bodyTooLarge(tooLarge.Limit)
 	}
@@ -104,16 +104,16 @@ func bodyTooLarge(limit int64) *problem {
 
 // readAll is [io.ReadAll] with a buffer of the announced size.
 func readAll(from io.Reader, size int64) ([]byte, error) {
-	into := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
-	_, err := into.ReadFrom(from)
-	return into.Bytes(), err
+	buffer := bytes.NewBuffer(make([]byte, 0, max(size, 0)+bytes.MinRead))
+	_, err := buffer.ReadFrom(from)
+	return buffer.Bytes(), err
 }
 
 // keyHeader identifies a request and its repeats.
 const keyHeader = "Idempotency-Key"
 
-// key returns the id of what a request creates, from its body or its header. It may be empty.
-func key[T ~string](c *call, name string, inBody T) (T, error) {
+// idempotencyKey returns the id of what a request creates, from its body or its header. It may be empty.
+func idempotencyKey[T ~string](c *call, name string, inBody T) (T, error) {
 	v := T(c.Header.Get(keyHeader))
 	switch {
 	case v == "":
@@ -127,8 +127,8 @@ func key[T ~string](c *call, name string, inBody T) (T, error) {
 	return v, events.CheckToken(name, v)
 }
 
-// wait is how long the request waits for a turn, from its query or its Prefer header; 0: it does not wait.
-func (c *call) wait() (time.Duration, error) {
+// readWait is how long the request waits for a turn, from its query or its Prefer header; 0: it does not wait.
+func (c *call) readWait() (time.Duration, error) {
 	name, text := "wait", c.URL.Query().Get("wait")
 	for preference := range strings.SplitSeq(c.Header.Get("Prefer"), ",") {
 		k, v, _ := strings.Cut(strings.TrimSpace(preference), "=")

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"strings"
@@ -93,5 +95,42 @@ func TestNumbersFitJavaScript(t *testing.T) {
 	at := time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	if got := deltaOf(&api.Delta{Call: at}).Call; got >= 1<<53 || got != at/1000 {
 		t.Errorf("got %d, want %d, below 2^53", got, at/1000)
+	}
+}
+
+// TestRefusalsAreShort sends every operation a body in which a field's name or a number has 900 KB. No text of the
+// refusal is above the limit.
+func TestRefusalsAreShort(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	for _, r := range routes() {
+		if r.request == nil {
+			continue
+		}
+		bodies := []string{`{"` + strings.Repeat("<", 900_000) + `":1}`}
+		for body := range wrongBodies(r.request, "", "%s", 3) {
+			if strings.Contains(body, "1e99") {
+				bodies = append(bodies, strings.Replace(body, "1e99", strings.Repeat("9", 900_000), 1))
+			}
+		}
+		for _, body := range bodies {
+			err := decodeBody([]byte(body), reflect.New(r.request).Interface())
+			if err == nil {
+				continue // any JSON is accepted there
+			}
+			p := new(Server).reportProblem(httptest.NewRequest(http.MethodPost, "/", nil), err)
+			for name, text := range p.Details {
+				if len(text) > maxText {
+					t.Errorf("%s: %.60s: %s has %d bytes", r.name, body, name, len(text))
+				}
+			}
+			if len(p.Detail) > maxText {
+				t.Errorf("%s: %.60s: the detail has %d bytes", r.name, body, len(p.Detail))
+			}
+			checked++
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d bodies were refused", checked)
 	}
 }

@@ -40,7 +40,7 @@ func (s *Server) identify(r *http.Request) (Caller, error) {
 			continue
 		}
 		if err == nil {
-			err = caller.check(s.cfg.Tenant)
+			err = caller.validate(s.cfg.Tenant)
 		}
 		if err != nil {
 			return Caller{}, err
@@ -50,8 +50,8 @@ func (s *Server) identify(r *http.Request) (Caller, error) {
 	return Caller{}, ErrNotMine
 }
 
-// check refuses names that histories do not accept, and callers of other tenants.
-func (c *Caller) check(tenant string) error {
+// validate refuses names that histories do not accept, and callers of other tenants.
+func (c *Caller) validate(tenant string) error {
 	if c.Tenant != "" && c.Tenant != tenant {
 		return errors.New("credentials of another tenant")
 	}
@@ -75,18 +75,18 @@ func (s *Server) admit(r *http.Request) (Caller, error) {
 	return caller, nil
 }
 
-// may refuses a caller without the operation's right.
-func (o *served) may(caller Caller) error {
+// checkRight refuses a caller without the operation's right.
+func (o *served) checkRight(caller Caller) error {
 	if !caller.Scope.Has(o.needs) {
 		return forbidden(o.needs)
 	}
 	return nil
 }
 
-// own counts the request's connection as one of the caller's.
-func (o *served) own(r *http.Request, caller Caller) error {
-	if c := connOf(r); c != nil && !c.authenticated(caller.Name) {
-		if c.spent() {
+// countConnection counts the request's connection as one of the caller's.
+func (o *served) countConnection(r *http.Request, caller Caller) error {
+	if c := connOf(r); c != nil && !c.authenticate(caller.Name) {
+		if c.isRefused() {
 			panic(http.ErrAbortHandler)
 		}
 		return tooMany("too_many_connections", "connections", "connections", o.s.cfg.MaxConnectionsPerCaller)
@@ -102,9 +102,9 @@ type refusedError struct {
 
 func (e *refusedError) Error() string { return fmt.Sprintf("%s: %v", e.Detail, e.reason) }
 
-// watch ends an open request, by a call of end, when its caller has lost the right to it: its credentials expired,
+// recheckCaller ends an open request, by a call of end, when its caller has lost the right to it: its credentials expired,
 // were removed or changed. It returns when done is closed.
-func (o *served) watch(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
+func (o *served) recheckCaller(r *http.Request, was Caller, end func(error), done <-chan struct{}) {
 	tick := time.NewTicker(o.s.cfg.Recheck)
 	defer tick.Stop()
 	for {
@@ -115,7 +115,7 @@ func (o *served) watch(r *http.Request, was Caller, end func(error), done <-chan
 		}
 		now, err := o.s.admit(r)
 		if err == nil {
-			err = o.may(now)
+			err = o.checkRight(now)
 		}
 		if err == nil && (now.Name != was.Name || now.Own != was.Own) {
 			err = errUnauthorized

@@ -24,49 +24,49 @@ func streamCompletion(c *call, in NewCompletion) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	run := c.completing(args)
+	run := c.startCompletion(args)
 	long := time.NewTimer(c.s.cfg.KeepAlive)
 	defer long.Stop()
 	select {
 	case <-long.C:
-	case <-run.news:
-		run.tell() // wakes the reader of the pieces
+	case <-run.pending:
+		run.signal() // wakes the reader of the pieces
 	case <-run.ended:
-		if run.err != nil && !run.any() {
+		if run.err != nil && !run.hasPieces() {
 			return reply{}, run.err
 		}
 	}
 	return reply{stream: run.messages, release: run.stop, outcome: true}, nil
 }
 
-// maxWaits limits the waiting pieces. Above it a delta is appended to the last piece of its kind. The order of the
+// maxPieces limits the waiting pieces. Above it a delta is appended to the last piece of its kind. The order of the
 // kinds is then lost, and the memory stays proportional to the text.
-const maxWaits = 256
+const maxPieces = 256
 
-// completing is a completion that runs independently of the client's reading speed. It buffers what the client has
+// completionRun is a completion that runs independently of the client's reading speed. It buffers what the client has
 // not read: at most one reply.
-type completing struct {
-	news  chan struct{} // signalled when a piece waits
-	ended chan struct{}
-	stop  func() // cancels the completion and waits for its end
+type completionRun struct {
+	pending chan struct{} // signalled when a piece waits
+	ended   chan struct{}
+	stop    func() // cancels the completion and waits for its end
 
-	got plugin.Completion // set, like err, when it has ended
-	err error
+	result plugin.Completion // set, like err, when it has ended
+	err    error
 
-	mu    sync.Mutex
-	waits []piece
+	mu     sync.Mutex
+	pieces []mergedDelta
 }
 
-// piece is a delta to which further text can be appended.
-type piece struct {
+// mergedDelta is a delta to which further text can be appended.
+type mergedDelta struct {
 	kind  events.PartKind
 	text  []byte
 	reset bool
 }
 
-// completing starts a completion, which is cancelled at the end of the call.
-func (c *call) completing(args operation.CompleteArgs) *completing {
-	run := &completing{news: make(chan struct{}, 1), ended: make(chan struct{})}
+// startCompletion starts a completion, which is cancelled at the end of the call.
+func (c *call) startCompletion(args operation.CompleteArgs) *completionRun {
+	run := &completionRun{pending: make(chan struct{}, 1), ended: make(chan struct{})}
 	ctx, cancel := context.WithCancel(operation.WithStream(c.Context(), run.add))
 	run.stop = func() {
 		cancel()
@@ -79,29 +79,29 @@ func (c *call) completing(args operation.CompleteArgs) *completing {
 				run.err = panicError(v)
 			}
 		}()
-		run.got, run.err = operation.Complete.Do(ctx, c.s.cfg.Service, c.session, args)
+		run.result, run.err = operation.Complete.Do(ctx, c.s.cfg.Service, c.session, args)
 	}()
 	return run
 }
 
 // add adds the next delta.
-func (run *completing) add(d plugin.CompletionDelta) {
+func (run *completionRun) add(d plugin.CompletionDelta) {
 	run.mu.Lock()
 	defer run.mu.Unlock()
 	if d.Reset { // a reset also discards the waiting pieces
-		run.waits = []piece{{reset: true}}
-	} else if p := run.takes(d); p != nil {
+		run.pieces = []mergedDelta{{reset: true}}
+	} else if p := run.mergeTarget(d); p != nil {
 		p.text = append(p.text, d.Text...)
 	} else {
-		run.waits = append(run.waits, piece{kind: d.Kind, text: []byte(d.Text)})
+		run.pieces = append(run.pieces, mergedDelta{kind: d.Kind, text: []byte(d.Text)})
 	}
-	run.tell()
+	run.signal()
 }
 
-// takes returns the piece to append a delta to; nil: the delta is a piece of its own.
-func (run *completing) takes(d plugin.CompletionDelta) *piece {
-	for i := len(run.waits) - 1; i >= 0 && (i == len(run.waits)-1 || len(run.waits) >= maxWaits); i-- {
-		p := &run.waits[i]
+// mergeTarget returns the piece to append a delta to; nil: the delta is a piece of its own.
+func (run *completionRun) mergeTarget(d plugin.CompletionDelta) *mergedDelta {
+	for i := len(run.pieces) - 1; i >= 0 && (i == len(run.pieces)-1 || len(run.pieces) >= maxPieces); i-- {
+		p := &run.pieces[i]
 		if p.kind == d.Kind && !p.reset {
 			if len(p.text)+len(d.Text) > plugin.MaxDeltaBytes {
 				return nil
@@ -112,43 +112,43 @@ func (run *completing) takes(d plugin.CompletionDelta) *piece {
 	return nil
 }
 
-// tell signals news.
-func (run *completing) tell() {
+// signal signals that a piece waits.
+func (run *completionRun) signal() {
 	select {
-	case run.news <- struct{}{}:
+	case run.pending <- struct{}{}:
 	default:
 	}
 }
 
-// any reports whether a piece waits.
-func (run *completing) any() bool {
+// hasPieces reports whether a piece waits.
+func (run *completionRun) hasPieces() bool {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	return len(run.waits) > 0
+	return len(run.pieces) > 0
 }
 
-// take removes and returns the waiting pieces.
-func (run *completing) take() []piece {
+// takePieces removes and returns the waiting pieces.
+func (run *completionRun) takePieces() []mergedDelta {
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	list := run.waits
-	run.waits = nil
+	list := run.pieces
+	run.pieces = nil
 	return list
 }
 
 // messages yields the deltas, and then the result or the error.
-func (run *completing) messages(yield func(message, error) bool) {
+func (run *completionRun) messages(yield func(message, error) bool) {
 	for ended := false; !ended; {
 		select {
-		case <-run.news:
+		case <-run.pending:
 		case <-run.ended:
 			ended = true
 		}
-		for _, p := range run.take() {
+		for _, p := range run.takePieces() {
 			if !yield(message{name: "delta", data: CompletionDelta{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
 				return
 			}
 		}
 	}
-	yield(message{name: "result", data: completed(run.got)}, run.err)
+	yield(message{name: "result", data: completed(run.result)}, run.err)
 }

@@ -13,7 +13,7 @@ import (
 func TestCompletingWaits(t *testing.T) {
 	t.Parallel()
 	const many = 100_000
-	run := &completing{news: make(chan struct{}, 1)}
+	run := &completionRun{pending: make(chan struct{}, 1)}
 	run.add(plugin.CompletionDelta{Kind: events.PartText, Text: "lost"})
 	run.add(plugin.CompletionDelta{Reset: true})
 	var want [2]strings.Builder
@@ -23,8 +23,8 @@ func TestCompletingWaits(t *testing.T) {
 		want[n%2].WriteString(letter)
 		run.add(plugin.CompletionDelta{Kind: kinds[n%2], Text: letter})
 	}
-	waits := run.take()
-	if limit := maxWaits + 2*many/plugin.MaxDeltaBytes; len(waits) > limit {
+	waits := run.takePieces()
+	if limit := maxPieces + 2*many/plugin.MaxDeltaBytes; len(waits) > limit {
 		t.Errorf("got %d pieces, want at most %d", len(waits), limit)
 	}
 	if !waits[0].reset || len(waits[0].text) > 0 {

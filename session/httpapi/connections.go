@@ -58,18 +58,18 @@ type conn struct {
 	caller  string // of the last request of a known connection
 	refused bool   // a request was not authenticated; no further response is sent
 	closed  bool
-	in      *list.Element // of anonymous or idle; nil: in neither
+	element *list.Element // of anonymous or idle; nil: in neither
 }
 
-// limited accepts connections within the limits.
-type limited struct {
+// limitedListener accepts connections within the limits.
+type limitedListener struct {
 	net.Listener
 	all *connections
 	log *zap.Logger
 }
 
 // Accept returns the next connection within the limits.
-func (l *limited) Accept() (net.Conn, error) {
+func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		accepted, err := l.Listener.Accept()
 		if err != nil {
@@ -89,14 +89,14 @@ func (l *limited) Accept() (net.Conn, error) {
 func (a *connections) admit(accepted net.Conn) *conn {
 	c := &conn{Conn: accepted, all: a, address: addressOf(accepted.RemoteAddr())}
 	a.mu.Lock()
-	victim, fits := a.place(c.address)
+	victim, fits := a.findVictim(c.address)
 	if victim != nil {
-		a.forget(victim)
+		a.remove(victim)
 	}
 	if fits {
 		a.open++
 		a.byAddress[c.address]++
-		c.in = a.anonymous.PushBack(c)
+		c.element = a.anonymous.PushBack(c)
 		c.timer = time.AfterFunc(a.timeout, c.expire)
 	}
 	a.mu.Unlock()
@@ -109,8 +109,8 @@ func (a *connections) admit(accepted net.Conn) *conn {
 	return c
 }
 
-// place finds the connection to close for a new one of an address. The caller holds mu.
-func (a *connections) place(address netip.Prefix) (victim *conn, fits bool) {
+// findVictim finds the connection to close for a new one of an address. The caller holds mu.
+func (a *connections) findVictim(address netip.Prefix) (victim *conn, fits bool) {
 	switch {
 	case a.byAddress[address] >= a.maxPerAddress:
 		for e := a.anonymous.Front(); e != nil; e = e.Next() {
@@ -130,19 +130,19 @@ func (a *connections) place(address netip.Prefix) (victim *conn, fits bool) {
 	return nil, false
 }
 
-// forget removes a connection, once. The caller holds mu.
-func (a *connections) forget(c *conn) {
+// remove removes a connection, once. The caller holds mu.
+func (a *connections) remove(c *conn) {
 	if c.closed {
 		return
 	}
 	c.closed = true
 	a.open--
-	a.leave(c)
-	a.disown(c)
+	a.removeFromList(c)
+	a.uncount(c)
 }
 
-// disown removes a known connection from its caller's count. The caller of the method holds mu.
-func (a *connections) disown(c *conn) {
+// uncount removes a known connection from its caller's count. The caller of the method holds mu.
+func (a *connections) uncount(c *conn) {
 	if !c.known {
 		return
 	}
@@ -151,25 +151,25 @@ func (a *connections) disown(c *conn) {
 	}
 }
 
-// leave removes a connection from its list. The caller holds mu.
-func (a *connections) leave(c *conn) {
-	if c.in == nil {
+// removeFromList removes a connection from its list. The caller holds mu.
+func (a *connections) removeFromList(c *conn) {
+	if c.element == nil {
 		return
 	}
 	if c.known {
-		a.idle.Remove(c.in)
+		a.idle.Remove(c.element)
 	} else {
-		a.anonymous.Remove(c.in)
+		a.anonymous.Remove(c.element)
 		if a.byAddress[c.address]--; a.byAddress[c.address] == 0 {
 			delete(a.byAddress, c.address)
 		}
 	}
-	c.in = nil
+	c.element = nil
 }
 
-// authenticated makes a connection known, and counts it for a caller. It is false where the caller has too many, or
+// authenticate makes a connection known, and counts it for a caller. It is false where the caller has too many, or
 // the connection is spent.
-func (c *conn) authenticated(caller string) bool {
+func (c *conn) authenticate(caller string) bool {
 	a := c.all
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,17 +181,17 @@ func (c *conn) authenticated(caller string) bool {
 	case a.byCaller[caller] >= a.maxPerCaller:
 		return false
 	case !c.known:
-		a.leave(c)
+		a.removeFromList(c)
 		c.timer.Stop()
 	}
-	a.disown(c)
+	a.uncount(c)
 	c.known, c.caller = true, caller
 	a.byCaller[caller]++
 	return true
 }
 
-// spent reports whether a request was refused on a connection that was anonymous: it sends no further response.
-func (c *conn) spent() bool {
+// isRefused reports whether a request was refused on a connection that was anonymous: it sends no further response.
+func (c *conn) isRefused() bool {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
 	return c.refused
@@ -211,16 +211,16 @@ func (c *conn) refuse() (answer, last bool) {
 	return first, true
 }
 
-// rests records whether a known connection is idle.
-func (c *conn) rests(idle bool) {
+// setIdle records whether a known connection is idle.
+func (c *conn) setIdle(idle bool) {
 	c.all.mu.Lock()
 	defer c.all.mu.Unlock()
 	if !c.known || c.closed {
 		return
 	}
-	c.all.leave(c)
+	c.all.removeFromList(c)
 	if idle {
-		c.in = c.all.idle.PushBack(c)
+		c.element = c.all.idle.PushBack(c)
 	}
 }
 
@@ -229,7 +229,7 @@ func (c *conn) expire() {
 	c.all.mu.Lock()
 	known := c.known
 	if !known {
-		c.all.forget(c)
+		c.all.remove(c)
 	}
 	c.all.mu.Unlock()
 	if !known {
@@ -248,7 +248,7 @@ func (c *conn) cut() {
 // Close implements [net.Conn].
 func (c *conn) Close() error {
 	c.all.mu.Lock()
-	c.all.forget(c)
+	c.all.remove(c)
 	c.all.mu.Unlock()
 	c.timer.Stop()
 	return c.Conn.Close()
@@ -276,8 +276,8 @@ func connOf(r *http.Request) *conn {
 	return c
 }
 
-// accepted unwraps a TLS connection.
-func accepted(c net.Conn) *conn {
+// unwrapConn unwraps a TLS connection.
+func unwrapConn(c net.Conn) *conn {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()
 	}
@@ -285,14 +285,14 @@ func accepted(c net.Conn) *conn {
 	return tracked
 }
 
-// track puts the connection into the context of its requests.
-func track(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, accepted(c))
+// connContext puts the connection into the context of its requests.
+func connContext(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, unwrapConn(c))
 }
 
-// changed receives the state changes of a connection from the HTTP server.
-func changed(c net.Conn, state http.ConnState) {
-	if tracked := accepted(c); tracked != nil {
-		tracked.rests(state == http.StateIdle)
+// connStateChanged receives the state changes of a connection from the HTTP server.
+func connStateChanged(c net.Conn, state http.ConnState) {
+	if tracked := unwrapConn(c); tracked != nil {
+		tracked.setIdle(state == http.StateIdle)
 	}
 }

@@ -67,17 +67,17 @@ func TestConnectionsStayWithinLimits(t *testing.T) {
 						had++
 					}
 				}
-				if is := c.known && c.caller == caller; c.authenticated(caller) != (is || had < cfg.MaxConnectionsPerCaller) {
+				if is := c.known && c.caller == caller; c.authenticate(caller) != (is || had < cfg.MaxConnectionsPerCaller) {
 					t.Fatalf("caller with %d connections beside this one: refused wrongly, or not at all", had)
 				}
 				works[c] = works[c] || !was && c.known
 			case action == 2:
 				c := pick()
-				c.rests(true)
+				c.setIdle(true)
 				works[c] = false
 			case action == 3:
 				c := pick()
-				c.rests(false)
+				c.setIdle(false)
 				works[c] = c.known
 			case action == 4:
 				c := pick()
@@ -121,7 +121,7 @@ func checkCounts(t *rapid.T, a *connections, cfg *Config, open []*conn) {
 		case !c.known:
 			anonymous++
 			from[c.address.String()]++
-		case c.in != nil:
+		case c.element != nil:
 			idle++
 		}
 	}

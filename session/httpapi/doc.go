@@ -22,7 +22,7 @@
 // bearer tokens and client certificates. An open request ends within [Config.Recheck] after its caller lost the right
 // to it.
 //
-// [api.Caller.May] is the authorization rule. The service applies it to the state that a request reads or appends to.
+// [api.Caller.Check] is the authorization rule. The service applies it to the state that a request reads or appends to.
 // A session that the caller does not reach gives the same error as one that does not exist.
 //
 // Tokens are stored as digests and compared in constant time. No log line, response or session contains one. A
@@ -43,4 +43,13 @@
 //
 // A slow reader delays no other reader: the server reads the missed commits from the log. A reader that reads no byte
 // for [Config.WriteTimeout] is cut off.
+//
+// # Why one package
+//
+// The package has more than 3 000 lines because it has the JSON of every operation: its types, their conversion from
+// and to the Go types, and its handler, beside the parts that all handlers share. The document is made from the same
+// routes. What could be cut are the limits of connections, callers and bytes (connections.go, slots.go, traffic.go),
+// and the tokens (tokens.go), together a tenth of the lines. Both export types in [Config] and [Server], so the cut
+// would move names that programs use, and the rest would still have more than 3 000 lines. Callers by signed tokens have other
+// dependencies, and so a package of their own, oidc.
 package httpapi

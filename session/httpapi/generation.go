@@ -36,7 +36,7 @@ type Fallback struct {
 	Model    string `json:"model"`
 }
 
-func givenFallbacks(list []Fallback) []events.Fallback {
+func eventFallbacks(list []Fallback) []events.Fallback {
 	var out []events.Fallback
 	for _, f := range list {
 		out = append(out, events.Fallback(f))
@@ -52,7 +52,7 @@ func fallbacksOf(list []events.Fallback) []Fallback {
 	return out
 }
 
-func givenLayers(list []PromptLayer) []events.PromptLayer {
+func eventLayers(list []PromptLayer) []events.PromptLayer {
 	var out []events.PromptLayer
 	for _, l := range list {
 		out = append(out, events.PromptLayer(l))
@@ -75,7 +75,7 @@ type AnswerForm struct {
 	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
 }
 
-func (s Sampling) given() events.Sampling {
+func (s Sampling) toEvents() events.Sampling {
 	out := events.Sampling{Temperature: numberOf(s.Temperature), TopP: numberOf(s.TopP), Stop: s.Stop}
 	if s.Seed != nil {
 		out.Seed = events.Number(strconv.FormatInt(*s.Seed, 10))
@@ -106,16 +106,16 @@ func float(n events.Number) *float64 {
 	return &v
 }
 
-func (g TurnGeneration) given() events.Generation {
-	return events.Generation{Effort: g.Effort, MaxOutputTokens: g.MaxOutputTokens, Sampling: g.Sampling.given()}
+func (g TurnGeneration) toEvents() events.Generation {
+	return events.Generation{Effort: g.Effort, MaxOutputTokens: g.MaxOutputTokens, Sampling: g.Sampling.toEvents()}
 }
 
-func (c SessionConfig) given() events.Config {
+func (c SessionConfig) toEvents() events.Config {
 	return events.Config{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
-		Instructions: c.Instructions, Sampling: c.Sampling.given(), Layers: givenLayers(c.Layers),
-		Fallbacks: givenFallbacks(c.Fallbacks),
+		Instructions: c.Instructions, Sampling: c.Sampling.toEvents(), Layers: eventLayers(c.Layers),
+		Fallbacks: eventFallbacks(c.Fallbacks),
 	}
 }
 

@@ -77,7 +77,7 @@ func (d *describer) operation(r *route) object {
 	if len(params) > 0 {
 		out["parameters"] = params
 	}
-	if r.given {
+	if r.rawRequest {
 		out["requestBody"] = object{"required": true, "content": content(octets, binary())}
 	}
 	if r.request != nil {
@@ -88,17 +88,17 @@ func (d *describer) operation(r *route) object {
 
 // in describes the parameter.
 func (p *param) in(place string) object {
-	return object{"name": p.name, "in": place, "required": p.needed, "description": p.about, "schema": p.schema}
+	return object{"name": p.name, "in": place, "required": p.required, "description": p.description, "schema": p.schema}
 }
 
 func (d *describer) responses(r *route) object {
 	out := object{}
-	for status, body := range r.answers {
+	for status, body := range r.responses {
 		answer := object{"description": http.StatusText(status)}
 		if body != nil {
 			answer["content"] = content("application/json", d.ref(body))
 		}
-		if r.gives {
+		if r.rawResponse {
 			answer["content"] = content(octets, binary())
 		}
 		if r.changes() {
@@ -111,8 +111,8 @@ func (d *describer) responses(r *route) object {
 	if r.events != nil {
 		out[strconv.Itoa(http.StatusOK)] = object{"description": "server-sent events", "content": content("text/event-stream", d.messages(r.events))}
 	}
-	refusal := content("application/problem+json", d.ref(of[problem]()))
-	for _, status := range r.refusals() {
+	refusal := content("application/problem+json", d.ref(typeOf[problem]()))
+	for _, status := range r.errorStatuses() {
 		out[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": refusal}
 	}
 	out["default"] = object{"description": "anything else, as a fault of the server", "content": refusal}

@@ -37,10 +37,10 @@ func (o *served) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		caller, err = o.s.admit(r)
 		record.Caller = caller.Name
 		if err == nil {
-			err = o.own(r, caller)
+			err = o.countConnection(r, caller)
 		}
 		if err == nil {
-			err = o.may(caller)
+			err = o.checkRight(caller)
 		}
 	}
 	if err == nil {
@@ -57,26 +57,26 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	if err := o.parameters(c); err != nil {
 		return err
 	}
-	held := o.events != nil || o.long || c.patience > 0
+	staysOpen := o.events != nil || o.long || c.maxWait > 0
 	if o.needs != "" { // the document needs no caller and no slot
-		release, err := o.s.slots.take(caller.Name, held)
+		release, err := o.s.slots.acquire(caller.Name, staysOpen)
 		if err != nil {
 			return err
 		}
 		defer release()
 	}
 	now := time.Now()
-	c.left = o.s.traffic.of(caller.Name, now) // requests without a caller share one name
-	if err := o.s.traffic.check(c.left, now); err != nil {
+	c.limiter = o.s.traffic.limiter(caller.Name, now) // requests without a caller share one name
+	if err := o.s.traffic.check(c.limiter, now); err != nil {
 		return err
 	}
-	ctx, cancel := o.lifetime(r, caller, held)
+	ctx, cancel := o.lifetime(r, caller, staysOpen)
 	defer cancel()
 	if o.needs != "" {
 		ctx = api.WithCaller(ctx, caller.Caller, o.needs, c.session)
 	}
 	if o.changes() {
-		ctx = api.WithAsked(ctx, api.Asked{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
+		ctx = api.WithRequestMeta(ctx, api.RequestMeta{Actor: caller.Name, Key: r.Header.Get(keyHeader)})
 		ctx = tracing.Received(ctx, r.Header.Values(tracing.ParentHeader), r.Header.Values(tracing.StateHeader))
 	}
 	ctx, receipt := api.WithReceipt(ctx, c.session)
@@ -94,11 +94,11 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 		}
 		o.s.stream(c, out)
 		return nil
-	case o.gives:
+	case o.rawResponse:
 		o.s.send(c, out)
 		return nil
 	}
-	return o.answer(c, out)
+	return o.respond(c, out)
 }
 
 // seqHeader is the response header with the sequence of the request's commit.
@@ -110,14 +110,14 @@ func (o *served) parameters(c *call) (err error) {
 	if err != nil {
 		return invalidParam("query", "is malformed")
 	}
-	for name, given := range values {
+	for name, list := range values {
 		if !slices.ContainsFunc(o.query, func(p param) bool { return p.name == name }) {
 			p := invalidParam(strconv.Quote(name), "is no parameter here")
 			p.Details["field"] = name
 			return p
 		}
-		if len(given) > 1 && name != o.repeats {
-			return invalidParam(name, fmt.Sprintf("stands %d times, limit is 1", len(given)))
+		if len(list) > 1 && name != o.repeatable {
+			return invalidParam(name, fmt.Sprintf("stands %d times, limit is 1", len(list)))
 		}
 	}
 	var errs []error
@@ -132,25 +132,25 @@ func (o *served) parameters(c *call) (err error) {
 			return err
 		}
 	}
-	if o.held && o.events == nil {
+	if o.staysOpen && o.events == nil {
 		var patience time.Duration
-		patience, err = c.wait()
-		c.waits(patience)
+		patience, err = c.readWait()
+		c.startWait(patience)
 	}
 	return err
 }
 
-// waits makes the request wait for this long from now on.
-func (c *call) waits(patience time.Duration) {
-	if c.patience = patience; patience > 0 {
-		c.due = time.Now().Add(patience)
+// startWait makes the request wait for this long from now on.
+func (c *call) startWait(patience time.Duration) {
+	if c.maxWait = patience; patience > 0 {
+		c.waitEnd = time.Now().Add(patience)
 	}
 }
 
 // lifetime is a request's context. A request that stays open continues until the server drains or its caller loses
 // the right to it; other requests have a timeout. Long work may finish when the server drains, as short requests may.
-func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Context, context.CancelFunc) {
-	if !held {
+func (o *served) lifetime(r *http.Request, caller Caller, staysOpen bool) (context.Context, context.CancelFunc) {
+	if !staysOpen {
 		return context.WithTimeout(r.Context(), o.s.cfg.RequestTimeout)
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -160,7 +160,7 @@ func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Co
 	}
 	done := make(chan struct{})
 	var watching sync.WaitGroup
-	watching.Go(func() { o.watch(r, caller, cancel, done) })
+	watching.Go(func() { o.recheckCaller(r, caller, cancel, done) })
 	return ctx, func() {
 		stop()
 		close(done)
@@ -173,22 +173,22 @@ func (o *served) lifetime(r *http.Request, caller Caller, held bool) (context.Co
 // client expects the response soon after its own wait.
 const afterWait = time.Second
 
-// answered is the time by which the request must be answered.
-func (c *call) answered() time.Time {
+// responseDeadline is the time by which the request must be answered.
+func (c *call) responseDeadline() time.Time {
 	last := time.Now().Add(c.s.cfg.RequestTimeout)
-	if soon := c.due.Add(afterWait); c.patience > 0 && soon.Before(last) {
+	if soon := c.waitEnd.Add(afterWait); c.maxWait > 0 && soon.Before(last) {
 		return soon
 	}
 	return last
 }
 
-// brief is a context for steps that must finish after the request was cancelled.
-func (c *call) brief() (context.Context, context.CancelFunc) {
-	return context.WithDeadline(context.WithoutCancel(c.Context()), c.answered())
+// cleanupContext is a context for steps that must finish after the request was cancelled.
+func (c *call) cleanupContext() (context.Context, context.CancelFunc) {
+	return context.WithDeadline(context.WithoutCancel(c.Context()), c.responseDeadline())
 }
 
-// answer writes a reply.
-func (o *served) answer(c *call, out reply) error {
+// respond writes a reply.
+func (o *served) respond(c *call, out reply) error {
 	var data bytes.Buffer
 	w := c.w
 	if out.body != nil {
@@ -203,7 +203,7 @@ func (o *served) answer(c *call, out reply) error {
 		w.Header().Set("Location", out.location)
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(o.s.cfg.WriteTimeout)) // a test recorder has no deadline
-	spend(c.left, data.Len())
+	deductBytes(c.limiter, data.Len())
 	w.WriteHeader(out.status)
 	if _, err := w.Write(data.Bytes()); err != nil {
 		o.s.log.Debug("client is gone", zap.String("operation", o.name), zap.Error(err))

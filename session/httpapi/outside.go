@@ -151,7 +151,7 @@ type Completed struct {
 func (in Rewritten) args(c *call) ([]api.RewriteMessage, error) {
 	target := make([]api.RewriteMessage, len(in.Messages))
 	for i, m := range in.Messages {
-		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}, Transient: m.Transient}
+		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}, Transient: m.Transient}
 	}
 	return target, c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
 }
@@ -201,14 +201,14 @@ func actionResult(got plugin.Result) ActionResult {
 func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
-		Sampling: in.Sampling.given(),
+		Sampling: in.Sampling.toEvents(),
 	}
 	err := c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
 	if err != nil {
 		return operation.CompleteArgs{}, err
 	}
 	for _, m := range in.Messages {
-		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)})
+		req.Messages = append(req.Messages, events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)})
 	}
 	for _, t := range in.Tools {
 		req.Tools = append(req.Tools, events.ToolEntry{Name: t.Name, Description: t.Description, Schema: t.Schema})

@@ -17,7 +17,7 @@ func TestOwnersLimitHasNoRetry(t *testing.T) {
 	s := &Server{log: zap.NewNop()}
 	for what, retry := range map[string]string{api.OpenSessions: "", "queued turns": "1", "hot sessions": "1"} {
 		w := httptest.NewRecorder()
-		s.refuse(&answering{ResponseWriter: w}, httptest.NewRequest("POST", "/v1/sessions", nil), fmt.Errorf("create: %w", &api.LimitError{What: what, Limit: 4}))
+		s.refuse(&responseWriter{ResponseWriter: w}, httptest.NewRequest("POST", "/v1/sessions", nil), fmt.Errorf("create: %w", &api.LimitError{What: what, Limit: 4}))
 		if got := w.Header().Get("Retry-After"); w.Code != 429 || got != retry {
 			t.Errorf("%s: got status %d and Retry-After %q, want 429 and %q", what, w.Code, got, retry)
 		}

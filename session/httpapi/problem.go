@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -95,19 +97,34 @@ func statusOf(class api.Class) int {
 	return http.StatusInternalServerError
 }
 
-// told is the problem that the client receives for an error. The text of an internal error goes to the log.
-func (s *Server) told(r *http.Request, err error) *problem {
+// reportProblem is the problem that the client receives for an error. The whole text goes to the log where the client does not
+// receive it.
+func (s *Server) reportProblem(r *http.Request, err error) *problem {
 	p := *problemOf(err)
-	if p.Status == http.StatusInternalServerError {
+	switch {
+	case p.Status == http.StatusInternalServerError:
 		s.log.Error("internal error", zap.String("operation", r.Pattern), zap.Error(err))
+	case p.Detail == err.Error():
+	case p.Status > http.StatusInternalServerError:
+		s.log.Warn("request failed", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
+	default: // the request is wrong: not the operator's concern
+		s.log.Debug("request refused", zap.String("operation", r.Pattern), zap.String("code", p.Code), zap.Error(err))
 	}
 	p.Type, p.Title = "about:blank", http.StatusText(p.Status)
+	p.Detail = events.Clip(p.Detail, maxText, "…")
+	p.Details = maps.Clone(p.Details) // of a refusal that all requests share
+	for name, text := range p.Details {
+		p.Details[name] = events.Clip(text, maxText, "…")
+	}
 	return &p
 }
 
+// maxText limits each text of a problem, in bytes: a text may repeat a part of the request.
+const maxText = 4 << 10
+
 // refuse answers with a problem.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	p, record := s.told(r, err), recordOf(w)
+	p, record := s.reportProblem(r, err), recordOf(w)
 	record.Code = p.Code
 	if refused, ok := err.(*refusedError); ok { //nolint:errorlint // never wrapped
 		record.Reason = refused.reason.Error()

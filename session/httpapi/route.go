@@ -16,32 +16,32 @@ import (
 
 // route is an operation over HTTP: its handler and its description in the document.
 type route struct {
-	name    string // operation id
-	summary string
-	method  string
-	path    string
-	needs   api.Right // empty: no authentication
-	held    bool      // it may stay open: a stream, or a request that waits
-	long    bool      // it stays open for the duration of its work, without a timeout while the client waits
-	query   []param
-	repeats string // the parameter that may be repeated; empty: none
-	header  []param
-	request reflect.Type            // of the body; nil: none
-	given   bool                    // the request body is bytes, and not JSON
-	gives   bool                    // the response body is bytes
-	answers map[int]reflect.Type    // by status; nil: no body
-	events  map[string]reflect.Type // of a stream: data by event name
-	lenient bool                    // an unknown session is no error
-	refuses []int                   // statuses in addition to those of every operation
-	handle  func(*call) (reply, error)
+	name           string // operation id
+	summary        string
+	method         string
+	path           string
+	needs          api.Right // empty: no authentication
+	staysOpen      bool      // it may stay open: a stream, or a request that waits
+	long           bool      // it stays open for the duration of its work, without a timeout while the client waits
+	query          []param
+	repeatable     string // the parameter that may be repeated; empty: none
+	header         []param
+	request        reflect.Type            // of the body; nil: none
+	rawRequest     bool                    // the request body is bytes, and not JSON
+	rawResponse    bool                    // the response body is bytes
+	responses      map[int]reflect.Type    // by status; nil: no body
+	events         map[string]reflect.Type // of a stream: data by event name
+	unknownAllowed bool                    // an unknown session is no error
+	extraErrors    []int                   // statuses in addition to those of every operation
+	handle         func(*call) (reply, error)
 }
 
 // param is a query parameter or a header.
 type param struct {
-	name   string
-	schema object
-	about  string
-	needed bool
+	name        string
+	schema      object
+	description string
+	required    bool
 }
 
 // reply is a successful response.
@@ -63,13 +63,13 @@ type call struct {
 	w             http.ResponseWriter
 	session       events.SessionID // from the path; empty: the path has none
 	caller        Caller           // zero: the operation needs no caller
-	left          *rate.Limiter    // the caller's remaining bytes
-	patience      time.Duration    // how long the request waits
-	due           time.Time        // end of the wait; zero: the request does not wait
+	limiter       *rate.Limiter    // the caller's remaining bytes
+	maxWait       time.Duration    // how long the request waits
+	waitEnd       time.Time        // end of the wait; zero: the request does not wait
 }
 
-// body wraps a handler that needs a decoded JSON body.
-func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
+// withBody wraps a handler that needs a decoded JSON body.
+func withBody[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
 	return func(c *call) (reply, error) {
 		var in T
 		if err := c.decode(&in); err != nil {
@@ -79,7 +79,7 @@ func body[T any](f func(*call, T) (reply, error)) func(*call) (reply, error) {
 	}
 }
 
-func of[T any]() reflect.Type { return reflect.TypeFor[T]() }
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }
 
 // changes reports whether the operation can append to a session.
 func (r *route) changes() bool { return r.needs != "" && r.needs != api.RightRead }
@@ -95,22 +95,22 @@ func (r *route) pathParams() []string {
 	return names
 }
 
-// refusals are the statuses of problems, ascending.
-func (r *route) refusals() []int {
+// errorStatuses are the statuses of problems, ascending.
+func (r *route) errorStatuses() []int {
 	if r.needs == "" {
 		return []int{http.StatusTooManyRequests}
 	}
-	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.refuses...)
+	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.extraErrors...)
 	if r.changes() {
 		list = append(list, http.StatusConflict) // for a key that another request used
 	}
-	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil || r.given {
+	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil || r.rawRequest {
 		list = append(list, http.StatusBadRequest)
 	}
-	if r.request != nil || r.given {
+	if r.request != nil || r.rawRequest {
 		list = append(list, http.StatusRequestEntityTooLarge)
 	}
-	if len(r.pathParams()) > 0 && !r.lenient {
+	if len(r.pathParams()) > 0 && !r.unknownAllowed {
 		list = append(list, http.StatusNotFound)
 	}
 	slices.Sort(list)

@@ -17,55 +17,71 @@ import (
 var (
 	waitParam   = seconds("wait", "how long to wait for the turn's end, in seconds or as 1m30s; a caller that may not read the session gets 202 at once")
 	preferParam = text("Prefer", "wait=SECONDS is the same as the parameter wait")
-	keyParam    = param{name: keyHeader, schema: idSchema(), about: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
-	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, about: "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
+	keyParam    = param{name: keyHeader, schema: idSchema(), description: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
+	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, description: "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
 	cursorParam = text("cursor", "next of the page before; opaque")
 )
 
 const labelParam = "label"
 
 func text(name, about string) param {
-	return param{name: name, schema: object{"type": "string"}, about: about}
+	return param{name: name, schema: object{"type": "string"}, description: about}
 }
 
 // seconds is a parameter that is a number of seconds, or a duration.
 func seconds(name, about string) param {
-	return param{name: name, schema: object{"oneOf": []object{{"type": "integer", "minimum": 0}, {"type": "string"}}}, about: about}
+	return param{name: name, schema: object{"oneOf": []object{{"type": "integer", "minimum": 0}, {"type": "string"}}}, description: about}
 }
 
 func number(name, about string) param {
-	return param{name: name, schema: object{"type": "integer", "minimum": 0}, about: about}
+	return param{name: name, schema: object{"type": "integer", "minimum": 0}, description: about}
 }
 
 // idSchema is the schema of an id.
 func idSchema() object { return object{"type": "string", "pattern": tokenPattern} }
 
-// routes returns the rows of the table of operations with an HTTP path, with their JSON types.
+// routes returns the rows of the table of operations with an HTTP path. A row whose JSON differs from its Go types is
+// one of [ownRoutes]. The others are [plain].
 func routes() []route {
 	document := route{
 		name: "document", summary: "This document", method: http.MethodGet, path: "/v1/openapi.json",
-		answers: ok[map[string]any](http.StatusOK), handle: getDocument,
+		responses: response[map[string]any](http.StatusOK), handle: getDocument,
 	}
-	return slices.Concat([]route{document}, sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
+	return slices.Concat([]route{document}, ownRoutes(), jsonRoutes())
+}
+
+func ownRoutes() []route {
+	return slices.Concat(sessionRoutes(), turnRoutes(), graphRoutes(), toolRoutes(), taskRoutes())
+}
+
+// jsonRoutes returns the routes of the rows without one of [ownRoutes].
+func jsonRoutes() (list []route) {
+	own, named := ownRoutes(), operation.Named()
+	for _, row := range operation.All() {
+		if op := named[row.Name]; op != nil && row.Route != "" && !slices.ContainsFunc(own, func(r route) bool { return r.name == row.ID }) {
+			list = append(list, jsonRoute(op))
+		}
+	}
+	return list
 }
 
 func sessionRoutes() []route {
 	return []route{
-		makes(operation.Create, NewSession.args, madeSession, sessionPath).refusing(http.StatusNotFound),
-		makes(operation.Fork, NewSession.fork, madeSession, sessionPath),
-		bodiless(operation.State, nothing, sessionOf),
-		from(&operation.Configure.Row, route{request: of[ConfigChange](), answers: none(), handle: body(configureSession)}),
-		empty(operation.Close, (*call).reason).taking(text("reason", "kept in the history")).ofAny(),
-		tell(operation.Grant, Grant.args),
-		tell(operation.ProtocolOptions, ProtocolOptions.args),
-		tell(operation.ApplyExtension, Extension.args),
-		tell(operation.ReplaceExtensions, Extensions.args),
-		from(operation.View, route{answers: ok[View](http.StatusOK), handle: getView}).
-			taking(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
-		from(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
-			taking(number("cursor", "sequence of the last commit seen, of a first connect; defaults to 0")).refusing(http.StatusConflict).
-			streaming(map[string]reflect.Type{"commit": of[Commit](), "delta": of[Delta](), "gap": of[Gap](), "problem": of[problem]()}),
-		bodiless(operation.Sessions, (*call).sessionQuery, sessions).taking(sessionParams()...).repeating(labelParam),
+		createRoute(operation.Create, NewSession.args, madeSession, sessionPath).withErrors(http.StatusNotFound),
+		createRoute(operation.Fork, NewSession.fork, madeSession, sessionPath),
+		plainRoute(operation.State, noArgs, sessionOf),
+		fromRow(&operation.Configure.Row, route{request: typeOf[ConfigChange](), responses: noContent(), handle: withBody(configureSession)}),
+		plainRouteNoReply(operation.Close, (*call).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
+		bodyRouteNoReply(operation.Grant, Grant.args),
+		bodyRouteNoReply(operation.ProtocolOptions, ProtocolOptions.args),
+		bodyRouteNoReply(operation.ApplyExtension, Extension.args),
+		bodyRouteNoReply(operation.ReplaceExtensions, Extensions.args),
+		fromRow(operation.View, route{responses: response[View](http.StatusOK), handle: getView}).
+			withQuery(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
+		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
+			withQuery(number("cursor", "sequence of the last commit seen, of a first connect; defaults to 0")).withErrors(http.StatusConflict).
+			withEvents(map[string]reflect.Type{"commit": typeOf[Commit](), "delta": typeOf[Delta](), "gap": typeOf[Gap](), "problem": typeOf[problem]()}),
+		plainRoute(operation.Sessions, (*call).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
 	}
 }
 
@@ -73,9 +89,9 @@ func sessionRoutes() []route {
 func sessionParams() []param {
 	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
 	return []param{
-		{name: "status", schema: object{"type": "string", "enum": words()[of[projector.Status]()]}, about: "defaults to opening, open and closed"},
-		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, about: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-		{name: "parent", schema: idSchema(), about: "session"},
+		{name: "status", schema: object{"type": "string", "enum": words()[typeOf[projector.Status]()]}, description: "defaults to opening, open and closed"},
+		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, description: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
+		{name: "parent", schema: idSchema(), description: "session"},
 		text("owner", "caller"),
 		number("created_from_ms", from),
 		number("created_to_ms", to),
@@ -86,80 +102,80 @@ func sessionParams() []param {
 }
 
 func turnRoutes() []route {
-	ended := map[int]reflect.Type{http.StatusOK: of[api.AssembledTurn](), http.StatusAccepted: of[PendingTurn]()}
+	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[PendingTurn]()}
 	return []route{
-		from(&operation.Submit.Row, route{header: []param{preferParam}, held: true, request: of[NewTurn](), answers: ended, handle: body(submitTurn)}).taking(waitParam),
-		from(operation.Turn, route{header: []param{preferParam}, held: true, answers: ended, handle: getTurn}).taking(waitParam),
-		bodiless(operation.Turns, (*call).page, turns).taking(limitParam, cursorParam),
-		ask(operation.Cancel, CancelTurn.args, cancelled),
-		from(operation.WatchTurn, route{handle: watchTurn}).
-			taking(text("as", "activity: as an app shows them, with correlation ids; left out: the events themselves")).
-			streaming(map[string]reflect.Type{"event": of[api.SessionEvent](), "activity": of[api.TurnActivity](), "problem": of[problem]()}),
-		makes(operation.Inject, NewInput.args, madeInput, inputPath),
-		from(&operation.CancelInputs.Row, route{answers: ok[CancelledInput](http.StatusOK), handle: cancelInput}).taking(param{name: "following", schema: object{"type": "boolean"}, about: "with all that were injected after it"}),
-		bodiless(operation.TakeFirstInput, nothing, firstInput).ofAny(),
-		ask(operation.Complete, NewCompletion.args, completed).slow().refusing(http.StatusUnprocessableEntity),
-		from(operation.StreamCompletion, route{request: of[NewCompletion](), handle: body(streamCompletion)}).slow().refusing(http.StatusUnprocessableEntity).
-			streaming(map[string]reflect.Type{"delta": of[CompletionDelta](), "result": of[Completed](), "problem": of[problem]()}),
+		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, staysOpen: true, request: typeOf[NewTurn](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
+		fromRow(operation.Turn, route{header: []param{preferParam}, staysOpen: true, responses: ended, handle: getTurn}).withQuery(waitParam),
+		plainRoute(operation.Turns, (*call).page, turns).withQuery(limitParam, cursorParam),
+		bodyRoute(operation.Cancel, CancelTurn.args, cancelled),
+		fromRow(operation.WatchTurn, route{handle: watchTurn}).
+			withQuery(text("as", "activity: as an app shows them, with correlation ids; left out: the events themselves")).
+			withEvents(map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()}),
+		createRoute(operation.Inject, NewInput.args, madeInput, inputPath),
+		fromRow(&operation.CancelInputs.Row, route{responses: response[CancelledInput](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "with all that were injected after it"}),
+		plainRoute(operation.TakeFirstInput, noArgs, firstInput).allowUnknown(),
+		bodyRoute(operation.Complete, NewCompletion.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
+		fromRow(operation.StreamCompletion, route{request: typeOf[NewCompletion](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
+			withEvents(map[string]reflect.Type{"delta": typeOf[CompletionDelta](), "result": typeOf[Completed](), "problem": typeOf[problem]()}),
 	}
 }
 
 func graphRoutes() []route {
 	return []route{
-		ask(operation.AppendNodes, NewNodes.args, appended),
-		tell(operation.Branch, Branch.args),
-		ask(operation.OpenFrame, NewFrame.args, opened),
-		tell(operation.Rewrite, Rewritten.args),
-		bodiless(operation.Compact, nothing, opened),
-		from(&operation.PutBlob.Row, route{given: true, answers: ok[Blob](http.StatusCreated), handle: storeBlob}),
-		from(operation.ReadBlob, route{gives: true, answers: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
+		bodyRoute(operation.AppendNodes, NewNodes.args, appended),
+		bodyRouteNoReply(operation.Branch, Branch.args),
+		bodyRoute(operation.OpenFrame, NewFrame.args, opened),
+		bodyRouteNoReply(operation.Rewrite, Rewritten.args),
+		plainRoute(operation.Compact, noArgs, opened),
+		fromRow(&operation.PutBlob.Row, route{rawRequest: true, responses: response[Blob](http.StatusCreated), handle: storeBlob}),
+		fromRow(operation.ReadBlob, route{rawResponse: true, responses: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
 	}
 }
 
 func toolRoutes() []route {
 	return []route{
-		bodiless(operation.Approvals, nothing, approvals),
-		bodiless(operation.PendingApprovals, (*call).page, pendingApprovals).taking(limitParam, cursorParam),
-		tell(operation.Approve, Answer.args),
-		tell(operation.ResolveTool, CallResult.args),
+		plainRoute(operation.Approvals, noArgs, approvals),
+		plainRoute(operation.PendingApprovals, (*call).page, pendingApprovals).withQuery(limitParam, cursorParam),
+		bodyRouteNoReply(operation.Approve, Answer.args),
+		bodyRouteNoReply(operation.ResolveTool, CallResult.args),
 		outputRoute(),
-		bodiless(operation.ToolState, nothing, tools),
-		ask(operation.ApplyToolState, Tools.args, generation),
-		ask(operation.SetAvailability, ToolLevel.args, generation),
-		bodiless(operation.ToolCatalog, nothing, toolCatalog),
-		bodiless(operation.ToolSources, nothing, toolSources),
-		bodiless(operation.AddToolSource, always((*call).source), generation),
-		bodiless(operation.RemoveToolSource, always((*call).source), generation),
-		bodiless(operation.RefreshCatalog, nothing, generation),
-		bodiless(operation.Actions, nothing, actions),
-		ask(operation.InvokeAction, Invocation.args, actionResult).slow().refusing(http.StatusUnprocessableEntity),
+		plainRoute(operation.ToolState, noArgs, tools),
+		bodyRoute(operation.ApplyToolState, Tools.args, generation),
+		bodyRoute(operation.SetAvailability, ToolLevel.args, generation),
+		plainRoute(operation.ToolCatalog, noArgs, toolCatalog),
+		plainRoute(operation.ToolSources, noArgs, toolSources),
+		plainRoute(operation.AddToolSource, infallible((*call).source), generation),
+		plainRoute(operation.RemoveToolSource, infallible((*call).source), generation),
+		plainRoute(operation.RefreshCatalog, noArgs, generation),
+		plainRoute(operation.Actions, noArgs, actions),
+		bodyRoute(operation.InvokeAction, Invocation.args, actionResult).takesLong().withErrors(http.StatusUnprocessableEntity),
 	}
 }
 
 func taskRoutes() []route {
 	return []route{
-		bodiless(operation.Tasks, nothing, tasks).ofAny(),
-		bodiless(operation.Task, always((*call).task), taskOf),
-		makes(operation.RegisterTask, NewTask.args, taskOf, taskPath),
-		ask(operation.ProgressTask, TaskProgress.args, taskOf),
-		ask(operation.EndTask, TaskEnd.args, taskOf),
-		ask(operation.RequestCancel, StopTask.args, taskOf),
-		bodiless(operation.CancelTask, always((*call).task), taskOf),
-		ask(operation.CancelTasks, CancelTasks.args, cancelledTasks),
-		tell(operation.TransferTasks, TransferTasks.args),
-		bodiless(operation.MonitorSnapshot, nothing, monitors),
-		tell(operation.StartMonitor, MonitorSpec.args),
-		empty(operation.StopMonitor, (*call).monitor),
-		from(&operation.TakeUpdates.Row, route{answers: ok[MonitorUpdates](http.StatusOK), handle: takeUpdates}),
+		plainRoute(operation.Tasks, noArgs, tasks).allowUnknown(),
+		plainRoute(operation.Task, infallible((*call).task), taskOf),
+		createRoute(operation.RegisterTask, NewTask.args, taskOf, taskPath),
+		bodyRoute(operation.ProgressTask, TaskProgress.args, taskOf),
+		bodyRoute(operation.EndTask, TaskEnd.args, taskOf),
+		bodyRoute(operation.RequestCancel, StopTask.args, taskOf),
+		plainRoute(operation.CancelTask, infallible((*call).task), taskOf),
+		bodyRoute(operation.CancelTasks, CancelTasks.args, cancelledTasks),
+		bodyRouteNoReply(operation.TransferTasks, TransferTasks.args),
+		plainRoute(operation.MonitorSnapshot, noArgs, monitors),
+		bodyRouteNoReply(operation.StartMonitor, MonitorSpec.args),
+		plainRouteNoReply(operation.StopMonitor, (*call).monitor),
+		fromRow(&operation.TakeUpdates.Row, route{responses: response[MonitorUpdates](http.StatusOK), handle: takeUpdates}),
 	}
 }
 
 // outputRoute responds with the call and its output.
 func outputRoute() route {
-	r := bound(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
+	r := operationRoute(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
 		name, _ := c.outputOf()
 		return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}
 	})
-	r.answers = ok[CallOutput](http.StatusOK)
-	return r.taking(param{name: "call", schema: text("", "").schema, about: "a call that has returned, TURN/ITERATION/INDEX as an approval names it: indexes count the calls of one reply, both from 0", needed: true})
+	r.responses = response[CallOutput](http.StatusOK)
+	return r.withQuery(param{name: "call", schema: text("", "").schema, description: "a call that has returned, TURN/ITERATION/INDEX as an approval names it: indexes count the calls of one reply, both from 0", required: true})
 }

@@ -35,14 +35,14 @@ type Server struct {
 	drain   context.CancelFunc
 	onDrain func(func()) (stop func() bool) // registers a function to call when the server drains; at once if it already does
 
-	mu     sync.Mutex
-	http   *http.Server // nil: not started
-	served sync.WaitGroup
-	cut    context.CancelFunc // cancels the running requests
+	mu      sync.Mutex
+	http    *http.Server // nil: not started
+	serving sync.WaitGroup
+	cut     context.CancelFunc // cancels the running requests
 
-	gate   sync.Mutex // guards the first Add of atHand against its Wait
-	closed bool
-	atHand sync.WaitGroup // running requests of http
+	gate    sync.Mutex // guards the first Add of atHand against its Wait
+	closed  bool
+	running sync.WaitGroup // running requests of http
 }
 
 // New makes a server. It reports all errors of the configuration together.
@@ -56,9 +56,9 @@ func New(cfg Config) (*Server, error) {
 		onDrain: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
 		slots: slots{
 			draining: ctx.Done(),
-			requests: newPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
-			large:    newPool(cfg.MaxLargeBodies, max(cfg.MaxLargeBodies/2, 1), tooMany("too_many_large_bodies", "large bodies", "large_bodies_at_once", max(cfg.MaxLargeBodies/2, 1))),
-			streams:  newPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
+			requests: newSlotPool(cfg.MaxRequests, cfg.MaxRequestsPerCaller, tooMany("too_many_requests", "requests at once", "requests_at_once", cfg.MaxRequestsPerCaller)),
+			large:    newSlotPool(cfg.MaxLargeBodies, max(cfg.MaxLargeBodies/2, 1), tooMany("too_many_large_bodies", "large bodies", "large_bodies_at_once", max(cfg.MaxLargeBodies/2, 1))),
+			streams:  newSlotPool(cfg.MaxStreams, cfg.MaxStreamsPerCaller, tooMany("too_many_streams", "streams and waiting requests", "streams_at_once", cfg.MaxStreamsPerCaller)),
 		},
 		traffic: traffic{perMinute: cfg.MaxBytesPerMinute, callers: make(map[string]*rate.Limiter)},
 	}
@@ -92,12 +92,12 @@ func (s *Server) Start(on net.Listener) {
 	}
 	ctx, cut := context.WithCancel(context.Background()) // of the requests; Stop ends it
 	s.cut = cut
-	s.http = s.serving(ctx)
-	on = &limited{on, newConnections(&s.cfg), s.log}
+	s.http = s.newHTTPServer(ctx)
+	on = &limitedListener{on, newConnections(&s.cfg), s.log}
 	if s.cfg.TLS != nil {
 		on = tls.NewListener(on, s.cfg.TLS)
 	}
-	s.served.Go(func() {
+	s.serving.Go(func() {
 		if err := s.http.Serve(on); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("serve", zap.Error(err))
 		}
@@ -112,21 +112,21 @@ const (
 	maxFrame           = 16 << 10
 )
 
-func (s *Server) serving(ctx context.Context) *http.Server {
+func (s *Server) newHTTPServer(ctx context.Context) *http.Server {
 	return &http.Server{
-		Handler: s.counted(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: track, ConnState: changed,
+		Handler: s.countingHandler(), BaseContext: func(net.Listener) context.Context { return ctx }, ConnContext: connContext, ConnState: connStateChanged,
 		MaxHeaderBytes: s.cfg.MaxHeaderBytes, ReadHeaderTimeout: s.cfg.ReadHeaderTimeout, IdleTimeout: s.cfg.IdleTimeout,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreamsPerConn, MaxReadFrameSize: maxFrame, MaxReceiveBufferPerConnection: maxBufferPerConn,
 			MaxReceiveBufferPerStream: maxBufferPerStream, SendPingTimeout: s.cfg.IdleTimeout, PingTimeout: s.cfg.WriteTimeout, WriteByteTimeout: s.cfg.WriteTimeout,
 		},
-		ErrorLog: s.quiet(),
+		ErrorLog: s.errorLogger(),
 	}
 }
 
-// quiet is the logger of the HTTP server's connection errors, at debug level, because unauthenticated clients can
+// errorLogger is the logger of the HTTP server's connection errors, at debug level, because unauthenticated clients can
 // cause any number of them.
-func (s *Server) quiet() *log.Logger {
+func (s *Server) errorLogger() *log.Logger {
 	to, err := zap.NewStdLogAt(s.log, zap.DebugLevel)
 	if err != nil { // for unknown levels
 		return zap.NewStdLog(s.log)
@@ -134,28 +134,28 @@ func (s *Server) quiet() *log.Logger {
 	return to
 }
 
-// counted counts the requests that Stop waits for.
-func (s *Server) counted() http.Handler {
+// countingHandler counts the requests that Stop waits for.
+func (s *Server) countingHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.begin() {
+		if !s.countRequest() {
 			panic(http.ErrAbortHandler) // its connection is closed already
 		}
-		defer s.atHand.Done()
+		defer s.running.Done()
 		s.ServeHTTP(w, r)
 	})
 }
 
-func (s *Server) begin() bool {
+func (s *Server) countRequest() bool {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	if !s.closed {
-		s.atHand.Add(1)
+		s.running.Add(1)
 	}
 	return !s.closed
 }
 
-// lastWord limits the time to send the responses of requests that are cut off.
-const lastWord = time.Second
+// lastResponses limits the time to send the responses of requests that are cut off.
+const lastResponses = time.Second
 
 // cutWait limits the wait for the handlers of requests that are cut off.
 const cutWait = 5 * time.Second
@@ -175,13 +175,13 @@ func (s *Server) Stop(ctx context.Context) {
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.log.Warn("requests were cut off", zap.Error(err))
 		s.cut()
-		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWord)
+		soon, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastResponses)
 		defer cancel()
 		_ = s.http.Shutdown(soon) // so that clients receive the last responses
 		_ = s.http.Close()        // closes the remaining connections
 	}
 	s.cut()
-	s.served.Wait()
+	s.serving.Wait()
 	s.awaitCut()
 }
 
@@ -193,7 +193,7 @@ func (s *Server) awaitCut() {
 	s.gate.Unlock()
 	ended := make(chan struct{})
 	go func() { // ends with the last handler
-		s.atHand.Wait()
+		s.running.Wait()
 		close(ended)
 	}()
 	timer := time.NewTimer(cutWait)
@@ -207,13 +207,13 @@ func (s *Server) awaitCut() {
 
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if c := connOf(r); c != nil && c.spent() {
+	if c := connOf(r); c != nil && c.isRefused() {
 		panic(http.ErrAbortHandler) // the connection is about to be closed
 	}
-	out := &answering{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
+	out := &responseWriter{ResponseWriter: w, record: accesslog.Record{API: accesslog.HTTP, Remote: r.RemoteAddr}}
 	w = out
-	defer s.ended(out, time.Now())
-	defer s.recovered(out, r)
+	defer s.logAccess(out, time.Now())
+	defer s.recoverPanic(out, r)
 	if r.ContentLength != 0 {
 		counted := *r
 		counted.Body = &countedBody{r.Body, &out.record}
@@ -221,20 +221,20 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Cache-Control", "no-store")
-	s.bound(w, r)
+	s.setDeadlines(w, r)
 	if s.crossOrigin(w, r) {
 		return
 	}
-	if !s.has(r) {
-		s.refuse(w, r, s.missing(r))
+	if !s.hasOperation(r) {
+		s.refuse(w, r, s.notFound(r))
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
 
-// bound sets the connection's deadlines; a test recorder has none. Open requests extend the write deadline. The read
+// setDeadlines sets the connection's deadlines; a test recorder has none. Open requests extend the write deadline. The read
 // deadline applies to bodies only: a request without a body would end with it.
-func (s *Server) bound(w http.ResponseWriter, r *http.Request) {
+func (s *Server) setDeadlines(w http.ResponseWriter, r *http.Request) {
 	conn, now := http.NewResponseController(w), time.Now()
 	_ = conn.SetWriteDeadline(now.Add(s.cfg.RequestTimeout + s.cfg.WriteTimeout))
 	if r.ContentLength != 0 {
@@ -242,8 +242,8 @@ func (s *Server) bound(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// has reports whether an operation serves the request. The mux would redirect paths that are not clean.
-func (s *Server) has(r *http.Request) bool {
+// hasOperation reports whether an operation serves the request. The mux would redirect paths that are not clean.
+func (s *Server) hasOperation(r *http.Request) bool {
 	if p := r.URL.EscapedPath(); p != path.Clean(p) || r.Method == http.MethodConnect {
 		return false
 	}
@@ -252,11 +252,11 @@ func (s *Server) has(r *http.Request) bool {
 	return ours
 }
 
-// missing distinguishes an unknown path from an unknown method.
-func (s *Server) missing(r *http.Request) *problem {
+// notFound distinguishes an unknown path from an unknown method.
+func (s *Server) notFound(r *http.Request) *problem {
 	var allow []string
 	for _, method := range s.methods {
-		if other := (&http.Request{Method: method, URL: r.URL, Host: r.Host}); s.has(other) {
+		if other := (&http.Request{Method: method, URL: r.URL, Host: r.Host}); s.hasOperation(other) {
 			allow = append(allow, method)
 		}
 	}

@@ -148,13 +148,13 @@ func (in *ConfigChange) apply(cfg events.Config) events.Config {
 	set(&cfg.Protocol, in.Protocol)
 	set(&cfg.Instructions, in.Instructions)
 	if in.Sampling != nil {
-		cfg.Sampling = in.Sampling.given()
+		cfg.Sampling = in.Sampling.toEvents()
 	}
 	if in.Layers != nil {
-		cfg.Layers = givenLayers(*in.Layers)
+		cfg.Layers = eventLayers(*in.Layers)
 	}
 	if in.Fallbacks != nil {
-		cfg.Fallbacks = givenFallbacks(*in.Fallbacks)
+		cfg.Fallbacks = eventFallbacks(*in.Fallbacks)
 	}
 	return cfg
 }
@@ -171,16 +171,16 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 		return args, err
 	}
 	args.Request = api.CreateRequest{
-		Config: in.Config.given(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
+		Config: in.Config.toEvents(), Parent: in.Parent, Labels: in.Labels, Nodes: nodes, Options: in.Options,
 		Access: events.ToolAccess(in.Access), Start: in.Start, From: in.From, Relation: in.Relation, Plugins: in.Plugins,
 		Subagent: events.Subagent(in.Subagent), Usage: in.Usage,
 	}
-	if args.Request.ID, err = key(c, "id", in.ID); err != nil {
+	if args.Request.ID, err = idempotencyKey(c, "id", in.ID); err != nil {
 		return args, err
 	}
 	if m := in.First; m != nil {
 		_, err = newNodes("first", []GivenNode{{Message: m}})
-		args.Request.First = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
+		args.Request.First = &events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}
 	}
 	switch {
 	case err != nil:

@@ -79,7 +79,7 @@ type SessionConfig struct {
 	Fallbacks []Fallback `json:"fallbacks,omitempty" jsonschema:"asked in order where a model call fails in a way that another model may not: up to 8"`
 }
 
-func givenParts(list []GivenPart) []events.Part {
+func eventParts(list []GivenPart) []events.Part {
 	parts := make([]events.Part, len(list))
 	for i, p := range list {
 		parts[i] = events.Part{Kind: events.PartKind(p.Type), Text: p.Text, MediaType: p.MediaType}
@@ -90,12 +90,12 @@ func givenParts(list []GivenPart) []events.Part {
 	return parts
 }
 
-func givenNodes(list []GivenNode) []api.AppendNode {
+func apiNodes(list []GivenNode) []api.AppendNode {
 	nodes := make([]api.AppendNode, len(list))
 	for i, n := range list {
 		nodes[i] = api.AppendNode{Transient: n.Transient, Kind: n.Kind, ID: n.ID, Type: n.Type, Body: n.Body}
 		if m := n.Message; m != nil {
-			nodes[i].Message = &events.Message{ID: m.ID, Role: m.Role, Parts: givenParts(m.Parts)}
+			nodes[i].Message = &events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}
 		}
 	}
 	return nodes

@@ -7,55 +7,55 @@ type slots struct {
 	draining <-chan struct{} // closed: no further slots
 
 	mu       sync.Mutex
-	requests pool // short requests
-	streams  pool // streams and requests that wait for a turn
-	large    pool // large bodies in memory
+	requests slotPool // short requests
+	streams  slotPool // streams and requests that wait for a turn
+	large    slotPool // large bodies in memory
 }
 
-// pool is a set of slots that all callers share. One caller can have only a part of them.
-type pool struct {
+// slotPool is a set of slots that all callers share. One caller can have only a part of them.
+type slotPool struct {
 	free      int
 	perCaller int
 	full      *problem       // the problem for a caller with too many slots
-	taken     map[string]int // slots in use, by the caller's name
+	inUse     map[string]int // slots in use, by the caller's name
 }
 
-func newPool(all, perCaller int, full *problem) pool {
-	return pool{free: all, perCaller: perCaller, full: full, taken: make(map[string]int)}
+func newSlotPool(all, perCaller int, full *problem) slotPool {
+	return slotPool{free: all, perCaller: perCaller, full: full, inUse: make(map[string]int)}
 }
 
-// take takes a slot; release returns it.
-func (s *slots) take(caller string, held bool) (release func(), err error) {
+// acquire takes a slot; release returns it.
+func (s *slots) acquire(caller string, staysOpen bool) (release func(), err error) {
 	select {
 	case <-s.draining:
 		return nil, errDraining
 	default:
 	}
-	if held {
-		return s.takeOf(&s.streams, caller)
+	if staysOpen {
+		return s.acquireFrom(&s.streams, caller)
 	}
-	return s.takeOf(&s.requests, caller)
+	return s.acquireFrom(&s.requests, caller)
 }
 
-func (s *slots) takeOf(p *pool, caller string) (release func(), err error) {
+func (s *slots) acquireFrom(p *slotPool, caller string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case p.taken[caller] >= p.perCaller:
+	case p.inUse[caller] >= p.perCaller:
 		return nil, p.full
 	case p.free == 0:
 		return nil, errBusy
 	}
 	p.free--
-	p.taken[caller]++
+	p.inUse[caller]++
 	return func() { s.release(p, caller) }, nil
 }
 
-func (s *slots) release(p *pool, caller string) {
+func (s *slots) release(p *slotPool, caller string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p.free++
-	if p.taken[caller]--; p.taken[caller] == 0 {
-		delete(p.taken, caller)
+	if p.inUse[caller]--; p.inUse[caller] == 0 {
+		delete(p.inUse, caller)
 	}
 }

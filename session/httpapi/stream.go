@@ -28,21 +28,21 @@ func (s *Server) stream(c *call, r reply) {
 	if c.Method == http.MethodHead {
 		return
 	}
-	out := &eventWriter{w: c.w, conn: http.NewResponseController(c.w), patience: s.cfg.WriteTimeout}
+	out := &eventWriter{w: c.w, conn: http.NewResponseController(c.w), timeout: s.cfg.WriteTimeout}
 	if out.write([]byte("retry: 1000\n\n")) != nil {
 		return
 	}
 	open, stop := context.WithCancel(c.Context())
-	var beside sync.WaitGroup
-	defer beside.Wait()
+	var keepAlive sync.WaitGroup
+	defer keepAlive.Wait()
 	defer stop()
-	beside.Go(func() { out.keepAlive(open, s.cfg.KeepAlive) })
+	keepAlive.Go(func() { out.keepAlive(open, s.cfg.KeepAlive) })
 	for m, err := range r.stream {
 		switch {
 		case err == nil:
 			err = out.send(c, m)
 		case c.Context().Err() == nil || r.outcome:
-			p := s.told(c.Request, err)
+			p := s.reportProblem(c.Request, err)
 			recordOf(c.w).Code = p.Code
 			_ = out.last(c, message{name: "problem", data: p}) // the stream ends, also if this fails
 		}
@@ -54,8 +54,8 @@ func (s *Server) stream(c *call, r reply) {
 
 // eventWriter writes server-sent events. It is safe for concurrent use.
 type eventWriter struct {
-	conn     *http.ResponseController
-	patience time.Duration
+	conn    *http.ResponseController
+	timeout time.Duration
 
 	mu sync.Mutex
 	w  http.ResponseWriter
@@ -65,7 +65,7 @@ type eventWriter struct {
 func (e *eventWriter) send(c *call, m message) error {
 	data, err := m.encode()
 	if err == nil {
-		err = await(c.Context(), c.left, len(data))
+		err = awaitBytes(c.Context(), c.limiter, len(data))
 	}
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (e *eventWriter) last(c *call, m message) error {
 	if err != nil {
 		return err
 	}
-	spend(c.left, len(data))
+	deductBytes(c.limiter, len(data))
 	return e.write(data)
 }
 
@@ -101,7 +101,7 @@ func (m *message) encode() ([]byte, error) {
 func (e *eventWriter) write(data []byte) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_ = e.conn.SetWriteDeadline(time.Now().Add(e.patience)) // a test recorder has no deadline
+	_ = e.conn.SetWriteDeadline(time.Now().Add(e.timeout)) // a test recorder has no deadline
 	if _, err := e.w.Write(data); err != nil {
 		return err
 	}

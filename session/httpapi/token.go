@@ -129,7 +129,7 @@ func checkTokens(list []Token) error {
 		case credential == "" && empty:
 			wrong("has no digest")
 		case t.Digest == sha256.Sum256(nil):
-			wrong("the digest is that of an empty token, as of an unset variable: it would let in everybody")
+			wrong("the digest is that of an empty token, as of an unset variable: it would let in any caller")
 		case credential == "":
 			credential = string(t.Digest[:])
 		case !empty || !isCertificate(credential):

@@ -23,8 +23,8 @@ type traffic struct {
 // maxIdle is the number of callers above which those without traffic in the last minute are removed.
 const maxIdle = 1024
 
-// of is the limiter of a caller.
-func (t *traffic) of(caller string, now time.Time) *rate.Limiter {
+// limiter is the limiter of a caller.
+func (t *traffic) limiter(caller string, now time.Time) *rate.Limiter {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	left := t.callers[caller]
@@ -54,15 +54,15 @@ func (t *traffic) check(left *rate.Limiter, now time.Time) error {
 	return p
 }
 
-// spend subtracts transferred bytes, also below zero.
-func spend(left *rate.Limiter, n int) {
+// deductBytes subtracts transferred bytes, also below zero.
+func deductBytes(left *rate.Limiter, n int) {
 	for now := time.Now(); n > 0; n -= left.Burst() {
 		left.ReserveN(now, min(n, left.Burst()))
 	}
 }
 
-// await waits until the limit allows bytes to be sent, and subtracts them.
-func await(ctx context.Context, left *rate.Limiter, n int) error {
+// awaitBytes waits until the limit allows bytes to be sent, and subtracts them.
+func awaitBytes(ctx context.Context, left *rate.Limiter, n int) error {
 	for ; n > 0; n -= left.Burst() {
 		if err := left.WaitN(ctx, min(n, left.Burst())); err != nil {
 			return err

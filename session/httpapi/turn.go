@@ -54,7 +54,7 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ctx, cancel := c.brief()
+	ctx, cancel := c.cleanupContext()
 	defer cancel()
 	if in.At > 0 {
 		req.ID, err = c.s.cfg.Service.SubmitAt(ctx, c.session, in.At.Time(), req)
@@ -64,7 +64,7 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 	switch {
 	case err != nil:
 		return reply{}, err
-	case c.patience == 0 || !c.mayRead(ctx):
+	case c.maxWait == 0 || !c.mayRead(ctx):
 		return c.pending(req.ID), nil
 	}
 	out, err := c.ended(req.ID, func(ctx context.Context) (err error) {
@@ -83,7 +83,7 @@ func submitTurn(c *call, in NewTurn) (reply, error) {
 
 // mayRead is false where the caller may request turns and not read their results.
 func (c *call) mayRead(ctx context.Context) bool {
-	_, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	_, err := c.s.cfg.Service.State(api.WithNeeds(ctx, api.RightRead), c.session)
 	return !errors.Is(err, api.ErrForbidden)
 }
 
@@ -104,13 +104,13 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 	if err != nil {
 		return api.TurnRequest{}, err
 	}
-	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.given()}
+	input := events.TurnInput{Parts: parts, Continue: in.Continue, Options: in.Options, Plugins: in.Plugins, Extension: in.Extension.extension(), Generation: in.Generation.toEvents()}
 	input.Output = events.OutputForm{Name: in.Output.Name, Schema: in.Output.Schema, Strict: in.Output.Strict}
-	input.Layers = givenLayers(in.Layers)
+	input.Layers = eventLayers(in.Layers)
 	if in.Text != "" {
 		input.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
-	id, err := key(c, "id", in.ID)
+	id, err := idempotencyKey(c, "id", in.ID)
 	return api.TurnRequest{ID: id, Input: input, WhenBusy: in.WhenBusy}, err
 }
 
@@ -125,9 +125,9 @@ func (c *call) pending(turn events.TurnID) reply {
 // waits for an approval.
 func (c *call) unfinished(turn events.TurnID) reply {
 	out := c.pending(turn)
-	ctx, cancel := c.brief()
+	ctx, cancel := c.cleanupContext()
 	defer cancel()
-	s, err := c.s.cfg.Service.State(api.Needing(ctx, api.RightRead), c.session)
+	s, err := c.s.cfg.Service.State(api.WithNeeds(ctx, api.RightRead), c.session)
 	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
@@ -139,7 +139,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 
 // ended waits for a turn for the request's wait, and responds with its end, or that it has not ended.
 func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (reply, error) {
-	ctx, cancel := context.WithDeadline(c.Context(), c.due)
+	ctx, cancel := context.WithDeadline(c.Context(), c.waitEnd)
 	defer cancel()
 	err := wait(ctx)
 	switch {
@@ -156,17 +156,17 @@ func (c *call) ended(turn events.TurnID, wait func(context.Context) error) (repl
 }
 
 func (c *call) assembled(turn events.TurnID) (reply, error) {
-	ctx, cancel := c.brief()
+	ctx, cancel := c.cleanupContext()
 	defer cancel()
-	t, err := c.s.cfg.Service.AssembledTurn(api.Needing(ctx, api.RightRead), c.session, turn)
+	t, err := c.s.cfg.Service.AssembledTurn(api.WithNeeds(ctx, api.RightRead), c.session, turn)
 	if errors.Is(err, api.ErrForbidden) && c.Method == http.MethodPost { // the turn was accepted, and the grant to read was revoked since
 		return c.pending(turn), nil
 	}
 	return reply{status: http.StatusOK, body: &t}, err
 }
 
-// unheard limits the wait for a turn that no worker may have taken yet.
-const unheard = 100 * time.Millisecond
+// queuedTurnWait limits the wait for a turn that no worker may have taken yet.
+const queuedTurnWait = 100 * time.Millisecond
 
 func getTurn(c *call) (reply, error) {
 	await := func(ctx context.Context) error {
@@ -176,7 +176,7 @@ func getTurn(c *call) (reply, error) {
 		}
 		return err
 	}
-	if c.patience > 0 {
+	if c.maxWait > 0 {
 		return c.ended(c.turn(), await)
 	}
 	out, err := c.assembled(c.turn())
@@ -184,7 +184,7 @@ func getTurn(c *call) (reply, error) {
 	case errors.Is(err, api.ErrTurnRunning):
 		return c.unfinished(c.turn()), nil
 	case errors.Is(err, api.ErrUnknownTurn):
-		c.waits(unheard) // only a wait finds a request that is still in the queue
+		c.startWait(queuedTurnWait) // only a wait finds a request that is still in the queue
 		return c.ended(c.turn(), await)
 	}
 	return out, err
@@ -231,11 +231,11 @@ func cancelInput(c *call) (reply, error) {
 }
 
 func (in CancelTurn) args(c *call) (api.CancelArgs, error) {
-	id, err := key(c, "id", in.ID)
+	id, err := idempotencyKey(c, "id", in.ID)
 	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
 }
 
-func cancelled(a api.CancelAnswer) Cancelled {
+func cancelled(a api.CancelResponse) Cancelled {
 	return Cancelled{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
 }
 
@@ -250,7 +250,7 @@ func (in NewInput) args(c *call) (req api.InjectRequest, err error) {
 	if in.Text != "" {
 		req.Parts = []events.Part{{Kind: events.PartText, Text: in.Text}}
 	}
-	req.ID, err = key(c, "id", in.ID)
+	req.ID, err = idempotencyKey(c, "id", in.ID)
 	return req, err
 }
 

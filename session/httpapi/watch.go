@@ -54,7 +54,7 @@ func watchEvents(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	ctx, cancel := c.brief()
+	ctx, cancel := c.cleanupContext()
 	defer cancel()
 	s, err := c.s.cfg.Service.State(ctx, c.session) // so that a refusal is a normal response, outside of the stream
 	if err == nil && cursor > s.Seq {

@@ -47,74 +47,74 @@ type (
 // words has the values of each type. The empty value is not listed: the field is omitted instead.
 func words() map[reflect.Type][]string {
 	list := map[reflect.Type][]string{
-		of[events.Role]():           {"user", "assistant", "system"},
-		of[events.PartKind]():       {"text", "reasoning", "tool_call", "tool_result", "attachment"},
-		of[events.StopReason]():     {"stop", "tool_use", "output_limit", "context_overflow", "content_filter", "provider_error", "cancelled", "unknown"},
-		of[events.Boundary]():       {"before_completion"},
-		of[events.CheckpointKind](): {"start", "after_work", "before_completion", "end"},
-		of[events.SessionRight]():   {"read", "write", "approve"},
-		of[events.WakePolicy]():     {"notify"},
-		of[events.Relation]():       {"child", "handoff"},
-		of[events.NodeKind]():       {"message", "plugin", "protocol"},
-		of[events.Outcome]():        {"failure", "cancelled", "lost"},
-		of[events.Effects]():        {"idempotent", "none"},
-		of[events.Availability]():   {"off", "searchable", "callable"},
-		of[events.TaskKind]():       {"monitor", "subagent", "observer", "tool"},
-		of[events.TaskState]():      {"running", "waiting", "cancel_requested", "completed", "failed", "cancelled"},
-		of[events.CancelPolicy]():   {"abort_local", "external"},
-		of[events.ClosePolicy]():    {"cancel", "transfer"},
-		of[events.MonitorState]():   {"running", "stopped", "exited", "failed"},
-		of[events.TurnEnd]():        {"finished", "tool_value", "submitted_value", "frame_switch", "cancelled", "incomplete", "invalid_input", "max_turns", "provider_error", "runtime_error", "tool_error", "plugin_abort", "failed", "rejected", "injected", "branched"},
-		of[api.WhenBusy]():          {"enqueue", "inject", "reject", "interrupt", "branch"},
-		of[api.Start]():             {"current_session", "existing_session", "snapshot"},
-		of[api.PluginSource]():      {"current_session_fork"},
-		of[api.CancelReceipt]():     {"requested", "already_requested", "completion_won_race"},
-		of[api.InputReceipt]():      {"cancelled", "already_claimed", "already_completed", "already_cancelled", "not_found"},
-		of[api.OutputState]():       {"usable", "empty_output", "traceback_only", "recovered_from_error"},
-		of[api.ActivityType](): {
+		typeOf[events.Role]():           {"user", "assistant", "system"},
+		typeOf[events.PartKind]():       {"text", "reasoning", "tool_call", "tool_result", "attachment"},
+		typeOf[events.StopReason]():     {"stop", "tool_use", "output_limit", "context_overflow", "content_filter", "provider_error", "cancelled", "unknown"},
+		typeOf[events.Boundary]():       {"before_completion"},
+		typeOf[events.CheckpointKind](): {"start", "after_work", "before_completion", "end"},
+		typeOf[events.SessionRight]():   {"read", "write", "approve"},
+		typeOf[events.WakePolicy]():     {"notify"},
+		typeOf[events.Relation]():       {"child", "handoff"},
+		typeOf[events.NodeKind]():       {"message", "plugin", "protocol"},
+		typeOf[events.Outcome]():        {"failure", "cancelled", "lost"},
+		typeOf[events.Effects]():        {"idempotent", "none"},
+		typeOf[events.Availability]():   {"off", "searchable", "callable"},
+		typeOf[events.TaskKind]():       {"monitor", "subagent", "observer", "tool"},
+		typeOf[events.TaskState]():      {"running", "waiting", "cancel_requested", "completed", "failed", "cancelled"},
+		typeOf[events.CancelPolicy]():   {"abort_local", "external"},
+		typeOf[events.ClosePolicy]():    {"cancel", "transfer"},
+		typeOf[events.MonitorState]():   {"running", "stopped", "exited", "failed"},
+		typeOf[events.TurnEnd]():        {"finished", "tool_value", "submitted_value", "frame_switch", "cancelled", "incomplete", "invalid_input", "max_turns", "provider_error", "runtime_error", "tool_error", "plugin_abort", "failed", "rejected", "injected", "branched"},
+		typeOf[api.WhenBusy]():          {"enqueue", "inject", "reject", "interrupt", "branch"},
+		typeOf[api.Start]():             {"current_session", "existing_session", "snapshot"},
+		typeOf[api.PluginSource]():      {"current_session_fork"},
+		typeOf[api.CancelReceipt]():     {"requested", "already_requested", "completion_won_race"},
+		typeOf[api.InputReceipt]():      {"cancelled", "already_claimed", "already_completed", "already_cancelled", "not_found"},
+		typeOf[api.OutputState]():       {"usable", "empty_output", "traceback_only", "recovered_from_error"},
+		typeOf[api.ActivityType](): {
 			"model_request_started", "model_request_completed", "assistant_prose_delta", "reasoning_delta", "model_attempt_reset", "retry_status",
 			"code_block_started", "code_block_completed", "tool_call_started", "tool_call_completed", "tool_approval_asked", "tool_approval_given", "message", "plugin_surface",
 			"queued_input_accepted", "queued_messages_committed", "usage", "child_usage", "error", "submitted_value", "tool_value", "turn_outcome", "done",
 		},
-		of[events.Slot]():         {"intro", "execution", "guidance", "project_instructions", "runtime_context", "environment"},
-		of[events.LayerOp]():      {"add", "replace", "clear"},
-		of[api.TurnStatus]():      {"ended", "running", "asking", "waiting", "scheduled"},
-		of[api.OutcomeType]():     {"assistant_message", "submitted_value", "tool_value", "agent_frame_switch", "stopped", "diverted"},
-		of[api.EventType]():       {"text_delta", "reasoning_delta", "tool_call_start", "tool_call", "llm_request", "llm_response", "token_usage", "retry_status", "injected_turn_input_accepted", "turn_outcome", "done", "error", "message", "child_token_usage", "injected_messages_committed", "plugin_event", "model_attempt_reset", "tool_approval_asked", "tool_approval_given"},
-		of[api.Right]():           {"read", "write", "approve", "configure", "command", "grant"},
-		of[projector.Status]():    {"opening", "open", "closed", "erasing", "erased"},
-		of[plugin.SessionParam](): {"required", "optional", "forbidden"},
-		of[PendingStatus]():       {"pending", "asking"},
-		of[GivenType]():           {"text", "attachment"},
-		of[GivenOutcome]():        {"success", "failure", "cancelled"},
-		of[OwnKind]():             {"observer", "other"},
-		of[EndState]():            {"completed", "failed", "cancelled"},
+		typeOf[events.Slot]():         {"intro", "execution", "guidance", "project_instructions", "runtime_context", "environment"},
+		typeOf[events.LayerOp]():      {"add", "replace", "clear"},
+		typeOf[api.TurnStatus]():      {"ended", "running", "asking", "waiting", "scheduled"},
+		typeOf[api.OutcomeType]():     {"assistant_message", "submitted_value", "tool_value", "agent_frame_switch", "stopped", "diverted"},
+		typeOf[api.EventType]():       {"text_delta", "reasoning_delta", "tool_call_start", "tool_call", "llm_request", "llm_response", "token_usage", "retry_status", "injected_turn_input_accepted", "turn_outcome", "done", "error", "message", "child_token_usage", "injected_messages_committed", "plugin_event", "model_attempt_reset", "tool_approval_asked", "tool_approval_given"},
+		typeOf[api.Right]():           {"read", "write", "approve", "configure", "command", "grant"},
+		typeOf[projector.Status]():    {"opening", "open", "closed", "erasing", "erased"},
+		typeOf[plugin.SessionParam](): {"required", "optional", "forbidden"},
+		typeOf[PendingStatus]():       {"pending", "asking"},
+		typeOf[GivenType]():           {"text", "attachment"},
+		typeOf[GivenOutcome]():        {"success", "failure", "cancelled"},
+		typeOf[OwnKind]():             {"observer", "other"},
+		typeOf[EndState]():            {"completed", "failed", "cancelled"},
 	}
 	for word, row := range map[reflect.Type]struct {
 		of   reflect.Type
 		zero string
 	}{
-		of[Outcome]():      {of[events.Outcome](), "success"},
-		of[Effects]():      {of[events.Effects](), "non_idempotent"},
-		of[Level]():        {of[events.Availability](), "showcased"},
-		of[TaskKind]():     {of[events.TaskKind](), "other"},
-		of[TaskState]():    {of[events.TaskState](), "pending"},
-		of[CancelPolicy](): {of[events.CancelPolicy](), "cooperative"},
-		of[ClosePolicy]():  {of[events.ClosePolicy](), "keep"},
-		of[MonitorState](): {of[events.MonitorState](), "idle"},
+		typeOf[Outcome]():      {typeOf[events.Outcome](), "success"},
+		typeOf[Effects]():      {typeOf[events.Effects](), "non_idempotent"},
+		typeOf[Level]():        {typeOf[events.Availability](), "showcased"},
+		typeOf[TaskKind]():     {typeOf[events.TaskKind](), "other"},
+		typeOf[TaskState]():    {typeOf[events.TaskState](), "pending"},
+		typeOf[CancelPolicy](): {typeOf[events.CancelPolicy](), "cooperative"},
+		typeOf[ClosePolicy]():  {typeOf[events.ClosePolicy](), "keep"},
+		typeOf[MonitorState](): {typeOf[events.MonitorState](), "idle"},
 	} {
 		list[word] = append(slices.Clone(list[row.of]), row.zero)
 	}
-	list[of[events.Override]()] = append(slices.Clone(list[of[Level]()]), "") // the empty value removes the override
+	list[typeOf[events.Override]()] = append(slices.Clone(list[typeOf[Level]()]), "") // the empty value removes the override
 	return list
 }
 
 // leaves are the hand-written schemas.
 func leaves() map[reflect.Type]*jsonschema.Schema {
 	list := map[reflect.Type]*jsonschema.Schema{
-		of[json.RawMessage](): {Description: "any JSON value"},
-		of[[]byte]():          {Type: "string", ContentEncoding: "base64"},
-		of[eventjson.Value](): {Type: "object", AdditionalProperties: &jsonschema.Schema{Description: "any JSON value"}, Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
+		typeOf[json.RawMessage](): {Description: "any JSON value"},
+		typeOf[[]byte]():          {Type: "string", ContentEncoding: "base64"},
+		typeOf[eventjson.Value](): {Type: "object", AdditionalProperties: &jsonschema.Schema{Description: "any JSON value"}, Description: "see events/FORMAT.md: the fields of the kind, by their names in lower_snake"},
 	}
 	for t, words := range words() {
 		s := &jsonschema.Schema{Type: "string"}

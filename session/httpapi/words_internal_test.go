@@ -19,7 +19,7 @@ import (
 func TestWordsOfSources(t *testing.T) {
 	t.Parallel()
 	// Types whose words are not literals, or are those of another type.
-	derived := []reflect.Type{of[events.Override]()}
+	derived := []reflect.Type{typeOf[events.Override]()}
 	known := make(map[string][]string)
 	for _, dir := range []string{"../../events", "../api", "../plugin", "../../projector"} {
 		for name, list := range constants(t, dir) {

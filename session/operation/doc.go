@@ -8,11 +8,11 @@
 //	session/httpapi     serves the rows with a path over HTTP, and describes them in the OpenAPI document
 //	session/servicetest has a case for each row with a name
 //
-// A new operation is a method of [api.Service] and of the host, a row here with its method of [Remote], its JSON in
-// httpapi, and a case of the suite. The compiler finds missing methods. Tests find the rest: TestRoutesOfTable the
-// JSON, TestServiceLateRepeat the case, TestHTTPDocument each documented status. Four tables of expectations repeat
-// what the table must not decide by itself: the right (TestRightsOverNATS), the key (TestKeysOfAll), the callers that
-// reach it (TestReachOverNATS), and the capability (TestReferences).
+// A new operation is a method of [api.Service] and of the host, a row here with its method of [Remote], and a case of
+// the suite. Over HTTP its JSON is that of its Go types, or it has a route of its own in httpapi. The compiler finds
+// missing methods. Tests find the rest: TestPlainRoutes a type without JSON names, TestServiceLateRepeat the case,
+// TestHTTPDocument each documented status. An operation that changes something also has its right in the tables of
+// TestRightsOverNATS and TestHTTPDocument, and its requests with a key in that of TestKeysOfAll.
 //
 // Rows are variables, as errors are: no code assigns to them. Names, and the types of requests and answers over NATS,
 // are part of the wire format: they are never renamed, and never reused.

@@ -23,9 +23,9 @@ type Repeat int
 
 // The ways.
 const (
-	// Looks changes nothing: a repeat needs no key.
-	Looks Repeat = iota
-	// ByKey: the request's commit stores its key, see [api.Asked]. The repeat finds that commit, and is answered from
+	// ReadOnly changes nothing: a repeat needs no key.
+	ReadOnly Repeat = iota
+	// ByKey: the request's commit stores its key, see [api.RequestMeta]. The repeat finds that commit, and is answered from
 	// the state before it; a repeat about a task, or of AppendNodes, from the current state. A request that changed
 	// nothing stores no key.
 	ByKey
@@ -83,6 +83,8 @@ type Served interface {
 	TakesLong() bool
 	// Serve decodes the body of a request, performs it, and encodes the result.
 	Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error)
+	// Perform decodes a request with the function, performs it, and returns the result.
+	Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error)
 	// Streams reports whether clients can receive the answer in pieces.
 	Streams() bool
 	// Types returns the zero values of the request and answer types.
@@ -103,22 +105,31 @@ func (o *Op[In, Out]) Types() (in, out any) { return *new(In), *new(Out) }
 
 // Serve implements [Served].
 func (o *Op[In, Out]) Serve(ctx context.Context, h Host, id events.SessionID, body []byte) ([]byte, error) {
-	var in In
-	if err := api.DecodeStrict(body, &in); err != nil {
-		return nil, err
-	}
-	out, err := o.Do(ctx, h, id, in)
+	out, err := o.perform(ctx, h, id, func(in any) error { return api.DecodeStrict(body, in) })
 	if err != nil {
 		return nil, err
 	}
 	return events.EncodePayload(&out)
 }
 
+// Perform implements [Served].
+func (o *Op[In, Out]) Perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (any, error) {
+	return o.perform(ctx, h, id, decode)
+}
+
+func (o *Op[In, Out]) perform(ctx context.Context, h Host, id events.SessionID, decode func(into any) error) (out Out, err error) {
+	var in In
+	if err := decode(&in); err != nil {
+		return out, err
+	}
+	return o.Do(ctx, h, id, in)
+}
+
 // Host is the host of a process, on which operations are performed.
 type Host interface {
 	api.Service
 	// SubmitTurn is Submit with the sequence of the turn's acceptance.
-	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
+	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error)
 	// WatchTurn gives the events of a turn that was submitted before, from its
 	// first to done, and writes nothing. For a turn that was never submitted the error is [api.ErrUnknownTurn].
 	WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error)
@@ -155,7 +166,7 @@ var (
 	named = make(map[Name]Served)
 )
 
-func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
+func register[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In) (Out, error)) *Op[In, Out] {
 	o := &Op[In, Out]{Row: r, Do: do}
 	rows = append(rows, &o.Row)
 	if r.Name != "" {
@@ -164,40 +175,40 @@ func row[In, Out any](r Row, do func(context.Context, Host, events.SessionID, In
 	return o
 }
 
-// inPieces marks an operation whose answer clients can receive in pieces.
-func inPieces[In, Out any](o *Op[In, Out]) *Op[In, Out] {
+// streamed marks an operation whose answer clients can receive in pieces.
+func streamed[In, Out any](o *Op[In, Out]) *Op[In, Out] {
 	o.streams = true
 	return o
 }
 
-// long marks an operation that takes long, see [Served].
-func long[In, Out any](o *Op[In, Out]) *Op[In, Out] {
+// longRunning marks an operation that takes long, see [Served].
+func longRunning[In, Out any](o *Op[In, Out]) *Op[In, Out] {
 	o.long = true
 	return o
 }
 
-// webOnly is a row that only HTTP serves, with a handler of its own: its parameters, stream or bytes have no Go type
+// httpOnly is a row that only HTTP serves, with a handler of its own: its parameters, stream or bytes have no Go type
 // in the host.
-func webOnly(r Row) *Row {
+func httpOnly(r Row) *Row {
 	rows = append(rows, &r)
 	return &r
 }
 
-// asks is a row of a host method with a request and an answer.
-func asks[In, Out any](r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
-	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
+// withInput is a row of a host method with a request and an answer.
+func withInput[In, Out any](r Row, do func(Host, context.Context, events.SessionID, In) (Out, error)) *Op[In, Out] {
+	return register(r, func(ctx context.Context, h Host, id events.SessionID, in In) (Out, error) { return do(h, ctx, id, in) })
 }
 
-// tells is a row of a host method without an answer.
-func tells[In any](r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
-	return row(r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
+// withoutResult is a row of a host method without an answer.
+func withoutResult[In any](r Row, do func(Host, context.Context, events.SessionID, In) error) *Op[In, None] {
+	return register(r, func(ctx context.Context, h Host, id events.SessionID, in In) (None, error) {
 		return None{}, do(h, ctx, id, in)
 	})
 }
 
-// takesNone is a row of a host method without a request body.
-func takesNone[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
-	return row(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
+// withoutInput is a row of a host method without a request body.
+func withoutInput[Out any](r Row, do func(Host, context.Context, events.SessionID) (Out, error)) *Op[None, Out] {
+	return register(r, func(ctx context.Context, h Host, id events.SessionID, _ None) (Out, error) { return do(h, ctx, id) })
 }
 
 // All returns the rows.

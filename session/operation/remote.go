@@ -18,7 +18,7 @@ import (
 // Transport sends requests to a host in another process. It repeats a request, as the row's [Repeat] allows, until it
 // has the answer or ctx ends. It decodes the answer into out.
 type Transport interface {
-	Ask(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
+	Send(ctx context.Context, r *Row, id events.SessionID, key string, in, out any) error
 }
 
 // Remote sends operations to a host in another process. It creates the ids that a request leaves out, so that repeats
@@ -27,22 +27,22 @@ type Remote struct{ Transport }
 
 func newID[ID ~string](given ID) ID { return cmp.Or(given, ID(ulid.Make().String())) }
 
-// ask sends a request with a new key.
-func ask[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
+// send sends a request with a new key.
+func send[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, in In) (out Out, err error) {
 	key := ""
 	if op.Repeat == ByKey {
 		key = newID("")
 	}
-	return askAs(ctx, r, op, id, key, in)
+	return sendWithKey(ctx, r, op, id, key, in)
 }
 
-// askAs sends a request with a key.
-func askAs[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
+// sendWithKey sends a request with a key.
+func sendWithKey[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
 	if !op.Anywhere() {
 		err = events.CheckToken("session", id)
 	}
 	if err == nil {
-		err = r.Ask(ctx, &op.Row, id, key, &in, &out)
+		err = r.Send(ctx, &op.Row, id, key, &in, &out)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", op.Name, err)
@@ -50,8 +50,8 @@ func askAs[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id event
 	return out, err
 }
 
-func tell[In any](ctx context.Context, r Remote, op *Op[In, None], id events.SessionID, in In) error {
-	_, err := ask(ctx, r, op, id, in)
+func sendOnly[In any](ctx context.Context, r Remote, op *Op[In, None], id events.SessionID, in In) error {
+	_, err := send(ctx, r, op, id, in)
 	return err
 }
 
@@ -69,7 +69,7 @@ func (r Remote) Create(ctx context.Context, req api.CreateRequest) (events.Sessi
 			args.Segments = append(args.Segments, seg.Data)
 		}
 	}
-	return ask(ctx, r, Create, "", args)
+	return send(ctx, r, Create, "", args)
 }
 
 // Fork implements [api.Service].
@@ -100,7 +100,7 @@ func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID,
 			}
 		}
 		args := api.ConfigureArgs{Previous: s.Config, Current: req.Change(s.Config), Key: req.IdempotencyKey}
-		if moved, err = askAs(ctx, r, Configure, id, key, args); err != nil {
+		if moved, err = sendWithKey(ctx, r, Configure, id, key, args); err != nil {
 			return err
 		}
 	}
@@ -109,33 +109,33 @@ func (r Remote) ConfigureOn(ctx context.Context, on Reader, id events.SessionID,
 
 // CloseSession implements [api.Service].
 func (r Remote) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
-	return tell(ctx, r, Close, id, reason)
+	return sendOnly(ctx, r, Close, id, reason)
 }
 
 // Grant implements [api.Service].
 func (r Remote) Grant(ctx context.Context, id events.SessionID, req api.GrantRequest) error {
-	return tell(ctx, r, Grant, id, req)
+	return sendOnly(ctx, r, Grant, id, req)
 }
 
 // SetProtocolOptions implements [api.Service].
 func (r Remote) SetProtocolOptions(ctx context.Context, id events.SessionID, options json.RawMessage, allFrames bool) error {
-	return tell(ctx, r, ProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
+	return sendOnly(ctx, r, ProtocolOptions, id, api.ProtocolOptionsArgs{Options: options, All: allFrames})
 }
 
 // ApplyExtension implements [api.Service].
 func (r Remote) ApplyExtension(ctx context.Context, id events.SessionID, e events.Extension) error {
-	return tell(ctx, r, ApplyExtension, id, e)
+	return sendOnly(ctx, r, ApplyExtension, id, e)
 }
 
 // ReplaceExtensions implements [api.Service].
 func (r Remote) ReplaceExtensions(ctx context.Context, id events.SessionID, list []events.Extension) error {
-	return tell(ctx, r, ReplaceExtensions, id, list)
+	return sendOnly(ctx, r, ReplaceExtensions, id, list)
 }
 
 // SubmitTurn implements [Host].
-func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error) {
+func (r Remote) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error) {
 	req.ID = newID(req.ID)
-	return ask(ctx, r, Submit, id, req)
+	return send(ctx, r, Submit, id, req)
 }
 
 // Submit implements [api.Service].
@@ -147,36 +147,36 @@ func (r Remote) Submit(ctx context.Context, id events.SessionID, req api.TurnReq
 // SubmitAt implements [api.Service].
 func (r Remote) SubmitAt(ctx context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
 	req.ID = newID(req.ID)
-	return ask(ctx, r, SubmitAt, id, api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
+	return send(ctx, r, SubmitAt, id, api.SubmitAtArgs{At: events.MillisOf(at), Request: req})
 }
 
 // Cancel implements [api.Service].
 func (r Remote) Cancel(ctx context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	req.ID = newID(req.ID)
-	a, err := ask(ctx, r, Cancel, id, api.CancelArgs{Turn: turn, Request: req})
+	a, err := send(ctx, r, Cancel, id, api.CancelArgs{Turn: turn, Request: req})
 	return a.Receipt, a.Evidence, err
 }
 
 // Inject implements [api.Service].
 func (r Remote) Inject(ctx context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
 	req.ID = newID(req.ID)
-	return ask(ctx, r, Inject, id, req)
+	return send(ctx, r, Inject, id, req)
 }
 
 // CancelInputs implements [api.Service].
 func (r Remote) CancelInputs(ctx context.Context, id events.SessionID, inputs ...events.InputID) ([]api.InputReceipt, error) {
-	return ask(ctx, r, CancelInputs, id, inputs)
+	return send(ctx, r, CancelInputs, id, inputs)
 }
 
 // CancelInputsFrom implements [api.Service].
 func (r Remote) CancelInputsFrom(ctx context.Context, id events.SessionID, first events.InputID) (api.InputReceipt, []events.InputID, error) {
-	a, err := ask(ctx, r, CancelInputsFrom, id, first)
+	a, err := send(ctx, r, CancelInputsFrom, id, first)
 	return a.Receipt, a.Cancelled, err
 }
 
 // TakeFirstTurnInput implements [api.Service].
 func (r Remote) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (*events.Message, error) {
-	first, err := ask(ctx, r, TakeFirstInput, id, None{})
+	first, err := send(ctx, r, TakeFirstInput, id, None{})
 	if err != nil || first.IsZero() {
 		return nil, err
 	}
@@ -188,101 +188,101 @@ func (r Remote) Complete(ctx context.Context, id events.SessionID, req plugin.Co
 	if req.Stream != nil {
 		ctx = WithStream(ctx, req.Stream)
 	}
-	return ask(ctx, r, Complete, id, CompleteArgs{Request: req, Source: source})
+	return send(ctx, r, Complete, id, CompleteArgs{Request: req, Source: source})
 }
 
 // AppendNodes implements [api.Service].
 func (r Remote) AppendNodes(ctx context.Context, id events.SessionID, req api.AppendNodesRequest) (api.AppendedNodes, error) {
 	req.IdempotencyKey = newID(req.IdempotencyKey)
-	return ask(ctx, r, AppendNodes, id, req)
+	return send(ctx, r, AppendNodes, id, req)
 }
 
 // BranchTo implements [api.Service].
 func (r Remote) BranchTo(ctx context.Context, id events.SessionID, node events.NodeID) error {
-	return tell(ctx, r, Branch, id, node)
+	return sendOnly(ctx, r, Branch, id, node)
 }
 
 // OpenFrame implements [api.Service].
 func (r Remote) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (bool, error) {
-	return ask(ctx, r, OpenFrame, id, req)
+	return send(ctx, r, OpenFrame, id, req)
 }
 
 // Rewrite implements [api.Service].
 func (r Remote) Rewrite(ctx context.Context, id events.SessionID, target []api.RewriteMessage) error {
-	return tell(ctx, r, Rewrite, id, target)
+	return sendOnly(ctx, r, Rewrite, id, target)
 }
 
 // Compact implements [api.Service].
 func (r Remote) Compact(ctx context.Context, id events.SessionID) (bool, error) {
-	return ask(ctx, r, Compact, id, None{})
+	return send(ctx, r, Compact, id, None{})
 }
 
 // StoreBlob implements [api.Bodies].
 func (r Remote) StoreBlob(ctx context.Context, id events.SessionID, body []byte) (ref events.BlobRef, err error) {
 	if id == "" {
-		err = r.Ask(ctx, &PutBlob.Row, "", "", &body, &ref)
+		err = r.Send(ctx, &PutBlob.Row, "", "", &body, &ref)
 		return ref, err
 	}
-	return ask(ctx, r, PutBlob, id, body)
+	return send(ctx, r, PutBlob, id, body)
 }
 
 // Approve implements [api.Service].
 func (r Remote) Approve(ctx context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
-	return tell(ctx, r, Approve, id, answer)
+	return sendOnly(ctx, r, Approve, id, answer)
 }
 
 // ResolveTool implements [api.Service].
 func (r Remote) ResolveTool(ctx context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	return tell(ctx, r, ResolveTool, id, api.ResolveArgs{Key: key, Result: result})
+	return sendOnly(ctx, r, ResolveTool, id, api.ResolveArgs{Key: key, Result: result})
 }
 
 // ToolCatalog implements [api.Service].
 func (r Remote) ToolCatalog(ctx context.Context, id events.SessionID) ([]json.RawMessage, error) {
-	return ask(ctx, r, ToolCatalog, id, None{})
+	return send(ctx, r, ToolCatalog, id, None{})
 }
 
 // ToolState implements [api.Service].
 func (r Remote) ToolState(ctx context.Context, id events.SessionID) (api.ToolState, error) {
-	return ask(ctx, r, ToolState, id, None{})
+	return send(ctx, r, ToolState, id, None{})
 }
 
 // ApplyToolState implements [api.Service].
 func (r Remote) ApplyToolState(ctx context.Context, id events.SessionID, state api.ToolState) (int64, error) {
-	return ask(ctx, r, ApplyToolState, id, state)
+	return send(ctx, r, ApplyToolState, id, state)
 }
 
 // SetToolsAvailability implements [api.Service].
 func (r Remote) SetToolsAvailability(ctx context.Context, id events.SessionID, names []string, level events.Override) (int64, error) {
-	return ask(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
+	return send(ctx, r, SetAvailability, id, api.AvailabilityArgs{Names: names, Level: level})
 }
 
 // ToolSources implements [api.Service].
 func (r Remote) ToolSources(ctx context.Context, id events.SessionID) ([]api.ToolSource, error) {
-	return ask(ctx, r, ToolSources, id, None{})
+	return send(ctx, r, ToolSources, id, None{})
 }
 
 // AddToolSource implements [api.Service].
 func (r Remote) AddToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
-	return ask(ctx, r, AddToolSource, id, source)
+	return send(ctx, r, AddToolSource, id, source)
 }
 
 // RemoveToolSource implements [api.Service].
 func (r Remote) RemoveToolSource(ctx context.Context, id events.SessionID, source string) (int64, error) {
-	return ask(ctx, r, RemoveToolSource, id, source)
+	return send(ctx, r, RemoveToolSource, id, source)
 }
 
 // RefreshCatalog implements [api.Service].
 func (r Remote) RefreshCatalog(ctx context.Context, id events.SessionID) (int64, error) {
-	return ask(ctx, r, RefreshCatalog, id, None{})
+	return send(ctx, r, RefreshCatalog, id, None{})
 }
 
 // Actions is that of [Host].
 func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
-	return ask(ctx, r, Actions, id, None{})
+	return send(ctx, r, Actions, id, None{})
 }
 
 // InvokeAction is that of [Host]. An action can have any effect, so it is sent once, and again only if no node
 // received it. If the outcome is unknown, the error is [events.ErrOutcomeUnknown].
 func (r Remote) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error) {
-	return ask(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
+	return send(ctx, r, InvokeAction, id, api.ActionArgs{Name: name, Args: args})
 }

@@ -56,7 +56,7 @@ func TestRows(t *testing.T) {
 		} else if r.Needs != api.RightRead && r != &operation.Fork.Row && r != operation.StreamCompletion {
 			t.Errorf("%s: changes something, and has no name over NATS", name)
 		}
-		if looks := r.Repeat == operation.Looks; looks != (r.Needs == api.RightRead) {
+		if looks := r.Repeat == operation.ReadOnly; looks != (r.Needs == api.RightRead) {
 			t.Errorf("%s: needs %s and is repeated as %d: what looks only needs read, and nothing else does", name, r.Needs, r.Repeat)
 		}
 		if r.Needs == "" || r.Summary == "" || strings.HasSuffix(r.Summary, ".") {

@@ -74,23 +74,40 @@ func (s *Session) keyLocked(generation int64, sources []string, fingerprint uint
 	}
 }
 
-// catalogs are the catalogues that a stack has built.
+// maxCatalogs is the number of catalogues that a stack keeps. Each change of the tool state or of a plugin's state makes another.
+const maxCatalogs = 8
+
+// catalogs are the catalogues that a stack has built last.
 type catalogs struct {
 	entries  map[CatalogKey]*CatalogEntry
+	order    []CatalogKey  // of entries, the oldest first
 	building chan struct{} // closed at the end of the running build; nil without one
 	cleared  uint64        // number of clears: a build that started before a clear is not cached
 }
 
 func (c *catalogs) clear() {
 	clear(c.entries)
+	c.order = nil
 	c.cleared++
+}
+
+// keep adds a catalogue, and drops the oldest above the limit.
+func (c *catalogs) keep(key CatalogKey, entry *CatalogEntry) {
+	if c.entries[key] == nil {
+		c.order = append(c.order, key)
+	}
+	c.entries[key] = entry
+	if len(c.order) > maxCatalogs {
+		delete(c.entries, c.order[0])
+		c.order = slices.Delete(c.order, 0, 1)
+	}
 }
 
 // catalogTimeout limits the wait for another build, which may be a build by the caller itself.
 const catalogTimeout = 5 * time.Second
 
 // Catalog returns the tools that the stack offers with the session's tool state. It is built once for each
-// [CatalogKey]; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
+// [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
 // in time.
 func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.host.timeout/2))
@@ -151,7 +168,7 @@ func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint6
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.catalogs.cleared == cleared {
-		s.catalogs.entries[key] = entry
+		s.catalogs.keep(key, entry)
 	}
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -200,4 +202,39 @@ func TestMessageSender(t *testing.T) {
 	if !slices.Equal(got, []string{"progress half way"}) {
 		t.Errorf("got %q, want the one that was sent while there was a sender", got)
 	}
+}
+
+// TestOldCatalogsAreDropped has a session whose tools change again and again: the stack keeps the last few catalogues, and a
+// source that is looked at before it is added counts as one of them.
+func TestOldCatalogsAreDropped(t *testing.T) {
+	t.Parallel()
+	s, p := stackOf(t, 0, func(r *plugin.Registrar) {
+		tool(r, "a")
+		r.Source("more", func(context.Context) (*plugin.Tools, error) { return plugin.NewTools(), nil })
+	})
+	var kept []weak.Pointer[plugin.CatalogEntry]
+	const last = 100
+	for generation := range int64(last) {
+		kept = append(kept, weak.Make(catalog(t, s, generation)))
+		with, err := s.CatalogWith(t.Context(), &projector.Catalog{Generation: generation}, "more")
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, weak.Make(with))
+	}
+	runtime.GC()
+	alive := 0
+	for _, entry := range kept {
+		if entry.Value() != nil {
+			alive++
+		}
+	}
+	if alive == 0 || alive > 16 {
+		t.Errorf("got %d of %d catalogues in memory, want a few", alive, len(kept))
+	}
+	built := p.built.Load()
+	if catalog(t, s, last-1); p.built.Load() != built {
+		t.Error("the last catalogue was built again")
+	}
+	runtime.KeepAlive(s)
 }

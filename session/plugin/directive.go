@@ -65,7 +65,7 @@ func Trace(name string, payload json.RawMessage) Directive {
 	return Directive{Kind: events.DirectiveEmitTrace, Name: name, Payload: payload}
 }
 
-// Ask makes a call wait for an approval.
+// Ask makes a call wait for an approval. A call whose arguments the tool's schema does not accept fails at once instead.
 func Ask(question string) Directive {
 	return Directive{Kind: events.DirectiveAskApproval, Message: question}
 }

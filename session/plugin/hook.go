@@ -9,6 +9,47 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
+// contributions are the registrations of all plugins of a stack, in stack order.
+type contributions struct {
+	tools        *Tools
+	owners       map[string]string // plugin id by tool name
+	reserved     map[toolID]*Registered
+	sources      map[string]Owned[SourceFunc] // by name
+	beforeTurn   []Owned[HookFunc[TurnContext]]
+	checkpoint   []Owned[HookFunc[CheckpointContext]]
+	afterTurn    []Owned[HookFunc[TurnResultContext]]
+	beforeTool   []Owned[HookFunc[ToolContext]]
+	afterTool    []Owned[HookFunc[ToolResultContext]]
+	prompt       []Owned[PromptFunc]
+	transforms   []Owned[ranked[TransformFunc]]
+	compactors   []Owned[ranked[CompactFunc]]
+	streams      []Owned[StreamFunc]
+	streamEnds   []Owned[StreamEndFunc]
+	responses    []Owned[ResponseFunc]
+	mutators     []Owned[MutateFunc]
+	lifecycle    []Owned[LifecycleFunc]
+	catalog      []Owned[CatalogFunc]
+	actions      map[string]Owned[action]
+	monitors     []Owned[events.MonitorSpec]
+	projector    *Owned[ProjectFunc]
+	protocol     *Owned[Protocol]
+	driver       *Owned[Driver]
+	executor     *Owned[CodeExecutor]
+	proseProject *Owned[ProseFunc]
+}
+
+func newContributions() contributions {
+	return contributions{
+		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
+		sources: make(map[string]Owned[SourceFunc]), actions: make(map[string]Owned[action]),
+	}
+}
+
+type ranked[T any] struct {
+	priority int
+	fn       T
+}
+
 // HookFunc decides at a point of a turn. The package documentation says what an error does at each point;
 // a panic, a timeout and an invalid list count as errors. The hook may run again while its result is not recorded.
 // The input is a copy for this hook, except View, which is shared and read-only. All bodies in it are loaded.

@@ -16,47 +16,6 @@ type Registrar struct {
 	errs   []error
 }
 
-// contributions are the registrations of all plugins of a stack, in stack order.
-type contributions struct {
-	tools        *Tools
-	owners       map[string]string // plugin id by tool name
-	reserved     map[toolID]*Registered
-	sources      map[string]Owned[SourceFunc] // by name
-	beforeTurn   []Owned[HookFunc[TurnContext]]
-	checkpoint   []Owned[HookFunc[CheckpointContext]]
-	afterTurn    []Owned[HookFunc[TurnResultContext]]
-	beforeTool   []Owned[HookFunc[ToolContext]]
-	afterTool    []Owned[HookFunc[ToolResultContext]]
-	prompt       []Owned[PromptFunc]
-	transforms   []Owned[ranked[TransformFunc]]
-	compactors   []Owned[ranked[CompactFunc]]
-	streams      []Owned[StreamFunc]
-	streamEnds   []Owned[StreamEndFunc]
-	responses    []Owned[ResponseFunc]
-	mutators     []Owned[MutateFunc]
-	lifecycle    []Owned[LifecycleFunc]
-	catalog      []Owned[CatalogFunc]
-	actions      map[string]Owned[action]
-	monitors     []Owned[events.MonitorSpec]
-	projector    *Owned[ProjectFunc]
-	protocol     *Owned[Protocol]
-	driver       *Owned[Driver]
-	executor     *Owned[CodeExecutor]
-	proseProject *Owned[ProseFunc]
-}
-
-func newContributions() contributions {
-	return contributions{
-		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
-		sources: make(map[string]Owned[SourceFunc]), actions: make(map[string]Owned[action]),
-	}
-}
-
-type ranked[T any] struct {
-	priority int
-	fn       T
-}
-
 func (r *Registrar) fail(format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf(format, args...))
 }

@@ -48,6 +48,21 @@ func (h *Host) Sources(in BuildContext) ([]string, error) {
 	return slices.Sorted(maps.Keys(s.c.sources)), nil
 }
 
+// ToolNames lists the tools that plugins register for a session, and those that they reserve for overlays, sorted. The
+// tools of sources are not in it: they may change at any time.
+func (h *Host) ToolNames(in BuildContext) ([]string, error) {
+	s, err := h.registered(in)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Collect(maps.Keys(s.c.tools.byName))
+	for id := range s.c.reserved {
+		names = append(names, id.name)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
 // FollowSources sets the stack's tool sources to those of the history. If this node's plugins do not register one of
 // them, the error is [ErrNoSource] and nothing changes.
 func (s *Session) FollowSources(names []string) error {

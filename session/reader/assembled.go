@@ -99,19 +99,19 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 
 // assembly collects the facts of one turn from its commits.
 type assembly struct {
-	turn  events.TurnID
-	calls []assembledCall
-	last  string // text of the last reply
-	prose string // of the last reply with text
-	shown string // prose as users see it
-	cut   string // streamed text of an interrupted reply
-	cause convert.TurnError
-	ended *events.TurnCompleted
-	aside *events.TurnDiverted
-	code  bool
-	inner bool // code called tools
-	begun bool
-	child []*events.UsageCharged
+	turn     events.TurnID
+	calls    []assembledCall
+	last     string // text of the last reply
+	prose    string // of the last reply with text
+	shown    string // prose as users see it
+	cut      string // streamed text of an interrupted reply
+	cause    convert.TurnError
+	ended    *events.TurnCompleted
+	diverted *events.TurnDiverted
+	code     bool
+	inner    bool // code called tools
+	started  bool
+	child    []*events.UsageCharged
 
 	models []api.ModelCallRecord
 	failed bool // the last code failed
@@ -128,7 +128,7 @@ type assembledCall struct {
 func (a *assembly) commit(ctx context.Context, blobs blob.Reader, c *events.Commit) error {
 	for i := range c.Events {
 		ev := &c.Events[i]
-		if p, ok := ev.Payload.(*events.UsageCharged); ok && a.begun {
+		if p, ok := ev.Payload.(*events.UsageCharged); ok && a.started {
 			a.child = append(a.child, p)
 		}
 		if ev.Turn != a.turn {
@@ -166,13 +166,13 @@ func (a *assembly) event(p events.Payload) {
 	case *events.ModelFailed:
 		a.modelFailed(p)
 	case *events.TurnStarted:
-		a.begun = true
+		a.started = true
 	case *events.ToolNestedCalled:
 		a.inner = true
 	case *events.TurnCompleted:
 		a.ended = p
 	case *events.TurnDiverted:
-		a.aside = p
+		a.diverted = p
 	}
 }
 
@@ -240,8 +240,8 @@ func (a *assembly) outputOf(call int64) string {
 }
 
 func (a *assembly) outcome(r *projector.TurnRecord) api.TurnOutcome {
-	if a.aside != nil {
-		return convert.Diverted(a.aside)
+	if a.diverted != nil {
+		return convert.Diverted(a.diverted)
 	}
 	return convert.Outcome(a.ended, a.last, a.outputOf(r.Call))
 }

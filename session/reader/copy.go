@@ -18,7 +18,7 @@ func (r *Reader) Open(ctx context.Context, id events.SessionID) (*projector.Stat
 		return nil, err
 	}
 	s, err := follow.Open(ctx, r.b, id)
-	if err = api.Reached(ctx, id, s, err); err != nil {
+	if err = api.Authorize(ctx, id, s, err); err != nil {
 		return nil, fmt.Errorf("state of %s: %w", id, err)
 	}
 	return s, nil

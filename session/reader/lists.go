@@ -36,7 +36,7 @@ func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.Ses
 	}
 	var last api.Position
 	found := func(row *follow.Directory) bool {
-		return selects(&q, row) && (from.ID == "" || from.Compare(placeOf(row)) < 0)
+		return selects(&q, row) && (from.ID == "" || from.Compare(positionOf(row)) < 0)
 	}
 	for row, err := range r.reachedRows(ctx, limit+1, found) {
 		if err != nil {
@@ -46,7 +46,7 @@ func (r *Reader) Sessions(ctx context.Context, q api.SessionQuery) (page api.Ses
 			page.Next, err = last.Cursor()
 			return page, err
 		}
-		page.Sessions, last = append(page.Sessions, summaryOf(&row)), placeOf(&row)
+		page.Sessions, last = append(page.Sessions, summaryOf(&row)), positionOf(&row)
 	}
 	return page, nil
 }
@@ -64,7 +64,7 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 	var last api.Position
 	bytes := 0
 	found := func(row *follow.Directory) bool {
-		return row.Asks > 0 && (from.ID == "" || from.Compare(placeOf(row)) <= 0) // the session of the cursor has the rest of its page
+		return row.Asks > 0 && (from.ID == "" || from.Compare(positionOf(row)) <= 0) // the session of the cursor has the rest of its page
 	}
 	for row, err := range r.rows(ctx, limit+1, found) {
 		if err != nil {
@@ -80,7 +80,7 @@ func (r *Reader) PendingApprovals(ctx context.Context, p api.Page) (page api.App
 				return page, err
 			}
 			bytes += len(a.Args)
-			page.Approvals, last = append(page.Approvals, api.PendingApproval{Session: row.Session, Approval: a}), placeOf(&row)
+			page.Approvals, last = append(page.Approvals, api.PendingApproval{Session: row.Session, Approval: a}), positionOf(&row)
 			last.List, last.Sub = listApprovals, string(a.Effect)
 		}
 	}
@@ -119,7 +119,7 @@ func selects(q *api.SessionQuery, row *follow.Directory) bool {
 		within(row.CreatedAt, q.CreatedFrom, q.CreatedTo) && within(row.UpdatedAt, q.UpdatedFrom, q.UpdatedTo)
 }
 
-func placeOf(row *follow.Directory) api.Position {
+func positionOf(row *follow.Directory) api.Position {
 	return api.Position{List: listSessions, At: int64(row.CreatedAt), ID: string(row.Session)}
 }
 
@@ -174,7 +174,7 @@ func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Director
 	return func(yield func(follow.Directory, error) bool) {
 		for from := (*api.Position)(nil); ; {
 			list, err := r.firstRows(ctx, most, func(row *follow.Directory) bool {
-				return found(row) && (from == nil || from.Compare(placeOf(row)) < 0) &&
+				return found(row) && (from == nil || from.Compare(positionOf(row)) < 0) &&
 					(!bounded || row.Owner == caller.Name || slices.Contains(row.Readers, caller.Name))
 			})
 			if err != nil {
@@ -189,7 +189,7 @@ func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Director
 			if len(list) < most {
 				return
 			}
-			from = new(placeOf(&list[most-1]))
+			from = new(positionOf(&list[most-1]))
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (r *Reader) rows(ctx context.Context, most int, found func(*follow.Director
 func (r *Reader) firstRows(ctx context.Context, most int, wanted func(*follow.Directory) bool) ([]follow.Directory, error) {
 	var list []follow.Directory
 	first := func() {
-		slices.SortFunc(list, func(a, b follow.Directory) int { return placeOf(&a).Compare(placeOf(&b)) })
+		slices.SortFunc(list, func(a, b follow.Directory) int { return positionOf(&a).Compare(positionOf(&b)) })
 		list = slices.CompactFunc(list, func(a, b follow.Directory) bool { return a.Session == b.Session }) // a row that was written during the read comes twice
 		list = list[:min(len(list), most)]
 	}

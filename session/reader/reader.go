@@ -54,7 +54,7 @@ func (r *Reader) StateAt(ctx context.Context, id events.SessionID, seq events.Se
 }
 
 // Reached refuses a session that the context's caller may not read, before a read of the log
-// that needs no state. Errors: those of [api.Reached].
+// that needs no state. Errors: those of [api.Authorize].
 func (r *Reader) Reached(ctx context.Context, id events.SessionID) error {
 	if _, ok := api.CallerOf(ctx); !ok {
 		return nil

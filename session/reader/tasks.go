@@ -32,7 +32,7 @@ func (r *Reader) Approvals(ctx context.Context, id events.SessionID) ([]projecto
 // TaskOf is a copy of a task's record. For a caller that may not read the session it has the task's status and no texts.
 func TaskOf(ctx context.Context, s *projector.State, name events.TaskID) (projector.Task, error) {
 	switch t, ok := s.Task(name); {
-	case ok && api.Shows(ctx, s) != nil:
+	case ok && api.CheckRead(ctx, s) != nil:
 		return projector.Task{ID: t.ID, Of: t.Of, State: t.State, Attempt: t.Attempt, To: t.To, CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt}, nil
 	case ok:
 		return *t, nil
@@ -85,7 +85,7 @@ func (r *Reader) withoutTransferred(ctx context.Context, list []projector.Task) 
 		t := &list[i]
 		if t.LeavePending() && parent == nil {
 			var err error
-			parent, err = r.State(api.Apart(ctx), t.Leaves)
+			parent, err = r.State(api.WithoutCaller(ctx), t.Leaves)
 			if errors.Is(err, events.ErrNoSession) {
 				return list, nil
 			}

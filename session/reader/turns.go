@@ -28,16 +28,16 @@ func (r *Reader) Turns(ctx context.Context, id events.SessionID, p api.Page) (pa
 	if err != nil {
 		return page, fmt.Errorf("turns of session %s: %w", id, err)
 	}
-	list = slices.DeleteFunc(list, func(t api.TurnSummary) bool { return from.ID != "" && from.Compare(turnPlace(&t)) >= 0 })
-	slices.SortFunc(list, func(a, b api.TurnSummary) int { return turnPlace(&a).Compare(turnPlace(&b)) })
+	list = slices.DeleteFunc(list, func(t api.TurnSummary) bool { return from.ID != "" && from.Compare(turnPosition(&t)) >= 0 })
+	slices.SortFunc(list, func(a, b api.TurnSummary) int { return turnPosition(&a).Compare(turnPosition(&b)) })
 	if page.Turns = list; len(list) > limit {
 		page.Turns = list[:limit]
-		page.Next, err = turnPlace(&list[limit-1]).Cursor()
+		page.Next, err = turnPosition(&list[limit-1]).Cursor()
 	}
 	return page, err
 }
 
-func turnPlace(t *api.TurnSummary) api.Position {
+func turnPosition(t *api.TurnSummary) api.Position {
 	return api.Position{List: listTurns, At: int64(t.Accepted), ID: string(t.ID)}
 }
 

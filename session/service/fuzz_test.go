@@ -15,7 +15,7 @@ import (
 )
 
 // FuzzAnswer sends arbitrary bytes, and arbitrary bodies in a valid request, to every operation of a host with a
-// session. None panics. Each answer is an [api.Answer] whose code is the one that is counted.
+// session. None panics. Each answer is an [api.Response] whose code is the one that is counted.
 func FuzzAnswer(f *testing.F) {
 	b := bustest.Start(f)
 	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
@@ -25,7 +25,7 @@ func FuzzAnswer(f *testing.F) {
 	if _, err := h.Create(f.Context(), api.CreateRequest{ID: "s1"}); err != nil {
 		f.Fatal(err)
 	}
-	d := &door{h: h, log: zap.NewNop()}
+	d := &server{host: h, log: zap.NewNop()}
 	operations := operation.Named()
 	for op, in := range map[operation.Name]any{
 		operation.Create.Name: &api.CreateArgs{Head: []byte{1}}, operation.Configure.Name: &api.ConfigureArgs{}, operation.Submit.Name: &api.TurnRequest{ID: "t1"},
@@ -58,8 +58,8 @@ func FuzzAnswer(f *testing.F) {
 			t.Skip("more than a request takes")
 		}
 		for _, data := range [][]byte{body, proper} {
-			out, code := d.answer(ctx, watched{operations[op], t}, "", data)
-			var a api.Answer
+			out, code := d.handle(ctx, watched{operations[op], t}, "", data)
+			var a api.Response
 			if err := events.DecodePayload(out, &a); err != nil || a.Error.Code != code {
 				t.Errorf("%s: got %x counted under %q and %v, want an answer of that code", op, out, code, err)
 			}
@@ -67,7 +67,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// watched fails the test where the operation panics, because [door.do] recovers the panic.
+// watched fails the test where the operation panics, because [server.perform] recovers the panic.
 type watched struct {
 	operation.Served
 	t *testing.T

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
@@ -41,15 +42,15 @@ const version = "1.0.0"
 func Serve(b *bus.Bus, h *session.Host, cfg Config) (stop func(context.Context) error, err error) {
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	cfg.Concurrency = cmp.Or(cfg.Concurrency, 64)
-	d := &door{h: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, share: max(cfg.Concurrency/4, 1), taken: make(map[string]int)}
-	answers := make(map[string]bus.AnswerFunc)
+	d := &server{host: h, log: cfg.Logger.Named("service"), scopes: cfg.Scopes, access: cfg.Access, perUser: max(cfg.Concurrency/4, 1), running: make(map[string]int)}
+	answers := make(map[string]bus.HandlerFunc)
 	var long []string
 	for name, op := range operation.Named() {
 		if op.TakesLong() {
 			long = append(long, string(name))
 		}
 		answers[string(name)] = func(ctx context.Context, r bus.Incoming) ([]byte, string) {
-			return d.answer(streaming(ctx, r), op, r.From, r.Data)
+			return d.handle(streaming(ctx, r), op, r.From, r.Data)
 		}
 	}
 	s, err := b.Serve(bus.ServiceConfig{Version: version, Metadata: cfg.Metadata, Operations: answers, Concurrency: cfg.Concurrency, Long: long})
@@ -71,89 +72,89 @@ func streaming(ctx context.Context, r bus.Incoming) context.Context {
 	})
 }
 
-// door is the server of one host.
-type door struct {
-	h   operation.Host
-	log *zap.Logger
+// server serves the requests to one host.
+type server struct {
+	host operation.Host
+	log  *zap.Logger
 
 	scopes map[string]api.Reach
 	access accesslog.Func // nil: none
 
-	share int // concurrent long requests of one user
-	mu    sync.Mutex
-	taken map[string]int // by user: running long requests
+	perUser int // concurrent long requests of one user
+	mu      sync.Mutex
+	running map[string]int // by user: running long requests
 }
 
-// shared limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
+// limitUser limits a user to its share of the long requests, so that other users do not wait for it. The limit does not
 // apply to users of the nodes' own account.
-func (d *door) shared(ctx context.Context, op operation.Served) (release func(), err error) {
+func (s *server) limitUser(ctx context.Context, op operation.Served) (release func(), err error) {
 	c, ok := api.CallerOf(ctx)
 	if !ok || !op.TakesLong() {
 		return func() {}, nil
 	}
-	if !d.take(c.Name) {
-		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: d.share}
+	if !s.acquire(c.Name) {
+		return nil, &api.LimitError{What: "requests at once of one user that take long", Limit: s.perUser}
 	}
-	return func() { d.release(c.Name) }, nil
+	return func() { s.release(c.Name) }, nil
 }
 
-func (d *door) take(user string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.taken[user] >= d.share {
+func (s *server) acquire(user string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[user] >= s.perUser {
 		return false
 	}
-	d.taken[user]++
+	s.running[user]++
 	return true
 }
 
-func (d *door) release(user string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.taken[user]--; d.taken[user] == 0 {
-		delete(d.taken, user)
+func (s *server) release(user string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.running[user]--; s.running[user] == 0 {
+		delete(s.running, user)
 	}
 }
 
 // caller is the caller of a user of another account, by its name on the server.
-func (d *door) caller(user string) (c api.Caller, err error) {
+func (s *server) caller(user string) (c api.Caller, err error) {
 	c.Scope = api.ScopeWrite
-	if d.scopes != nil {
-		c.Reach = d.scopes[user]
+	if s.scopes != nil {
+		c.Reach = s.scopes[user]
 	}
 	c.Name, err = actorOf(user)
 	return c, err
 }
 
-// answer performs a request and encodes its answer. data may be any bytes.
-func (d *door) answer(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
+// handle performs a request and encodes its answer. data may be any bytes.
+func (s *server) handle(ctx context.Context, op operation.Served, from string, data []byte) ([]byte, string) {
 	row := op.Described()
 	began, record := time.Now(), accesslog.Record{API: accesslog.NATS, Operation: string(row.Name), Remote: from, Caller: callerOf(from), Read: int64(len(data))}
-	body, seq, err := d.do(ctx, op, from, data, &record)
-	a := api.Answer{Body: body, Seq: seq}
+	body, seq, err := s.perform(ctx, op, from, data, &record)
+	a := api.Response{Body: body, Seq: seq}
 	if err != nil {
-		a = api.Answer{Error: d.told(row, err)}
+		a = api.Response{Error: s.encodeError(row, err)}
 	}
 	out, err := events.EncodePayload(&a)
 	if err == nil && len(out) > api.MaxRequestBytes {
 		err = &events.FieldError{Field: "answer", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(out), api.MaxRequestBytes), Err: events.ErrTooLarge}
 	}
 	if err != nil {
-		a = api.Answer{Error: d.told(row, err)}
+		a = api.Response{Error: s.encodeError(row, err)}
 		out, _ = events.EncodePayload(&a) // an error body has a few short texts
 	}
-	if d.access != nil {
+	if s.access != nil {
 		record.Duration, record.Code, record.Written = time.Since(began), a.Error.Code, int64(len(out))
-		d.access(record)
+		s.access(record)
 	}
 	return out, a.Error.Code
 }
 
-// told is the form of an error that the client receives.
-func (d *door) told(r *operation.Row, err error) api.ErrorBody {
+// encodeError is the form of an error that the client receives.
+func (s *server) encodeError(r *operation.Row, err error) api.ErrorBody {
 	b := api.EncodeError(err)
 	if _, class := api.Code(err); class == api.ClassInternal {
-		d.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
+		s.log.Error("request", zap.String("op", string(r.Name)), zap.Error(err))
 	}
 	return b
 }
@@ -161,11 +162,11 @@ func (d *door) told(r *operation.Row, err error) api.ErrorBody {
 // errPanicked reports a request that made the host panic.
 var errPanicked = errors.New("panicked")
 
-func (d *door) do(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
+func (s *server) perform(ctx context.Context, op operation.Served, from string, data []byte, record *accesslog.Record) (body []byte, seq events.Seq, err error) {
 	row := op.Described()
 	defer func() {
 		if p := recover(); p != nil {
-			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v", row.Name, errPanicked, p)
+			body, seq, err = nil, 0, fmt.Errorf("%s: %w: %v\n%s", row.Name, errPanicked, p, debug.Stack()) // an internal error: only the log has its text
 		}
 	}()
 	if operation.StreamOf(ctx) != nil && !op.Streams() {
@@ -177,7 +178,7 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 	}
 	record.Session = accesslog.SessionOf(string(r.Session))
 	if from != "" {
-		c, err := d.caller(from)
+		c, err := s.caller(from)
 		if err == nil && !c.Scope.Has(row.Needs) { // checked before the session is read, so the answer reveals nothing of it
 			err = fmt.Errorf("%w: %s needs the right %q, which user %s lacks", api.ErrForbidden, row.Name, row.Needs, from)
 		}
@@ -186,13 +187,13 @@ func (d *door) do(ctx context.Context, op operation.Served, from string, data []
 		}
 		r.Actor, ctx = c.Name, api.WithCaller(ctx, c, row.Needs, r.Session)
 	}
-	ctx, receipt := api.WithReceipt(api.WithAsked(ctx, api.Asked{Actor: r.Actor, Key: r.Key}), r.Session)
-	release, err := d.shared(ctx, op)
+	ctx, receipt := api.WithReceipt(api.WithRequestMeta(ctx, api.RequestMeta{Actor: r.Actor, Key: r.Key}), r.Session)
+	release, err := s.limitUser(ctx, op)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer release()
-	body, err = op.Serve(ctx, d.h, r.Session, r.Body)
+	body, err = op.Serve(ctx, s.host, r.Session, r.Body)
 	return body, receipt.Seq(), err
 }
 

@@ -15,11 +15,11 @@ import (
 // and name the header.
 func TestPiecesOfEveryOperation(t *testing.T) {
 	t.Parallel()
-	d, streams := &door{log: zap.NewNop()}, 0
+	d, streams := &server{log: zap.NewNop()}, 0
 	for name, op := range operation.Named() {
 		for what, in := range map[string]bus.Incoming{"a token": {Stream: true, Piece: func([]byte) {}}, "a bad token": {Stream: true}} {
-			out, _ := d.answer(streaming(t.Context(), in), op, "", []byte("x"))
-			var a api.Answer
+			out, _ := d.handle(streaming(t.Context(), in), op, "", []byte("x"))
+			var a api.Response
 			if err := events.DecodePayload(out, &a); err != nil {
 				t.Fatal(err)
 			}

@@ -66,8 +66,8 @@ func monitorTask(spec events.MonitorSpec) events.TaskRegistered {
 	return reg
 }
 
-// StartArmed registers tasks for armed monitors without a task: those that start with the session.
-func StartArmed(s *projector.State) ([]events.Event, error) {
+// startArmed registers tasks for armed monitors without a task: those that start with the session.
+func startArmed(s *projector.State) ([]events.Event, error) {
 	var list []events.Event
 	for i := range s.Monitors {
 		m := &s.Monitors[i]
@@ -99,7 +99,7 @@ func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, er
 			s.Ahead(&list[i], s.UpdatedAt)
 		}
 	}
-	run, err := StartArmed(s)
+	run, err := startArmed(s)
 	return append(list, run...), err
 }
 
@@ -136,7 +136,7 @@ type Line struct {
 // Report records lines that were read together. The first line on standard output makes an input, if the policy
 // queues a turn and no input of the monitor is pending.
 func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
-	t, err := CheckClaim(s, c)
+	t, err := checkClaim(s, c)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func WakeText(id events.MonitorID, line string) string {
 // EndMonitor records the end of a monitor's command, and ends its task. A pending wake stays, so that its line is
 // read.
 func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.Event, error) {
-	t, err := CheckClaim(s, c)
+	t, err := checkClaim(s, c)
 	if err != nil {
 		return nil, err
 	}

@@ -125,8 +125,8 @@ func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Ev
 	return list, nil
 }
 
-// CheckClaim returns the live task of a claim. If the history has another claim, the error is [ErrTaken].
-func CheckClaim(s *projector.State, c Claim) (*projector.Task, error) {
+// checkClaim returns the live task of a claim. If the history has another claim, the error is [ErrTaken].
+func checkClaim(s *projector.State, c Claim) (*projector.Task, error) {
 	t, ok := here(s, c.Task)
 	if !ok || !t.Live() || ClaimOf(t) != c {
 		return nil, fmt.Errorf("task %s: %w", c.Task, ErrTaken)
@@ -136,7 +136,7 @@ func CheckClaim(s *projector.State, c Claim) (*projector.Task, error) {
 
 // While makes a decision if the claim is the one in the history, otherwise the error is [ErrTaken].
 func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.Event, error) {
-	if _, err := CheckClaim(s, c); err != nil {
+	if _, err := checkClaim(s, c); err != nil {
 		return nil, err
 	}
 	return decide(), nil
@@ -289,7 +289,7 @@ func closing(t *projector.Task) events.ClosePolicy {
 
 // Abandon ends a live task whose worker died and whose policy does not restart it.
 func Abandon(s *projector.State, c Claim, why string) ([]events.Event, error) {
-	t, err := CheckClaim(s, c)
+	t, err := checkClaim(s, c)
 	if err != nil {
 		return nil, err
 	}

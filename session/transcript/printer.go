@@ -74,8 +74,16 @@ func (p *Printer) acts(turn events.TurnID, before events.Seq) {
 	}
 	list := p.opts.Acts(turn)
 	for p.acted[turn] < len(list) && list[p.acted[turn]].After < before {
-		p.line(0, dim, "--- "+VisibleLine(list[p.acted[turn]].Line))
+		p.Act(&list[p.acted[turn]])
 		p.acted[turn]++
+	}
+}
+
+// Act writes an act, with its texts.
+func (p *Printer) Act(a *Act) {
+	p.line(0, dim, "--- "+VisibleLine(a.Line))
+	for i := range a.Parts {
+		p.part(&a.Parts[i])
 	}
 }
 

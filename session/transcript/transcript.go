@@ -31,6 +31,7 @@ type Options struct {
 type Act struct {
 	After events.Seq // its position: after the turn's nodes of the commits up to this one
 	Line  string
+	Parts []events.Part // texts to show below the line; may be empty
 }
 
 // Render writes the nodes of a path, with separators between turns and marks for branches and frames.

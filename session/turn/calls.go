@@ -8,20 +8,20 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// begin records the start of calls that are not repeatable. skip are calls that do not start now.
-func (m *machine) begin(iteration int64, calls []projector.Call, skip map[int64]bool) {
-	var begun []int64
+// startCalls records the start of calls that are not repeatable. skip are calls that do not start now.
+func (m *machine) startCalls(iteration int64, calls []projector.Call, skip map[int64]bool) {
+	var started []int64
 	for i := range calls {
 		if calls[i].Done || calls[i].Begun || calls[i].Pended || skip[int64(i)] {
 			continue
 		}
 		if tool, ok := m.tool(calls[i].Tool); ok && !tool.Effects.Repeatable() {
-			begun = append(begun, int64(i))
+			started = append(started, int64(i))
 		}
 	}
-	if len(begun) > 0 {
-		m.firm = true
-		m.emit(&events.ToolCalled{Iteration: iteration, Calls: begun})
+	if len(started) > 0 {
+		m.mustFlush = true
+		m.emit(&events.ToolCalled{Iteration: iteration, Calls: started})
 	}
 }
 
@@ -90,12 +90,12 @@ func (m *machine) results(in Results) (Output, error) {
 		return Output{}, fmt.Errorf("%w: results of iteration %d", ErrStale, in.Iteration)
 	}
 	m.out.Linger = true
-	fresh := m.fresh(in.Results)
+	fresh := m.newResults(in.Results)
 	if len(fresh) == 0 && len(in.Pending) == 0 {
 		return Output{}, fmt.Errorf("%w: no result is owed", ErrStale)
 	}
 	if len(in.Pending) > 0 {
-		m.firm = true
+		m.mustFlush = true
 		m.emit(&events.ToolPended{Iteration: in.Iteration, Calls: in.Pending})
 	}
 	m.emitAll(in.Extra)
@@ -109,22 +109,22 @@ func (m *machine) results(in Results) (Output, error) {
 
 // stopped ends a turn that cannot continue, with the results of its calls.
 func (m *machine) stopped(fresh []events.ToolResult, issue events.Issue) {
-	m.firm = true
+	m.mustFlush = true
 	list := append(cancelled(m.t.Calls, fresh), fresh...)
 	slices.SortFunc(list, func(a, b events.ToolResult) int { return int(a.Call - b.Call) })
 	m.emit(&events.ToolReturned{Iteration: m.t.Iteration, Results: list, Message: m.freeResults()})
 	m.end(events.TurnCompleted{End: events.EndRuntimeError, Issue: issue})
 }
 
-// fresh are the results for calls that have none.
-func (m *machine) fresh(list []events.ToolResult) []events.ToolResult {
+// newResults are the results for calls that have none.
+func (m *machine) newResults(list []events.ToolResult) []events.ToolResult {
 	fresh := list[:0:0]
 	for _, r := range list {
 		if r.Call >= int64(len(m.t.Calls)) || m.t.Calls[r.Call].Done {
 			continue
 		}
 		fresh = append(fresh, r)
-		m.firm = m.firm || m.t.Calls[r.Call].Begun
+		m.mustFlush = m.mustFlush || m.t.Calls[r.Call].Begun
 	}
 	return fresh
 }
@@ -135,7 +135,7 @@ func (m *machine) returned(fresh []events.ToolResult) {
 		return
 	}
 	m.emit(&events.ToolReturned{Iteration: m.t.Iteration, Results: fresh, Message: m.freeResults()})
-	if pending(m.t) == len(fresh) && !m.controlled(fresh) {
+	if pending(m.t) == len(fresh) && !m.endByControl(fresh) {
 		m.afterWork()
 	}
 }
@@ -150,9 +150,9 @@ func pending(t *projector.Turn) int {
 	return n
 }
 
-// controlled ends the turn if one of the reply's results has a control: the first successful one with a control, in
+// endByControl ends the turn if one of the reply's results has a control: the first successful one with a control, in
 // call order.
-func (m *machine) controlled(fresh []events.ToolResult) bool {
+func (m *machine) endByControl(fresh []events.ToolResult) bool {
 	if m.t.Cancelled {
 		return false // the cancel is earlier in the log
 	}
@@ -203,18 +203,18 @@ func (m *machine) afterWork() {
 func (m *machine) applyAnswer(in Answer) (Output, error) {
 	a := m.t.Approval(in.Effect)
 	if a == nil || a.Answered || m.t.Cancelled { // the cancel is earlier in the log
-		return Output{}, fmt.Errorf("%w: nobody asked for %s", ErrStale, in.Effect)
+		return Output{}, fmt.Errorf("%w: no approval of %s was requested", ErrStale, in.Effect)
 	}
 	m.emit(&in.ToolApprovalGiven)
 	return m.done()
 }
 
-// beginOwed records the start of calls that are not repeatable and that an answer allows.
-func (m *machine) beginOwed() (Output, error) {
+// startApproved records the start of calls that are not repeatable and that an answer allows.
+func (m *machine) startApproved() (Output, error) {
 	if len(Next(m.s).Calls) == 0 {
 		return Output{}, fmt.Errorf("%w: no call starts", ErrStale)
 	}
-	m.begin(m.t.Iteration, m.t.Calls, m.blocked())
+	m.startCalls(m.t.Iteration, m.t.Calls, m.blocked())
 	return m.done()
 }
 

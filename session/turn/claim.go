@@ -30,14 +30,14 @@ func (m *machine) claim(c Claim) (Output, error) {
 		m.emit(&events.TurnCompleted{End: events.EndFailed, Issue: c.Refused})
 		return m.done()
 	}
-	m.heal()
+	m.repairLeaf()
 	if fact := Offer(&m.s.Catalog, c.Tools); fact != nil {
 		m.emit(fact)
 	}
 	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on turn precedes all waiting inputs
 		m.accept(events.AtStart)
 	}
-	start := m.started(c, 1)
+	start := m.startEvent(c, 1)
 	if !input.Continue {
 		start.Message = m.free(projector.UserMessage(m.id))
 	}
@@ -49,7 +49,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 	return m.done()
 }
 
-func (m *machine) started(c Claim, attempt int64) *events.TurnStarted {
+func (m *machine) startEvent(c Claim, attempt int64) *events.TurnStarted {
 	return &events.TurnStarted{Attempt: attempt, Worker: c.Worker, Points: c.Points}
 }
 
@@ -93,7 +93,7 @@ func (m *machine) freeTurn(prefix, name string) events.TurnID {
 
 // takeOver continues the turn of a worker that went silent.
 func (m *machine) takeOver(c Claim) (Output, error) {
-	m.emit(m.started(c, m.t.Attempt+1))
+	m.emit(m.startEvent(c, m.t.Attempt+1))
 	m.emitAll(c.Extra)
 	var lost []int64
 	for i := range m.t.Calls {
@@ -108,7 +108,7 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 		}
 	}
 	if m.t.Gated || !slices.Contains(c.Points, events.PointBeforeTool) {
-		m.begin(m.t.Iteration, m.t.Calls, m.blocked())
+		m.startCalls(m.t.Iteration, m.t.Calls, m.blocked())
 	}
 	return m.done()
 }
@@ -130,8 +130,8 @@ func (m *machine) blocked() map[int64]bool {
 	return list
 }
 
-// heal moves a leaf that names no node to the newest message.
-func (m *machine) heal() {
+// repairLeaf moves a leaf that names no node to the newest message.
+func (m *machine) repairLeaf() {
 	leaf, orphaned, err := m.s.Orphaned()
 	m.errs = errors.Join(m.errs, err)
 	if orphaned {

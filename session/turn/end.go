@@ -21,7 +21,7 @@ func (m *machine) end(c events.TurnCompleted) {
 
 // complete emits the last event of a turn, and the follow-on turn in the same commit.
 func (m *machine) complete(c events.TurnCompleted) {
-	m.firm = true
+	m.mustFlush = true
 	if m.t != nil && m.t.Cancelled && c.End != events.EndFailed {
 		c = events.TurnCompleted{End: events.EndCancelled} // the cancel is earlier in the log
 	}

@@ -50,7 +50,7 @@ func (m *machine) beforeTool(in Hooks) {
 		m.stopped(nil, in.Ran.Issue)
 		return
 	}
-	m.firm = true // the arguments of running calls must not change
+	m.mustFlush = true // the arguments of running calls must not change
 	skip := make(map[int64]bool)
 	for i := range in.Asks {
 		m.emit(&in.Asks[i])
@@ -64,8 +64,8 @@ func (m *machine) beforeTool(in Hooks) {
 	for i := range in.Results {
 		skip[in.Results[i].Call] = true
 	}
-	m.begin(m.t.Iteration, m.t.Calls, skip)
-	m.returned(m.fresh(in.Results))
+	m.startCalls(m.t.Iteration, m.t.Calls, skip)
+	m.returned(m.newResults(in.Results))
 }
 
 // checkpoint appends messages of hooks, then inputs of hosts. Inputs enter in this commit or stay pending, so an
@@ -90,11 +90,11 @@ func (m *machine) checkpoint(in Hooks) {
 	}
 	switch {
 	case added == 0:
-		m.answered()
+		m.completeReply()
 	case limit:
 		m.maxTurns()
 	default:
-		m.firm = true // a model call must not follow a lingering reply
+		m.mustFlush = true // a model call must not follow a lingering reply
 	}
 }
 
@@ -115,11 +115,11 @@ func (m *machine) appendMessages(list []events.Message, point string) int {
 		if msg.Role == events.RoleAssistant {
 			continue
 		}
-		wish := events.NodeID(msg.ID)
-		if wish == "" {
-			wish = events.NodeID(fmt.Sprintf("h-%s-%d-%s-%d", m.id, m.t.Iteration, point, len(nodes)))
+		preferred := events.NodeID(msg.ID)
+		if preferred == "" {
+			preferred = events.NodeID(fmt.Sprintf("h-%s-%d-%s-%d", m.id, m.t.Iteration, point, len(nodes)))
 		}
-		n := events.NewNode{ID: m.unique(wish), Kind: events.NodeMessage, Message: msg}
+		n := events.NewNode{ID: m.unique(preferred), Kind: events.NodeMessage, Message: msg}
 		if msg.ID == "" {
 			n.Message.ID = events.MessageID(n.ID)
 		}

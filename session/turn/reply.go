@@ -29,7 +29,7 @@ func (m *machine) reply(in Reply) (Output, error) {
 	case len(calls) > 0 && m.t.HasHooks(events.PointBeforeTool):
 		m.out.Linger = true // the decisions may join
 	case len(calls) > 0:
-		m.begin(r.Iteration, calls, nil)
+		m.startCalls(r.Iteration, calls, nil)
 	case r.Fault != "" && m.t.Faults > 0:
 		m.end(events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "output", Code: "invalid_output", Message: r.Fault}})
 	case r.Fault != "":
@@ -45,8 +45,8 @@ func (m *machine) reply(in Reply) (Output, error) {
 // misformed is the text for the model after an answer without the required form.
 const misformed = "Your reply is not what was asked for: it %s. Reply again, with nothing but JSON that matches the schema."
 
-// answered ends a turn with the model's answer.
-func (m *machine) answered() {
+// completeReply ends a turn with the model's answer.
+func (m *machine) completeReply() {
 	end := events.EndFinished
 	if !m.t.Input.Output.IsZero() {
 		end = events.EndSubmitted
@@ -74,7 +74,7 @@ func (m *machine) beforeCompletion(next int64) {
 		m.out.Linger = true
 		m.emit(&events.TurnCheckpointed{At: events.AtBeforeCompletion})
 	case m.limitReached(next) || m.accept(events.AtBeforeCompletion) == 0:
-		m.answered()
+		m.completeReply()
 	}
 }
 

@@ -115,7 +115,7 @@ type Output struct {
 
 // Step computes the output of an input. It does not change the state. Errors: [ErrStale], [projector.ErrPartial].
 func Step(s *projector.State, in Input) (Output, error) {
-	m := &machine{s: s, t: s.Turn(), taken: make(map[events.NodeID]bool)}
+	m := &machine{s: s, t: s.Turn(), usedIDs: make(map[events.NodeID]bool)}
 	if claim, ok := in.(Claim); ok {
 		return m.claim(claim)
 	}
@@ -143,7 +143,7 @@ func Step(s *projector.State, in Input) (Output, error) {
 	case Resolved:
 		return m.resolved(in)
 	case Begin:
-		return m.beginOwed()
+		return m.startApproved()
 	case Facts:
 		m.emitAll(in.Extra)
 		return m.done()
@@ -154,13 +154,13 @@ func Step(s *projector.State, in Input) (Output, error) {
 }
 
 type machine struct {
-	s     *projector.State
-	t     *projector.Turn
-	id    events.TurnID
-	taken map[events.NodeID]bool // ids used in this step
-	out   Output
-	firm  bool // the commit must not linger
-	errs  error
+	s         *projector.State
+	t         *projector.Turn
+	id        events.TurnID
+	usedIDs   map[events.NodeID]bool // ids used in this step
+	out       Output
+	mustFlush bool // the commit must not linger
+	errs      error
 }
 
 func (m *machine) emit(p events.Payload) { m.emitFor(m.id, p) }
@@ -176,22 +176,22 @@ func (m *machine) emitAll(list []events.Payload) {
 }
 
 func (m *machine) done() (Output, error) {
-	m.out.Linger = m.out.Linger && !m.firm
+	m.out.Linger = m.out.Linger && !m.mustFlush
 	return m.out, m.errs
 }
 
 // free returns an unused message id if the default is in use, otherwise an empty one.
-func (m *machine) free(wish events.MessageID) events.MessageID {
-	if id := m.unique(events.NodeID(wish)); events.MessageID(id) != wish {
+func (m *machine) free(preferred events.MessageID) events.MessageID {
+	if id := m.unique(events.NodeID(preferred)); events.MessageID(id) != preferred {
 		return events.MessageID(id)
 	}
 	return ""
 }
 
 // unique returns an unused node id, also among the ids of this step.
-func (m *machine) unique(wish events.NodeID) events.NodeID {
-	id, err := m.s.FreeID(wish, m.taken)
+func (m *machine) unique(preferred events.NodeID) events.NodeID {
+	id, err := m.s.FreeID(preferred, m.usedIDs)
 	m.errs = errors.Join(m.errs, err)
-	m.taken[id] = true
+	m.usedIDs[id] = true
 	return id
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // approvalAsked emits the approval request of a call.
-func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
+func (e *eventStream) approvalAsked(p *events.ToolApprovalAsked) {
 	t := e.running()
 	if t == nil || t.Approval(p.Effect) != nil {
 		return // the fold ignores it too
@@ -20,7 +20,7 @@ func (e *EventStream) approvalAsked(p *events.ToolApprovalAsked) {
 }
 
 // approvalGiven emits the first answer.
-func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
+func (e *eventStream) approvalGiven(p *events.ToolApprovalGiven) {
 	t := e.running()
 	if t == nil {
 		return
@@ -36,7 +36,7 @@ func (e *EventStream) approvalGiven(p *events.ToolApprovalGiven) {
 }
 
 // modelsName is the model's id of a call of the last reply; empty for a nested call.
-func (e *EventStream) modelsName(call events.EffectID) events.CallID {
+func (e *eventStream) modelsName(call events.EffectID) events.CallID {
 	t := e.running()
 	for i := range t.Calls {
 		if turn.ToolEffect(t.ID, t.Iteration, int64(i)) == call {

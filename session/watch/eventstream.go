@@ -12,28 +12,28 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// EventStream computes the session events of one turn from observations. It is pure: the same observations give the
+// eventStream computes the session events of one turn from observations. It is pure: the same observations give the
 // same events.
 //
 // The text_delta events of a reply, from the last model_attempt_reset on, add up to its text when its llm_response
 // comes, also where deltas were lost. A model_attempt_reset retracts the text of a reply that is never recorded.
 // error comes before turn_outcome, which comes once, directly before done. At a checkpoint the inputs of hosts come
 // first, then the plugins' events, then their messages.
-type EventStream struct {
-	turn      events.TurnID
-	s         *projector.State   // as of the last commit
-	seq       events.Seq         // of the last commit, or of the commit in progress
-	out       []api.SessionEvent // of this observation
-	ahead     []api.Delta        // of a reply whose model call is not yet in the commits
-	requested modelCall          // the newest llm_request
-	at        int64              // iteration of the newest model call
-	shown     shown
-	cause     convert.TurnError
-	text      string           // of the last reply
-	outputs   map[int64]string // outputs of its calls, by position
-	early     bool             // the events of the accepted inputs later in this commit were emitted
-	taken     int              // likewise: the number of diverted turns whose message this turn consumed
-	done      bool
+type eventStream struct {
+	turn          events.TurnID
+	s             *projector.State   // as of the last commit
+	seq           events.Seq         // of the last commit, or of the commit in progress
+	out           []api.SessionEvent // of this observation
+	pending       []api.Delta        // of a reply whose model call is not yet in the commits
+	requested     modelCall          // the newest llm_request
+	at            int64              // iteration of the newest model call
+	shown         shownReply
+	cause         convert.TurnError
+	text          string           // of the last reply
+	outputs       map[int64]string // outputs of its calls, by position
+	early         bool             // the events of the accepted inputs later in this commit were emitted
+	injectedTurns int              // likewise: the number of diverted turns whose message this turn consumed
+	done          bool
 }
 
 // modelCall identifies a model call.
@@ -42,25 +42,25 @@ type modelCall struct {
 	attempt, iteration int64 // of the turn
 }
 
-// shown is the part of the reply in progress that events have shown.
-type shown struct {
+// shownReply is the part of the reply in progress that events have shown.
+type shownReply struct {
 	try             try
 	next            int64 // N of the next delta
 	cut             bool  // a delta was lost: the rest comes with the commit
 	text, reasoning string
 }
 
-// NewEventStream starts before the turn: s is the state before the first observed commit. The stream owns s.
-func NewEventStream(turn events.TurnID, s *projector.State) *EventStream {
-	return &EventStream{turn: turn, s: s, seq: s.Seq, outputs: make(map[int64]string)}
+// newEventStream starts before the turn: s is the state before the first observed commit. The stream owns s.
+func newEventStream(turn events.TurnID, s *projector.State) *eventStream {
+	return &eventStream{turn: turn, s: s, seq: s.Seq, outputs: make(map[int64]string)}
 }
 
 // Done reports whether the turn has ended and no event follows.
-func (e *EventStream) Done() bool { return e.done }
+func (e *eventStream) Done() bool { return e.done }
 
 // Next returns the events of one observation, in order; often none. Errors: [projector.ErrOutOfOrder], and
 // [projector.ErrPartial] where the first state is.
-func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
+func (e *eventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
 	e.out = nil
 	switch {
 	case e.done:
@@ -74,7 +74,7 @@ func (e *EventStream) Next(o api.Observed) ([]api.SessionEvent, error) {
 	return e.out, nil
 }
 
-func (e *EventStream) commit(o api.Observed) error {
+func (e *eventStream) commit(o api.Observed) error {
 	if o.Seq != e.s.Seq+1 {
 		return fmt.Errorf("commit %d after %d: %w", o.Seq, e.s.Seq, projector.ErrOutOfOrder)
 	}
@@ -103,8 +103,8 @@ func (e *EventStream) commit(o api.Observed) error {
 	if e.done {
 		return nil
 	}
-	ahead := e.ahead
-	e.ahead = nil
+	ahead := e.pending
+	e.pending = nil
 	err := e.request()
 	for i := range ahead {
 		e.delta(&ahead[i])
@@ -113,26 +113,26 @@ func (e *EventStream) commit(o api.Observed) error {
 }
 
 // running is the running turn before the current event; nil where it does not run.
-func (e *EventStream) running() *projector.Turn {
+func (e *eventStream) running() *projector.Turn {
 	if t := e.s.Turn(); t != nil && t.ID == e.turn {
 		return t
 	}
 	return nil
 }
 
-func (e *EventStream) emit(ev api.SessionEvent) *api.SessionEvent {
+func (e *eventStream) emit(ev api.SessionEvent) *api.SessionEvent {
 	ev.Turn, ev.Seq, ev.Iteration = e.turn, e.seq, e.at
 	e.out = append(e.out, ev)
 	return &e.out[len(e.out)-1]
 }
 
 // event emits the session events of the turn's next event, before the fold of that event.
-func (e *EventStream) event(p events.Payload) error {
+func (e *eventStream) event(p events.Payload) error {
 	e.cause.Add(p)
 	switch p := p.(type) {
 	case *events.TurnStarted:
 		e.retract() // the new worker repeats the call
-		e.shown = shown{}
+		e.shown = shownReply{}
 	case *events.InputAccepted:
 		if !e.early {
 			e.accepted(p)
@@ -143,7 +143,7 @@ func (e *EventStream) event(p events.Payload) error {
 			return err
 		}
 		e.retract() // the next call goes to another model
-		e.shown, e.requested = shown{try: e.shown.try.last()}, modelCall{}
+		e.shown, e.requested = shownReply{try: e.shown.try.last()}, modelCall{}
 	case *events.ModelReplied:
 		if err := e.request(); err != nil { // the call may follow from events of the same commit
 			return err
@@ -167,13 +167,13 @@ func (e *EventStream) event(p events.Payload) error {
 	return nil
 }
 
-func (e *EventStream) accepted(p *events.InputAccepted) {
+func (e *eventStream) accepted(p *events.InputAccepted) {
 	e.emit(api.SessionEvent{Type: api.EventInputAccepted, Inputs: e.inputs(p.Inputs), Checkpoint: p.At})
 }
 
 // hooks emits the events of hooks and, at a checkpoint, of the inputs and messages that the turn consumes there. rest
 // are the later events of the same commit.
-func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
+func (e *eventStream) hooks(p *events.HookRan, rest []events.Event) {
 	if p.Point != events.PointCheckpoint {
 		e.plugins(p)
 		return
@@ -182,7 +182,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	for i := range rest {
 		if p, ok := rest[i].Payload.(*events.TurnDiverted); ok && p.By == e.turn {
 			e.tookIn(rest[i].Turn, p)
-			e.taken++
+			e.injectedTurns++
 		}
 		if rest[i].Turn != e.turn {
 			continue
@@ -208,7 +208,7 @@ func (e *EventStream) hooks(p *events.HookRan, rest []events.Event) {
 	}
 }
 
-func (e *EventStream) plugins(p *events.HookRan) {
+func (e *eventStream) plugins(p *events.HookRan) {
 	for i := range p.Decisions {
 		if d := &p.Decisions[i]; d.Kind == events.DirectiveEmitEvents {
 			for _, shown := range convert.Emitted(d) {
@@ -219,7 +219,7 @@ func (e *EventStream) plugins(p *events.HookRan) {
 }
 
 // charged emits the usage of a child session since its last charge, while the turn runs.
-func (e *EventStream) charged(p *events.UsageCharged) {
+func (e *eventStream) charged(p *events.UsageCharged) {
 	if e.running() == nil {
 		return
 	}
@@ -244,7 +244,7 @@ func (e *EventStream) charged(p *events.UsageCharged) {
 	}
 }
 
-func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
+func (e *eventStream) inputs(ids []events.InputID) []api.AcceptedInput {
 	var list []api.AcceptedInput
 	for _, id := range ids {
 		for _, in := range e.s.Inputs {
@@ -257,7 +257,7 @@ func (e *EventStream) inputs(ids []events.InputID) []api.AcceptedInput {
 	return list
 }
 
-func (e *EventStream) replied(p *events.ModelReplied) {
+func (e *eventStream) replied(p *events.ModelReplied) {
 	t := e.running()
 	if t == nil || t.Replied || p.Iteration != t.Iteration {
 		return // the fold ignores it too
@@ -281,7 +281,7 @@ func (e *EventStream) replied(p *events.ModelReplied) {
 }
 
 // complete emits the part of the reply that the deltas did not show.
-func (e *EventStream) complete(reasoning string) {
+func (e *eventStream) complete(reasoning string) {
 	if !strings.HasPrefix(e.text, e.shown.text) {
 		e.retract()
 	}
@@ -291,10 +291,10 @@ func (e *EventStream) complete(reasoning string) {
 	if rest := e.text[len(e.shown.text):]; rest != "" {
 		e.emit(api.SessionEvent{Type: api.EventTextDelta, Content: rest})
 	}
-	e.shown = shown{}
+	e.shown = shownReply{}
 }
 
-func (e *EventStream) result(iteration int64, r events.ToolResult) {
+func (e *eventStream) result(iteration int64, r events.ToolResult) {
 	t := e.running()
 	if t == nil || !t.Replied || iteration != t.Iteration || r.Call >= int64(len(t.Calls)) || t.Calls[r.Call].Done {
 		return // the fold ignores it too
@@ -308,7 +308,7 @@ func (e *EventStream) result(iteration int64, r events.ToolResult) {
 	})
 }
 
-func (e *EventStream) completed(p *events.TurnCompleted) {
+func (e *eventStream) completed(p *events.TurnCompleted) {
 	e.retract()
 	if !p.Issue.IsZero() {
 		envelope := e.cause.Envelope(p.Issue)
@@ -321,7 +321,7 @@ func (e *EventStream) completed(p *events.TurnCompleted) {
 }
 
 // diverted ends the turn itself, or emits the message of a turn that was injected into this one.
-func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
+func (e *eventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 	switch {
 	case e.done:
 	case id == e.turn:
@@ -329,15 +329,15 @@ func (e *EventStream) diverted(id events.TurnID, p *events.TurnDiverted) {
 		e.emit(api.SessionEvent{Type: api.EventTurnOutcome, TurnOutcome: &outcome})
 		e.emit(api.SessionEvent{Type: api.EventDone})
 		e.done = true
-	case e.taken > 0:
-		e.taken--
+	case e.injectedTurns > 0:
+		e.injectedTurns--
 	case p.By == e.turn:
 		e.tookIn(id, p)
 	}
 }
 
 // tookIn emits the message of another turn as an injected input with that turn's id.
-func (e *EventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
+func (e *eventStream) tookIn(id events.TurnID, p *events.TurnDiverted) {
 	for i := range e.s.Queue {
 		if q := &e.s.Queue[i]; p.End == events.EndInjected && q.ID == id {
 			in := api.AcceptedInput{ID: events.InputID(id), Message: convert.InputMessage(events.RoleUser, q.Input.Parts)}

@@ -7,7 +7,7 @@ import (
 )
 
 // retract retracts the shown part of a reply that is not recorded, or is recorded with another text.
-func (e *EventStream) retract() {
+func (e *eventStream) retract() {
 	if e.shown.text != "" || e.shown.reasoning != "" {
 		e.emit(api.SessionEvent{Type: api.EventAttemptReset})
 		e.shown.text, e.shown.reasoning = "", ""
@@ -15,9 +15,9 @@ func (e *EventStream) retract() {
 }
 
 // request emits the model call that the state needs, once for each worker that makes it.
-func (e *EventStream) request() error {
-	owes, t := turn.Next(e.s), e.running()
-	if t == nil || !owes.Model {
+func (e *eventStream) request() error {
+	needs, t := turn.Next(e.s), e.running()
+	if t == nil || !needs.Model {
 		return nil
 	}
 	now := modelCall{any: true, attempt: t.Attempt, iteration: t.Iteration}
@@ -38,7 +38,7 @@ func (e *EventStream) request() error {
 
 // delta emits a piece of the reply that the state needs. A delta ahead of the commits waits for them, because
 // llm_request comes first.
-func (e *EventStream) delta(d *api.Delta) {
+func (e *eventStream) delta(d *api.Delta) {
 	t := e.running()
 	if m := d.Message; !m.IsZero() {
 		if t != nil {
@@ -48,7 +48,7 @@ func (e *EventStream) delta(d *api.Delta) {
 	}
 	switch {
 	case t == nil || d.Iteration > t.Iteration:
-		e.ahead = append(e.ahead, *d)
+		e.pending = append(e.pending, *d)
 		return
 	case t.Replied || d.Iteration < t.Iteration:
 		return
@@ -58,12 +58,12 @@ func (e *EventStream) delta(d *api.Delta) {
 		return
 	case 1:
 		e.retract()
-		e.shown = shown{try: tryOf(d)}
+		e.shown = shownReply{try: tryOf(d)}
 	}
 	e.show(d)
 }
 
-func (e *EventStream) show(d *api.Delta) {
+func (e *eventStream) show(d *api.Delta) {
 	if d.N < e.shown.next {
 		return
 	}

@@ -55,7 +55,7 @@ func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn event
 // turnEvents observes a session and yields the events of one turn, from a state before it.
 func (w *Watcher) turnEvents(ctx context.Context, turn events.TurnID, before *projector.State) iter.Seq2[api.SessionEvent, error] {
 	return func(yield func(api.SessionEvent, error) bool) {
-		t := &turnStream{b: w.b, events: NewEventStream(turn, before.Clone())}
+		t := &turnStream{b: w.b, events: newEventStream(turn, before.Clone())}
 		for seen, err := range w.Observe(ctx, before.Session, before.Seq) {
 			list, err := t.next(ctx, seen, err)
 			for _, e := range list {
@@ -76,7 +76,7 @@ func (w *Watcher) turnEvents(ctx context.Context, turn events.TurnID, before *pr
 // turnStream is one run of a turn's events.
 type turnStream struct {
 	b      *bus.Bus
-	events *EventStream
+	events *eventStream
 }
 
 func (t *turnStream) next(ctx context.Context, seen api.Observed, err error) ([]api.SessionEvent, error) {

@@ -26,5 +26,5 @@ func New(b *bus.Bus, reader *reader.Reader) *Watcher {
 // Submitter accepts turns.
 type Submitter interface {
 	// SubmitTurn accepts a turn. The answer has its sequence in the history.
-	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitAnswer, error)
+	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error)
 }

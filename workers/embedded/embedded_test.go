@@ -54,9 +54,9 @@ func TestRestart(t *testing.T) {
 // both.
 func TestRestartGoesOn(t *testing.T) {
 	t.Parallel()
-	asked := make(chan struct{}, 1)
+	requested := make(chan struct{}, 1)
 	hangs := scripted.New(func(ctx context.Context, _ llm.Request) (scripted.Answer, error) {
-		asked <- struct{}{}
+		requested <- struct{}{}
 		<-ctx.Done()
 		return scripted.Answer{}, context.Cause(ctx)
 	})
@@ -76,7 +76,7 @@ func TestRestartGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	<-asked
+	<-requested
 	first.Stop()
 	second, err := embedded.Start(t.Context(), embedded.Config{Provider: counts(), StoreDir: dir})
 	if err != nil {

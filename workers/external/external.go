@@ -314,18 +314,23 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	k.instances[id] = &instance{heard: now, hash: s.Hash, draining: s.Draining, running: s.Running}
 	if s.Hash != k.hash && !k.reading {
 		k.reading = true
-		p.work.Go(func() { p.reread(name) })
+		p.work.Go(func() { p.reread(name, id) })
 	}
 }
 
-// reread reads the row of a plugin, after an instance showed another manifest.
-func (p *Plugins) reread(name string) {
+// reread reads the row of a plugin, after an instance showed another manifest. If there is no row, the instance
+// registers again.
+func (p *Plugins) reread(name, id string) {
 	if err := p.read(p.ctx, name); err != nil {
 		p.log.Warn("read manifest", zap.String("plugin", name), zap.Error(err))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.byName[name].reading = false
+	k := p.byName[name]
+	k.reading = false
+	if k.revision == 0 { // the bucket was lost
+		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
+	}
 }
 
 // pick is the instance for a call; empty if none lives.

@@ -33,7 +33,7 @@ func Dialog(messages []events.Message, spell func(events.CallID) string) ([]even
 		if m.Role == events.RoleAssistant {
 			d.assistant(m)
 		} else {
-			d.other(m)
+			d.addRest(m)
 		}
 	}
 	return d.out, nil
@@ -88,20 +88,20 @@ func (d *dialog) assistant(m events.Message) {
 	}
 }
 
-func (d *dialog) other(m events.Message) {
+func (d *dialog) addRest(m events.Message) {
 	var rest []events.Part
 	for _, p := range m.Parts {
 		if p.Kind != events.PartToolResult {
 			rest = append(rest, p)
-		} else if !d.settle(p) {
+		} else if !d.resolve(p) {
 			rest = append(rest, events.Part{Kind: events.PartText, Text: fmt.Sprintf("[result of an earlier call of %s]\n%s", p.Tool, p.Text)})
 		}
 	}
 	d.add(m, rest)
 }
 
-// settle assigns p to the first open call with its id: results of equal ids are in call order.
-func (d *dialog) settle(p events.Part) bool {
+// resolve assigns p to the first open call with its id: results of equal ids are in call order.
+func (d *dialog) resolve(p events.Part) bool {
 	for i, c := range d.open {
 		if c.raw != p.Call {
 			continue

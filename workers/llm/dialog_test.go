@@ -110,12 +110,12 @@ func TestAssemblyKeepsCharactersWhole(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")
-		heard := ""
+		received := ""
 		a := llm.NewAssembly(func(d llm.Delta) {
 			if d.Text == "" || !utf8.ValidString(d.Text) {
 				t.Fatalf("delta %q, want whole characters", d.Text)
 			}
-			heard += d.Text
+			received += d.Text
 		})
 		s := a.Open(events.PartText)
 		for rest := text; rest != ""; {
@@ -132,8 +132,8 @@ func TestAssemblyKeepsCharactersWhole(t *testing.T) {
 			}
 			return
 		}
-		if parts[0].Text != text || heard != text {
-			t.Fatalf("got %q and heard %q, want %q", parts[0].Text, heard, text)
+		if parts[0].Text != text || received != text {
+			t.Fatalf("got %q and heard %q, want %q", parts[0].Text, received, text)
 		}
 	})
 }

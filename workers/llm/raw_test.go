@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 )
 
-// TestRaw removes a key in every escaped form.
-func TestRaw(t *testing.T) {
+// TestRawErrorHasNoKey removes a key in every escaped form.
+func TestRawErrorHasNoKey(t *testing.T) {
 	t.Parallel()
 	const key = "sk-a+b/c=d&e"
 	for _, body := range []string{

@@ -78,18 +78,18 @@ func StatusKind(status int) ErrorKind {
 	return KindRequest
 }
 
-// RetryAfter is the wait that a response requests: retry-after-ms, else Retry-After in seconds (with fractions) or as
+// retryAfter is the wait that a response requests: retry-after-ms, else Retry-After in seconds (with fractions) or as
 // a date. A date counts from the response's Date, or else from now. The result is 0 for no or an invalid value, and
 // at most one hour.
-func RetryAfter(h http.Header, now time.Time) time.Duration {
+func retryAfter(h http.Header, now time.Time) time.Duration {
 	if wait, ok := parseWait(h.Get("Retry-After-Ms"), time.Millisecond); ok {
 		return wait
 	}
-	asked := h.Get("Retry-After")
-	if wait, ok := parseWait(asked, time.Second); ok {
+	header := h.Get("Retry-After")
+	if wait, ok := parseWait(header, time.Second); ok {
 		return wait
 	}
-	at, err := http.ParseTime(asked)
+	at, err := http.ParseTime(header)
 	if err != nil {
 		return 0
 	}
@@ -145,7 +145,7 @@ func (e Explain) check(res *http.Response) error {
 	}
 	failed := e(res.StatusCode, body)
 	failed.Status = res.StatusCode
-	failed.RetryAfter = RetryAfter(res.Header, time.Now())
+	failed.RetryAfter = retryAfter(res.Header, time.Now())
 	if failed.Message == "" {
 		failed.Message = strings.TrimSpace("no explanation " + http.StatusText(res.StatusCode))
 	}

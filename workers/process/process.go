@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// Grace is the time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
-const Grace = 200 * time.Millisecond
+// killDelay is the time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
+const killDelay = 200 * time.Millisecond
 
 // Command is a command to run.
 type Command struct {
@@ -132,7 +132,7 @@ func (p *Process) release() {
 	_ = p.guard.Wait()
 }
 
-// Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after [Grace]. When it
+// Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after 200 ms. When it
 // returns, the group is killed and the output has been read.
 func (p *Process) Attend(ctx context.Context) Exit {
 	exited := make(chan Exit, 1)
@@ -142,7 +142,7 @@ func (p *Process) Attend(ctx context.Context) Exit {
 	case end = <-exited:
 	case <-ctx.Done():
 		termGroup(p.cmd.Process.Pid)
-		grace := time.NewTimer(Grace)
+		grace := time.NewTimer(killDelay)
 		defer grace.Stop()
 		select {
 		case end = <-exited:
@@ -172,7 +172,7 @@ func (p *Process) drain() {
 	go func() { p.readers.Wait(); close(done) }() // ends with the pipes, which are closed below
 	select {
 	case <-done:
-	case <-time.After(Grace): // a process left the group and keeps a pipe open
+	case <-time.After(killDelay): // a process left the group and keeps a pipe open
 	}
 	p.closePipes()
 	<-done

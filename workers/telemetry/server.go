@@ -23,8 +23,9 @@ type Server struct {
 // readyWait limits the time of the readiness check.
 const readyWait = 2 * time.Second
 
-// Serve serves a listener and closes it in the end. The error of ready is the reason why the node takes no work.
-func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(context.Context) error) *Server {
+// Serve serves a listener and closes it in the end. The error of ready is the reason why the node takes no work. lacks
+// says what a node that takes work cannot do yet; it is empty if there is nothing.
+func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(context.Context) error, lacks func() string) *Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -36,6 +37,9 @@ func Serve(listener net.Listener, metrics prometheus.Gatherer, ready func(contex
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ready")
+		if text := lacks(); text != "" {
+			_, _ = fmt.Fprintln(w, text)
+		}
 	})
 	s := &Server{addr: listener.Addr(), http: &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10,

@@ -25,7 +25,7 @@ type Flags struct {
 	TLSCert string `name:"tls-cert" help:"Client certificate." placeholder:"FILE" type:"path"`
 	TLSKey  string `name:"tls-key" help:"Key of the client certificate." placeholder:"FILE" type:"path"`
 	Prefix  string `help:"Prefix of every stream, bucket and subject." default:"lash"`
-	Inbox   string `help:"Prefix of the subjects of replies, which the user may be alone in hearing. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
+	Inbox   string `help:"Prefix of the subjects at which this user receives replies; with the permissions of deploy/nats it is _INBOX.USER. Defaults to _INBOX." default:"_INBOX" placeholder:"NAME"`
 }
 
 type flag struct{ name, value, unless string }
@@ -59,14 +59,14 @@ func (f *Flags) Where() string {
 }
 
 // Quoted is a word, quoted for a shell where necessary.
-func Quoted(word string) string {
+func Quoted(text string) string {
 	safe := func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("_-./:,@+=%", r)
 	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !safe(r) }) {
-		return word
+	if text != "" && !strings.ContainsFunc(text, func(r rune) bool { return !safe(r) }) {
+		return text
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // Options are the options of a connection to an address. It is an error if a named file does not exist. For the
@@ -86,7 +86,7 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 		return nil, errors.Join(errs...)
 	}
 	opts := []nats.Option{nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		say(warn, err) // the library's own handler would write to standard error
+		printError(warn, err) // the library's own handler would write to standard error
 	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
@@ -118,7 +118,7 @@ func Open(ctx context.Context, open func(context.Context, bus.Config) (*bus.Bus,
 	return b, err
 }
 
-func say(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }
+func printError(warn io.Writer, err error) { _, _ = fmt.Fprintf(warn, "nats: %v\n", err) }
 
 // same reports whether two URLs name the same port of this machine.
 func same(a, b string) bool {

@@ -25,8 +25,8 @@ const (
 
 // Explain adds advice to an error of a connection. role is the role that permits the operation; away is the advice
 // where the servers do not answer.
-func (f *Flags) Explain(err error, role, away string) error {
-	advice := away
+func (f *Flags) Explain(err error, role, unreachable string) error {
+	advice := unreachable
 	switch {
 	case errors.Is(err, bus.ErrNotFound):
 		return fmt.Errorf("no sessions with prefix %q here: --prefix NAME names another (%w)", f.Prefix, err)
@@ -65,7 +65,7 @@ func EndOnRefusal(ctx context.Context, warn io.Writer) (context.Context, context
 			end(err)
 			return
 		}
-		say(warn, err)
+		printError(warn, err)
 	})
 }
 

@@ -34,8 +34,8 @@ type Streams struct {
 	Screen   *os.File // file that Out writes to, for a command that draws; nil: none
 }
 
-// Say writes a message of the command to Err.
-func (s *Streams) Say(format string, args ...any) {
+// Printf writes a message of the command to Err.
+func (s *Streams) Printf(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.Err, "lash-node: "+format+"\n", args...)
 }
 
@@ -44,7 +44,7 @@ const patience = 2 * time.Second
 
 // Waiting prints what the command waits for, after two seconds. The caller must call over when the wait ends.
 func (s *Streams) Waiting(what string, args ...any) (over func()) {
-	slow := time.AfterFunc(patience, func() { s.Say("waiting for "+what, args...) })
+	slow := time.AfterFunc(patience, func() { s.Printf("waiting for "+what, args...) })
 	return func() { slow.Stop() }
 }
 
@@ -120,6 +120,6 @@ func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
 }
 
 func fail(s *Streams, err error) int {
-	s.Say("%s", terminal.Redacted(err.Error()))
+	s.Printf("%s", terminal.Redacted(err.Error()))
 	return Failed
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWaiting prints the reason of a wait after two seconds, and nothing for a shorter wait.
-func TestWaiting(t *testing.T) {
+// TestWaitIsReportedAfterTwoSeconds prints the reason of a wait after two seconds, and nothing for a shorter wait.
+func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]string{
 		0: "", patience - 1: "", patience + 1: "lash-node: waiting for the end of t\n", time.Hour: "lash-node: waiting for the end of t\n",

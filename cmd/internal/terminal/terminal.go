@@ -15,7 +15,7 @@ import (
 type Writer struct {
 	mu   sync.Mutex
 	w    io.Writer
-	rest []byte // the first bytes of a character that the next write completes
+	tail []byte // the first bytes of a character that the next write completes
 }
 
 // New makes a writer. Close flushes it, and does not close w.
@@ -25,17 +25,17 @@ func New(w io.Writer) *Writer { return &Writer{w: w} }
 func (t *Writer) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	data := append(t.rest, p...)
-	whole := len(data) - begun(data)
-	t.rest = append([]byte(nil), data[whole:]...)
-	if _, err := io.WriteString(t.w, transcript.Visible(string(data[:whole]))); err != nil {
+	data := append(t.tail, p...)
+	complete := len(data) - incompleteTail(data)
+	t.tail = append([]byte(nil), data[complete:]...)
+	if _, err := io.WriteString(t.w, transcript.Visible(string(data[:complete]))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// begun is the number of bytes at the end that are an incomplete character.
-func begun(data []byte) int {
+// incompleteTail is the number of bytes at the end that are an incomplete character.
+func incompleteTail(data []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(data); n++ {
 		if tail := data[len(data)-n:]; utf8.RuneStart(tail[0]) {
 			if utf8.FullRune(tail) {
@@ -59,8 +59,8 @@ func (t *Writer) Color(code string) error {
 func (t *Writer) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, err := io.WriteString(t.w, transcript.Visible(string(t.rest)))
-	t.rest = nil
+	_, err := io.WriteString(t.w, transcript.Visible(string(t.tail)))
+	t.tail = nil
 	return err
 }
 

@@ -47,9 +47,9 @@ func TestEveryCharacter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back string
-		if err := json.Unmarshal([]byte(through(t, string(line), len(line))), &back); err != nil || back != text {
-			t.Errorf("U+%04X in JSON: got %q and %v, want %q", r, back, err, text)
+		var decoded string
+		if err := json.Unmarshal([]byte(through(t, string(line), len(line))), &decoded); err != nil || decoded != text {
+			t.Errorf("U+%04X in JSON: got %q and %v, want %q", r, decoded, err, text)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/token"
 )
 
-func TestOf(t *testing.T) {
+func TestTokenOfName(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
 		"a": "a", "a b/c.d": "a-b-c-d", "": "", strings.Repeat("x", 80): strings.Repeat("x", 64), "é": "-",

@@ -168,16 +168,20 @@ func (r *runner) stepSetup(ctx context.Context, b *bus.Bus) (bus.Log, jetstream.
 	return log, js, state, err
 }
 
-// parallel is the number of sessions that are measured at once.
-const parallel = 64
+// maxParallel is the number of sessions that are measured at once.
+const maxParallel = 64
+
+// parallel is that number at the run's scale. It is lower above a scale of 100, where creating the sessions would take
+// longer than all measurements.
+func (r *runner) parallel() int { return max(min(maxParallel, maxParallel*100/max(r.Scale, 1)), 4) }
 
 // sessions64 compares appends to 64 sessions at once with publishes to 64 streams at once.
 func (r *runner) sessions64(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
 		n := r.scaled(600)
 		log := b.Log()
-		var js [parallel]jetstream.JetStream
-		for i := range parallel {
+		js := make([]jetstream.JetStream, r.parallel())
+		for i := range js {
 			var err error
 			if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
 				return err
@@ -186,7 +190,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 				return err
 			}
 		}
-		rawRate, err := rate(n, func(i, k int) error {
+		rawRate, err := r.rate(n, func(i, k int) error {
 			data, err := events.Encode(replied(sessionID("s", i), int64(k)))
 			if err != nil {
 				return err
@@ -197,7 +201,7 @@ func (r *runner) sessions64(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		lashRate, err := rate(n, func(i, k int) error {
+		lashRate, err := r.rate(n, func(i, k int) error {
 			_, err := log.Append(ctx, replied(sessionID("s", i), int64(k)), events.Seq(k+1))
 			return err
 		})
@@ -211,8 +215,9 @@ func sessionID(prefix string, i int) events.SessionID {
 	return events.SessionID(fmt.Sprintf("%s%d", prefix, i))
 }
 
-// rate does n things, in order, in each of [parallel] goroutines, and returns the rate per second.
-func rate(n int, do func(i, k int) error) (float64, error) {
+// rate does n things, in order, in each of [runner.parallel] goroutines, and returns the rate per second.
+func (r *runner) rate(n int, do func(i, k int) error) (float64, error) {
+	parallel := r.parallel()
 	errs := make([]error, parallel)
 	var all sync.WaitGroup
 	began := time.Now()

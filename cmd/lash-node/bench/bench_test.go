@@ -2,7 +2,7 @@ package bench
 
 import "testing"
 
-func TestRun(t *testing.T) {
+func TestBenchRuns(t *testing.T) {
 	t.Parallel()
 	var parts []string
 	r, err := Run(t.Context(), Options{

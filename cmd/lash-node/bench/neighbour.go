@@ -58,18 +58,18 @@ func (r *runner) neighbourOn(ctx context.Context, g *rig) error {
 	}
 	work := &heavy{g: g, log: g.inner.Log(), enough: make(chan struct{})}
 	work.start(ctx, took)
-	beside, err := g.turnsUntil(ctx, work.enough)
+	during, err := g.turnsUntil(ctx, work.enough)
 	if err = errors.Join(err, work.stop()); err != nil {
 		return err
 	}
 	f := r.report.Lash
 	f["neighbour_turn_alone_p50_ms"], f["neighbour_turn_alone_p99_ms"] = alone.p50(), alone.p99()
-	f["neighbour_turn_beside_p50_ms"], f["neighbour_turn_beside_p99_ms"] = beside.p50(), beside.p99()
-	f["neighbour_turn_beside_max_ms"] = ms(slices.Max(beside))
-	f["neighbour_turns_alone"], f["neighbour_turns_beside"] = float64(len(alone)), float64(len(beside))
+	f["neighbour_turn_beside_p50_ms"], f["neighbour_turn_beside_p99_ms"] = during.p50(), during.p99()
+	f["neighbour_turn_beside_max_ms"] = ms(slices.Max(during))
+	f["neighbour_turns_alone"], f["neighbour_turns_beside"] = float64(len(alone)), float64(len(during))
 	f["neighbour_large_reads"], f["neighbour_large_archives"] = float64(work.reads.Load()), float64(work.archives.Load())
-	r.report.NeighbourRatio = beside.p99() / alone.p99()
-	return g.hasTurns(ctx, "small", before+len(alone)+len(beside))
+	r.report.NeighbourRatio = during.p99() / alone.p99()
+	return g.hasTurns(ctx, "small", before+len(alone)+len(during))
 }
 
 // grow appends nodes of size bytes.
@@ -122,7 +122,7 @@ func (g *rig) turnsUntil(ctx context.Context, end <-chan struct{}) (took samples
 
 // hasTurns checks the history: each requested turn has ended there, once.
 func (g *rig) hasTurns(ctx context.Context, id events.SessionID, want int) error {
-	asked, ended := make(map[events.TurnID]int), make(map[events.TurnID]int)
+	requested, ended := make(map[events.TurnID]int), make(map[events.TurnID]int)
 	for entry, err := range g.client.Log().Read(ctx, id, 1) {
 		if err != nil {
 			return err
@@ -130,19 +130,19 @@ func (g *rig) hasTurns(ctx context.Context, id events.SessionID, want int) error
 		for i := range entry.Commit.Events {
 			switch ev := &entry.Commit.Events[i]; ev.Kind { //nolint:exhaustive // the others are parts of turns
 			case events.KindTurnRequested:
-				asked[ev.Turn]++
+				requested[ev.Turn]++
 			case events.KindTurnCompleted:
 				ended[ev.Turn]++
 			}
 		}
 	}
-	for turn := range asked {
-		if asked[turn] != 1 || ended[turn] != 1 {
-			return fmt.Errorf("turn %s was asked for %d times and ended %d times", turn, asked[turn], ended[turn])
+	for turn := range requested {
+		if requested[turn] != 1 || ended[turn] != 1 {
+			return fmt.Errorf("turn %s was asked for %d times and ended %d times", turn, requested[turn], ended[turn])
 		}
 	}
-	if len(asked) != want || len(ended) != want {
-		return fmt.Errorf("the history has %d turns and %d ends, want %d", len(asked), len(ended), want)
+	if len(requested) != want || len(ended) != want {
+		return fmt.Errorf("the history has %d turns and %d ends, want %d", len(requested), len(ended), want)
 	}
 	return nil
 }

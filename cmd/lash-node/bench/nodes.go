@@ -32,15 +32,15 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 		return err
 	}
 	defer b.Close()
-	var js [parallel]jetstream.JetStream
-	for i := range parallel {
+	js := make([]jetstream.JetStream, r.parallel())
+	for i := range js {
 		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), 1); err != nil {
 			return err
 		}
 	}
 	body := []byte(strings.Repeat("x", 1024))
 	n := r.scaled(50)
-	raw, err := rate(n*turnMessages, func(i, k int) error {
+	raw, err := r.rate(n*turnMessages, func(i, k int) error {
 		_, err := js[i].Publish(ctx, fmt.Sprintf("raw%d", i), body, jetstream.WithExpectLastSequence(uint64(k)))
 		return err
 	})
@@ -69,7 +69,7 @@ func (r *runner) nodes(ctx context.Context) (err error) {
 // fleet is the turns a second of count node processes, in new sessions.
 func (r *runner) fleet(ctx context.Context, host *session.Host, url string, count, n int) (perSecond float64, err error) {
 	id := func(i int) events.SessionID { return sessionID(fmt.Sprintf("of%d-", count), i) }
-	for i := range parallel {
+	for i := range r.parallel() {
 		if _, err := host.Create(ctx, api.CreateRequest{ID: id(i)}); err != nil {
 			return 0, err
 		}
@@ -81,5 +81,5 @@ func (r *runner) fleet(ctx context.Context, host *session.Host, url string, coun
 		}
 		defer func() { err = errors.Join(err, node.stop()) }()
 	}
-	return rate(n, func(i, _ int) error { return runTurn(ctx, host, id(i)) })
+	return r.rate(n, func(i, _ int) error { return runTurn(ctx, host, id(i)) })
 }

@@ -150,7 +150,7 @@ func (r *runner) turnsOnCluster(ctx context.Context) error {
 }
 
 func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile, replicas int) error {
-	for i := range parallel {
+	for i := range r.parallel() {
 		if _, err := g.host.Create(ctx, api.CreateRequest{ID: sessionID("s", i)}); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile, 
 		}
 	}
 	*p50 = alone.p50() / turnEffects
-	turns, err := rate(r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
+	turns, err := r.rate(r.scaled(60), func(i, _ int) error { return g.turn(ctx, sessionID("s", i)) })
 	*perSecond = turns * turnEffects
 	*ofRaw = *perSecond / r.report.Raw[prefix+"s_per_s_64"]
 	r.report.Lash[prefix+"_p50_ms_1"], r.report.Lash[prefix+"s_per_s_64"] = *p50, *perSecond
@@ -182,8 +182,8 @@ func (r *runner) turnsOn(ctx context.Context, g *rig, profile busembed.Profile, 
 
 // rawEffects publishes one message an effect, with an expected sequence.
 func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string, replicas int) error {
-	var js [parallel]jetstream.JetStream
-	for i := range parallel {
+	js := make([]jetstream.JetStream, r.parallel())
+	for i := range js {
 		var err error
 		if js[i], err = rawStream(ctx, b, fmt.Sprintf("raw%d", i), replicas); err != nil {
 			return err
@@ -202,7 +202,7 @@ func (r *runner) rawEffects(ctx context.Context, b *bus.Bus, prefix string, repl
 		}
 	}
 	r.report.Raw[prefix+"_p50_ms_1"] = alone.p50()
-	perSecond, err := rate(n, func(i, k int) error {
+	perSecond, err := r.rate(n, func(i, k int) error {
 		if i == 0 {
 			k += n
 		}

@@ -25,8 +25,8 @@ const (
 	watchAway      = 5 // commits during a watcher's absence
 )
 
-// audience is what the watchers of one session received.
-type audience struct {
+// observed is what the watchers of one session received.
+type observed struct {
 	last events.Seq
 
 	mu       sync.Mutex
@@ -75,7 +75,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 		return err
 	}
 	commits := r.scaled(watchedCommits)
-	a := &audience{last: first + events.Seq(commits), appended: make(map[events.Seq]time.Time)}
+	a := &observed{last: first + events.Seq(commits), appended: make(map[events.Seq]time.Time)}
 	errs := make(chan error, watchers)
 	var all, joined sync.WaitGroup
 	n := r.scaled(watchers)
@@ -111,7 +111,7 @@ func (r *runner) watchers(ctx context.Context) (err error) {
 }
 
 // perform appends the commits at their pace, and cuts one connection after the other.
-func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wires []wire) (err error) {
+func (a *observed) perform(ctx context.Context, b *bus.Bus, first events.Seq, wires []wire) (err error) {
 	cuts := make(chan error, len(wires))
 	cut, every := 0, max(int(a.last-first)/(len(wires)+1), 1)
 
@@ -141,8 +141,8 @@ func (a *audience) perform(ctx context.Context, b *bus.Bus, first events.Seq, wi
 }
 
 // watch receives the session to its end, with a pause after commit leave.
-func (a *audience) watch(ctx context.Context, w *wire, leave events.Seq, joined func()) error {
-	cursor, err := a.see(ctx, w, 0, leave, time.Time{}, joined)
+func (a *observed) watch(ctx context.Context, w *wire, leave events.Seq, joined func()) error {
+	cursor, err := a.observe(ctx, w, 0, leave, time.Time{}, joined)
 	if err != nil || cursor >= a.last {
 		return err
 	}
@@ -161,13 +161,13 @@ func (a *audience) watch(ctx context.Context, w *wire, leave events.Seq, joined 
 	}
 	came := time.Now()
 	for err = events.ErrOutcomeUnknown; errors.Is(err, events.ErrOutcomeUnknown); { // the watch may start while the connection is cut
-		cursor, err = a.see(ctx, w, cursor, a.last, came, func() {})
+		cursor, err = a.observe(ctx, w, cursor, a.last, came, func() {})
 	}
 	return err
 }
 
-// see watches from a cursor to a commit, and records the latency of each commit.
-func (a *audience) see(ctx context.Context, w *wire, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
+// observe watches from a cursor to a commit, and records the latency of each commit.
+func (a *observed) observe(ctx context.Context, w *wire, cursor, until events.Seq, came time.Time, joined func()) (events.Seq, error) {
 	for o, err := range w.host.Observe(ctx, "watched", cursor) {
 		switch {
 		case err != nil:
@@ -181,7 +181,7 @@ func (a *audience) see(ctx context.Context, w *wire, cursor, until events.Seq, c
 		if back := w.back.Load(); back != nil && back.After(came) {
 			came = *back
 		}
-		if a.note(o.Seq, came); cursor == 1 {
+		if a.record(o.Seq, came); cursor == 1 {
 			joined()
 		}
 		if cursor >= until {
@@ -191,7 +191,7 @@ func (a *audience) see(ctx context.Context, w *wire, cursor, until events.Seq, c
 	return cursor, errors.New("a watcher's stream ended")
 }
 
-func (a *audience) note(seq events.Seq, came time.Time) {
+func (a *observed) record(seq events.Seq, came time.Time) {
 	now := time.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestParse parses lines with and without a question, and with one that changed while the user typed.
-func TestParse(t *testing.T) {
+// TestParseLine parses lines with and without a question, and with one that changed while the user typed.
+func TestParseLine(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		line          string

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAhead types enter before the first read, and ctrl-j after it.
-func TestAhead(t *testing.T) {
+// TestKeysBeforeTheFirstRead types enter before the first read, and ctrl-j after it.
+func TestKeysBeforeTheFirstRead(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
 	if err != nil {

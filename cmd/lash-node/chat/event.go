@@ -69,7 +69,7 @@ func (v *View) work(c *events.Commit, ev *events.Event) {
 			v.emit(noted(Note, "the turn goes on with %s", strings.TrimSpace(p.Fallback.Provider+" "+p.Fallback.Model)))
 		}
 	case *events.ModelInterrupted:
-		v.retract()
+		v.interrupted(p)
 	case *events.ToolReturned:
 		for i := range p.Results {
 			v.result(ev.Turn, p.Iteration, &p.Results[i])

@@ -39,7 +39,7 @@ func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 // start records the question that the user sees when a line starts.
 func (m *screen) start() {
 	if m.input.Value() == "" {
-		m.asked = m.question()
+		m.pendingCall = m.question()
 	}
 }
 
@@ -70,7 +70,7 @@ func (m *screen) interrupt(again bool) tea.Cmd {
 
 func (m *screen) enter() tea.Cmd {
 	line := m.input.Value()
-	a := Parse(line, m.asked, m.question())
+	a := Parse(line, m.pendingCall, m.question())
 	m.input.Reset()
 	if strings.TrimSpace(line) != "" {
 		m.past = append(m.past, line)
@@ -82,7 +82,7 @@ func (m *screen) enter() tea.Cmd {
 // recall shows an earlier line of the user.
 func (m *screen) recall(at int) {
 	m.at = at
-	m.asked = m.question()
+	m.pendingCall = m.question()
 	m.input.Reset()
 	if at < len(m.past) {
 		m.input.SetValue(m.past[at])
@@ -120,7 +120,7 @@ func (m *screen) rows(l Line) []string {
 }
 
 func (m *screen) painted(kind Kind, text string) string {
-	code := map[Kind]string{Said: "1;36", Thought: "2", Call: "36", Result: "2", Question: "1;33", Note: "2", Problem: "31"}[kind]
+	code := map[Kind]string{Said: "1;36", Partial: "2", Thought: "2", Call: "36", Result: "2", Question: "1;33", Note: "2", Problem: "31"}[kind]
 	if m.plain || code == "" {
 		return text
 	}

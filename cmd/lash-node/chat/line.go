@@ -17,6 +17,7 @@ type Kind int
 const (
 	Said     Kind = iota // prompt of a user
 	Reply                // text of the model
+	Partial              // text of an unfinished reply, which the conversation does not have
 	Thought              // reasoning of the model
 	Call                 // a call of a tool
 	Result               // result of a tool
@@ -37,7 +38,7 @@ func (l Line) Own() bool {
 	switch l.Kind {
 	case Said, Note, Problem, Question, Hint:
 		return true
-	case Reply, Thought, Call, Result:
+	case Reply, Partial, Thought, Call, Result:
 	}
 	return false
 }

@@ -65,6 +65,22 @@ func (v *View) retract() {
 	v.live = live{}
 }
 
+// interrupted shows the rest of a partial reply, and marks all of it.
+func (v *View) interrupted(p *events.ModelInterrupted) {
+	text := textOf(p.Parts)
+	rest, ok := strings.CutPrefix(text, v.live.text[:v.live.done])
+	if !ok {
+		v.retract()
+		rest = text
+	}
+	v.live = live{}
+	v.thought(p.Parts)
+	v.emit(linesOf(Partial, rest)...)
+	if text != "" {
+		v.emit(noted(Note, "the reply above is partial: later turns do not read it"))
+	}
+}
+
 // finish shows the part of a reply's text that was not streamed.
 func (v *View) finish(text string) {
 	rest, ok := strings.CutPrefix(text, v.live.text[:v.live.done])

@@ -22,17 +22,17 @@ type screen struct {
 	session events.SessionID
 	plain   bool
 
-	view   *View // nil until the session is joined
-	seen   <-chan observed
-	stop   context.CancelFunc // ends the observation
-	gen    int
-	drawn  bool // the program has drawn once: earlier prints are lost
-	input  textarea.Model
-	asked  events.EffectID // the question that the user saw when the line started
-	past   []string        // earlier lines of the user
-	at     int             // index of the shown one; len(past): a new line
-	width  int
-	height int
+	view        *View // nil until the session is joined
+	seen        <-chan observed
+	stop        context.CancelFunc // ends the observation
+	gen         int
+	drawn       bool // the program has drawn once: earlier prints are lost
+	input       textarea.Model
+	pendingCall events.EffectID // the question that the user saw when the line started
+	past        []string        // earlier lines of the user
+	at          int             // index of the shown one; len(past): a new line
+	width       int
+	height      int
 
 	out      []string // rows to print, in order
 	printing bool

@@ -22,15 +22,28 @@ func (v *View) Recent(limit int) ([]Line, error) {
 		v.emit(noted(Note, "(%d earlier messages)", left))
 		path = path[left:]
 	}
-	for _, n := range path {
+	for i, n := range path {
 		if n.Kind == events.NodeMessage {
 			v.message(&n.Message, v.caller(n))
+		}
+		if last := i == len(path)-1 || path[i+1].Turn != n.Turn; last && n.Turn != "" {
+			v.ending(n.Turn)
 		}
 	}
 	for _, q := range v.s.Questions() {
 		v.asked(&q)
 	}
 	return v.out, nil
+}
+
+// ending shows how a turn without an answer ended. Its partial reply is only in the history.
+func (v *View) ending(turn events.TurnID) {
+	r, err := v.s.Record(turn)
+	if err != nil || r == nil || !r.End.Stopped() || r.By != "" { // a diverted turn continues elsewhere
+		return
+	}
+	why := strings.TrimSpace(r.Issue.Code + " " + r.Issue.Message)
+	v.emit(noted(Note, "(turn %s ended: %s%s; lash-replay show has its partial reply, if any)", turn, r.End, because(why)))
 }
 
 // caller is the caller that sent a message.

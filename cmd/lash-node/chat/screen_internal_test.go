@@ -13,9 +13,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestRows breaks lines for terminals of any width. No row is too wide, and no text is lost. Text of others never
+// TestRowsFitTheTerminal breaks lines for terminals of any width. No row is too wide, and no text is lost. Text of others never
 // begins at the margin, so it cannot imitate the chat.
-func TestRows(t *testing.T) {
+func TestRowsFitTheTerminal(t *testing.T) {
 	t.Parallel()
 	checkRows(t, 13, Thought, "aaaaaaaaaa-")
 	checkRows(t, 13, Reply, "aaaaaaaaaa------------------------")

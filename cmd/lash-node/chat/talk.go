@@ -128,8 +128,8 @@ func (t *Talk) observe(ctx context.Context, id events.SessionID, cursor events.S
 	}
 }
 
-// fill reads the texts of prompts and replies, and with Full also of results. A text that cannot be read stays a
-// reference, and views show it as such.
+// fill reads the texts of prompts, replies and partial replies, and with Full also of results. A text that cannot be
+// read stays a reference, and views show it as such.
 func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 	for i := range c.Events {
 		switch p := c.Events[i].Payload.(type) {
@@ -143,6 +143,12 @@ func (t *Talk) fill(ctx context.Context, c *events.Commit) {
 			whole := *p
 			if filled, err := blob.Fill(ctx, t.Blobs, []events.Message{{Parts: p.Parts}, {Parts: p.Shown}}); err == nil {
 				whole.Parts, whole.Shown = filled[0].Parts, filled[1].Parts
+				c.Events[i].Payload = &whole
+			}
+		case *events.ModelInterrupted:
+			whole := *p
+			if parts, err := blob.FillParts(ctx, t.Blobs, p.Parts); err == nil {
+				whole.Parts = parts
 				c.Events[i].Payload = &whole
 			}
 		case *events.ToolReturned:
@@ -267,7 +273,7 @@ func iterationOf(call events.EffectID) (n int64, ok bool) {
 
 // Explain adds the next step to an error. It is nil where err is.
 func (t *Talk) Explain(err error, id events.SessionID) error {
-	advice := ""
+	advice, field := "", new(events.FieldError)
 	switch {
 	case err == nil:
 		return nil
@@ -291,8 +297,10 @@ func (t *Talk) Explain(err error, id events.SessionID) error {
 		advice = "the operator gives rights by scope, an owner by grant, and a lock has no exception"
 	case errors.Is(err, api.ErrUnknownNode):
 		advice = "/branch lists them"
-	case errors.Is(err, bus.ErrNobody):
+	case errors.Is(err, bus.ErrNoResponder):
 		advice = "no node serves: " + t.Starts
+	case errors.As(err, &field):
+		return &explained{err: err, whole: true, advice: field.Error()}
 	default:
 		advice = fmt.Sprintf("the session is kept, %s goes on with it", t.again(id))
 	}
@@ -310,7 +318,11 @@ func (e *explained) Error() string {
 	if e.whole {
 		return e.advice
 	}
-	return e.err.Error() + ": " + e.advice
+	text := e.err.Error()
+	if code, _ := api.Code(e.err); code != api.CodeInternal {
+		text = api.EncodeError(e.err).Message // without the operations that the error passed through
+	}
+	return text + ": " + e.advice
 }
 func (e *explained) Unwrap() error { return e.err }
 

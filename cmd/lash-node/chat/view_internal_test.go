@@ -66,6 +66,42 @@ func TestOtherModelAndTools(t *testing.T) {
 	}
 }
 
+// TestPartialReply shows all of a partial reply, once, as no reply: streamed lines, the line that was streamed in part,
+// and what was not streamed.
+func TestPartialReply(t *testing.T) {
+	t.Parallel()
+	for _, live := range []bool{true, false} {
+		v := running(t, Options{Live: live})
+		list, err := v.Seen(api.Observed{Delta: &api.Delta{Turn: "t1", Kind: events.PartText, Text: "one\ntw"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		more, err := v.Seen(committed(v, events.Of("t1", &events.ModelInterrupted{Parts: []events.Part{{Kind: events.PartText, Text: "one\ntwo\nth"}}})))
+		list = append(list, more...)
+		first := Partial
+		if live {
+			first = Reply
+		}
+		want := []Line{{first, "one"}, {Partial, "two"}, {Partial, "th"}, {Note, "the reply above is partial: later turns do not read it"}}
+		if err != nil || !slices.Equal(list, want) || v.Live() != "" {
+			t.Errorf("live %v: got %v, %q, %v, want %v", live, list, v.Live(), err, want)
+		}
+	}
+}
+
+// TestEndedTurnIsShown shows, to a chat that joins, why an earlier turn has no answer.
+func TestEndedTurnIsShown(t *testing.T) {
+	t.Parallel()
+	v := running(t, Options{})
+	if _, err := v.Seen(committed(v, events.Of("t1", &events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "provider", Code: "server", Message: "no"}}))); err != nil {
+		t.Fatal(err)
+	}
+	list, err := v.Recent(5)
+	if want := "(turn t1 ended: provider_error: server no; lash-replay show has its partial reply, if any)"; err != nil || len(list) == 0 || list[len(list)-1].Text != want {
+		t.Errorf("got %v, %v, want %q", list, err, want)
+	}
+}
+
 // TestRetries shows each repeated model call with its reason, also where replies are not streamed.
 func TestRetries(t *testing.T) {
 	t.Parallel()
@@ -121,8 +157,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestPlacesHaveText lists messages without a text by their calls.
-func TestPlacesHaveText(t *testing.T) {
+// TestBranchPointsHaveText lists messages without a text by their calls.
+func TestBranchPointsHaveText(t *testing.T) {
 	t.Parallel()
 	for want, parts := range map[string][]events.Part{
 		"hi":                   {{Kind: events.PartToolCall, Tool: "ls"}, {Kind: events.PartText, Text: "hi"}},
@@ -135,8 +171,8 @@ func TestPlacesHaveText(t *testing.T) {
 	}
 }
 
-// TestPlacesNameTheSpeaker lists results of tools, whose message has the user's role.
-func TestPlacesNameTheSpeaker(t *testing.T) {
+// TestBranchPointsNameTheSpeaker lists results of tools, whose message has the user's role.
+func TestBranchPointsNameTheSpeaker(t *testing.T) {
 	t.Parallel()
 	text, result := events.Part{Kind: events.PartText, Text: "hi"}, events.Part{Kind: events.PartToolResult, Tool: "ls"}
 	for _, tc := range []struct {
@@ -258,13 +294,13 @@ func TestEveryEventIsVisible(t *testing.T) {
 	shown := 0
 	for _, kind := range events.Kinds() {
 		p := eventstest.Payload(kind).Example()
-		for _, word := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
+		for _, text := range []string{"", string(events.PartText), string(events.PartReasoning), string(events.PartToolCall), string(events.PartAttachment), string(events.NodeMessage), string(events.RoleAssistant), string(events.EndInjected), api.CompactionFrame} {
 			for _, full := range []bool{false, true} {
 				v := running(t, Options{Full: full})
 				v.out = nil
 				filled(reflect.ValueOf(p).Elem())
-				if word != "" {
-					worded(reflect.ValueOf(p).Elem(), word)
+				if text != "" {
+					withText(reflect.ValueOf(p).Elem(), text)
 				}
 				c := committed(v).Commit
 				c.Actor.ID = hostile
@@ -284,25 +320,25 @@ func TestEveryEventIsVisible(t *testing.T) {
 	}
 }
 
-// worded sets the fields of string types: kinds, roles and ends.
-func worded(v reflect.Value, word string) {
+// withText sets the fields of string types: kinds, roles and ends.
+func withText(v reflect.Value, text string) {
 	switch v.Kind() { //nolint:exhaustive // the others have no such fields
 	case reflect.String:
 		switch v.Interface().(type) {
 		case events.PartKind, events.Role, events.TurnEnd, events.NodeKind:
-			v.SetString(word)
+			v.SetString(text)
 		case string:
-			if word == api.CompactionFrame {
-				v.SetString(word)
+			if text == api.CompactionFrame {
+				v.SetString(text)
 			}
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			worded(v.Field(i), word)
+			withText(v.Field(i), text)
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			worded(v.Index(i), word)
+			withText(v.Index(i), text)
 		}
 	}
 }

@@ -4,10 +4,10 @@ import "time"
 
 // waits reports a long wait once.
 type waits struct {
-	ticker *time.Ticker
-	what   string
-	ticks  int // since the wait began
-	told   bool
+	ticker   *time.Ticker
+	what     string
+	ticks    int // since the wait began
+	reported bool
 }
 
 // tick is the interval of the checks.
@@ -21,12 +21,12 @@ func (w *waits) stop()               { w.ticker.Stop() }
 // late is what, at the tick at which the wait counts as long; else empty.
 func (w *waits) late(what string) string {
 	if what != w.what {
-		w.what, w.ticks, w.told = what, 0, false
+		w.what, w.ticks, w.reported = what, 0, false
 	}
 	w.ticks++
-	if w.told || what == "" || time.Duration(w.ticks)*tick <= slow {
+	if w.reported || what == "" || time.Duration(w.ticks)*tick <= slow {
 		return ""
 	}
-	w.told = true
+	w.reported = true
 	return what
 }

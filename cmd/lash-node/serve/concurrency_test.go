@@ -12,8 +12,8 @@ import (
 	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
-// TestConcurrency reads the classes of the flag, from the command line and from a configuration.
-func TestConcurrency(t *testing.T) {
+// TestConcurrencyFlag reads the classes of the flag, from the command line and from a configuration.
+func TestConcurrencyFlag(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		config any

@@ -19,7 +19,7 @@ import (
 // httpFlags are the flags of the HTTP server.
 type httpFlags struct {
 	HTTP            string   `name:"http" help:"Address at which sessions are served over HTTP, e.g. 127.0.0.1:8080. Defaults to none." placeholder:"HOST:PORT"`
-	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or of read, write, approve, configure, command some with commas between), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, where wanted, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
+	HTTPTokens      string   `name:"http-tokens" help:"File of callers, one a line: a name, a scope (read, write, admin, or a list of rights: read,write,approve,configure,command), and the sha256 of a bearer token in hex, or uri:URI or cn:NAME of a client certificate; then, if needed, expires=TIME (RFC 3339), tenant=NAME, and own for one that reaches only its own sessions and those that it has a grant of. Read again when it changes." placeholder:"FILE" type:"path"`
 	HTTPOIDC        string   `name:"http-oidc" help:"JSON file of an OpenID Connect issuer whose signed tokens count too: issuer, audience, keys_url or keys_file, algorithms, name_claim, name_prefix, scope_claim, scope_prefix, tenant_claim, leeway_seconds, refresh_seconds." placeholder:"FILE" type:"path"`
 	HTTPTenant      string   `name:"http-tenant" help:"Tenant of this node: callers of another one are refused." placeholder:"NAME"`
 	HTTPTLSCert     string   `name:"http-tls-cert" help:"Certificate of the HTTP server, read again when it changes. Without one it speaks plain HTTP, on this machine only." placeholder:"FILE" type:"path"`
@@ -30,8 +30,8 @@ type httpFlags struct {
 	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
-// httpDoor is the HTTP server of a node; nil where it has none.
-type httpDoor struct {
+// httpServer is the HTTP server of a node; nil where it has none.
+type httpServer struct {
 	server   *httpapi.Server
 	identity []httpapi.Identifier
 	issuer   *oidc.Identifier // nil: none
@@ -40,11 +40,11 @@ type httpDoor struct {
 }
 
 // openHTTP checks all flags and binds the address. It serves nothing before start.
-func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpDoor, error) {
+func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service operation.Host, requests accesslog.Func, log *zap.Logger) (*httpServer, error) {
 	if f.HTTP == "" {
 		return nil, nil //nolint:nilnil // the node has none
 	}
-	d := &httpDoor{files: &rereader{log: log.Named("http")}}
+	d := &httpServer{files: &rereader{log: log.Named("http")}}
 	secure, err := f.secure(d.files)
 	if err == nil {
 		err = d.identifiers(ctx, s, f, log)
@@ -63,7 +63,7 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 	if secure != nil {
 		scheme = "https"
 	}
-	s.Say("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
+	s.Printf("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
 	return d, nil
 }
 
@@ -85,16 +85,24 @@ func (f *httpFlags) callers() string {
 	return strings.Join(list, ", ")
 }
 
-func (d *httpDoor) start() {
+func (d *httpServer) start() {
 	if d != nil {
 		d.server.Start(d.on)
 		d.files.start()
 	}
 }
 
+// lacks says what the server cannot do yet; it is empty if there is nothing. Callers with other credentials are served.
+func (d *httpServer) lacks() string {
+	if d == nil || d.issuer == nil || d.issuer.Ready() {
+		return ""
+	}
+	return "the issuer's keys of --http-oidc are not read yet: its tokens are answered with 503"
+}
+
 // stop is soft until ctx ends, then hard; see [httpapi.Server.Stop]. It also closes a server that was only partly
 // opened.
-func (d *httpDoor) stop(ctx context.Context) {
+func (d *httpServer) stop(ctx context.Context) {
 	if d == nil {
 		return
 	}
@@ -110,7 +118,7 @@ func (d *httpDoor) stop(ctx context.Context) {
 	d.files.stop()
 }
 
-func (d *httpDoor) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
+func (d *httpServer) serve(f *httpFlags, service operation.Host, secure *tls.Config, requests accesslog.Func, log *zap.Logger) (err error) {
 	connections, err := f.connections()
 	if err != nil {
 		return err

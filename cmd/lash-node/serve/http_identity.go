@@ -15,7 +15,7 @@ import (
 )
 
 // identifiers opens the sources of callers that the flags name.
-func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpFlags, log *zap.Logger) error {
+func (d *httpServer) identifiers(ctx context.Context, s *program.Streams, f *httpFlags, log *zap.Logger) error {
 	if f.HTTPTokens == "" && f.HTTPOIDC == "" {
 		return errors.New("--http needs --http-tokens FILE or --http-oidc FILE; a line of tokens is made with: printf '%s write %s\\n' NAME $(printf %s \"$TOKEN\" | sha256sum | cut -d' ' -f1)")
 	}
@@ -25,7 +25,7 @@ func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpF
 	}
 	d.identity = []httpapi.Identifier{tokens}
 	if f.HTTPTokens != "" {
-		if err := d.files.add("--http-tokens", func(contents [][]byte) error { return replace(tokens, contents[0]) }, f.HTTPTokens); err != nil {
+		if err := d.files.add("--http-tokens", func(contents [][]byte) error { return replaceTokens(tokens, contents[0]) }, f.HTTPTokens); err != nil {
 			return err
 		}
 	}
@@ -45,8 +45,8 @@ func (d *httpDoor) identifiers(ctx context.Context, s *program.Streams, f *httpF
 	return nil
 }
 
-// replace replaces the tokens by those of a file.
-func replace(tokens *httpapi.Tokens, file []byte) error {
+// replaceTokens replaces the tokens by those of a file.
+func replaceTokens(tokens *httpapi.Tokens, file []byte) error {
 	list, err := httpapi.ParseTokens(bytes.NewReader(file))
 	if err == nil && len(list) == 0 { // the file may be incomplete while it is written
 		err = errors.New("no token is in it")

@@ -41,7 +41,7 @@ func TestIdleFlags(t *testing.T) {
 		}
 		var out strings.Builder
 		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name, value}
-		code := Config{}.cli("node", &alone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
+		code := Config{}.cli("node", &standalone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
 		if want := "--" + name + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
 			t.Errorf("--%s: got exit code %d and %q, want %q", name, code, out.String(), want)
 		}

@@ -48,8 +48,10 @@ func (c *Command) logger(s *program.Streams) (*zap.Logger, error) {
 	return logTo(s, cfg)
 }
 
-// logTo is a logger on standard error, through the terminal filter.
+// logTo is a logger on standard error, through the terminal filter. Lines have no stack of the logging call: a line
+// about a panic has the stack of the panic.
 func logTo(s *program.Streams, cfg zap.Config) (*zap.Logger, error) {
+	cfg.DisableStacktrace = true
 	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.Err), cfg.Level)
 	if cfg.Sampling != nil {
 		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)

@@ -17,9 +17,19 @@ import (
 )
 
 const (
-	modelWait   = 10 * time.Second // for the provider's list of models
-	modelsShown = 40
+	modelWait       = 10 * time.Second // for the provider's list of models
+	maxListedModels = 40
 )
+
+// ModelsHelp is the part of a command's help about models.
+const ModelsHelp = `Models come from these variables of the node's environment:
+
+  OPENAI_API_KEY      key of OpenAI, or of an endpoint with its API
+  OPENAI_BASE_URL     such an endpoint, as http://localhost:11434/v1; the key may be left out
+  ANTHROPIC_API_KEY   key of Anthropic
+  ANTHROPIC_BASE_URL  another endpoint with its API, without /v1
+
+`
 
 // checkModel refuses a missing model, and one that the provider's list does not have. It accepts any name where the
 // provider returns no list: the provider may be down.
@@ -41,21 +51,21 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	case c.Model == "" && err != nil:
 		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w", p.ID(), err)
 	case c.Model == "":
-		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shown(names))
+		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shortened(names))
 	case failed != nil && failed.Kind == llm.KindTransport:
-		s.Say("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
+		s.Printf("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
 	case err != nil:
-		s.Say("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
+		s.Printf("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
 	case !slices.Contains(names, c.Model):
-		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shown(names))
+		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shortened(names))
 	}
 	return nil
 }
 
-// shown is a list of names, shortened to one line.
-func shown(names []string) string {
-	if more := len(names) - modelsShown; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:modelsShown], ", "), more)
+// shortened is a list of names, shortened to one line.
+func shortened(names []string) string {
+	if more := len(names) - maxListedModels; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedModels], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

@@ -21,9 +21,10 @@ type Node struct {
 	node    *workers.Node
 	bus     *bus.Bus
 	server  *busembed.Server // nil: external servers
-	door    *httpDoor        // nil: none
+	http    *httpServer      // nil: none
 	watched *watched
 	closers []func() // of the opened resources, in that order
+	started bool
 	grace   time.Duration
 }
 
@@ -40,7 +41,7 @@ func Start(ctx context.Context, s *program.Streams, cfg Config, set func(flags *
 
 // parsed are the flags of a command line.
 func (cfg Config) parsed(s *program.Streams, args ...string) (*Command, error) {
-	into := &alone{}
+	into := &standalone{}
 	parser, err := cfg.cli("lash-node serve", into).Parser(s, func(int) {})
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -64,10 +65,19 @@ func (n *Node) Stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.grace) // the command's context has usually ended
 	defer cancel()
 	var stopping sync.WaitGroup
-	stopping.Go(func() { n.door.stop(ctx) })
+	stopping.Go(func() { n.http.stop(ctx) })
 	n.node.Stop(ctx)
 	stopping.Wait()
 	n.close()
+}
+
+// stopServer stops the embedded server. A start that failed leaves no new store directory behind.
+func (n *Node) stopServer() {
+	if n.started {
+		n.server.Stop()
+		return
+	}
+	n.server.Discard()
 }
 
 func (n *Node) close() {
@@ -103,18 +113,19 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if n.node, err = workers.NewNode(cfg); err != nil {
 		return err
 	}
-	if err := n.watched.tell(n.bus, n.node); err != nil {
+	if err := n.watched.addMetrics(n.bus, n.node); err != nil {
 		return err
 	}
-	if n.door, err = c.openHTTP(ctx, s, n.Host(), cfg.Access, cfg.Logger); err != nil {
+	if n.http, err = c.openHTTP(ctx, s, n.Host(), cfg.Access, cfg.Logger); err != nil {
 		return err
 	}
 	if err := n.node.Start(ctx); err != nil {
-		n.door.stop(ctx)
+		n.http.stop(ctx)
 		return err
 	}
-	n.door.start()
-	n.watched.answer(n.node, s)
+	n.started = true
+	n.http.start()
+	n.watched.serve(n.node, n.http, s)
 	return nil
 }
 
@@ -137,6 +148,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider]); err != nil {
 		return cfg, err
 	}
+	cfg.CheckModel = (&modelLists{providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
 	if cfg.Scopes, err = c.natsScopes(); err != nil {
 		return cfg, err
 	}

@@ -35,7 +35,7 @@ type PluginFlags struct {
 	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
-	CommandTimeout time.Duration `help:"Of the shell's commands that name none; at most 10m." default:"2m"`
+	CommandTimeout time.Duration `help:"Timeout of the shell's commands that set none; at most 10m." default:"2m"`
 }
 
 // Given are the flags that do not have their default, as a shell reads them, each after a space.
@@ -46,10 +46,7 @@ func (f *PluginFlags) Given() (flags string) {
 	if f.Root != "" {
 		flags += " --root " + access.Quoted(f.Root)
 	}
-	for _, rules := range []struct {
-		flag string
-		list []string
-	}{{"allow", f.Allow}, {"ask", f.Ask}, {"deny", f.Deny}} {
+	for _, rules := range f.lists() {
 		for _, rule := range rules.list {
 			flags += " --" + rules.flag + " " + access.Quoted(rule)
 		}
@@ -58,6 +55,16 @@ func (f *PluginFlags) Given() (flags string) {
 		flags += " --command-timeout " + f.CommandTimeout.String()
 	}
 	return flags
+}
+
+// ruleFlag is a flag of the gate's rules.
+type ruleFlag struct {
+	flag string
+	list []string
+}
+
+func (f *PluginFlags) lists() []ruleFlag {
+	return []ruleFlag{{"allow", f.Allow}, {"ask", f.Ask}, {"deny", f.Deny}}
 }
 
 func (f *PluginFlags) rules() gate.Options {
@@ -102,8 +109,8 @@ func shippedPlugins() []shipped {
 	}
 }
 
-// known are the plugins that --plugins accepts, in stack order.
-func (cfg Config) known() []shipped {
+// available are the plugins that --plugins accepts, in stack order.
+func (cfg Config) available() []shipped {
 	list := shippedPlugins()
 	for _, f := range cfg.Plugins {
 		list = append(list, shipped{f.ID(), "of this program", true, false, plain(f)})
@@ -114,25 +121,25 @@ func (cfg Config) known() []shipped {
 // check refuses plugins and providers whose ids are no valid or unique flag values.
 func (cfg Config) check() error {
 	var errs []error
-	taken := map[string]bool{"": true, "default": true, "none": true}
-	for _, p := range cfg.known() {
-		if taken[p.name] || strings.ContainsAny(p.name, ", \t\n") {
+	used := map[string]bool{"": true, "default": true, "none": true}
+	for _, p := range cfg.available() {
+		if used[p.name] || strings.ContainsAny(p.name, ", \t\n") {
 			errs = append(errs, fmt.Errorf("plugin %q: want an id of its own, without commas and spaces", p.name))
 		}
-		taken[p.name] = true
+		used[p.name] = true
 	}
-	taken = map[string]bool{"": true}
+	used = map[string]bool{"": true}
 	for _, p := range cfg.Providers {
-		if taken[p.ID()] {
+		if used[p.ID()] {
 			errs = append(errs, fmt.Errorf("provider %q: want an id of its own", p.ID()))
 		}
-		taken[p.ID()] = true
+		used[p.ID()] = true
 	}
 	return errors.Join(errs...)
 }
 
 func (cfg Config) defaultPlugins() (names []string) {
-	for _, p := range cfg.known() {
+	for _, p := range cfg.available() {
 		if p.always {
 			names = append(names, p.name)
 		}
@@ -142,14 +149,14 @@ func (cfg Config) defaultPlugins() (names []string) {
 
 // Help implements [kong.HelpProvider].
 func (c *Command) Help() string {
-	return c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
+	return ModelsHelp + c.adds.PluginsHelp() + c.adds.providersHelp() + "\nWhat the gate asks is answered with lash-node approvals and lash-node approve."
 }
 
 // PluginsHelp lists the values of --plugins, one a line.
 func (cfg Config) PluginsHelp() string {
 	var b strings.Builder
 	b.WriteString("Plugins:\n\n")
-	for _, p := range cfg.known() {
+	for _, p := range cfg.available() {
 		fmt.Fprintf(&b, "  %-11s %s\n", p.name, p.help)
 	}
 	fmt.Fprintf(&b, "  %-11s %s\n  %-11s no plugin\n", "default", strings.Join(cfg.defaultPlugins(), ","), "none")
@@ -171,7 +178,7 @@ func (cfg Config) providersHelp() string {
 // chosen expands the list of --plugins to names.
 func (c *Command) chosen() ([]string, error) {
 	var names, known []string
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		known = append(known, p.name)
 	}
 	for _, name := range c.Plugins {
@@ -198,15 +205,20 @@ func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
 	if !gated && len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 {
 		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
 	}
+	if gated {
+		if err := c.checkRules(); err != nil {
+			return nil, err
+		}
+	}
 	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		switch {
 		case !slices.Contains(names, p.name):
 			continue
 		case p.rooted && c.Root == "":
 			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
 		case p.rooted && !gated:
-			s.Say("%s without gate: what it changes is not asked about", p.name)
+			s.Printf("%s without gate: what it changes is not asked about", p.name)
 		}
 		if p.rooted {
 			if info, err := os.Stat(c.Root); err != nil {

@@ -36,7 +36,7 @@ type fileSet struct {
 	load  func(contents [][]byte) error
 
 	tried [][]byte // last content that was loaded or refused
-	seen  [][]byte // content of the last read
+	last  [][]byte // content of the last read
 }
 
 // add loads files now, and, after start, again when they change.
@@ -49,7 +49,7 @@ func (r *rereader) add(flag string, load func(contents [][]byte) error, paths ..
 	if err != nil {
 		return fmt.Errorf("%s: %w", flag, err)
 	}
-	f.seen = f.tried
+	f.last = f.tried
 	r.sets = append(r.sets, f)
 	return nil
 }
@@ -82,9 +82,9 @@ func (r *rereader) start() {
 				return
 			case <-tick.C:
 			case <-hangup:
-				r.look() // a second read, as two equal ones are required
+				r.poll() // a second read, as two equal ones are required
 			}
-			r.look()
+			r.poll()
 		}
 	})
 }
@@ -97,9 +97,9 @@ func (r *rereader) stop() {
 	r.running.Wait()
 }
 
-func (r *rereader) look() {
+func (r *rereader) poll() {
 	for _, f := range r.sets {
-		switch changed, err := f.look(); {
+		switch changed, err := f.poll(); {
 		case err != nil:
 			r.log.Error("a file is not loaded: what was loaded before stays in use", zap.String("flag", f.flag), zap.String("files", strings.Join(f.paths, " ")), zap.Error(err))
 		case changed:
@@ -108,14 +108,14 @@ func (r *rereader) look() {
 	}
 }
 
-// look loads the content that changed and was equal in two reads. It returns each error once.
-func (f *fileSet) look() (changed bool, err error) {
+// poll loads the content that changed and was equal in two reads. It returns each error once.
+func (f *fileSet) poll() (changed bool, err error) {
 	now, err := f.read()
 	if err != nil {
 		now = [][]byte{[]byte(err.Error())} // the error counts as the content
 	}
-	steady := same(now, f.seen)
-	f.seen = now
+	steady := same(now, f.last)
+	f.last = now
 	if !steady || same(now, f.tried) {
 		return false, nil
 	}

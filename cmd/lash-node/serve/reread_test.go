@@ -58,12 +58,12 @@ func TestReread(t *testing.T) {
 		loaded = nil
 		logs.TakeAll()
 		step.change()
-		r.look()
+		r.poll()
 		if len(loaded)+logs.Len() > 0 {
 			t.Errorf("step %d: got %v after one look, want a second one first", i, loaded)
 		}
-		r.look()
-		r.look()
+		r.poll()
+		r.poll()
 		var want []string
 		if step.loaded != "" {
 			want = []string{step.loaded}

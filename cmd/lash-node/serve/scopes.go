@@ -84,7 +84,7 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 // sessions.
 func (c *Command) knownPlugins(names []string) error {
 	var known []string
-	for _, p := range c.adds.known() {
+	for _, p := range c.adds.available() {
 		known = append(known, p.name)
 	}
 	for _, f := range workers.Builtins() {

@@ -32,15 +32,15 @@ type Config struct {
 }
 
 // Main runs a node with the flags of this process until a signal, and returns the exit code.
-func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &alone{}).Main() }
+func Main(cfg Config) (code int) { return cfg.cli(filepath.Base(os.Args[0]), &standalone{}).Main() }
 
-// alone is the command as a program of its own.
-type alone struct {
+// standalone is the command as a program of its own.
+type standalone struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 	Command
 }
 
-func (cfg Config) cli(name string, into *alone) *program.CLI {
+func (cfg Config) cli(name string, into *standalone) *program.CLI {
 	into.adds = cfg
 	return &program.CLI{Name: name, Description: "A lash node: runs sessions until a signal, on an embedded server, or on an existing NATS.", Flags: into}
 }
@@ -62,18 +62,18 @@ type Command struct {
 
 	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment; without a key to scripted, whose only answer is how to give one." placeholder:"NAME"`
 	Model        string        `help:"Model of sessions that name none." placeholder:"NAME"`
-	Name         string        `help:"Of this node, the same in every run: it goes on at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
+	Name         string        `help:"Name of this node, the same in every run: the node continues at once with what its last run left. Defaults to the host's name." placeholder:"NAME"`
 	Roles        []string      `help:"What this node does, of: ${enum}." default:"turn,tool,task,projector,archive,api" enum:"turn,tool,task,projector,archive,api"`
 	Concurrency  concurrency   `help:"How much runs at once, by class: turn=N sessions, tool=N tool calls of other nodes' turns, task=N background tasks. A number alone is turn's." default:"turn=256,tool=256,task=1024" placeholder:"CLASS=N,..."`
 	MaxQueued    int           `help:"Turns that may wait in one session, at most 4096; more are refused." default:"1024" placeholder:"N"`
 	MaxSessions  int           `name:"max-sessions-per-caller" help:"Open sessions that may belong to one caller; more are refused. Closed and erased ones do not count. Give it to every node that serves. 0 is any number." default:"0" placeholder:"N"`
 	MaxHot       int           `help:"Streams that the account may have before new sessions are refused. Negative leaves it to the server." default:"4000" placeholder:"N"`
 	ArchiveAfter time.Duration `help:"How long a session has no work before its stream is archived; it comes back by itself. Negative keeps streams." default:"30m"`
-	Scopes       string        `name:"nats-scopes" help:"File of what users of other NATS accounts may do, one a line: a user's name, and read, write or admin, or of read, write, approve, configure, command some with commas between; own behind that bounds the user to its own sessions and those that it has a grant of. Without it all may do everything but run commands." placeholder:"FILE" type:"path"`
+	Scopes       string        `name:"nats-scopes" help:"File of the rights of users of other NATS accounts, one user a line: its name, and read, write, admin or a list of rights (read,write,approve,configure,command); then, if needed, own, which limits it to its own sessions and those that it has a grant of. Without the file all users may do everything but run commands." placeholder:"FILE" type:"path"`
 	ForbidSelf   bool          `name:"forbid-self-approval" help:"Refuse a caller that approves a call of a turn that it asked for. Give it to every node that serves."`
 	Locks        string        `help:"File of what sessions cannot change, for every caller: a JSON object, each field of which may be left out: {\"plugins\": [\"gate\"], \"providers\": [], \"models\": [\"gpt-*\"], \"protocols\": [\"standard\"], \"max_iterations\": 50, \"max_output_tokens\": 8000, \"least_retain\": \"720h\"}. Options of plugins that it names are this node's alone." placeholder:"FILE" type:"path"`
-	Retain       time.Duration `help:"How long a session that does not say is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
-	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what they came to; a call that takes longer is cancelled." default:"10s"`
+	Retain       time.Duration `help:"How long a session without such a setting of its own is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
+	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what is recorded of them; a call that takes longer is cancelled." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
@@ -88,12 +88,12 @@ func (c *Command) Run(ctx context.Context, s *program.Streams) error {
 		return err
 	}
 	if node.server != nil {
-		s.Say("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
-		s.Say("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
+		s.Printf("NATS on %s, for programs with the credentials in %s", node.server.URL(), busembed.AccessFile(c.Store))
+		s.Printf("store %s, durability %s: %s", c.Store, c.Profile, c.Profile.Guarantee())
 	}
-	s.Say("serving, provider %s; stop with ctrl-c", c.Provider)
+	s.Printf("serving, provider %s; stop with ctrl-c", c.Provider)
 	<-ctx.Done()
-	s.Say("handing running turns over, calls in flight may take %s", c.Grace)
+	s.Printf("handing running turns over, calls in flight may take %s", c.Grace)
 	node.Stop()
 	return nil
 }

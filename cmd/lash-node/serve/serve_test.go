@@ -49,23 +49,23 @@ func shout(id string) plugin.Factory {
 		})
 }
 
-func quiet() *program.Streams {
+func silent() *program.Streams {
 	return &program.Streams{Out: io.Discard, Err: io.Discard, Env: func(string) string { return "" }}
 }
 
 // started starts a node from a command line.
 func started(t *testing.T, cfg Config, args ...string) (*Node, error) {
 	t.Helper()
-	c, err := cfg.parsed(quiet(), args...)
+	c, err := cfg.parsed(silent(), args...)
 	if err != nil {
 		return nil, err
 	}
-	return c.start(t.Context(), quiet())
+	return c.start(t.Context(), silent())
 }
 
-// TestAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
+// TestProgramAdditions starts nodes of a program that adds a tool and providers. --plugins accepts the tool, and --provider
 // and --model the providers.
-func TestAdditions(t *testing.T) {
+func TestProgramAdditions(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ args, want string }{
 		"default":  {"--model m --plugins default", "mine m shout update_plan"},
@@ -94,7 +94,7 @@ func TestAdditions(t *testing.T) {
 			turn, err := node.Host().Run(t.Context(), id, api.Ask("hi"))
 			got := strings.Fields(turn.Text)
 			if name == "default" { // default has the shipped ones too
-				got = slices.DeleteFunc(got, func(word string) bool { return !slices.Contains(strings.Fields(tc.want), word) })
+				got = slices.DeleteFunc(got, func(flagWord string) bool { return !slices.Contains(strings.Fields(tc.want), flagWord) })
 			}
 			if err != nil || strings.Join(got, " ") != tc.want {
 				t.Errorf("got %q, %v, want %q", got, err, tc.want)
@@ -146,14 +146,14 @@ func TestAdditionsAreChecked(t *testing.T) {
 	}
 }
 
-// TestAlone prints the usage of the command as a program of its own: with its name, its plugins and the flags.
-func TestAlone(t *testing.T) {
+// TestUsageOfStandaloneProgram prints the usage of the command as a program of its own: with its name, its plugins and the flags.
+func TestUsageOfStandaloneProgram(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	s := quiet()
+	s := silent()
 	s.Out = &out
 	cfg := Config{Plugins: []plugin.Factory{shout("shout")}}
-	code := cfg.cli("mine", &alone{}).Run(t.Context(), []string{"--help"}, s)
+	code := cfg.cli("mine", &standalone{}).Run(t.Context(), []string{"--help"}, s)
 	for _, want := range []string{
 		"Usage: mine [flags]", "shout       of this program", "default     history,budget,todo,plan_mode,subagent,gate,shout", "--nats=URL", "--version",
 	} {
@@ -167,9 +167,9 @@ func TestAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		var errs strings.Builder
-		s := quiet()
+		s := silent()
 		s.Err = &errs
-		code := cfg.cli("mine", &alone{}).Run(t.Context(), []string{"--config", config, "--store", t.TempDir()}, s)
+		code := cfg.cli("mine", &standalone{}).Run(t.Context(), []string{"--config", config, "--store", t.TempDir()}, s)
 		if code != program.Failed || !strings.Contains(errs.String(), want) {
 			t.Errorf("%s: got exit code %d and %q, want %q", file, code, errs.String(), want)
 		}

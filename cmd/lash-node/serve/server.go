@@ -23,7 +23,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 		return err
 	}
 	cfg.Logger, cfg.MaxHot = log, c.MaxHot
-	cfg.Wait, cfg.Waiting = true, func(what string) { s.Say("waiting: %s", what) }
+	cfg.Wait, cfg.Waiting = true, func(what string) { s.Printf("waiting: %s", what) }
 	if n.bus, err = access.Open(ctx, bus.Open, cfg, c.NATS != ""); err != nil {
 		if c.NATS != "" {
 			err = c.Explain(err, access.Node, "--nats URL names the servers")
@@ -32,7 +32,7 @@ func (c *Command) openBus(ctx context.Context, s *program.Streams, n *Node, log 
 	}
 	n.closers = append(n.closers, n.bus.Close)
 	if has := n.bus.Replicas(); has > c.Replicas {
-		s.Say("shared streams have %d replicas, this node was told %d: keeps %d", has, c.Replicas, has)
+		s.Printf("shared streams have %d replicas, this node was told %d: keeps %d", has, c.Replicas, has)
 	}
 	return nil
 }
@@ -42,13 +42,13 @@ func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err erro
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
-		s.Say("durability as %s keeps it, %d replicas", bus.Redacted(c.NATS), c.Replicas)
+		s.Printf("durability as %s keeps it, %d replicas", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, err
 	}
 	if n.server, err = c.embedded(s); err != nil {
 		return cfg, err
 	}
-	n.closers = append(n.closers, n.server.Stop)
+	n.closers = append(n.closers, n.stopServer)
 	cfg.Options = []nats.Option{n.server.InProcess()}
 	return cfg, nil
 }

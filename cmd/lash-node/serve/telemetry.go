@@ -88,7 +88,7 @@ func (f *telemetryFlags) export(ctx context.Context, s *program.Streams, w *watc
 	if err != nil {
 		return fmt.Errorf("describe this node: %w", err)
 	}
-	w.spans = telemetry.NewSpans(quietExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
+	w.spans = telemetry.NewSpans(redactingExporter{exporter}, f.OTLPRatio, sdk.WithResource(about))
 	return nil
 }
 
@@ -123,17 +123,17 @@ func checkHeaders(s *program.Streams, variable string) error {
 
 var headerName = regexp.MustCompile("^[-!#$%&'*+.^_`|~0-9A-Za-z]+$")
 
-// quietExporter removes the collector's response from export errors, which are logged. Some collectors echo the
+// redactingExporter removes the collector's response from export errors, which are logged. Some collectors echo the
 // request headers, with their credentials.
-type quietExporter struct{ sdk.SpanExporter }
+type redactingExporter struct{ sdk.SpanExporter }
 
-func (e quietExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+func (e redactingExporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := e.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
 		return nil
 	}
-	said, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no error type for it
-	return errors.New(strings.TrimRight(said, " (:"))
+	message, _, _ := strings.Cut(err.Error(), "body: ") // the exporter has no error type for it
+	return errors.New(strings.TrimRight(message, " (:"))
 }
 
 // listen binds the address of a flag.
@@ -159,21 +159,21 @@ func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	}
 }
 
-// tell adds the metrics of the store and the node.
-func (w *watched) tell(b *bus.Bus, node *workers.Node) error {
+// addMetrics adds the metrics of the store and the node.
+func (w *watched) addMetrics(b *bus.Bus, node *workers.Node) error {
 	return w.registry.Register(telemetry.NewAssets(b, node.Running))
 }
 
-// answer serves at the address, where one is set.
-func (w *watched) answer(node *workers.Node, s *program.Streams) {
+// serve serves at the address, where one is set.
+func (w *watched) serve(node *workers.Node, http *httpServer, s *program.Streams) {
 	if len(w.files.sets) > 0 {
 		w.files.start()
 	}
 	if w.on == nil {
 		return
 	}
-	w.server = telemetry.Serve(w.on, w.registry, node.Ready)
-	s.Say("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
+	w.server = telemetry.Serve(w.on, w.registry, node.Ready, http.lacks)
+	s.Printf("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 
 // stop exports the pending spans. It runs after the node has stopped.

@@ -85,7 +85,7 @@ func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []ent
 		broken = append(broken, c.err)
 	}
 	a.found.lost = errors.Join(broken...)
-	a.asked(ledger)
+	a.countRepeats(ledger)
 	a.found.claims = a.claims
 	return a.found, nil
 }
@@ -118,10 +118,10 @@ func (a *audit) record(effect events.EffectID, r recorded) {
 	a.effects[effect] = r
 }
 
-// asked finds effects that ran again and must not: a repeated call of a non-idempotent tool, and an effect whose
+// countRepeats finds effects that ran again and must not: a repeated call of a non-idempotent tool, and an effect whose
 // recorded outcome its worker knew. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
 // next effect once more. No guard can prevent that, and its append fails.
-func (a *audit) asked(ledger []entry) {
+func (a *audit) countRepeats(ledger []entry) {
 	once := a.mustNotRepeat()
 	count, own := make(map[events.EffectID]int), make(map[string]int)
 	for _, e := range ledger {

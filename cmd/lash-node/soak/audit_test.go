@@ -34,8 +34,8 @@ func planned(t *testing.T, convs []recording.Conversation) *playback.Plan {
 	return plan
 }
 
-// TestAsked compares ledgers with a history: worker a has the turn, and b from sequence 10 on.
-func TestAsked(t *testing.T) {
+// TestRepeatedEffectsAreCounted compares ledgers with a history: worker a has the turn, and b from sequence 10 on.
+func TestRepeatedEffectsAreCounted(t *testing.T) {
 	t.Parallel()
 	plan := rowPlan(t)
 	at := func(ms int64) time.Time { return time.UnixMilli(ms) }
@@ -60,7 +60,7 @@ func TestAsked(t *testing.T) {
 				effects: map[events.EffectID]recorded{model: {seq: 5, at: 500, by: tc.by}},
 				claims:  []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), again: true}},
 			}
-			a.asked(tc.ledger)
+			a.countRepeats(tc.ledger)
 			if len(a.found.doubled) != tc.doubled || a.found.stale != tc.stale {
 				t.Errorf("got doubled %v, stale %d, want %d, %d", a.found.doubled, a.found.stale, tc.doubled, tc.stale)
 			}
@@ -68,8 +68,8 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestTakeovers measures claims after kills, and marks those during which another fault happened.
-func TestTakeovers(t *testing.T) {
+// TestTakeoversAreMeasured measures claims after kills, and marks those during which another fault happened.
+func TestTakeoversAreMeasured(t *testing.T) {
 	t.Parallel()
 	at := func(s float64) time.Time { return time.UnixMilli(int64(s * 1000)) }
 	wakes := map[events.SessionID]bool{"s": true}

@@ -61,15 +61,15 @@ func (j *journal) all() []incident {
 	return slices.Clone(j.list)
 }
 
-// fate applies random faults to a fleet. At any time, a minority of the servers and all nodes but one may be
+// injector applies random faults to a fleet. At any time, a minority of the servers and all nodes but one may be
 // disturbed.
-type fate struct {
+type injector struct {
 	f       *fleet
 	o       *Options
 	random  *rand.Rand
 	bus     *bus.Bus
 	queue   sync.Mutex // locked from a read of the queue to the kill
-	wait    sync.WaitGroup
+	running sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by name
 	nodes   int             // disturbed
@@ -93,7 +93,7 @@ const (
 func calm(since time.Duration) bool { return since%cycle >= calmAfter }
 
 // run applies faults until ctx ends. It returns when all faults are undone.
-func (t *fate) run(ctx context.Context) error {
+func (t *injector) run(ctx context.Context) error {
 	began := time.Now()
 	kills := slices.DeleteFunc(slices.Clone(t.o.Faults), func(f Fault) bool { return !f.kills() })
 	for len(t.o.Faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
@@ -110,10 +110,10 @@ func (t *fate) run(ctx context.Context) error {
 		if onServer {
 			name = server.spec.Name
 		}
-		if !t.take(name, onServer) {
+		if !t.reserve(name, onServer) {
 			continue
 		}
-		t.wait.Go(func() {
+		t.running.Go(func() {
 			i := incident{Fault: fault, Target: name, At: time.Now()}
 			var err error
 			if onServer {
@@ -127,7 +127,7 @@ func (t *fate) run(ctx context.Context) error {
 			t.release(name, onServer, err)
 		})
 	}
-	t.wait.Wait()
+	t.running.Wait()
 	return t.err
 }
 
@@ -137,16 +137,16 @@ type draw struct {
 	short  bool // restart at once, or a partition that refuses connections
 }
 
-func (t *fate) between(low, high time.Duration) time.Duration {
+func (t *injector) between(low, high time.Duration) time.Duration {
 	return low + time.Duration(t.random.Int64N(int64(high-low)))
 }
 
 // sleep pauses for a random time. It is false when ctx ended.
-func (t *fate) sleep(ctx context.Context, low, high time.Duration) bool {
+func (t *injector) sleep(ctx context.Context, low, high time.Duration) bool {
 	return bus.Sleep(ctx, t.between(low, high))
 }
 
-func (t *fate) take(name string, onServer bool) bool {
+func (t *injector) reserve(name string, onServer bool) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -161,7 +161,7 @@ func (t *fate) take(name string, onServer bool) bool {
 	return true
 }
 
-func (t *fate) release(name string, onServer bool, err error) {
+func (t *injector) release(name string, onServer bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.busy, name)
@@ -176,7 +176,7 @@ func (t *fate) release(name string, onServer bool, err error) {
 }
 
 // onNode applies a fault to a node and undoes it. The end of ctx only shortens it.
-func (t *fate) onNode(ctx context.Context, i *incident, n *node, d draw) error {
+func (t *injector) onNode(ctx context.Context, i *incident, n *node, d draw) error {
 	switch i.Fault {
 	case FaultFreeze:
 		if err := n.child.freeze(); err != nil {
@@ -200,7 +200,7 @@ func (t *fate) onNode(ctx context.Context, i *incident, n *node, d draw) error {
 	return t.f.startNode(context.WithoutCancel(ctx), n)
 }
 
-func (t *fate) onServer(ctx context.Context, fault Fault, s *server, d draw) (err error) {
+func (t *injector) onServer(ctx context.Context, fault Fault, s *server, d draw) (err error) {
 	switch fault {
 	case FaultFreeze:
 		if err := s.child.freeze(); err != nil {

@@ -47,11 +47,11 @@ type node struct {
 }
 
 func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (*fleet, error) {
-	words, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	files, err := os.OpenFile(filepath.Join(o.Store, "children.log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{o: o, launch: &launcher{program: o.Program, args: o.Args, log: words}, incident: incidents}
+	f := &fleet{o: o, launch: &launcher{program: o.Program, args: o.Args, log: files}, incident: incidents}
 	if err := f.start(ctx, servers); err != nil {
 		f.stop()
 		return nil, err
@@ -61,7 +61,7 @@ func startFleet(ctx context.Context, o *Options, servers int, incidents *journal
 
 // start opens the links, and starts every child.
 func (f *fleet) start(ctx context.Context, servers int) error {
-	if err := f.lay(ctx, servers); err != nil {
+	if err := f.openLinks(ctx, servers); err != nil {
 		return err
 	}
 	var starting sync.WaitGroup
@@ -81,8 +81,8 @@ func (f *fleet) start(ctx context.Context, servers int) error {
 	return nil
 }
 
-// lay reserves ports and opens every link.
-func (f *fleet) lay(ctx context.Context, servers int) error {
+// openLinks reserves ports and opens every link.
+func (f *fleet) openLinks(ctx context.Context, servers int) error {
 	ports, err := busembed.FreePorts(2 * servers)
 	if err != nil {
 		return err

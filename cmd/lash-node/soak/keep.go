@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/session/archive"
 )
 
-// keep writes a session as an archive file below the run's store. lash-replay can read the archive; it cannot read the
+// saveHistory writes a session as an archive file below the run's store. lash-replay can read the archive; it cannot read the
 // store of one server of a cluster. A session that was never created has no file.
-func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (file string, err error) {
+func saveHistory(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (file string, err error) {
 	dir := filepath.Join(store, "histories")
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return "", err
@@ -36,8 +36,8 @@ func keep(ctx context.Context, b *bus.Bus, store string, id events.SessionID) (f
 	return file, nil
 }
 
-// keepList writes a list as a file of the run's store, one JSON object a line.
-func keepList[T any](store, name string, list []T) error {
+// saveList writes a list as a file of the run's store, one JSON object a line.
+func saveList[T any](store, name string, list []T) error {
 	var lines bytes.Buffer
 	out := json.NewEncoder(&lines)
 	for i := range list {

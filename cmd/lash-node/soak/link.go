@@ -83,14 +83,14 @@ func (l *link) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err == nil && l.keep(c) {
+		if err == nil && l.register(c) {
 			l.pumps.Go(func() { l.carry(c) })
 		}
 	}
 }
 
-// keep registers a connection, unless the link refuses connections.
-func (l *link) keep(c net.Conn) bool {
+// register registers a connection, unless the link refuses connections.
+func (l *link) register(c net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.refuse || l.closed {
@@ -120,14 +120,14 @@ func (l *link) carry(c net.Conn) {
 	defer l.drop(c)
 	l.gate()
 	to, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", l.target) // the loopback device answers at once
-	if err != nil || !l.keep(to) {
+	if err != nil || !l.register(to) {
 		return
 	}
 	defer l.drop(to)
-	var back sync.WaitGroup
-	back.Go(func() { l.pump(c, to) })
+	var restarts sync.WaitGroup
+	restarts.Go(func() { l.pump(c, to) })
 	l.pump(to, c)
-	back.Wait()
+	restarts.Wait()
 }
 
 func (l *link) pump(to, from net.Conn) {

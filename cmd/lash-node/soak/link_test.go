@@ -54,8 +54,8 @@ func dial(t *testing.T, l *link) *bufio.ReadWriter {
 	return bufio.NewReadWriter(bufio.NewReader(c), bufio.NewWriter(c))
 }
 
-// said sends a line and reads the response.
-func said(c *bufio.ReadWriter, line string) (string, error) {
+// echo sends a line and reads the response.
+func echo(c *bufio.ReadWriter, line string) (string, error) {
 	if _, err := c.WriteString(line + "\n"); err != nil {
 		return "", err
 	}
@@ -67,7 +67,7 @@ func said(c *bufio.ReadWriter, line string) (string, error) {
 
 func wantEcho(t *testing.T, c *bufio.ReadWriter, line string) {
 	t.Helper()
-	if got, err := said(c, line); got != line+"\n" || err != nil {
+	if got, err := echo(c, line); got != line+"\n" || err != nil {
 		t.Errorf("got %q, %v, want %s", got, err, line)
 	}
 }
@@ -80,7 +80,7 @@ func TestLinkSilent(t *testing.T) {
 	wantEcho(t, c, "before")
 	l.cut(false)
 	answer := make(chan error, 1)
-	go func() { _, err := said(c, "meanwhile"); answer <- err }() // ends with the connection's deadline
+	go func() { _, err := echo(c, "meanwhile"); answer <- err }() // ends with the connection's deadline
 	select {
 	case err := <-answer:
 		t.Errorf("while it is cut: got an answer, %v", err)
@@ -101,7 +101,7 @@ func TestLinkRefused(t *testing.T) {
 	wantEcho(t, c, "before")
 	l.cut(true)
 	for _, c := range []*bufio.ReadWriter{c, dial(t, l)} {
-		if _, err := said(c, "meanwhile"); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, err := echo(c, "meanwhile"); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("while it is cut: got %v, want the connection's end", err)
 		}
 	}

@@ -24,8 +24,8 @@ type load struct {
 	turns  atomic.Int64 // ended
 	again  atomic.Int64 // errors after which a client continued
 
-	mu    sync.Mutex
-	begun []*conversation
+	mu      sync.Mutex
+	started []*conversation
 }
 
 // conversation is one that has started.
@@ -66,7 +66,7 @@ func (l *load) play(ctx context.Context, id events.SessionID) error {
 	}
 	c := &conversation{plan: plan}
 	l.mu.Lock()
-	l.begun = append(l.begun, c)
+	l.started = append(l.started, c)
 	l.mu.Unlock()
 	done := 0 // steps
 	for {

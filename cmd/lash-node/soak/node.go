@@ -65,7 +65,7 @@ func (s *NodeSpec) run(ctx context.Context, working func()) error {
 	}
 	c := &cast{spec: s, ctx: ctx, convs: convs, host: host, player: playback.NewPlayer(host), ledger: ledger, log: log}
 	defer c.cancels.Wait()
-	c.player.Watch(playback.Watch{Asked: c.asked, Hung: c.hung, Effects: effectsOf})
+	c.player.Watch(playback.Watch{Asked: c.recordCall, Hung: c.hung, Effects: effectsOf})
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Name: s.Name, ID: s.Worker, Provider: "scripted", Tools: c.tools, Logger: log,
 		Providers: map[string]llm.Provider{"scripted": c.player.Provider()}, ArchiveAfter: coldAfter,
@@ -180,8 +180,8 @@ func hash(text string) uint32 {
 	return sum.Sum32()
 }
 
-// asked writes a line to the ledger, and then waits for the duration of the effect.
-func (c *cast) asked(ctx context.Context, id events.SessionID, effect events.EffectID) error {
+// recordCall writes a line to the ledger, and then waits for the duration of the effect.
+func (c *cast) recordCall(ctx context.Context, id events.SessionID, effect events.EffectID) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}

@@ -106,10 +106,10 @@ type takeover struct {
 
 // takeovers measures each claim after the first from the kill of the worker before it. n counts all of them.
 func takeovers(session events.SessionID, claims []claim, incidents []incident) (list []takeover, n int) {
-	held := make(map[events.TurnID]claim)
+	running := make(map[events.TurnID]claim)
 	for _, c := range claims {
-		before, ok := held[c.turn]
-		held[c.turn] = c
+		before, ok := running[c.turn]
+		running[c.turn] = c
 		if !ok || !c.again {
 			continue
 		}
@@ -128,15 +128,15 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 	return list, n
 }
 
-// settle is the time after a fault in which clients and servers still reconnect.
-const settle = time.Second
+// reconnectTime is the time after a fault in which clients and servers still reconnect.
+const reconnectTime = time.Second
 
 // disturbed reports whether a fault other than a kill of a node or a purge of wakes was active between two times. A
 // failed purge counts too: its outcome is unknown.
 func disturbed(incidents []incident, from, to time.Time) bool {
 	return slices.ContainsFunc(incidents, func(i incident) bool {
 		known := i.Fault == FaultKill || i.Fault == FaultWakes && !i.Lost.IsZero()
-		return !known && i.At.Before(to) && i.Until.Add(settle).After(from)
+		return !known && i.At.Before(to) && i.Until.Add(reconnectTime).After(from)
 	})
 }
 
@@ -156,7 +156,7 @@ func percentile(list []time.Duration, p float64) float64 {
 }
 
 func (r *Report) times(list []takeover) {
-	var alone, lost, disturbed []time.Duration
+	var undisturbed, lost, disturbed []time.Duration
 	for i := range list {
 		switch {
 		case list[i].Disturbed:
@@ -164,11 +164,11 @@ func (r *Report) times(list []takeover) {
 		case list[i].LostWake:
 			lost = append(lost, list[i].Took)
 		default:
-			alone = append(alone, list[i].Took)
+			undisturbed = append(undisturbed, list[i].Took)
 		}
 	}
-	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(alone), percentile(alone, 50), percentile(alone, 99)
-	r.TakeoverMax = percentile(alone, 100)
+	r.TakeoversTimed, r.TakeoverP50, r.TakeoverP99 = len(undisturbed), percentile(undisturbed, 50), percentile(undisturbed, 99)
+	r.TakeoverMax = percentile(undisturbed, 100)
 	r.LostWakeTimed, r.LostWakeP50, r.LostWakeP99 = len(lost), percentile(lost, 50), percentile(lost, 99)
 	r.LostWakeMax = percentile(lost, 100)
 	r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99 = len(disturbed), percentile(disturbed, 50), percentile(disturbed, 99)

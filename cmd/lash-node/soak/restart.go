@@ -84,9 +84,9 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 		}
 		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, wakes: wakesOf(ctx, b), At: time.Now()})
 		n.child.kill()
-		dead := time.Now()
+		killedAt := time.Now()
 		err := f.startNode(ctx, n)
-		came = time.Since(dead)
+		came = time.Since(killedAt)
 		return err
 	})
 	if err != nil {
@@ -110,13 +110,13 @@ func (l *load) halfway(ctx context.Context, n *node, lines int) error {
 func millis(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
 
 // row plays every session once while beside runs, and returns the duration.
-func (l *load) row(ctx context.Context, n int, beside func() error) (time.Duration, error) {
+func (l *load) row(ctx context.Context, n int, during func() error) (time.Duration, error) {
 	began := time.Now()
 	ended := make(chan error, restartTurns)
 	for i := range restartTurns {
 		go func() { ended <- l.play(ctx, sessionOf(n*restartTurns+i, 0)) }() // the loop below waits for all
 	}
-	errs := []error{beside()}
+	errs := []error{during()}
 	for range restartTurns {
 		errs = append(errs, <-ended)
 	}

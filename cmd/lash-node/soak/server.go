@@ -33,13 +33,13 @@ func (s *ServerSpec) run(ctx context.Context, working func()) error {
 		return fmt.Errorf("server %s: %w", s.Name, err)
 	}
 	defer server.Stop()
-	look := time.NewTicker(readyEvery)
-	defer look.Stop()
+	poll := time.NewTicker(readyEvery)
+	defer poll.Stop()
 	for !server.Ready() {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-look.C:
+		case <-poll.C:
 		}
 	}
 	working()

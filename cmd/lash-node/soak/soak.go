@@ -52,8 +52,8 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	defer f.stop()
-	whole := context.WithoutCancel(ctx) // the end of ctx only ends the faults
-	b, err := openBus(whole, f.ownURL, clusterSize, zap.NewNop())
+	unbounded := context.WithoutCancel(ctx) // the end of ctx only ends the faults
+	b, err := openBus(unbounded, f.ownURL, clusterSize, zap.NewNop())
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		r.Faults++
 		r.ByFault[i.Fault]++
 	}
-	return r, l.audit(whole, b, r, incidents.all())
+	return r, l.audit(unbounded, b, r, incidents.all())
 }
 
 // under runs the load while faults happen.
@@ -82,7 +82,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	defer stop()
 	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	fate := &fate{
+	faults := &injector{
 		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // a seed repeats it
 		bus: b,
 	}
@@ -94,7 +94,7 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		stop()
 	})
 	all.Go(func() {
-		if errs[1] = fate.run(faulty); errs[1] != nil {
+		if errs[1] = faults.run(faulty); errs[1] != nil {
 			stop()
 		}
 		<-faulty.Done() // without faults the load runs for the same time
@@ -104,22 +104,22 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 		}
 		cancel()
 	})
-	all.Go(func() { l.tell(limit, f.incident) })
+	all.Go(func() { l.printProgress(limit, f.incident) })
 	all.Wait()
 	return errors.Join(errs...)
 }
 
-// tellEvery is the interval of progress lines.
-const tellEvery = 3 * time.Second
+// progressEvery is the interval of progress lines.
+const progressEvery = 3 * time.Second
 
-func (l *load) tell(ctx context.Context, incidents *journal) {
+func (l *load) printProgress(ctx context.Context, incidents *journal) {
 	began := time.Now()
-	for bus.Sleep(ctx, tellEvery) {
+	for bus.Sleep(ctx, progressEvery) {
 		l.mu.Lock()
-		begun := len(l.begun)
+		started := len(l.started)
 		l.mu.Unlock()
 		_, _ = fmt.Fprintf(l.o.Progress, "%4.0f s  %6d turns ended  %5d conversations begun  %4d faults\n",
-			time.Since(began).Seconds(), l.turns.Load(), begun, len(incidents.all()))
+			time.Since(began).Seconds(), l.turns.Load(), started, len(incidents.all()))
 	}
 }
 
@@ -128,7 +128,7 @@ const auditors = 8
 
 // audit compares every history with its recording and the ledgers.
 func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []incident) error {
-	_, _ = fmt.Fprintf(l.o.Progress, "reading %d histories\n", len(l.begun))
+	_, _ = fmt.Fprintf(l.o.Progress, "reading %d histories\n", len(l.started))
 	names, err := filepath.Glob(filepath.Join(l.o.Store, "ledger-*"))
 	if err != nil {
 		return err
@@ -140,33 +140,33 @@ func (l *load) audit(ctx context.Context, b *bus.Bus, r *Report, incidents []inc
 		}
 	}
 	var all sync.WaitGroup
-	found := make([]findings, len(l.begun))
-	errs := make([]error, len(l.begun))
+	found := make([]findings, len(l.started))
+	errs := make([]error, len(l.started))
 	next := make(chan int)
 	for range auditors {
 		all.Go(func() {
 			for i := range next {
-				found[i], errs[i] = auditSession(ctx, b, l.begun[i], ledgers[l.begun[i].plan.Session])
+				found[i], errs[i] = auditSession(ctx, b, l.started[i], ledgers[l.started[i].plan.Session])
 			}
 		})
 	}
-	for i := range l.begun {
+	for i := range l.started {
 		next <- i
 	}
 	close(next)
 	all.Wait()
-	var taken []takeover
+	var measured []takeover
 	for i := range found {
-		r.add(l.begun[i].plan.Session, &found[i])
-		list, n := takeovers(l.begun[i].plan.Session, found[i].claims, incidents)
-		taken, r.Takeovers = append(taken, list...), r.Takeovers+n
+		r.add(l.started[i].plan.Session, &found[i])
+		list, n := takeovers(l.started[i].plan.Session, found[i].claims, incidents)
+		measured, r.Takeovers = append(measured, list...), r.Takeovers+n
 	}
-	r.times(taken)
-	errs = append(errs, keepList(l.o.Store, "incidents.jsonl", incidents), keepList(l.o.Store, "takeovers.jsonl", taken))
-	for i := range l.begun {
-		id := l.begun[i].plan.Session
+	r.times(measured)
+	errs = append(errs, saveList(l.o.Store, "incidents.jsonl", incidents), saveList(l.o.Store, "takeovers.jsonl", measured))
+	for i := range l.started {
+		id := l.started[i].plan.Session
 		if bad := r.bad(id); bad != nil || l.o.Keep {
-			file, err := keep(ctx, b, l.o.Store, id)
+			file, err := saveHistory(ctx, b, l.o.Store, id)
 			if errs = append(errs, err); bad != nil {
 				bad.History = file
 			}

@@ -20,17 +20,17 @@ const queueWait = 2 * time.Second
 
 // kill kills a node. For [FaultWakes] it then purges the queue within milliseconds. The node's neighbour notices the
 // death after half a second and wakes the sessions that have a wake, so the purge is earlier.
-func (t *fate) kill(ctx context.Context, i *incident, n *node) error {
+func (t *injector) kill(ctx context.Context, i *incident, n *node) error {
 	t.queue.Lock()
 	defer t.queue.Unlock()
-	whole := context.WithoutCancel(ctx)
-	i.wakes = wakesOf(whole, t.bus)
+	unbounded := context.WithoutCancel(ctx)
+	i.wakes = wakesOf(unbounded, t.bus)
 	i.At = time.Now()
 	n.child.kill()
 	if i.Fault != FaultWakes {
 		return nil
 	}
-	err := purgeWakes(whole, t.bus)
+	err := purgeWakes(unbounded, t.bus)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return fmt.Errorf("lose the wakes: %w", err)

@@ -44,8 +44,8 @@ func TestLostWakes(t *testing.T) {
 	}
 }
 
-// TestLate: a run fails when a 99th percentile of takeovers exceeds its limit, with wakes or with lost wakes.
-func TestLate(t *testing.T) {
+// TestVerdictOnLateTakeovers: a run fails when a 99th percentile of takeovers exceeds its limit, with wakes or with lost wakes.
+func TestVerdictOnLateTakeovers(t *testing.T) {
 	t.Parallel()
 	took := func(lost, disturbed bool, n int, took time.Duration) (list []takeover) {
 		for range n {

@@ -31,12 +31,12 @@ const patience = time.Minute
 
 // Program is a running program. Tests can wait for lines of its standard output and error.
 type Program struct {
-	t     *testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines *bufio.Scanner
-	said  []string
-	ended bool
+	t      *testing.T
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	lines  *bufio.Scanner
+	output []string
+	ended  bool
 }
 
 // Start starts the program with additional environment variables. It ends with the test.
@@ -65,7 +65,7 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 		cancel()
 		_ = r.Close()
 		if t.Failed() {
-			t.Logf("%q said:\n%s", args, strings.Join(p.said, "\n"))
+			t.Logf("%q said:\n%s", args, strings.Join(p.output, "\n"))
 		}
 	})
 	return p
@@ -75,7 +75,7 @@ func Start(t *testing.T, env []string, args ...string) *Program {
 func (p *Program) Await(text string) (line string) {
 	p.t.Helper()
 	for p.lines.Scan() {
-		p.said = append(p.said, p.lines.Text())
+		p.output = append(p.output, p.lines.Text())
 		if strings.Contains(p.lines.Text(), text) {
 			return p.lines.Text()
 		}
@@ -101,22 +101,22 @@ func (p *Program) Signal(sig os.Signal) {
 }
 
 // Ended waits for exit code 0, and returns all output.
-func (p *Program) Ended() (said string) {
+func (p *Program) Ended() (output string) {
 	p.t.Helper()
 	return p.Failed(0)
 }
 
 // Failed is [Program.Ended] for another exit code.
-func (p *Program) Failed(code int) (said string) {
+func (p *Program) Failed(code int) (output string) {
 	p.t.Helper()
 	for p.lines.Scan() {
-		p.said = append(p.said, p.lines.Text())
+		p.output = append(p.output, p.lines.Text())
 	}
 	p.ended = true
 	if err := p.cmd.Wait(); p.cmd.ProcessState.ExitCode() != code {
 		p.t.Fatalf("the program: got %v, want exit code %d", err, code)
 	}
-	return strings.Join(p.said, "\n")
+	return strings.Join(p.output, "\n")
 }
 
 // Kill kills it at once.

@@ -55,6 +55,9 @@ func New(ctx context.Context, cfg Config) (*Identifier, error) {
 	return i, nil
 }
 
+// Ready is false until the issuer's keys were read once: until then its tokens are [httpapi.ErrNotReady].
+func (i *Identifier) Ready() bool { return i.keys.ready() }
+
 // Stop ends the background reads, and waits for them.
 func (i *Identifier) Stop() {
 	i.stop()

@@ -30,16 +30,16 @@ type keys struct {
 	reading chan struct{} // has one element during a read: one read at a time
 	tried   time.Time     // start of the last read; guarded by reading
 
-	mu   sync.RWMutex
-	list []jose.JSONWebKey
-	had  bool // the keys were read once: from then on a token with an unknown key is refused
+	mu       sync.RWMutex
+	list     []jose.JSONWebKey
+	wereRead bool // the keys were read once: from then on a token with an unknown key is refused
 }
 
 // ready is false until the first read of the keys; until then no token can be checked.
 func (k *keys) ready() bool {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
-	return k.had
+	return k.wereRead
 }
 
 var errNoKey = errors.New("no key of the issuer verifies the token")
@@ -134,10 +134,10 @@ func (k *keys) load(ctx context.Context) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.had && len(list) > 0 {
+	if !k.wereRead && len(list) > 0 {
 		k.log.Info("the issuer's keys are read", zap.Int("keys", len(list)))
 	}
-	k.list, k.had = list, k.had || len(list) > 0
+	k.list, k.wereRead = list, k.wereRead || len(list) > 0
 	return nil
 }
 

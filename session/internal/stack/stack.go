@@ -113,7 +113,7 @@ type buildingKey struct{}
 
 // whileOpening is the context of plugins that are built or brought to a state.
 func whileOpening(ctx context.Context, st *Stack) context.Context {
-	return context.WithValue(api.Apart(ctx), buildingKey{}, st)
+	return context.WithValue(api.WithoutCaller(ctx), buildingKey{}, st)
 }
 
 // lock waits until no other goroutine builds the stack. Errors: [plugin.ErrBuilding], and the cause of ctx's end.
@@ -152,7 +152,7 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Se
 		return nil, nil, nil, err
 	}
 	if built {
-		p.NotifyLifecycle(api.Apart(ctx), plugin.Lifecycle{
+		p.NotifyLifecycle(api.WithoutCaller(ctx), plugin.Lifecycle{
 			Kind: plugin.SessionRestored, Session: state.Session, State: s.Filled(ctx, state), Host: s.cfg.Services(state.Session),
 		})
 	}

@@ -21,7 +21,8 @@ type Cache struct {
 	log events.Log
 
 	mu            sync.Mutex
-	entries       *simplelru.LRU[events.SessionID, *Entry]
+	entries       *simplelru.LRU[events.SessionID, *Entry] // with states, or that had one
+	empty         map[events.SessionID]*Entry              // in use, and without a state yet: sessions that may not exist
 	subscriptions map[events.SessionID]*subscription
 	swept         time.Time // time of the last search for unused subscriptions
 }
@@ -32,7 +33,7 @@ func New(b *bus.Bus, size int) (*Cache, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cache of %d states: %w", size, err)
 	}
-	return &Cache{b: b, log: b.Log(), entries: entries, subscriptions: make(map[events.SessionID]*subscription)}, nil
+	return &Cache{b: b, log: b.Log(), entries: entries, empty: make(map[events.SessionID]*Entry), subscriptions: make(map[events.SessionID]*subscription)}, nil
 }
 
 // Entry is a session's place in the cache. A goroutine locks it before it reads or changes State. A cache that is full
@@ -43,34 +44,66 @@ type Entry struct {
 	cache   *Cache
 	session events.SessionID
 	locked  chan struct{} // full while a goroutine has the lock
+	users   int           // that have the lock or wait for it; under the cache's lock
 }
 
-// entry is the session's entry, and makes it the one that was used last.
+// entry is the session's entry, and makes it the one that was used last. An id without a state takes no other
+// session's place: the load may find that no session has it.
 func (c *Cache) entry(id events.SessionID) *Entry {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, ok := c.entries.Get(id)
 	if !ok {
-		e = &Entry{cache: c, session: id, locked: make(chan struct{}, 1)}
-		c.entries.Add(id, e)
+		e = c.empty[id]
 	}
+	if e == nil {
+		e = &Entry{cache: c, session: id, locked: make(chan struct{}, 1)}
+		c.empty[id] = e
+	}
+	e.users++
 	return e
 }
 
+// leave ends the use of an entry that entry returned. An entry that has a state now is cached; one without goes with
+// its last user.
+func (c *Cache) leave(e *Entry, loaded bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e.users--
+	if c.empty[e.session] != e {
+		return
+	}
+	if loaded {
+		c.entries.Add(e.session, e)
+	}
+	if loaded || e.users == 0 {
+		delete(c.empty, e.session)
+	}
+}
+
 // Lock waits for a session's entry until ctx ends. The caller calls [Entry.Unlock]. Decisions of one process about a
-// session take turns by this lock, as two at once would only conflict.
+// session take turns by this lock, as two at once would only conflict. An id that is no token is an error and gets no
+// entry: it may come from a request, and have any size.
 func (c *Cache) Lock(ctx context.Context, id events.SessionID) (*Entry, error) {
+	if err := events.CheckToken("session", id); err != nil {
+		return nil, err
+	}
 	e := c.entry(id)
 	select {
 	case e.locked <- struct{}{}:
 		return e, nil
 	case <-ctx.Done():
+		c.leave(e, false)
 		return nil, context.Cause(ctx)
 	}
 }
 
 // Unlock ends the use of the entry.
-func (e *Entry) Unlock() { <-e.locked }
+func (e *Entry) Unlock() {
+	loaded := e.State != nil
+	<-e.locked
+	e.cache.leave(e, loaded)
+}
 
 // LockAfter is Lock for a decision that began at that time. It yields once to older decisions of other processes, and to
 // a worker of this one.
@@ -91,11 +124,8 @@ func (c *Cache) LockAfter(ctx context.Context, id events.SessionID, began time.T
 //  2. Another host commits the end of the grant at n+1.
 //  3. The caller's append expects n and conflicts; the next try loads n+1 and is refused.
 func (e *Entry) Load(ctx context.Context, fresh bool) error {
-	if err := events.CheckToken("session", e.session); err != nil {
-		return err
-	}
 	fresh = fresh || e.State == nil
-	if !fresh && api.Reached(ctx, e.session, e.State, nil) != nil {
+	if !fresh && api.Authorize(ctx, e.session, e.State, nil) != nil {
 		fresh = true // only fresh state refuses
 	}
 	var err error
@@ -108,7 +138,7 @@ func (e *Entry) Load(ctx context.Context, fresh bool) error {
 	if err != nil {
 		e.State = nil
 	}
-	return api.Reached(ctx, e.session, e.State, err)
+	return api.Authorize(ctx, e.session, e.State, err)
 }
 
 // State is a copy of the session's state now.
@@ -175,4 +205,5 @@ func (c *Cache) Remove(id events.SessionID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.entries.Remove(id)
+	delete(c.empty, id)
 }

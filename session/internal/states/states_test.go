@@ -2,6 +2,10 @@ package states_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -110,5 +114,119 @@ func TestCacheDropsOldest(t *testing.T) {
 	loaded := func(*projector.State) bool { return true }
 	if b.cache.Known(t.Context(), sid, loaded) {
 		t.Error("the cache has the first session")
+	}
+}
+
+// TestInvalidIDsHaveNoEntry calls every method with ids that no session has. A cache of one state keeps the one that it has.
+func TestInvalidIDsHaveNoEntry(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	if _, err := b.cache.State(t.Context(), sid); err != nil {
+		t.Fatal(err)
+	}
+	loaded := func(*projector.State) bool { return true }
+	methods := map[string]func(context.Context, events.SessionID) error{
+		"Lock": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.Lock(ctx, id); return err },
+		"LockAfter": func(ctx context.Context, id events.SessionID) error {
+			_, _, err := b.cache.LockAfter(ctx, id, time.Now())
+			return err
+		},
+		"State": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.State(ctx, id); return err },
+		"Inspect": func(ctx context.Context, id events.SessionID) error {
+			return b.cache.Inspect(ctx, id, true, func(*projector.State) error { return nil })
+		},
+		"Known": func(ctx context.Context, id events.SessionID) error {
+			if b.cache.Known(ctx, id, loaded) {
+				return nil
+			}
+			return events.ErrInvalidID
+		},
+		"Take": func(ctx context.Context, id events.SessionID) error {
+			if b.cache.Take(ctx, id) != nil {
+				return nil
+			}
+			return events.ErrInvalidID
+		},
+		"Return": func(ctx context.Context, id events.SessionID) error {
+			var s projector.State
+			s.Session = id
+			b.cache.Return(ctx, &s)
+			return events.ErrInvalidID
+		},
+	}
+	for name, call := range methods {
+		for _, id := range []events.SessionID{"", "a b", "a.b", "*", ">", "\x00", events.SessionID(strings.Repeat("x", events.MaxIDBytes+1)), events.SessionID(strings.Repeat("x", 1<<20))} {
+			if err := call(t.Context(), id); !errors.Is(err, events.ErrInvalidID) {
+				t.Errorf("%s of %.10q: got %v, want ErrInvalidID", name, id, err)
+			}
+			if !b.cache.Known(t.Context(), sid, loaded) {
+				t.Fatalf("%s of %.10q dropped the state of another session", name, id)
+			}
+		}
+	}
+}
+
+// TestUnknownIDsDropNothing reads sessions that do not exist, some at the same time. A cache of one state keeps the one
+// that it has, and no entry of the others.
+func TestUnknownIDsDropNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.append(sid, 0, &events.SessionOpened{})
+	if _, err := b.cache.State(t.Context(), sid); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for n := range 32 {
+		all.Go(func() {
+			if _, err := b.cache.State(t.Context(), events.SessionID(fmt.Sprint("unknown", n/2))); !errors.Is(err, events.ErrNoSession) {
+				t.Errorf("unknown session: got %v, want ErrNoSession", err)
+			}
+		})
+	}
+	all.Wait()
+	if !b.cache.Known(t.Context(), sid, func(*projector.State) bool { return true }) {
+		t.Error("the state of the session that exists was dropped")
+	}
+	if n := b.cache.Empty(); n != 0 {
+		t.Errorf("entries without a state: got %d, want none", n)
+	}
+}
+
+// TestLiveCommitWithoutLog has a live commit in the cached state without a read of the log. Where the state is in use
+// at that moment, a waiter that the commit wakes reads the log instead.
+func TestLiveCommitWithoutLog(t *testing.T) {
+	t.Parallel()
+	for _, inUse := range []bool{false, true} {
+		b := setup(t)
+		b.append(sid, 0, &events.SessionOpened{})
+		if _, err := b.cache.State(t.Context(), sid); err != nil {
+			t.Fatal(err)
+		}
+		received := make(chan events.Seq, 1)
+		w, err := b.cache.Subscribe(sid, func(m bus.LiveMessage) bool { received <- m.Seq; return true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Close()
+		unlock := func() {}
+		if inUse {
+			e, err := b.cache.Lock(t.Context(), sid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unlock = e.Unlock
+		}
+		b.append(sid, 1, &events.SessionClosed{})
+		<-received
+		unlock()
+		if got := b.cache.Known(t.Context(), sid, func(s *projector.State) bool { return s.Seq == 2 }); got == inUse {
+			t.Errorf("in use: %v: the cached state has the commit: %v", inUse, got)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := w.Wait(ctx, time.Hour, closed); err != nil {
+			t.Errorf("in use: %v: got %v", inUse, err)
+		}
 	}
 }

@@ -24,7 +24,8 @@ type subscription struct {
 	idle    time.Time // time of the last waiter's end
 }
 
-// Waiter waits for a condition on a session's state. One goroutine may use it.
+// Waiter waits for a condition on a session's state. Code that waits for a turn, for tasks or for the end of a call uses
+// it, and no subscription of its own. One goroutine may use it at a time.
 type Waiter struct {
 	cache    *Cache
 	session  events.SessionID
@@ -110,7 +111,7 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 	}
 	select {
 	case e.locked <- struct{}{}:
-		defer e.Unlock()
+		defer func() { <-e.locked }()
 	default: // the goroutine with the lock reads the log, or appends
 		return
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -39,7 +40,10 @@ type Instance struct {
 	hash  string
 	calls *calls
 
-	subs   []*nats.Subscription
+	subs        []*nats.Subscription
+	manifest    *wire.Manifest
+	registering atomic.Bool // again, as nodes have lost the manifest
+
 	ctx    context.Context //nolint:containedctx // of the calls, ends with Stop
 	cancel context.CancelCauseFunc
 	work   sync.WaitGroup
@@ -62,13 +66,13 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Instance{cfg: cfg, tools: tools, hash: manifest.Hash()}
+	i := &Instance{cfg: cfg, tools: tools, manifest: manifest, hash: manifest.Hash()}
 	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
 	i.calls = newCalls(cfg.Keep)
 	if err := i.listen(); err != nil {
 		return nil, errors.Join(err, i.Stop(ctx))
 	}
-	if err := i.register(ctx, manifest); err != nil {
+	if err := i.register(ctx); err != nil {
 		return nil, errors.Join(err, i.Stop(ctx))
 	}
 	i.sign(false)
@@ -110,7 +114,7 @@ func (i *Instance) subject(verb string) string {
 // listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
-		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded,
+		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "register": i.registerAgain,
 	} {
 		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
 		if err != nil {
@@ -128,8 +132,8 @@ func (i *Instance) listen() error {
 }
 
 // register repeats the request while no node answers.
-func (i *Instance) register(ctx context.Context, m *wire.Manifest) error {
-	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *m})
+func (i *Instance) register(ctx context.Context) error {
+	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest})
 	if err != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
@@ -151,6 +155,19 @@ func (i *Instance) register(ctx context.Context, m *wire.Manifest) error {
 	}
 }
 
+// registerAgain registers the plugin where the nodes' table of manifests was lost.
+func (i *Instance) registerAgain(*nats.Msg) {
+	if !i.registering.CompareAndSwap(false, true) {
+		return
+	}
+	i.work.Go(func() {
+		defer i.registering.Store(false)
+		if err := i.register(i.ctx); err != nil {
+			i.cfg.Logger.Warn("register again", zap.Error(err)) // the next sign of life leads to the next request
+		}
+	})
+}
+
 func (i *Instance) registered(answer []byte) error {
 	var r wire.Registered
 	if err := json.Unmarshal(answer, &r); err != nil {
@@ -159,7 +176,6 @@ func (i *Instance) registered(answer []byte) error {
 	if r.Error != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), r.Error)
 	}
-	i.hash = r.Hash
 	return nil
 }
 

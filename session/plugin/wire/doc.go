@@ -48,5 +48,6 @@
 //	lash.plugin.PLUGIN.INSTANCE.call    node       request [Call], answered with many [Progress]
 //	lash.plugin.PLUGIN.INSTANCE.cancel  node       [CallID]: the tool's context ends; the call is answered as usual
 //	lash.plugin.PLUGIN.INSTANCE.recorded node      [CallID]: the outcome is in the history
+//	lash.plugin.PLUGIN.INSTANCE.register node      nothing: the manifest is lost, the instance registers again
 //	lash.plugin.PLUGIN.all.sign         node       nothing: each instance sends its sign now
 package wire

@@ -33,7 +33,7 @@ func Factory(cfg Config) plugin.Factory {
 }
 
 type background struct {
-	plugin.State[Told]
+	plugin.State[Reported]
 	cfg Config
 }
 

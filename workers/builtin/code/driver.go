@@ -22,7 +22,7 @@ func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	return plugin.Preamble{
 		Contributions: contributions(in.Tools, o),
 		HideTools:     true,
-		Render:        show,
+		Render:        renderPrograms,
 		Read:          func(r plugin.Response) plugin.Reading { return read(r, o) },
 		Complete:      sandbox.Closed,
 	}
@@ -98,12 +98,12 @@ func open(text string) bool {
 	return false
 }
 
-// show renders programs as the blocks that the model wrote, and their results as messages of the user.
-func show(messages []events.Message) []events.Message {
+// renderPrograms renders programs as the blocks that the model wrote, and their results as messages of the user.
+func renderPrograms(messages []events.Message) []events.Message {
 	list := slices.Clone(messages)
 	for i := range list {
 		if slices.ContainsFunc(list[i].Parts, ours) {
-			list[i].Parts = told(list[i].Parts)
+			list[i].Parts = asText(list[i].Parts)
 		}
 	}
 	return list
@@ -113,7 +113,7 @@ func ours(p events.Part) bool {
 	return p.Tool == plugin.ToolCode && (p.Kind == events.PartToolCall || p.Kind == events.PartToolResult)
 }
 
-func told(parts []events.Part) []events.Part {
+func asText(parts []events.Part) []events.Part {
 	list := make([]events.Part, 0, len(parts))
 	for _, p := range parts {
 		switch {

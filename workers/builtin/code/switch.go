@@ -32,9 +32,9 @@ func switchTo(session events.SessionID, turn events.TurnID, task string, names [
 		return s
 	}
 	seed.ID, seed.Kind, seed.Type = events.NodeID("code-seed-"+string(turn)), events.NodeProtocol, seedType
-	tell := plugin.Say(events.RoleUser, "These variables are there from before: "+strings.Join(names, ", "))
-	tell.ID, tell.Origin = events.MessageID("code-names-"+string(turn)), ID
-	s.Nodes = []events.NewNode{seed, {ID: events.NodeID(tell.ID), Kind: events.NodeMessage, Message: tell}}
+	notice := plugin.Say(events.RoleUser, "These variables are there from before: "+strings.Join(names, ", "))
+	notice.ID, notice.Origin = events.MessageID("code-names-"+string(turn)), ID
+	s.Nodes = []events.NewNode{seed, {ID: events.NodeID(notice.ID), Kind: events.NodeMessage, Message: notice}}
 	return s
 }
 
@@ -48,15 +48,15 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 	if err != nil {
 		return nil, err
 	}
-	var keep []events.TaskID
+	var keptTasks []events.TaskID
 	for _, h := range handles {
 		id := events.TaskID(h)
 		ended := slices.ContainsFunc(tasks, func(t projector.Task) bool { return t.ID == id && !t.Live() })
 		if !ended { // an ended task needs no owner, and can be waited for as before
-			keep = append(keep, id)
+			keptTasks = append(keptTasks, id)
 		}
 	}
-	if err := in.Host.ValidateAsyncHandlesVisible(ctx, in.Session, keep); err != nil {
+	if err := in.Host.ValidateAsyncHandlesVisible(ctx, in.Session, keptTasks); err != nil {
 		return nil, err
 	}
 	now, err := in.Host.SnapshotCurrent(ctx)
@@ -64,7 +64,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 		return nil, err
 	}
 	if t := now.Turn(); t != nil && t.Switches < events.MaxSwitches { // at the limit the turn ends here
-		if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keep); err != nil {
+		if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keptTasks); err != nil {
 			return nil, err
 		}
 	}
@@ -79,10 +79,10 @@ func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext
 	if err != nil {
 		return nil, err
 	}
-	if o.ContinueAt == 0 || in.Window <= 0 || in.LastPrompt*100 < in.Window*o.ContinueAt || !spoken(in.View) {
+	if o.ContinueAt == 0 || in.Window <= 0 || in.LastPrompt*100 < in.Window*o.ContinueAt || !hasReply(in.View) {
 		return nil, nil //nolint:nilnil // no switch, no error
 	}
-	messages := show(in.Prompt.Messages)
+	messages := renderPrograms(in.Prompt.Messages)
 	if in.Prompt.System != "" {
 		messages = append([]events.Message{plugin.Say(events.RoleSystem, in.Prompt.System)}, messages...)
 	}
@@ -103,9 +103,9 @@ func (*protocol) BeforeModelCall(ctx context.Context, in plugin.ModelCallContext
 	return switchTo(in.Session, in.Turn, task, names, seed), nil
 }
 
-// spoken reports whether the frame has a reply of the model. A frame without one is never full, whatever the size of
+// hasReply reports whether the frame has a reply of the model. A frame without one is never full, whatever the size of
 // the last prompt.
-func spoken(v projector.ReadView) bool {
+func hasReply(v projector.ReadView) bool {
 	return slices.ContainsFunc(v.Messages, func(m events.Message) bool { return m.Role == events.RoleAssistant })
 }
 

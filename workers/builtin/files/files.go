@@ -16,6 +16,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -56,12 +57,12 @@ func Factory(cfg Config) (plugin.Factory, error) {
 	if cfg, err = withDefaults(cfg); err != nil {
 		return nil, err
 	}
-	writing := new(sync.Mutex)
+	writing, searches := new(sync.Mutex), make(chan struct{}, max(runtime.GOMAXPROCS(0)/2, 1))
 	return plugin.New(ID, func(in plugin.BuildContext) (plugin.Plugin, error) {
 		rules, err := gate.OptionsFor(in, cfg.Rules)
 		own := cfg
 		own.Rules = rules
-		return &files{own, writing}, errors.Join(err, rules.Check())
+		return &files{own, writing, searches}, errors.Join(err, rules.Check())
 	}), nil
 }
 
@@ -80,7 +81,8 @@ func withDefaults(cfg Config) (Config, error) {
 
 type files struct {
 	Config
-	writing *sync.Mutex // serialises the writes of one process
+	writing  *sync.Mutex   // serialises the writes of one process
+	searches chan struct{} // semaphore of the searches of one process: half of the cores stay free for turns
 }
 
 // Register implements [plugin.Plugin].

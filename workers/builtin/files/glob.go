@@ -50,6 +50,8 @@ func alternatives(pattern string) int {
 		switch pattern[i] {
 		case '\\':
 			i++
+		case '[':
+			i = classEnd(pattern, i)
 		case '{':
 			open = append(open, 1)
 		case ',':
@@ -64,4 +66,18 @@ func alternatives(pattern string) int {
 		}
 	}
 	return product
+}
+
+// classEnd is the index of the bracket that ends the character class which begins at an index. Braces and commas inside
+// a class are literal: doublestar finds its end in the same way.
+func classEnd(pattern string, begin int) int {
+	for i := begin + 1; i < len(pattern); i++ {
+		switch pattern[i] {
+		case '\\':
+			i++
+		case ']':
+			return i
+		}
+	}
+	return len(pattern)
 }

@@ -81,6 +81,24 @@ func TestFilesPatternsAreBounded(t *testing.T) {
 	}
 }
 
+// TestAlternativesAreCounted repeats groups of alternatives that have a character class or an escaped character at each
+// place. Their combinations are above the limit, whatever the class contains.
+func TestAlternativesAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []string{"{", "}", ",", "{,", "},", `\]`, `\[`, `\]}`, "^}", "!{", "a-}", "[}", `\\`} {
+		for _, literal := range []string{"[" + c + "]", "x[" + c + "]y", `\` + c[:1]} {
+			for _, group := range []string{"{" + literal + ",*,*}", "{*," + literal + ",*}", "{*,*," + literal + "}", "{*,{" + literal + ",*}}", literal + "{*,*,*}"} {
+				if _, err := compileGlob(strings.Repeat(group, 7)); err == nil || !strings.Contains(err.Error(), "combinations of alternatives") {
+					t.Errorf("%s, 7 times: got %v, want it refused for its combinations", group, err)
+				}
+			}
+			if _, err := compileGlob(strings.Repeat(literal, 20)); err != nil {
+				t.Errorf("%s, 20 times: got %v, want no error, as it has no alternatives", literal, err)
+			}
+		}
+	}
+}
+
 // TestSearchLeavesOutIgnored applies .gitignore files per directory, and counts what they leave out.
 func TestSearchLeavesOutIgnored(t *testing.T) {
 	t.Parallel()

@@ -73,7 +73,8 @@ type searching struct {
 var errStopped = errors.New("stopped")
 
 // search leaves out files that are not text, are too large or are links, directories that begin with a dot,
-// and what .gitignore files name. A file that is itself the path of the request is searched in any case.
+// and what .gitignore files name. A file that is itself the path of the request is searched in any case. It waits
+// while as many searches run as may: one reply can ask for a thousand, and each uses a core.
 func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in searchRequest) (string, error) {
 	top, err := clean(in.Path)
 	if err != nil {
@@ -86,6 +87,12 @@ func (f *files) search(ctx context.Context, root *os.Root, _ plugin.Call, in sea
 	only, err := compileGlob(in.Files)
 	if err != nil {
 		return "", err
+	}
+	select {
+	case f.searches <- struct{}{}:
+		defer func() { <-f.searches }()
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
 	}
 	s := &searching{files: f, root: root, pattern: pattern, only: only}
 	bounded, cancel := context.WithTimeout(ctx, f.SearchTime)

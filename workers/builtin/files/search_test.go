@@ -2,9 +2,11 @@ package files
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,11 +81,53 @@ func searchIn(ctx context.Context, t *testing.T, cfg Config, req searchRequest) 
 		t.Fatal(err)
 	}
 	defer root.Close() //nolint:errcheck // it is only read
-	out, err := (&files{Config: f}).search(ctx, root, plugin.Call{}, req)
+	out, err := (&files{Config: f, searches: make(chan struct{}, 1)}).search(ctx, root, plugin.Call{}, req)
 	if err != nil {
 		return err.Error()
 	}
 	return out
+}
+
+// TestSearchesAtOnce has as many searches as may run: another one waits until one of them ends, and not beyond its context.
+// All sessions of a process share the limit.
+func TestSearchesAtOnce(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"a": "one"})
+	factory, err := Factory(Config{Root: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sessions [2]*files
+	for i := range sessions {
+		p, err := factory.Build(plugin.BuildContext{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions[i] = p.(*files)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close() //nolint:errcheck // it is only read
+	for range cap(sessions[0].searches) {
+		sessions[0].searches <- struct{}{}
+	}
+	if most := runtime.GOMAXPROCS(0); cap(sessions[0].searches) > max(most/2, 1) {
+		t.Errorf("got %d searches at once on %d cores, want half", cap(sessions[0].searches), most)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if out, err := sessions[1].search(ctx, root, plugin.Call{}, searchRequest{Pattern: "one"}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("without a free place: got %q, %v, want %v", out, err, context.DeadlineExceeded)
+	}
+	for range 2 { // each gives its place back
+		<-sessions[0].searches
+		if out, err := sessions[1].search(t.Context(), root, plugin.Call{}, searchRequest{Pattern: "one"}); err != nil || out != "a:1: one\n" {
+			t.Errorf("with a free place: got %q, %v, want the line", out, err)
+		}
+		sessions[0].searches <- struct{}{}
+	}
 }
 
 // TestSearchesAreBounded expects the name of each limit in the result, after the lines found before it.

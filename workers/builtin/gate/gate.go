@@ -90,11 +90,11 @@ func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Direc
 	s := subjectOf(g.root, in.Args)
 	switch {
 	case g.o.denies(in.Tool, s):
-		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+s.shown())}, nil
+		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+s.text())}, nil
 	case g.o.allows(in.Tool, s):
 		return nil, nil
-	case g.o.asks(in.Tool, s):
-		return ask(in.Tool, s), nil
+	case g.o.requiresApproval(in.Tool, s):
+		return approvalRequest(in.Tool, s), nil
 	}
 	state, err := in.Host.SnapshotCurrent(ctx)
 	if err != nil {
@@ -103,17 +103,17 @@ func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Direc
 	if tool, known := state.Catalog.Tool(in.Tool); !known || tool.Effects.Repeatable() {
 		return nil, nil
 	}
-	return ask(in.Tool, s), nil
+	return approvalRequest(in.Tool, s), nil
 }
 
-func ask(tool string, s subject) []plugin.Directive {
-	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.shown())}
+func approvalRequest(tool string, s subject) []plugin.Directive {
+	return []plugin.Directive{plugin.Ask("Let " + tool + " run?" + s.text())}
 }
 
 // maxShown limits the text of a question, in bytes. The question has the whole call too.
 const maxShown = 500
 
-func (s subject) shown() string {
+func (s subject) text() string {
 	text := s.command
 	if text == "" && len(s.paths) > 0 {
 		text = strings.Join(s.paths, ", which is ")

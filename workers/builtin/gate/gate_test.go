@@ -49,7 +49,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestRulesAreChecked(t *testing.T) {
 	t.Parallel()
 	if err := (Options{Allow: []string{"a", "*"}, Ask: []string{"a:b:c*"}}).Check(); err != nil {
 		t.Errorf("good rules: got %v", err)

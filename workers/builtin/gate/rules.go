@@ -127,7 +127,7 @@ func folded(name string) string {
 	return norm.NFD.String(cases.Fold().String(norm.NFD.String(name)))
 }
 
-func (o Options) asks(tool string, s subject) bool {
+func (o Options) requiresApproval(tool string, s subject) bool {
 	return matches(o.Ask, tool, func(pattern string) bool {
 		is := func(name string) bool { return match(pattern, name, false) }
 		return s.command != "" && is(s.command) || slices.ContainsFunc(s.paths, is) || slices.ContainsFunc(s.dirs, is)

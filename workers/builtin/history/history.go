@@ -66,8 +66,8 @@ func (h *history) prune(_ context.Context, in plugin.TransformContext, now plugi
 		return now, nil
 	}
 	now.Messages = h.pruned(now.Messages)
-	if room := window - min(h.o.Reserve, window/4); max(in.LastPrompt, tokens(now.Messages)) >= room {
-		now.Messages = tail(now.Messages, room/2)
+	if capacity := window - min(h.o.Reserve, window/4); max(in.LastPrompt, tokens(now.Messages)) >= capacity {
+		now.Messages = tail(now.Messages, capacity/2)
 	}
 	return now, nil
 }
@@ -78,7 +78,7 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 	if err != nil {
 		return plugin.Compaction{}, err
 	}
-	cut, keep := h.cut(view)
+	cut, firstKept := h.cut(view)
 	if cut == 0 {
 		return plugin.Compaction{}, nil
 	}
@@ -86,7 +86,7 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 	if window := in.State.Config.ContextWindow; window > 0 {
 		old = tail(old, window-min(h.o.Reserve, window/4))
 	}
-	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: asked(old)}, Usage)
+	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: summaryRequest(old)}, Usage)
 	switch {
 	case err != nil:
 		return plugin.Compaction{}, err
@@ -94,7 +94,7 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 		return plugin.Compaction{}, errors.New("the model gave no summary")
 	}
 	summary := plugin.Say(events.RoleAssistant, "Summary of the conversation so far:\n\n"+reply.Text)
-	return plugin.Compaction{Nodes: []api.AppendNode{{Message: &summary}}, Keep: keep}, nil
+	return plugin.Compaction{Nodes: []api.AppendNode{{Message: &summary}}, Keep: firstKept}, nil
 }
 
 // cut finds the beginning of the part that stays: the number of messages before it, and its first node. Messages that
@@ -108,40 +108,40 @@ func (h *history) cut(v projector.ReadView) (int, events.NodeID) {
 			nodes = append(nodes, n)
 		}
 	}
-	cut, keep, sum := len(nodes), events.NodeID(""), int64(0)
+	cut, firstKept, sum := len(nodes), events.NodeID(""), int64(0)
 	for i := len(nodes) - 1; i >= 0; i-- {
 		n := nodes[i]
 		own := v.Frame.Keep == "" || n.Frame == v.Frame.ID
 		if sum += tokens(v.Messages[i : i+1]); sum > h.o.Keep || !own {
 			break
 		}
-		if begins(&n.Message) {
-			cut, keep = i, n.ID
+		if beginsTurn(&n.Message) {
+			cut, firstKept = i, n.ID
 		}
 	}
-	return cut, keep
+	return cut, firstKept
 }
 
-// asked is the request for a summary. Calls and their results become text, because the request has no tools.
-func asked(list []events.Message) []events.Message {
+// summaryRequest is the request for a summary. Calls and their results become text, because the request has no tools.
+func summaryRequest(list []events.Message) []events.Message {
 	out := []events.Message{plugin.Say(events.RoleSystem, "You summarise conversations between a user and an assistant that uses tools.")}
 	for _, m := range list {
-		said := events.Message{Role: m.Role}
+		flat := events.Message{Role: m.Role}
 		for _, p := range m.Parts {
 			switch p.Kind {
 			case events.PartText:
-				said.Parts = append(said.Parts, events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
+				flat.Parts = append(flat.Parts, events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
 			case events.PartToolCall:
-				said.Parts = append(said.Parts, text(fmt.Sprintf("[called %s %s]", p.Tool, p.Args)))
+				flat.Parts = append(flat.Parts, text(fmt.Sprintf("[called %s %s]", p.Tool, p.Args)))
 			case events.PartToolResult:
-				said.Parts = append(said.Parts, text("[result of "+p.Tool+"]\n"), events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
+				flat.Parts = append(flat.Parts, text("[result of "+p.Tool+"]\n"), events.Part{Kind: events.PartText, Text: p.Text, Blob: p.Blob})
 			case events.PartAttachment:
-				said.Parts = append(said.Parts, text("[attachment "+p.MediaType+"]"))
+				flat.Parts = append(flat.Parts, text("[attachment "+p.MediaType+"]"))
 			case events.PartReasoning: // not needed any more
 			}
 		}
-		if len(said.Parts) > 0 {
-			out = append(out, said)
+		if len(flat.Parts) > 0 {
+			out = append(out, flat)
 		}
 	}
 	return append(out, plugin.Say(events.RoleUser, "Summarise our conversation for whoever carries on with it: what is wanted, "+

@@ -35,8 +35,8 @@ func tokens(list []events.Message) (n int64) {
 	return n
 }
 
-// begins reports whether a message begins a user's turn. A cut is possible there: no call waits for its result.
-func begins(m *events.Message) bool {
+// beginsTurn reports whether a message begins a user's turn. A cut is possible there: no call waits for its result.
+func beginsTurn(m *events.Message) bool {
 	for i := range m.Parts {
 		if m.Parts[i].Kind == events.PartToolResult {
 			return false
@@ -71,7 +71,7 @@ func (h *history) pruned(list []events.Message) []events.Message {
 func old(list []events.Message) int {
 	turns := 0
 	for i := len(list) - 1; i >= 0; i-- {
-		if begins(&list[i]) {
+		if beginsTurn(&list[i]) {
 			if turns++; turns == wholeTurns {
 				return i
 			}
@@ -81,14 +81,14 @@ func old(list []events.Message) int {
 }
 
 // tail is the newest turns that fit, at least one.
-func tail(list []events.Message, room int64) []events.Message {
+func tail(list []events.Message, capacity int64) []events.Message {
 	from, sum := 0, int64(0)
 	for i := len(list) - 1; i >= 0; i-- {
 		sum += tokens(list[i : i+1])
-		if sum > room && from > 0 {
+		if sum > capacity && from > 0 {
 			break
 		}
-		if begins(&list[i]) {
+		if beginsTurn(&list[i]) {
 			from = i
 		}
 	}

@@ -9,19 +9,19 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// BatchTool is the name of the tool that makes several calls at once.
-const BatchTool = "batch"
+// batchTool is the name of the tool that makes several calls at once.
+const batchTool = "batch"
 
-// BatchLimit is the number of calls of one batch. Each further call is an error of its own.
-const BatchLimit = 25
+// batchLimit is the number of calls of one batch. Each further call is an error of its own.
+const batchLimit = 25
 
-// Batch offers [BatchTool] in the sessions with this protocol. Its calls run like the model's own.
+// Batch offers the tool batch in the sessions with this protocol. Its calls run like the model's own.
 func Batch() plugin.Factory { return batch{} }
 
 type batch struct{ factory }
 
 // ID implements [plugin.Factory].
-func (batch) ID() string { return BatchTool }
+func (batch) ID() string { return batchTool }
 
 // Build implements [plugin.Factory].
 func (batch) Build(plugin.BuildContext) (plugin.Plugin, error) { return batchPlugin{}, nil }
@@ -31,9 +31,9 @@ type batchPlugin struct{}
 // Register implements [plugin.Plugin].
 func (batchPlugin) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, plugin.Tool{
-		Name: BatchTool, Effects: events.EffectsIdempotent, // its calls have their own policies
+		Name: batchTool, Effects: events.EffectsIdempotent, // its calls have their own policies
 		Description: fmt.Sprintf("Makes up to %d tool calls at once. Calls that do not depend on each other run beside each other. "+
-			"The results stand in the order of the calls. A batch cannot hold a batch.", BatchLimit),
+			"The results stand in the order of the calls. A batch cannot hold a batch.", batchLimit),
 	}, runBatch)
 	return nil
 }
@@ -62,10 +62,10 @@ func runBatch(ctx context.Context, call plugin.Call, in batchArgs) (plugin.Resul
 	for i, c := range in.Calls {
 		results[i].Tool = c.Tool
 		switch {
-		case i >= BatchLimit:
-			results[i].Error = fmt.Sprintf("a batch makes at most %d calls", BatchLimit)
+		case i >= batchLimit:
+			results[i].Error = fmt.Sprintf("a batch makes at most %d calls", batchLimit)
 			continue
-		case c.Tool == BatchTool:
+		case c.Tool == batchTool:
 			results[i].Error = "a batch cannot hold a batch"
 			continue
 		}

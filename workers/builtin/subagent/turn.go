@@ -17,16 +17,16 @@ const (
 )
 
 // turn runs a turn of an agent. Its id follows from the call: a call that runs again waits for the same turn.
-func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, behind bool) (Agent, error) {
+func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, inBackground bool) (Agent, error) {
 	task, prefix := events.TaskID(agent), awaited
-	if behind {
+	if inBackground {
 		prefix = background
 	}
 	req := api.TurnRequest{ID: events.TurnID(events.DerivedID(prefix, call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
 	if err := call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskRunning); err != nil {
 		return Agent{}, err
 	}
-	if behind {
+	if inBackground {
 		_, _, err := call.Host.StartTurnStream(ctx, agent, req)
 		return Agent{Agent: agent, State: events.TaskRunning}, err
 	}

@@ -136,10 +136,10 @@ func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntr
 
 // Scores of a word, by where it occurs.
 const (
-	whole   = 8 // the name, or an alias
-	inName  = 4 // part of one
-	inSpace = 2
-	inText  = 1
+	wholeMatch = 8 // the name, or an alias
+	inName     = 4 // part of one
+	inSpace    = 2
+	inText     = 1
 )
 
 func scoreOf(t *events.ToolEntry, words []string) int {
@@ -151,7 +151,7 @@ func scoreOf(t *events.ToolEntry, words []string) int {
 	for _, w := range words {
 		switch {
 		case slices.Contains(names, w):
-			score += whole
+			score += wholeMatch
 		case slices.ContainsFunc(names, func(n string) bool { return strings.Contains(n, w) }):
 			score += inName
 		case strings.Contains(space, w):

@@ -16,7 +16,7 @@ import (
 // request builds the request to the provider.
 func (m *modelCall) request() llm.Request {
 	req := llm.Request{
-		Session: m.session, Turn: m.Owes.Turn, Iteration: m.Owes.Iteration, Effect: m.effect,
+		Session: m.session, Turn: m.Needs.Turn, Iteration: m.Needs.Iteration, Effect: m.effect,
 		Model: m.model(), MaxOutputTokens: m.Prompt.Config.MaxOutputTokens, Effort: m.Prompt.Config.Effort,
 		Sampling: m.Prompt.Config.Sampling, Output: llm.Output(plugin.OutputOf(m.At.input.Output)),
 		Messages: m.rendered(m.Prompt.Messages), Tools: toolSpecs(m.Prompt.Tools),
@@ -33,22 +33,22 @@ func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
 		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
 	}
-	deltas := newDeltas(m.env.Bus, m.session, m.Owes.Turn, m.Owes.Iteration)
+	deltas := newDeltas(m.env.Bus, m.session, m.Needs.Turn, m.Needs.Iteration)
 	defer deltas.stop()
 	return m.env.withRetries(ctx, func(ctx context.Context) (llm.Response, error) {
 		return m.attempt(ctx, provider, req, deltas)
 	}, func(n int, wait time.Duration, failure *llm.Error) {
-		m.gaveUp(wait, failure)
+		m.recordFailedTry(wait, failure)
 		deltas.retry(n, m.env.Retry.Attempts, wait, failure)
 	})
 }
 
-// gaveUp records a failed try that another one follows.
-func (m *modelCall) gaveUp(wait time.Duration, failure *llm.Error) {
-	if len(m.lost) == events.MaxFailedTries {
-		m.lost = m.lost[1:]
+// recordFailedTry records a failed try that another one follows.
+func (m *modelCall) recordFailedTry(wait time.Duration, failure *llm.Error) {
+	if len(m.failedTries) == events.MaxFailedTries {
+		m.failedTries = m.failedTries[1:]
 	}
-	m.lost = append(m.lost, events.FailedTry{
+	m.failedTries = append(m.failedTries, events.FailedTry{
 		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: Clip(failure.Message), Wait: wait.Milliseconds(),
 	})
 }
@@ -89,13 +89,13 @@ func (m *modelCall) endStream(ctx context.Context, err error) {
 func toolSpecs(entries []events.ToolEntry) []llm.Tool {
 	list := make([]llm.Tool, len(entries))
 	for i := range entries {
-		list[i] = llm.Tool{Name: entries[i].Name, Description: described(&entries[i]), InputSchema: entries[i].Schema}
+		list[i] = llm.Tool{Name: entries[i].Name, Description: toolDescription(&entries[i]), InputSchema: entries[i].Schema}
 	}
 	return list
 }
 
-// described is the description of a tool for the model, without its argument schema.
-func described(t *events.ToolEntry) string {
+// toolDescription is the description of a tool for the model, without its argument schema.
+func toolDescription(t *events.ToolEntry) string {
 	text := t.Description
 	if len(t.Output) > 0 {
 		text += "\n\nReturns JSON of the schema " + string(t.Output)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -22,11 +21,9 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
-	inner := &dispatch{
-		env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, call: d.innerCall(n, tool, args),
-		callable: d.at.callable(tool), record: noRecord, parked: new(parking), inner: true, fixed: true,
-	}
-	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(inner.call.Effect)))
+	started := newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args))
+	started.inner, started.cannotPark = true, true
+	id := events.TaskID(events.DerivedID("tool-", string(d.at.session), string(started.call.Effect)))
 	_, err := d.env.Host.Task(ctx, d.at.session, id)
 	if err == nil {
 		return string(id), nil // an earlier run started it
@@ -37,7 +34,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	release := d.env.Host.HoldStack(d.at.session)
 	err = d.env.Spawn(ctx, d.at.session, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: tool, Close: events.CloseCancel}, func(ctx context.Context) (string, error) {
 		defer release()
-		return inner.background(ctx)
+		return started.background(ctx)
 	})
 	if err == nil {
 		return string(id), nil
@@ -60,11 +57,11 @@ func noRecord(context.Context, ...events.Payload) error { return errNoNesting }
 // background runs a started tool, with the hooks around it, and returns the summary of its task.
 func (d *dispatch) background(ctx context.Context) (string, error) {
 	var out *events.ToolResult
-	got := d.at.hooksBefore(ctx, d.stack, d.asSeen(), d.call.Tool, d.call.Args)
+	got := d.at.hooksBefore(ctx, d.stack, d.pluginCall(), d.call.Tool, d.call.Args)
 	switch {
 	case got.result != nil:
 		out = got.result
-	case got.ask != "":
+	case got.question != "":
 		return "", errors.New("the call needs an approval, which a tool that was started cannot have")
 	default:
 		if got.args != nil {
@@ -99,8 +96,8 @@ func (e *Env) summary(ctx context.Context, text string) (string, error) {
 	return fmt.Sprintf("%s%s %d", blobMark, ref.Digest, ref.Size), nil
 }
 
-// summarised returns the text of a summary, also from a blob.
-func (e *Env) summarised(ctx context.Context, summary string) (string, error) {
+// resolveSummary returns the text of a summary, also from a blob.
+func (e *Env) resolveSummary(ctx context.Context, summary string) (string, error) {
 	rest, kept := strings.CutPrefix(summary, blobMark)
 	if !kept {
 		return summary, nil
@@ -113,62 +110,39 @@ func (e *Env) summarised(ctx context.Context, summary string) (string, error) {
 	return string(text), err
 }
 
-// handleLook is the interval in which a wait for a task reads the state, because live messages may be lost.
-const handleLook = 5 * time.Second
-
 // awaitTool waits for a started tool. Any node may run it.
 func (d *dispatch) awaitTool(ctx context.Context, handle string) (plugin.Result, error) {
-	live, err := d.env.Bus.Live(d.at.session, 64)
+	waiter, err := d.env.Host.Subscribe(d.at.session, func(m bus.LiveMessage) bool { return m.AboutTasks })
 	if err != nil {
 		return plugin.Result{}, err
 	}
-	defer live.Close()
-	look := time.NewTicker(handleLook)
-	defer look.Stop()
-	for {
-		t, err := d.env.Host.Task(ctx, d.at.session, events.TaskID(handle))
+	defer waiter.Close()
+	var ended projector.Task
+	err = waiter.Wait(ctx, 0, func(s *projector.State) (bool, error) {
+		t, known := s.Task(events.TaskID(handle))
 		switch {
-		case errors.Is(err, task.ErrUnknown):
-			return plugin.Result{}, unavailable("there is no task " + handle + ", or its result was forgotten")
-		case err != nil:
-			return plugin.Result{}, err
+		case !known:
+			return false, unavailable("there is no task " + handle + ", or its result was forgotten")
 		case t.To != "":
-			return plugin.Result{}, unavailable(fmt.Sprintf("task %s is session %s's now", handle, t.To))
-		case !t.Live():
-			return d.endedTask(ctx, &t)
+			return false, unavailable(fmt.Sprintf("task %s is session %s's now", handle, t.To))
 		}
-		if err := changed(ctx, live, look.C); err != nil {
-			return plugin.Result{}, err
-		}
+		ended = *t
+		return !t.Live(), nil
+	})
+	if err != nil {
+		return plugin.Result{}, err
 	}
+	return d.endedTask(ctx, &ended)
 }
 
 func unavailable(message string) error {
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: message}
 }
 
-// changed waits for a commit of the session, or for the next tick of look.
-func changed(ctx context.Context, live *bus.Live, look <-chan time.Time) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-look:
-			return nil
-		case <-live.Status:
-			return nil
-		case msg := <-live.C:
-			if bus.ParseLive(msg).Seq != 0 {
-				return nil
-			}
-		}
-	}
-}
-
 // endedTask is the result of a task that has ended.
 func (d *dispatch) endedTask(ctx context.Context, t *projector.Task) (plugin.Result, error) {
 	if t.State == events.TaskCompleted {
-		text, err := d.env.summarised(ctx, t.Summary)
+		text, err := d.env.resolveSummary(ctx, t.Summary)
 		return plugin.Result{Text: text}, err
 	}
 	r := plugin.Result{Outcome: events.OutcomeFailure, Text: t.Summary, Class: plugin.ClassExecution, Code: plugin.CodeTaskFailed}

@@ -30,7 +30,7 @@ func NewBlobCache(b *bus.Bus) *BlobCache {
 func (c *BlobCache) PutBlob(ctx context.Context, body []byte) (events.BlobRef, error) {
 	ref, err := c.b.PutBlob(ctx, body)
 	if err == nil {
-		c.keep(ref.Digest, body)
+		c.store(ref.Digest, body)
 	}
 	return ref, err
 }
@@ -45,12 +45,12 @@ func (c *BlobCache) Blob(ctx context.Context, ref events.BlobRef) ([]byte, error
 	}
 	body, err := c.b.Blob(ctx, ref)
 	if err == nil {
-		c.keep(ref.Digest, body)
+		c.store(ref.Digest, body)
 	}
 	return body, err
 }
 
-func (c *BlobCache) keep(digest string, body []byte) {
+func (c *BlobCache) store(digest string, body []byte) {
 	if len(body) > blobCacheBytes/4 {
 		return
 	}

@@ -23,7 +23,7 @@ const codeError = "code_error"
 func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, error) {
 	executor := d.stack.CodeExecutor()
 	if executor == nil {
-		return plugin.Result{}, d.stop("code_execution_unavailable", api.ErrCodeUnavailable)
+		return plugin.Result{}, d.stopTurn("code_execution_unavailable", api.ErrCodeUnavailable)
 	}
 	var req struct {
 		Language string `json:"language"`
@@ -46,10 +46,10 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	if err != nil {
 		return plugin.Result{}, fmt.Errorf("execution state: %w", err)
 	}
-	resp, err := d.contained(ctx, executor, in, state, plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
+	resp, err := d.runExecutor(ctx, executor, in, state, plugin.ExecRequest{Language: req.Language, Code: req.Code, AcceptFinish: true})
 	switch {
 	case errors.Is(err, api.ErrRuntimeStopped):
-		return plugin.Result{}, d.stop("code_execution_runtime_stopped", err)
+		return plugin.Result{}, d.stopTurn("code_execution_runtime_stopped", err)
 	case err != nil:
 		return plugin.Result{}, err
 	}
@@ -57,15 +57,15 @@ func (d *dispatch) execute(ctx context.Context, args []byte) (plugin.Result, err
 	return codeResult(resp), nil
 }
 
-// stop fails the call, and ends the turn with the issue.
-func (d *dispatch) stop(code string, err error) error {
+// stopTurn fails the call, and ends the turn with the issue.
+func (d *dispatch) stopTurn(code string, err error) error {
 	issue := IssueOf("runtime", code, err)
-	d.stopped = &issue
+	d.stopIssue = &issue
 	return &plugin.Failure{Class: plugin.ClassUnavailable, Code: code, Message: err.Error()}
 }
 
-// contained runs the executor. A panic of the executor fails the call.
-func (d *dispatch) contained(ctx context.Context, executor plugin.CodeExecutor, in plugin.ExecContext, state []byte, req plugin.ExecRequest) (resp plugin.ExecResponse, err error) {
+// runExecutor runs the executor. A panic of the executor fails the call.
+func (d *dispatch) runExecutor(ctx context.Context, executor plugin.CodeExecutor, in plugin.ExecContext, state []byte, req plugin.ExecRequest) (resp plugin.ExecResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			d.env.Log.Error("code executor panicked", zap.String("session", string(d.at.session)), zap.String("call", string(d.call.Effect)), zap.ByteString("stack", debug.Stack()))
@@ -95,7 +95,7 @@ func (d *dispatch) saveExecution(ctx context.Context, executor plugin.CodeExecut
 		d.env.warn(d.at.session, fmt.Errorf("save execution state: %w", err))
 		return
 	}
-	d.facts = append(d.facts, &events.FrameStateSaved{State: state})
+	d.extra = append(d.extra, &events.FrameStateSaved{State: state})
 }
 
 // codeResult is the result of code: the text for the model, and whether the turn ends or switches to another frame.

@@ -13,49 +13,49 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// applied is the outcome of a list of directives.
-type applied struct {
+// directiveOutcome is the outcome of a list of directives.
+type directiveOutcome struct {
 	decisions []events.Decision
 	messages  []events.Message // enqueued, the plugin as their origin
 	abort     *events.Issue    // of the last abort
 	args      json.RawMessage  // of the last replacement
-	answer    *plugin.Result   // replaces the call's result; of the last short circuit
-	ask       string           // the question of an approval; empty: none is needed
+	result    *plugin.Result   // replaces the call's result; of the last short circuit
+	question  string           // the question of an approval; empty: none is needed
 	askedBy   string           // the plugin that asks
-	within    time.Duration    // time limit of the approval; 0: none
+	timeLimit time.Duration    // time limit of the approval; 0: none
 }
 
-// instead is the result that replaces the call's own; nil where none does. An abort is a failure of that class.
-func (c *applied) instead(class string) *events.ToolResult {
+// replacement is the result that replaces the call's own; nil where none does. An abort is a failure of that class.
+func (c *directiveOutcome) replacement(class string) *events.ToolResult {
 	switch {
 	case c.abort != nil:
 		return &events.ToolResult{Outcome: events.OutcomeFailure, Class: class, Code: c.abort.Code, Text: "[failed] " + c.abort.Message}
-	case c.answer == nil:
+	case c.result == nil:
 		return nil
-	case c.answer.Pending:
+	case c.result.Pending:
 		r := Failed(0, plugin.ClassInternal, plugin.CodePendingShort, errPendingShort)
 		return &r
 	}
-	r := resultOf(0, *c.answer)
+	r := resultOf(0, *c.result)
 	return &r
 }
 
 var errPendingShort = errors.New("a hook answered the call with a pending result")
 
-// question builds the approval request of a call.
-func (c *applied) question(call *turn.Call) *events.ToolApprovalAsked {
-	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: Clip(c.ask)}
-	if c.within > 0 {
-		asked.Until = events.MillisOf(time.Now().Add(c.within))
+// approvalRequest builds the approval request of a call.
+func (c *directiveOutcome) approvalRequest(call *turn.Call) *events.ToolApprovalAsked {
+	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: Clip(c.question)}
+	if c.timeLimit > 0 {
+		asked.Until = events.MillisOf(time.Now().Add(c.timeLimit))
 	}
 	return asked
 }
 
-// apply executes directives in order. The stack has checked all of them. The ids of the sessions that it creates
+// applyDirectives executes directives in order. The stack has checked all of them. The ids of the sessions that it creates
 // follow from the effect, so a repeated effect creates none twice. An error is a session that could not be created;
 // apply does not execute the directives after it.
-func (s *Snapshot) apply(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (applied, error) {
-	var c applied
+func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (directiveOutcome, error) {
+	var c directiveOutcome
 	host := s.host(effect)
 	for n, owned := range list {
 		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
@@ -80,14 +80,14 @@ func (s *Snapshot) apply(ctx context.Context, effect events.EffectID, list []plu
 		case events.DirectiveReplaceArgs:
 			c.args, d.Body = v.Args, v.Args
 		case events.DirectiveShortCircuit:
-			c.answer = v.Result
+			c.result = v.Result
 		case events.DirectiveEmitEvents:
 			d.Body, _ = json.Marshal(v.Events) // the stack checked that it is JSON
 		case events.DirectiveEmitTrace:
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
 		case events.DirectiveAskApproval:
-			d.Message, c.ask, c.askedBy, c.within = Clip(v.Message), v.Message, owned.Plugin, v.Within
+			d.Message, c.question, c.askedBy, c.timeLimit = Clip(v.Message), v.Message, owned.Plugin, v.Within
 		}
 		c.decisions = append(c.decisions, d)
 	}

@@ -50,7 +50,7 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	err := &api.ProviderError{Session: id, Provider: name}
 	switch {
 	case name == "", !ok:
-		err.Known = e.named()
+		err.Known = e.providerNames()
 		return nil, err
 	case config.Provider != "" && provider.ID() != name:
 		err.Actual = provider.ID()
@@ -59,8 +59,8 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	return provider, nil
 }
 
-// named lists the providers that a configuration may name on this node.
-func (e *Env) named() string {
+// providerNames lists the providers that a configuration may name on this node.
+func (e *Env) providerNames() string {
 	var list []string
 	for name, p := range e.Providers {
 		if p.ID() == name {
@@ -124,7 +124,7 @@ const maxTokens = 1 << 40
 // complete calls a provider once. The metadata of its reply is untrusted, as the parts are: complete cuts names and
 // codes to the length of an id, and limits counts to 0 to [maxTokens]. They are recorded, summed and shown.
 func complete(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (llm.Response, error) {
-	resp, err := contained(ctx, provider, req, sink)
+	resp, err := completeContained(ctx, provider, req, sink)
 	resp.Model, resp.ID = clipName(resp.Model), clipName(resp.ID)
 	u := &resp.Usage
 	for _, n := range []*int64{&u.Input, &u.Output, &u.CacheRead, &u.CacheWrite, &u.Reasoning} {
@@ -145,8 +145,8 @@ func clipName(s string) string {
 	return events.Clip(strings.ToValidUTF8(s, "\uFFFD"), events.MaxIDBytes, "...")
 }
 
-// contained converts a provider's panic to an [*llm.Error].
-func contained(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
+// completeContained converts a provider's panic to an [*llm.Error].
+func completeContained(ctx context.Context, provider llm.Provider, req llm.Request, sink func(llm.Delta)) (resp llm.Response, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &llm.Error{Kind: llm.KindRequest, Code: "provider_panic", Message: fmt.Sprint(p)}

@@ -16,15 +16,15 @@ import (
 type Hooks struct {
 	At       *Snapshot
 	Stack    *plugin.Session
-	Owes     turn.Needs      // the point that the state needs
+	Needs    turn.Needs      // the point that the state needs
 	Preamble plugin.Preamble // the protocol's part of the prompt; only used before the turn
 }
 
 // Run calls the plugins, and executes their directives. It returns a [turn.Hooks], or nil where ctx ended before.
 func (h Hooks) Run(ctx context.Context) turn.Input {
 	r := &hooks{
-		Snapshot: h.At, stack: h.Stack, owes: h.Owes, effect: turn.HookEffect(h.Owes), preamble: h.Preamble,
-		over: h.At.state.Overlay.SessionOverlaid, in: turn.Hooks{Ran: events.HookRan{Point: h.Owes.Hooks, At: h.Owes.At, Iteration: h.Owes.Iteration}},
+		Snapshot: h.At, stack: h.Stack, needs: h.Needs, effect: turn.HookEffect(h.Needs), preamble: h.Preamble,
+		overlaid: h.At.state.Overlay.SessionOverlaid, in: turn.Hooks{Ran: events.HookRan{Point: h.Needs.Hooks, At: h.Needs.At, Iteration: h.Needs.Iteration}},
 	}
 	r.run(ctx)
 	if ctx.Err() != nil {
@@ -37,15 +37,15 @@ func (h Hooks) Run(ctx context.Context) turn.Input {
 type hooks struct {
 	*Snapshot
 	stack    *plugin.Session
-	owes     turn.Needs
+	needs    turn.Needs
 	effect   events.EffectID
 	preamble plugin.Preamble
-	over     events.SessionOverlaid // the overlay on the session's tools
+	overlaid events.SessionOverlaid // the overlay on the session's tools
 	in       turn.Hooks
 }
 
 func (h *hooks) run(ctx context.Context) {
-	switch h.owes.Hooks {
+	switch h.needs.Hooks {
 	case events.PointBeforeTurn:
 		h.beforeTurn(ctx)
 	case events.PointBeforeTool:
@@ -60,18 +60,18 @@ func (h *hooks) run(ctx context.Context) {
 
 // fail discards the decisions of the hooks. The turn's machine decides what follows from the failure.
 func (h *hooks) fail(code string, err error) {
-	ran := events.HookRan{Point: h.owes.Hooks, At: h.owes.At, Iteration: h.owes.Iteration, Issue: IssueOf("plugin", code, err)}
+	ran := events.HookRan{Point: h.needs.Hooks, At: h.needs.At, Iteration: h.needs.Iteration, Issue: IssueOf("plugin", code, err)}
 	if failed, ok := errors.AsType[*plugin.HookError](err); ok {
 		ran.Failed = failed.Plugin
 	}
 	h.in = turn.Hooks{Ran: ran, Extra: h.in.Extra}
 }
 
-// conclude executes the directives of hooks.
-func (h *hooks) conclude(ctx context.Context, code string, list []plugin.Owned[plugin.Directive], err error) {
+// recordDirectives executes the directives of hooks.
+func (h *hooks) recordDirectives(ctx context.Context, code string, list []plugin.Owned[plugin.Directive], err error) {
 	if err == nil {
-		var done applied
-		if done, err = h.apply(ctx, h.effect, list); err == nil {
+		var done directiveOutcome
+		if done, err = h.applyDirectives(ctx, h.effect, list); err == nil {
 			h.in.Ran.Decisions, h.in.Messages, h.in.Abort = done.decisions, done.messages, done.abort
 			err = errors.Join(tooLarge(&h.in.Ran), tooLarge(appended(done.messages)))
 		}
@@ -86,10 +86,10 @@ func (h *hooks) checkpoint(ctx context.Context) {
 	w, err := h.bodies(ctx)
 	if err == nil {
 		list, err = h.stack.AtCheckpoint(ctx, plugin.CheckpointContext{
-			Session: h.session, Turn: h.turn, At: h.owes.At, View: w.view, Host: h.host(h.effect),
+			Session: h.session, Turn: h.turn, At: h.needs.At, View: w.view, Host: h.host(h.effect),
 		})
 	}
-	h.conclude(ctx, "plugin_checkpoint", list, err)
+	h.recordDirectives(ctx, "plugin_checkpoint", list, err)
 }
 
 // beforeTurn lets the plugins transform the context, then calls the hooks, then collects the contributions to the
@@ -110,7 +110,7 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 	list, err := h.stack.BeforeTurn(ctx, plugin.TurnContext{
 		Session: h.session, Turn: h.turn, Input: w.input, View: w.view, Host: h.host(h.effect),
 	})
-	if h.conclude(ctx, "plugin_prepare_turn", list, err); !h.in.Ran.Issue.IsZero() || h.in.Abort != nil {
+	if h.recordDirectives(ctx, "plugin_prepare_turn", list, err); !h.in.Ran.Issue.IsZero() || h.in.Abort != nil {
 		return
 	}
 	if err := h.contribute(ctx, w, &prepared); err != nil {
@@ -122,14 +122,14 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 	}
 }
 
-func (h *hooks) prepareContext(ctx context.Context, w *whole, prepared *events.TurnPrepared) error {
-	state, err := h.shown(ctx)
+func (h *hooks) prepareContext(ctx context.Context, w *conversation, prepared *events.TurnPrepared) error {
+	state, err := h.stateWithBodies(ctx)
 	if err != nil {
 		return err
 	}
 	now, err := h.stack.PrepareContext(ctx, plugin.TransformContext{
 		Session: h.session, Turn: h.turn, Input: w.input, State: state, LastPrompt: h.state.Prompted, Host: h.host(h.effect),
-	}, plugin.Prepared{Messages: own(w.view.Messages)})
+	}, plugin.Prepared{Messages: copyMessages(w.view.Messages)})
 	if err != nil {
 		return err
 	}
@@ -144,8 +144,8 @@ func (h *hooks) prepareContext(ctx context.Context, w *whole, prepared *events.T
 	return tooLarge(prepared)
 }
 
-// own copies messages so that their parts may be changed: views share the state's parts.
-func own(list []events.Message) []events.Message {
+// copyMessages copies messages so that their parts may be changed: views share the state's parts.
+func copyMessages(list []events.Message) []events.Message {
 	list = slices.Clone(list)
 	for i := range list {
 		list[i].Parts = slices.Clone(list[i].Parts)
@@ -160,17 +160,17 @@ func (h *hooks) overlay(o plugin.Overlay) error {
 		return err
 	}
 	h.stack.AddOverlayHandlers(h.env.Host.KeepOverlay(h.session, o)...)
-	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.over) {
-		h.over = fact
+	if fact := o.Recorded(); !plugin.SameOverlay(fact, h.overlaid) {
+		h.overlaid = fact
 		h.in.Extra = append(h.in.Extra, &fact)
 	}
 	return nil
 }
 
-func (h *hooks) contribute(ctx context.Context, w *whole, prepared *events.TurnPrepared) error {
+func (h *hooks) contribute(ctx context.Context, w *conversation, prepared *events.TurnPrepared) error {
 	list, err := h.stack.Contributions(ctx, plugin.PromptContext{
 		Session: h.session, Turn: h.turn, Input: w.input, Options: h.options, View: w.view, Host: h.host(h.effect),
-	}, h.over.Contributions)
+	}, h.overlaid.Contributions)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (h *hooks) contribute(ctx context.Context, w *whole, prepared *events.TurnP
 
 func (h *hooks) afterTurn(ctx context.Context) {
 	const code = "plugin_finalize_turn"
-	state, err := h.shown(ctx)
+	state, err := h.stateWithBodies(ctx)
 	ending := h.state.Turn().Ending
 	if err == nil {
 		ending.Switch.Nodes, err = blob.FillNodes(ctx, h.env.Blobs, ending.Switch.Nodes)
@@ -193,9 +193,9 @@ func (h *hooks) afterTurn(ctx context.Context) {
 		return
 	}
 	list, err := h.stack.AfterTurn(ctx, plugin.TurnResultContext{
-		Session: h.session, Turn: h.turn, Ending: ending, View: h.whole.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Ending: ending, View: h.filled.view, Host: h.host(h.effect),
 	})
-	h.conclude(ctx, code, list, err)
+	h.recordDirectives(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {
 		h.stack.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.TurnFinalized, Session: h.session, Turn: h.turn, State: state, Host: h.host(h.effect)})
 	}

@@ -24,7 +24,7 @@ import (
 type Model struct {
 	At       *Snapshot // the state of the prompt
 	Stack    *plugin.Session
-	Owes     turn.Needs // the call that the state needs
+	Needs    turn.Needs // the call that the state needs
 	Prompt   projector.Prompt
 	Preamble plugin.Preamble // the protocol's part of the prompt and the reply
 }
@@ -33,20 +33,20 @@ type Model struct {
 // [turn.Switch] where the protocol switches to another frame instead; a [turn.Broken] where the protocol fails; nil
 // where ctx ended before the reply.
 func (m Model) Run(ctx context.Context) turn.Input {
-	c := &modelCall{Model: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Owes.Turn, m.Owes.Iteration)}
+	c := &modelCall{Model: m, env: m.At.env, session: m.At.session, effect: turn.ModelEffect(m.Needs.Turn, m.Needs.Iteration)}
 	return c.run(ctx)
 }
 
 // modelCall is a running [Model].
 type modelCall struct {
 	Model
-	env     *Env
-	session events.SessionID
-	effect  events.EffectID
-	stream  *stream // of the last attempt
-	started time.Time
-	tries   tries
-	lost    []events.FailedTry // failed tries before the last one
+	env         *Env
+	session     events.SessionID
+	effect      events.EffectID
+	stream      *stream // of the last attempt
+	started     time.Time
+	tries       tries
+	failedTries []events.FailedTry // failed tries before the last one
 }
 
 func (m *modelCall) run(ctx context.Context) (in turn.Input) {
@@ -62,13 +62,13 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 	}
 	m.started = time.Now()
 	req := m.request()
-	resp, tries, err := m.env.traced(m.where(), asking(m.providerID(), projector.TurnSource, &req), func() (llm.Response, tries, error) {
+	resp, tries, err := m.env.traced(m.traceContext(), requestEvent(m.providerID(), projector.TurnSource, &req), func() (llm.Response, tries, error) {
 		return m.complete(ctx, req)
 	})
 	m.tries = tries
 	m.endStream(ctx, err)
 	if err != nil {
-		return m.failed(ctx, err)
+		return m.fail(ctx, err)
 	}
 	return m.reply(ctx, resp)
 }
@@ -76,12 +76,12 @@ func (m *modelCall) run(ctx context.Context) (in turn.Input) {
 // beforeCall lets the protocol switch to another frame instead of the call. nil: the call continues.
 func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 	const code = "protocol_before_llm_call"
-	w, err := m.whole(ctx)
+	w, err := m.fillBodies(ctx)
 	if err != nil {
-		return m.failed(ctx, err)
+		return m.fail(ctx, err)
 	}
 	s, err := m.Stack.Protocol().BeforeModelCall(ctx, plugin.ModelCallContext{
-		Session: m.session, Turn: m.Owes.Turn, Prompt: m.Prompt, Options: m.At.options, View: w.view,
+		Session: m.session, Turn: m.Needs.Turn, Prompt: m.Prompt, Options: m.At.options, View: w.view,
 		LastPrompt: m.At.state.Prompted, Window: m.Prompt.Config.ContextWindow, Host: m.At.host(m.effect),
 	})
 	switch {
@@ -100,15 +100,15 @@ func (m *modelCall) beforeCall(ctx context.Context) turn.Input {
 		case refused:
 			return m.broken(code, err)
 		case err != nil:
-			return m.failed(ctx, err)
+			return m.fail(ctx, err)
 		}
-		return turn.Switch{Iteration: m.Owes.Iteration, FrameSwitch: to}
+		return turn.Switch{Iteration: m.Needs.Iteration, FrameSwitch: to}
 	}
 	return nil
 }
 
-// whole loads the bodies of the conversation and the prompt, for the protocol.
-func (m *modelCall) whole(ctx context.Context) (w *whole, err error) {
+// fillBodies loads the bodies of the conversation and the prompt, for the protocol.
+func (m *modelCall) fillBodies(ctx context.Context) (w *conversation, err error) {
 	if m.Prompt.Spilled {
 		if m.Prompt.Messages, err = blob.Fill(ctx, m.env.Blobs, m.Prompt.Messages); err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 		err = m.stream.emit(shown)
 	}
 	if err != nil {
-		return m.refused(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())})
+		return m.refuse(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())})
 	}
 	reading := plugin.Reading{Parts: now.Parts}
 	if m.Preamble.Read != nil {
@@ -133,12 +133,12 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	}
 	resp.Parts, resp.Stop, resp.Usage = reading.Parts, now.Stop, now.Usage
 	if err := checkCalls(resp.Parts); err != nil {
-		return m.refused(ctx, &resp, err)
+		return m.refuse(ctx, &resp, err)
 	}
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
+		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
 		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
-		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.lost, Spent: m.tries.spent,
+		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.failedTries, Spent: m.tries.spent,
 	}}
 	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
 		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
@@ -149,9 +149,9 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 		}
 	}
 	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have enlarged it
-		return m.refused(ctx, &resp, err)
+		return m.refuse(ctx, &resp, err)
 	}
-	if fact := m.stream.fact(m.Owes); fact != nil {
+	if fact := m.stream.fact(m.Needs); fact != nil {
 		reply.Extra = append(reply.Extra, fact)
 	}
 	return reply
@@ -172,15 +172,15 @@ func checkCalls(parts []events.Part) error {
 	return nil
 }
 
-// refused records why a complete reply is refused, and its usage.
-func (m *modelCall) refused(ctx context.Context, resp *llm.Response, err error) turn.Input {
+// refuse records why a complete reply is refused, and its usage.
+func (m *modelCall) refuse(ctx context.Context, resp *llm.Response, err error) turn.Input {
 	m.tries.failed(resp)
-	return m.failed(ctx, err)
+	return m.fail(ctx, err)
 }
 
-// failed records why the call has no reply, and the partial reply.
-func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
-	cut := m.cut()
+// fail records why the call has no reply, and the partial reply.
+func (m *modelCall) fail(ctx context.Context, err error) turn.Input {
+	cut := m.partialReply()
 	if ctx.Err() != nil {
 		if cut == nil {
 			return nil // the run that cancelled it records the cancellation
@@ -188,8 +188,8 @@ func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
 		return turn.Interrupted{ModelInterrupted: *cut}
 	}
 	f := events.ModelFailed{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(m.tries.n),
-		Provider: m.providerID(), Model: m.model(), Failed: m.lost,
+		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(m.tries.n),
+		Provider: m.providerID(), Model: m.model(), Failed: m.failedTries,
 	}
 	if failure, ok := errors.AsType[*llm.Error](err); ok {
 		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
@@ -199,19 +199,19 @@ func (m *modelCall) failed(ctx context.Context, err error) turn.Input {
 	return turn.Failure{ModelFailed: f, Cut: cut, Unavailable: missing}
 }
 
-// cut is the partial reply with its usage; nil where both are empty.
-func (m *modelCall) cut() *events.ModelInterrupted {
-	if m.stream == nil || len(m.stream.shown) == 0 && m.tries.spent.IsZero() {
+// partialReply is the partial reply with its usage; nil where both are empty.
+func (m *modelCall) partialReply() *events.ModelInterrupted {
+	if m.stream == nil || len(m.stream.parts) == 0 && m.tries.spent.IsZero() {
 		return nil
 	}
 	return &events.ModelInterrupted{
-		Iteration: m.Owes.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.shown.parts(), Usage: m.tries.spent,
+		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Parts: m.stream.parts.parts(), Usage: m.tries.spent,
 		Provider: m.providerID(), Model: cmp.Or(m.tries.model, m.model()), Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(),
 	}
 }
 
 func (m *modelCall) broken(code string, err error) turn.Input {
-	return turn.Broken{Iteration: m.Owes.Iteration, Issue: IssueOf("protocol", code, err)}
+	return turn.Broken{Iteration: m.Needs.Iteration, Issue: IssueOf("protocol", code, err)}
 }
 
 func (m *modelCall) model() string { return cmp.Or(m.Prompt.Config.Model, m.env.Model) }

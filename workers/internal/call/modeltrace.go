@@ -40,8 +40,8 @@ func (e *Env) traced(where api.TraceContext, about api.TraceEvent, call func() (
 	return resp, tries, err
 }
 
-// asking is the trace event of a request.
-func asking(provider, source string, req *llm.Request) api.TraceEvent {
+// requestEvent is the trace event of a request.
+func requestEvent(provider, source string, req *llm.Request) api.TraceEvent {
 	return api.TraceEvent{Provider: provider, Model: req.Model, Asked: req.Model, Source: source, Request: &api.ModelRequest{
 		MaxOutputTokens: req.MaxOutputTokens, Temperature: req.Sampling.Temperature, TopP: req.Sampling.TopP, Seed: req.Sampling.Seed,
 		Stop: req.Sampling.Stop, Output: req.Output.JSON || len(req.Output.Schema) > 0,
@@ -59,10 +59,10 @@ func kindOf(err error) (kind, code string) {
 	return "runtime", ""
 }
 
-// where is the trace context of the call.
-func (m *modelCall) where() api.TraceContext {
+// traceContext is the trace context of the call.
+func (m *modelCall) traceContext() api.TraceContext {
 	c := api.TraceContextOf(m.At.state)
-	c.Session, c.Turn, c.Iteration, c.Effect = m.session, m.Owes.Turn, &m.Owes.Iteration, m.effect
+	c.Session, c.Turn, c.Iteration, c.Effect = m.session, m.Needs.Turn, &m.Needs.Iteration, m.effect
 	if t := m.At.state.Turn(); t != nil {
 		c.ModelCall = fmt.Sprintf("%s:%s:%d:%d", c.Session, c.Turn, *c.Iteration, t.Attempt)
 	}
@@ -72,7 +72,7 @@ func (m *modelCall) where() api.TraceContext {
 // tracePrompt traces the call's prompt.
 func (m *modelCall) tracePrompt() {
 	if m.env.Host.Traces() {
-		m.env.Host.Trace(0, m.where(), api.TraceEvent{
+		m.env.Host.Trace(0, m.traceContext(), api.TraceEvent{
 			Type: api.TracePromptBuilt, Prompt: m.Prompt.Ref.Digest, Messages: len(m.Prompt.Messages), Tools: len(m.Prompt.Tools),
 		})
 	}

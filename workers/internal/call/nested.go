@@ -49,15 +49,10 @@ func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json
 			"args of %s: has %d bytes, limit is %d", tool, len(args), events.MaxBlobBytes)}
 	}
 	sum := sha256.Sum256(args)
-	inner := &nested{
-		dispatch: dispatch{
-			env: d.env, at: d.at, stack: d.stack, catalog: d.catalog, record: d.record,
-			parked: &parking{outer: d.parked}, inner: true, callable: d.at.callable(tool), fixed: d.fixed || d.at.runsOnce(d.call.Tool),
-			call: d.innerCall(n, tool, args),
-		},
-		digest: hex.EncodeToString(sum[:]),
-	}
-	inner.once = inner.callable && d.at.runsOnce(tool)
+	inner := &nested{dispatch: newDispatch(d.at, d.stack, d.catalog, d.innerCall(n, tool, args)), digest: hex.EncodeToString(sum[:])}
+	inner.record, inner.parked, inner.inner = d.record, &parking{outer: d.parked}, true
+	inner.cannotPark = d.cannotPark || d.at.runsOnce(d.call.Tool)
+	inner.runsOnce = inner.callable && d.at.runsOnce(tool)
 	return inner.result(ctx, args)
 }
 
@@ -102,17 +97,17 @@ func (d *dispatch) nestedAll(ctx context.Context, first int, list []plugin.Neste
 
 // nested is a call inside another.
 type nested struct {
-	dispatch
-	digest string // of the arguments before defaults and hooks
-	once   bool   // must not run twice
+	*dispatch
+	digest   string // of the arguments before defaults and hooks
+	runsOnce bool   // must not run twice
 }
 
-func (d *nested) result(ctx context.Context, made json.RawMessage) (plugin.Result, error) {
+func (d *nested) result(ctx context.Context, args json.RawMessage) (plugin.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return plugin.Result{}, context.Cause(ctx)
 	}
 	if old := d.at.state.Turn().NestedCall(d.call.Effect); old != nil {
-		return d.again(ctx, old, made)
+		return d.replay(ctx, old, args)
 	}
 	out, err := d.before(ctx)
 	if err == nil && out == nil {
@@ -121,11 +116,11 @@ func (d *nested) result(ctx context.Context, made json.RawMessage) (plugin.Resul
 	if err != nil {
 		return plugin.Result{}, err
 	}
-	return d.returned(ctx, made, *out)
+	return d.returned(ctx, args, *out)
 }
 
-// again returns the result of a nested call of an earlier run.
-func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json.RawMessage) (plugin.Result, error) {
+// replay returns the result of a nested call of an earlier run.
+func (d *nested) replay(ctx context.Context, old *projector.NestedCall, args json.RawMessage) (plugin.Result, error) {
 	switch {
 	case old.Tool != d.call.Tool || old.Digest != d.digest:
 		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeNestedChanged, Message: fmt.Sprintf(
@@ -133,7 +128,7 @@ func (d *nested) again(ctx context.Context, old *projector.NestedCall, made json
 	case old.Done:
 		return d.env.recorded(ctx, &old.Result)
 	}
-	return d.returned(ctx, made, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
+	return d.returned(ctx, args, events.ToolResult{Call: d.call.Index, Outcome: events.OutcomeLost, Text: projector.LostText})
 }
 
 // before runs the hooks before the call, unless an earlier run of the outer call did: then their approval has its
@@ -147,7 +142,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if !d.callable {
 		return nil, nil //nolint:nilnil // the call fails, for any decision of the hooks
 	}
-	got := d.at.hooksBefore(ctx, d.stack, d.asSeen(), d.call.Tool, d.call.Args)
+	got := d.at.hooksBefore(ctx, d.stack, d.pluginCall(), d.call.Tool, d.call.Args)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -163,25 +158,29 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 		if err := tooLarge(ran); err != nil {
 			return d.failed(plugin.ClassResourceLimit, plugin.CodeBefore, err), nil
 		}
-		d.facts = append(d.facts, ran)
+		d.extra = append(d.extra, ran)
 	}
 	switch {
 	case got.result != nil:
 		got.result.Call = d.call.Index
 		return got.result, nil
-	case got.ask == "":
+	case got.question == "":
 		return nil, nil //nolint:nilnil // the call runs
-	case d.fixed:
+	}
+	if r := invalidCall(d.catalog, d.call.Index, d.call.Tool, d.call.Args); r != nil {
+		return r, nil
+	}
+	if d.cannotPark {
 		return d.failed(plugin.ClassPermissionDenied, plugin.CodeDenied, errNoApproval), nil
 	}
-	return nil, d.park(ctx, got.question(&d.call))
+	return nil, d.park(ctx, got.approvalRequest(&d.call))
 }
 
 var errNoApproval = errors.New("the call needs an approval, which cannot be had inside a call that must not run twice")
 
 // park records the approval request, and parks the outer call until the answer.
 func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error {
-	if err := d.record(ctx, append(d.facts, ask)...); err != nil {
+	if err := d.record(ctx, append(d.extra, ask)...); err != nil {
 		return err
 	}
 	d.parked.park()
@@ -190,7 +189,7 @@ func (d *nested) park(ctx context.Context, ask *events.ToolApprovalAsked) error 
 
 // perform runs the call.
 func (d *nested) perform(ctx context.Context) (*events.ToolResult, error) {
-	if refused := d.call.Answer != nil && !d.call.Answer.Granted; d.once && !refused {
+	if refused := d.call.Answer != nil && !d.call.Answer.Granted; d.runsOnce && !refused {
 		err := d.record(ctx, &events.ToolNestedCalled{Effect: d.call.Effect, Tool: d.call.Tool, Digest: d.digest})
 		if err != nil {
 			return nil, err
@@ -211,9 +210,9 @@ func (d *nested) perform(ctx context.Context) (*events.ToolResult, error) {
 var errPendingNested = errors.New("the tool returned a pending result, which is not possible inside another call")
 
 // returned records the result of the call, and returns it from the history.
-func (d *nested) returned(ctx context.Context, made json.RawMessage, out events.ToolResult) (plugin.Result, error) {
-	fact := &events.ToolNestedReturned{Effect: d.call.Effect, Tool: d.call.Tool, Args: made, Digest: d.digest, Result: out}
-	if err := d.record(ctx, append([]events.Payload{fact}, d.facts...)...); err != nil {
+func (d *nested) returned(ctx context.Context, args json.RawMessage, out events.ToolResult) (plugin.Result, error) {
+	fact := &events.ToolNestedReturned{Effect: d.call.Effect, Tool: d.call.Tool, Args: args, Digest: d.digest, Result: out}
+	if err := d.record(ctx, append([]events.Payload{fact}, d.extra...)...); err != nil {
 		return plugin.Result{}, err
 	}
 	return d.env.recorded(ctx, &out)

@@ -36,8 +36,8 @@ type Remote struct {
 // once.
 const remoteInline = 16 << 10
 
-// handOver registers the task of a call. It changes nothing where a task of the call lives.
-func (d *dispatch) handOver(ctx context.Context, tool *plugin.Registered, args []byte) error {
+// registerRemote registers the task of a call. It changes nothing where a task of the call lives.
+func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.Registered, args []byte) error {
 	a := Remote{Turn: d.at.turn, Effect: d.call.Effect, Call: d.call.ID, Index: d.call.Index, Tool: d.call.Tool, Args: args}
 	if len(args) > remoteInline {
 		var err error
@@ -77,25 +77,17 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 	if err := json.Unmarshal(args, &a); err != nil {
 		return "", fmt.Errorf("arguments of a tool's task: %w", err)
 	}
+	waiter, err := e.Host.Subscribe(id, func(m bus.LiveMessage) bool { return m.EndsTurn })
+	if err != nil {
+		return "", err
+	}
+	defer waiter.Close()
 	callCtx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer watch.Wait()
 	defer cancel()
-	ended := make(chan struct{}, 1)
-	stop, err := e.Bus.OnCommit(id, func(m bus.LiveMessage) {
-		if m.EndsTurn {
-			select {
-			case ended <- struct{}{}:
-			default: // the state is read anyway
-			}
-		}
-	})
-	if err != nil {
-		return "", err
-	}
-	defer stop()
 	watch.Go(func() {
-		if e.abandoned(callCtx, id, &a, ended) {
+		if abandoned(callCtx, waiter, &a) {
 			cancel()
 		}
 	})
@@ -113,27 +105,24 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 	return string(result.Outcome), resolve(callCtx, *result)
 }
 
-// awaitedLook is the interval in which the node that runs a call reads the state, because a live message may be lost.
-const awaitedLook = time.Second
+// abandonedCheck is the wait before the first read of the log for an abandoned call, and after a failed read.
+const abandonedCheck = time.Second
 
-// abandoned reads the state after each end of a turn of the session, after each cancel, and at an interval. It
-// returns true when no turn awaits the call any more, and false when ctx ends. The ended turn may be another one,
-// which never ran.
-func (e *Env) abandoned(ctx context.Context, id events.SessionID, a *Remote, ended <-chan struct{}) bool {
-	look := time.NewTicker(awaitedLook)
-	defer look.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-look.C:
-		case <-ended:
-		}
-		s, err := e.Host.State(ctx, id)
-		if errors.Is(err, events.ErrNoSession) || err == nil && !a.awaitedBy(s.Turn()) {
+// stateWaiter waits for a condition on a session's state, see [session.Host.Subscribe].
+type stateWaiter interface {
+	Wait(ctx context.Context, first time.Duration, done func(*projector.State) (bool, error)) error
+}
+
+// abandoned waits until no turn awaits the call: then it returns true. It returns false when ctx ends. The turn that
+// ends may be another one, which never ran.
+func abandoned(ctx context.Context, waiter stateWaiter, a *Remote) bool {
+	for ctx.Err() == nil {
+		err := waiter.Wait(ctx, abandonedCheck, func(s *projector.State) (bool, error) { return !a.awaitedBy(s.Turn()), nil })
+		if err == nil || errors.Is(err, events.ErrNoSession) {
 			return true
 		}
 	}
+	return false
 }
 
 // remote runs the tool. The result is nil where no turn awaits it, and where the tool returned a pending result,
@@ -164,10 +153,8 @@ func (e *Env) remote(ctx context.Context, id events.SessionID, a *Remote) (*even
 		return nil, err
 	}
 	at := &Snapshot{env: e, state: s, session: id, turn: a.Turn}
-	d := &dispatch{
-		env: e, at: at, stack: p, catalog: tools, call: turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args},
-		callable: at.callable(a.Tool), record: noRecord, parked: new(parking), inner: true, fixed: true,
-	}
+	d := newDispatch(at, p, tools, turn.Call{Index: a.Index, Effect: a.Effect, ID: a.Call, Tool: a.Tool, Args: args})
+	d.inner, d.cannotPark = true, true
 	r, _, attempts, err := d.tool(ctx, args)
 	switch {
 	case ctx.Err() != nil:

@@ -63,10 +63,10 @@ func bounded(r events.ToolResult) events.ToolResult {
 
 // checkBodies reports the first body of a result that is larger than limit, in bytes.
 func checkBodies(r *events.ToolResult, limit int) error {
-	list := append([]body{{"text", len(r.Text)}, {"full", len(r.Full)}}, partBodies("attachments", r.Attachments)...)
+	list := append([]bodySize{{"text", len(r.Text)}, {"full", len(r.Full)}}, partBodies("attachments", r.Attachments)...)
 	for i := range r.Switch.Nodes {
 		n, field := &r.Switch.Nodes[i], fmt.Sprintf("switch.nodes[%d]", i)
-		list = append(list, body{field + ".body", len(n.Body)})
+		list = append(list, bodySize{field + ".body", len(n.Body)})
 		list = append(list, partBodies(field+".message.parts", n.Message.Parts)...)
 	}
 	for _, b := range list {
@@ -77,16 +77,16 @@ func checkBodies(r *events.ToolResult, limit int) error {
 	return nil
 }
 
-// body is a part of a result that may be kept outside the log.
-type body struct {
+// bodySize is a part of a result that may be kept outside the log.
+type bodySize struct {
 	field string
 	size  int // in bytes
 }
 
-func partBodies(field string, parts []events.Part) []body {
-	list := make([]body, len(parts))
+func partBodies(field string, parts []events.Part) []bodySize {
+	list := make([]bodySize, len(parts))
 	for i := range parts {
-		list[i] = body{fmt.Sprintf("%s[%d]", field, i), max(len(parts[i].Text), len(parts[i].Args))}
+		list[i] = bodySize{fmt.Sprintf("%s[%d]", field, i), max(len(parts[i].Text), len(parts[i].Args))}
 	}
 	return list
 }

@@ -16,7 +16,7 @@ import (
 // sized is a generated result, and the sizes of its bodies by field.
 type sized struct {
 	result events.ToolResult
-	fields []body // in the order in which they are checked
+	fields []bodySize // in the order in which they are checked
 }
 
 // drawSized draws a result whose bodies have up to most bytes each.
@@ -24,7 +24,7 @@ func drawSized(t *rapid.T, most int) sized {
 	var s sized
 	size := func(field string) int {
 		n := rapid.IntRange(0, most).Draw(t, field)
-		s.fields = append(s.fields, body{field, n})
+		s.fields = append(s.fields, bodySize{field, n})
 		return n
 	}
 	text := func(field string) string { return strings.Repeat("x", size(field)) }
@@ -57,7 +57,7 @@ func TestCheckBodies(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSized(rt, limit+1)
 		err := checkBodies(&s.result, limit)
-		i := slices.IndexFunc(s.fields, func(b body) bool { return b.size > limit })
+		i := slices.IndexFunc(s.fields, func(b bodySize) bool { return b.size > limit })
 		if i < 0 {
 			if err != nil {
 				rt.Fatalf("got %v, want none: no body is larger than %d", err, limit)
@@ -106,8 +106,8 @@ func TestResultBounded(t *testing.T) {
 	if failure.Class != plugin.ClassResourceLimit {
 		t.Errorf("text of an error: got class %s, want %s", failure.Class, plugin.ClassResourceLimit)
 	}
-	short := applied{answer: &plugin.Result{Text: large}}
-	if got := short.instead(plugin.ClassExecution); got.Class != plugin.ClassResourceLimit {
+	short := directiveOutcome{result: &plugin.Result{Text: large}}
+	if got := short.replacement(plugin.ClassExecution); got.Class != plugin.ClassResourceLimit {
 		t.Errorf("result of a hook: got class %s, want %s", got.Class, plugin.ClassResourceLimit)
 	}
 }

@@ -23,11 +23,11 @@ type Snapshot struct {
 	input   events.TurnInput
 
 	filling sync.Mutex
-	whole   *whole // nil: not loaded yet
+	filled  *conversation // nil: not loaded yet
 }
 
-// whole is a conversation with all bodies, for plugins.
-type whole struct {
+// conversation is a conversation with all bodies, for plugins.
+type conversation struct {
 	view  projector.ReadView
 	input events.TurnInput
 }
@@ -62,11 +62,11 @@ func (s *Snapshot) runsOnce(tool string) bool {
 
 // bodies loads the conversation with the bodies outside the log. All plugins of the effects that start together share
 // it. After an error the next call tries again.
-func (s *Snapshot) bodies(ctx context.Context) (*whole, error) {
+func (s *Snapshot) bodies(ctx context.Context) (*conversation, error) {
 	s.filling.Lock()
 	defer s.filling.Unlock()
-	if s.whole != nil {
-		return s.whole, nil
+	if s.filled != nil {
+		return s.filled, nil
 	}
 	view, err := blob.FillView(ctx, s.env.Blobs, s.view)
 	if err != nil {
@@ -76,12 +76,12 @@ func (s *Snapshot) bodies(ctx context.Context) (*whole, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.whole = &whole{view, input}
-	return s.whole, nil
+	s.filled = &conversation{view, input}
+	return s.filled, nil
 }
 
-// shown is a copy of the state, whose views have every body.
-func (s *Snapshot) shown(ctx context.Context) (*projector.State, error) {
+// stateWithBodies is a copy of the state, whose views have every body.
+func (s *Snapshot) stateWithBodies(ctx context.Context) (*projector.State, error) {
 	if _, err := s.bodies(ctx); err != nil {
 		return nil, err
 	}
@@ -101,8 +101,8 @@ func (s *Snapshot) copy() *projector.State {
 	s.copying.Unlock()
 	s.filling.Lock()
 	defer s.filling.Unlock()
-	if s.whole != nil {
-		state.CacheView(s.whole.view)
+	if s.filled != nil {
+		state.CacheView(s.filled.view)
 	}
 	return state
 }

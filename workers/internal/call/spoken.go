@@ -10,16 +10,16 @@ import (
 // the inline text, fit in one event.
 const maxRuns = 256
 
-// spoken is what was streamed of a reply, in runs of one kind. Once there are [maxRuns], text is appended to the last run
+// streamedParts is what was streamed of a reply, in runs of one kind. Once there are [maxRuns], text is appended to the last run
 // of its kind: all text is kept, and the order of the two kinds is lost.
-type spoken []*spokenRun
+type streamedParts []*partRun
 
-type spokenRun struct {
+type partRun struct {
 	kind events.PartKind
 	text strings.Builder
 }
 
-func (s *spoken) add(kind events.PartKind, text string) {
+func (s *streamedParts) add(kind events.PartKind, text string) {
 	runs := *s
 	for i := len(runs) - 1; i >= 0 && (i == len(runs)-1 || len(runs) >= maxRuns); i-- {
 		if runs[i].kind == kind {
@@ -27,12 +27,12 @@ func (s *spoken) add(kind events.PartKind, text string) {
 			return
 		}
 	}
-	run := &spokenRun{kind: kind}
+	run := &partRun{kind: kind}
 	run.text.WriteString(text)
 	*s = append(runs, run)
 }
 
-func (s spoken) parts() []events.Part {
+func (s streamedParts) parts() []events.Part {
 	var list []events.Part
 	for _, run := range s {
 		list = append(list, events.Part{Kind: run.kind, Text: run.text.String()})

@@ -28,7 +28,7 @@ func TestSpokenFits(t *testing.T) {
 	for _, tc := range []struct{ runs, bytes int }{
 		{1, 1}, {2, 1}, {maxRuns - 1, 3}, {maxRuns, 3}, {maxRuns + 1, 3}, {maxRuns + 2, 3}, {26_000, 1}, {200_000, 5}, {4 * maxRuns, 700}, {1000, 10_000}, {maxRuns, 65_000}, {300, 100_000},
 	} {
-		var s spoken
+		var s streamedParts
 		var want [2]strings.Builder
 		kinds := [2]events.PartKind{events.PartText, events.PartReasoning}
 		for i := range tc.runs {

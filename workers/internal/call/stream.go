@@ -18,43 +18,43 @@ import (
 // watchers of the session. Plugins transform its text; they or the protocol may
 // end it. It is used from one goroutine.
 type stream struct {
-	ctx      context.Context //nolint:containedctx // of the one attempt
-	cut      context.CancelFunc
-	stack    *plugin.Session
-	preamble plugin.Preamble
-	deltas   *deltas
-	text     strings.Builder // after the plugins
-	shown    spoken          // after the plugins
-	streamed bool
-	aborted  bool
-	late     *time.Timer // cancels the provider after a plugin ended the reply
-	err      error
-	emitted  []events.Decision // what hooks emit with the reply
-	bytes    int               // approximate size of emitted
+	ctx         context.Context //nolint:containedctx // of the one attempt
+	cut         context.CancelFunc
+	stack       *plugin.Session
+	preamble    plugin.Preamble
+	deltas      *deltas
+	text        strings.Builder // after the plugins
+	parts       streamedParts   // after the plugins
+	streamed    bool
+	aborted     bool
+	cancelTimer *time.Timer // cancels the provider after a plugin ended the reply
+	err         error
+	emitted     []events.Decision // what hooks emit with the reply
+	bytes       int               // approximate size of emitted
 }
 
 func (s *stream) add(d llm.Delta) {
 	switch {
 	case s.aborted || s.err != nil:
 	case d.Kind != events.PartText:
-		s.show(d)
+		s.publish(d)
 	default:
 		s.streamed = true
-		s.pass(d.Text)
+		s.transform(d.Text)
 	}
 }
 
-// show publishes a piece, and keeps it for the case that the reply is cut off.
-func (s *stream) show(d llm.Delta) {
+// publish publishes a piece, and keeps it for the case that the reply is cut off.
+func (s *stream) publish(d llm.Delta) {
 	if d.Text == "" {
 		return
 	}
 	s.deltas.add(d)
-	s.shown.add(d.Kind, strings.ToValidUTF8(d.Text, "\uFFFD"))
+	s.parts.add(d.Kind, strings.ToValidUTF8(d.Text, "\uFFFD"))
 }
 
-// pass lets the plugins transform a piece of text, and publishes it.
-func (s *stream) pass(chunk string) {
+// transform lets the plugins transform a piece of text, and publishes it.
+func (s *stream) transform(chunk string) {
 	t := plugin.StreamTransform{Chunk: chunk}
 	if s.stack.HasStream() {
 		var emitted []plugin.Owned[[]byte]
@@ -68,13 +68,13 @@ func (s *stream) pass(chunk string) {
 		}
 	}
 	for _, r := range t.Reasoning {
-		s.show(llm.Delta{Kind: events.PartReasoning, Text: r})
+		s.publish(llm.Delta{Kind: events.PartReasoning, Text: r})
 	}
 	s.text.WriteString(t.Chunk)
-	s.show(llm.Delta{Kind: events.PartText, Text: t.Chunk})
+	s.publish(llm.Delta{Kind: events.PartText, Text: t.Chunk})
 	if t.Abort || s.preamble.Complete != nil && s.preamble.Complete(s.text.String()) {
 		s.aborted = true
-		s.late = time.AfterFunc(usageGrace, s.cut)
+		s.cancelTimer = time.AfterFunc(usageGrace, s.cut)
 	}
 }
 
@@ -86,10 +86,10 @@ const usageGrace = 2 * time.Second
 // plugins; or what came before the stream was ended.
 func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	if err == nil && !s.streamed && s.stack.HasStream() {
-		s.pass(textOf(resp.Parts))
+		s.transform(textOf(resp.Parts))
 	}
-	if s.late != nil {
-		s.late.Stop()
+	if s.cancelTimer != nil {
+		s.cancelTimer.Stop()
 	}
 	switch {
 	case s.err != nil:
@@ -140,9 +140,9 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 }
 
 // fact records what hooks emitted with the reply; nil where they emitted nothing.
-func (s *stream) fact(owes turn.Needs) events.Payload {
+func (s *stream) fact(needs turn.Needs) events.Payload {
 	if s == nil || len(s.emitted) == 0 {
 		return nil
 	}
-	return &events.HookRan{Point: events.PointReply, Iteration: owes.Iteration, Decisions: s.emitted}
+	return &events.HookRan{Point: events.PointReply, Iteration: needs.Iteration, Decisions: s.emitted}
 }

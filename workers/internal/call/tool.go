@@ -30,18 +30,16 @@ type Tool struct {
 // ctx ended before there was a result, and where the call waits for an approval
 // of a call that it made: its answer runs this one again.
 func (t Tool) Run(ctx context.Context) turn.Input {
-	d := &dispatch{
-		env: t.At.env, at: t.At, stack: t.Stack, catalog: t.Catalog, call: t.Call,
-		callable: t.At.callable(t.Call.Tool), record: t.Record, parked: new(parking),
-	}
+	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
+	d.record = t.Record
 	result, pending := d.run(ctx)
 	switch {
 	case pending:
-		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Extra: d.facts}
+		return turn.Results{Iteration: t.Iteration, Pending: []int64{t.Call.Index}, Extra: d.extra}
 	case result == nil:
 		return nil
 	}
-	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.facts, Stopped: d.stopped}
+	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.extra, Stopped: d.stopIssue}
 }
 
 // Recorded is called when the log has the result; nil if the tool needs no such call.
@@ -50,26 +48,34 @@ func (t Tool) Recorded() func() {
 	if !ok || tool.Recorded == nil {
 		return nil
 	}
-	d := &dispatch{at: t.At, call: t.Call}
+	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
 	return func() { tool.Recorded(d.asSeen()) }
 }
 
 // dispatch is a tool call that runs: one of the model, one inside another, a
 // background tool, or one of a turn that another node runs.
 type dispatch struct {
-	env      *Env
-	at       *Snapshot
-	stack    *plugin.Session
-	catalog  *plugin.CatalogEntry
-	call     turn.Call
-	callable bool // the catalogue of the state offers the tool
-	record   func(context.Context, ...events.Payload) error
-	facts    []events.Payload // additional events, in the commit of the result
-	parked   *parking         // see [errParked]
-	inner    bool             // the model does not read its result: another call made it, or another node handed it over
-	fixed    bool             // an outer call must not run twice
-	stopped  *events.Issue    // the turn cannot continue
-	unknown  bool             // the catalogue has no such tool
+	env        *Env
+	at         *Snapshot
+	stack      *plugin.Session
+	catalog    *plugin.CatalogEntry
+	call       turn.Call
+	callable   bool // the catalogue of the state offers the tool
+	record     func(context.Context, ...events.Payload) error
+	extra      []events.Payload // additional events, in the commit of the result
+	parked     *parking         // see [errParked]
+	inner      bool             // the model does not read its result: another call made it, or another node handed it over
+	cannotPark bool             // an outer call must not run twice
+	stopIssue  *events.Issue    // the turn cannot continue
+	unknown    bool             // the catalogue has no such tool
+}
+
+// newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
+// turn, and for a call without a turn on this node inner and cannotPark.
+func newDispatch(at *Snapshot, stack *plugin.Session, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
+	return &dispatch{
+		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), record: noRecord, parked: new(parking),
+	}
 }
 
 // run returns the result; or nil where ctx ended before there was one, or the
@@ -91,8 +97,8 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	}
 	out := resultOf(d.call.Index, r)
 	out.Attempts, out.Millis = exceptOne(max(attempts, 1)), time.Since(started).Milliseconds()
-	if d.hooked(err) {
-		out = d.after(ctx, args, out)
+	if d.hasResultHooks(err) {
+		out = d.afterCall(ctx, args, out)
 		if ctx.Err() != nil {
 			return nil, false
 		}
@@ -101,8 +107,8 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	return &out, false
 }
 
-// hooked reports whether the hooks after a call run: they do not for a refused call.
-func (d *dispatch) hooked(err error) bool {
+// hasResultHooks reports whether the hooks after a call run: they do not for a refused call.
+func (d *dispatch) hasResultHooks(err error) bool {
 	failure, failed := errors.AsType[*plugin.Failure](err)
 	return d.stack.HasResultHooks() && !d.unknown && (!failed || failure.Code != plugin.CodeDenied)
 }
@@ -153,8 +159,8 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 	return r, checked, n, err
 }
 
-// asSeen is the call in the form for its tool and its hooks.
-func (d *dispatch) asSeen() plugin.Call {
+// pluginCall is the call in the form for its tool and its hooks.
+func (d *dispatch) pluginCall() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
 		Holder: d.call.Holder, Again: d.at.takenOver(),

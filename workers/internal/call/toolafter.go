@@ -9,11 +9,11 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// after runs the hooks after a call, then the projector of results, which
+// afterCall runs the hooks after a call, then the projector of results, which
 // shortens what the model reads.
-func (d *dispatch) after(ctx context.Context, args []byte, out events.ToolResult) events.ToolResult {
+func (d *dispatch) afterCall(ctx context.Context, args []byte, out events.ToolResult) events.ToolResult {
 	in := plugin.ToolResultContext{
-		Call: d.asSeen(), Tool: d.call.Tool, Args: args, Result: pluginResult(&out), Millis: out.Millis, Host: d.at.host(d.call.Effect),
+		Call: d.pluginCall(), Tool: d.call.Tool, Args: args, Result: pluginResult(&out), Millis: out.Millis, Host: d.at.host(d.call.Effect),
 	}
 	if in.Args == nil {
 		in.Args = []byte("{}")
@@ -40,11 +40,11 @@ func (d *dispatch) hooksAfter(ctx context.Context, in plugin.ToolResultContext, 
 	if err != nil {
 		return replaced(out, Failed(0, plugin.ClassExecution, plugin.CodeAfter, err))
 	}
-	c, err := d.at.apply(ctx, d.call.Effect, list)
+	c, err := d.at.applyDirectives(ctx, d.call.Effect, list)
 	if err != nil {
 		return replaced(out, Failed(0, plugin.ClassExecution, plugin.CodeCreate, err))
 	}
-	if r := c.instead(plugin.ClassExecution); r != nil {
+	if r := c.replacement(plugin.ClassExecution); r != nil {
 		out = replaced(out, *r)
 	}
 	if len(c.decisions) == 0 {
@@ -63,7 +63,7 @@ func (d *dispatch) hooksAfter(ctx context.Context, in plugin.ToolResultContext, 
 	if err := tooLarge(ran); err != nil {
 		return replaced(out, Failed(0, plugin.ClassResourceLimit, plugin.CodeAfter, err))
 	}
-	d.facts = append(d.facts, ran)
+	d.extra = append(d.extra, ran)
 	return out
 }
 

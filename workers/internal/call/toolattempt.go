@@ -19,10 +19,10 @@ import (
 // of attempts.
 func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
 	if tool.Portable && !d.inner && !d.env.RunsTools {
-		err := d.handOver(ctx, tool, args)
+		err := d.registerRemote(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
 	}
-	call := d.asSeen().WithNested(d.nestedAll)
+	call := d.pluginCall().WithNested(d.nestedAll)
 	for n := 1; ; n++ {
 		call.Attempt = n
 		result, err := d.attempt(ctx, tool, call, args)

@@ -14,10 +14,10 @@ import (
 // beforeTools calls the hooks for every call of the reply, for all calls at the same time.
 func (h *hooks) beforeTools(ctx context.Context) {
 	calls := h.state.Turn().Calls
-	decided := make([]verdict, len(calls))
+	decided := make([]callDecision, len(calls))
 	var wait sync.WaitGroup
 	for i := range calls {
-		wait.Go(func() { decided[i] = h.judge(ctx, int64(i), &calls[i]) })
+		wait.Go(func() { decided[i] = h.decideCall(ctx, int64(i), &calls[i]) })
 	}
 	wait.Wait()
 	for i := range decided {
@@ -31,29 +31,29 @@ func (h *hooks) beforeTools(ctx context.Context) {
 		if v.result != nil {
 			h.in.Results = append(h.in.Results, *v.result)
 		}
-		if v.ask != nil {
-			h.in.Asks = append(h.in.Asks, *v.ask)
+		if v.approval != nil {
+			h.in.Asks = append(h.in.Asks, *v.approval)
 		}
 	}
 }
 
-// verdict is the hooks' decision about one call.
-type verdict struct {
+// callDecision is the hooks' decision about one call.
+type callDecision struct {
 	decisions []events.Decision
 	result    *events.ToolResult        // the call does not run
-	ask       *events.ToolApprovalAsked // the call waits
+	approval  *events.ToolApprovalAsked // the call waits
 }
 
-func failedBefore(index int64, class string, err error) verdict {
+func failedBefore(index int64, class string, err error) callDecision {
 	r := Failed(index, class, plugin.CodeBefore, err)
-	return verdict{result: &r}
+	return callDecision{result: &r}
 }
 
-func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdict {
+func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) callDecision {
 	if !h.callable(c.Tool) && c.Tool != plugin.ToolCode { // no catalogue has the tool of a protocol's code
-		return verdict{} // the call fails, for any decision of the hooks
+		return callDecision{} // the call fails, for any decision of the hooks
 	}
-	effect := turn.ToolEffect(h.turn, h.owes.Iteration, index)
+	effect := turn.ToolEffect(h.turn, h.needs.Iteration, index)
 	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
 	if err != nil {
 		return failedBefore(index, plugin.ClassInternal, err)
@@ -62,44 +62,68 @@ func (h *hooks) judge(ctx context.Context, index int64, c *projector.Call) verdi
 	for i := range got.decisions {
 		got.decisions[i].Call = index
 	}
-	v := verdict{decisions: got.decisions}
+	v := callDecision{decisions: got.decisions}
 	if got.result != nil {
 		got.result.Call = index
 		v.result = got.result
 		return v
 	}
-	if got.ask != "" {
+	if got.question != "" {
 		shown := args
 		if got.args != nil {
 			shown = got.args
 		}
-		v.ask = got.question(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		if v.result = h.invalidCall(index, c.Tool, shown); v.result == nil {
+			v.approval = got.approvalRequest(&turn.Call{Effect: effect, Tool: c.Tool, Args: shown})
+		}
 	}
 	return v
 }
 
-// before is the outcome of the hooks before a call.
-type before struct {
-	applied
+// invalidCall is the failure of a call whose arguments the tool's schema does not accept; nil where it accepts them.
+// Such a call cannot run, so its approval is not requested. Where the tool is missing, the call fails when it runs.
+func (h *hooks) invalidCall(index int64, tool string, args []byte) *events.ToolResult {
+	catalog, err := h.stack.Catalog(&h.state.Catalog)
+	if err != nil {
+		return nil // the run of the call reports the error
+	}
+	return invalidCall(catalog, index, tool, args)
+}
+
+func invalidCall(catalog *plugin.CatalogEntry, index int64, tool string, args []byte) *events.ToolResult {
+	registered, found := catalog.Find(tool)
+	if !found {
+		return nil
+	}
+	if _, err := registered.Check(args); err != nil {
+		r := resultOf(index, failureOf(err))
+		return &r
+	}
+	return nil
+}
+
+// beforeOutcome is the outcome of the hooks before a call.
+type beforeOutcome struct {
+	directiveOutcome
 	result *events.ToolResult // the call does not run
 }
 
 // hooksBefore runs the hooks before a call. Their error fails only the call.
-func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call plugin.Call, tool string, args []byte) before {
+func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call plugin.Call, tool string, args []byte) beforeOutcome {
 	call.Host = s.host(call.Effect)
 	list, err := stack.BeforeToolCall(ctx, plugin.ToolContext{Call: call, Tool: tool, Args: args, Host: call.Host})
 	if err != nil {
 		r := Failed(0, plugin.ClassExecution, plugin.CodeBefore, err)
-		return before{result: &r}
+		return beforeOutcome{result: &r}
 	}
-	done, err := s.apply(ctx, call.Effect, list)
+	done, err := s.applyDirectives(ctx, call.Effect, list)
 	if err != nil {
 		r := Failed(0, plugin.ClassExecution, plugin.CodeCreate, err)
-		return before{applied: done, result: &r}
+		return beforeOutcome{directiveOutcome: done, result: &r}
 	}
-	result := done.instead(plugin.ClassPermissionDenied)
+	result := done.replacement(plugin.ClassPermissionDenied)
 	if result != nil {
 		*result = s.env.switchable(ctx, *result)
 	}
-	return before{applied: done, result: result}
+	return beforeOutcome{directiveOutcome: done, result: result}
 }

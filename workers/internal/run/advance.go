@@ -7,8 +7,8 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// advance steps until the run has to wait. done: the session owes nothing. When ctx ends it starts nothing more: a
-// call that was cancelled with ctx may have completed without a result, and the state still owes it.
+// advance steps until the run has to wait. done: the session needs nothing. When ctx ends it starts nothing more: a
+// call that was cancelled with ctx may have completed without a result, and the state still needs it.
 func (r *run) advance(ctx context.Context) (done bool, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -25,20 +25,20 @@ func (r *run) advance(ctx context.Context) (done bool, err error) {
 type pace int
 
 const (
-	paceContinue pace = iota // the state may owe more
+	paceContinue pace = iota // the state may need more
 	paceWait                 // for running effects
-	paceRest                 // the state owes nothing
+	paceRest                 // the state needs nothing
 )
 
 func (r *run) advanceOnce(ctx context.Context) (pace, error) {
-	if r.state.Seq != r.passed { // the events folded since may cancel tasks without a hint from their host
+	if r.state.Seq != r.wokenSeq { // the events folded since may cancel tasks without a hint from their host
 		r.p.cfg.Host.WakePassing(r.state)
-		r.passed = r.state.Seq
+		r.wokenSeq = r.state.Seq
 	}
 	t := r.state.Turn()
-	owes := turn.Next(r.state)
-	parked := owes.Parked() && !owes.Stop
-	if t != nil && !parked && !r.ours(t) {
+	needs := turn.Next(r.state)
+	parked := needs.Parked() && !needs.Stop
+	if t != nil && !parked && !r.isOurs(t) {
 		return paceContinue, r.transferOrTakeOver(ctx, t)
 	}
 	if err := r.notifyPlugins(ctx); err != nil {
@@ -53,28 +53,28 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	switch {
 	case t == nil && turn.Claimable(r.state):
-		if len(r.lifecycle.running) > 0 && (r.hadShare() || r.p.draining.Load()) {
+		if len(r.lifecycle.running) > 0 && (r.reachedFairShare() || r.p.draining.Load()) {
 			return paceWait, nil // the notifications to plugins would be cut off
 		}
 		return paceContinue, r.claimNext(ctx)
 	case t == nil, parked && len(r.inflight) == 0:
 		return r.rest(ctx)
-	case owes.Stop:
+	case needs.Stop:
 		return paceContinue, r.stop(ctx)
 	case r.p.draining.Load() && len(r.inflight) > 0:
 		return paceWait, nil // running effects may complete
 	case r.p.draining.Load() && !hasStartedCall(t):
 		return paceContinue, r.release(ctx, t)
 	case r.stack.Session == nil: // closed when the session seemed to rest, or after a change that failed
-		err := r.reopen(ctx, owes)
+		err := r.reopen(ctx, needs)
 		if errors.Is(err, errElsewhere) && len(r.inflight) > 0 {
 			return paceWait, nil // running effects may complete; retried at the next tick
 		}
 		return paceContinue, err
 	case turn.NeedsBegin(r.state):
 		return paceContinue, r.step(ctx, turn.Begin{})
-	case r.starts(owes) && r.aged():
-		if err := r.renew(ctx); errors.Is(err, errUnanswered) {
+	case r.hasNewEffect(needs) && r.isAged():
+		if err := r.renewState(ctx); errors.Is(err, errUnanswered) {
 			return paceWait, nil // started at a later tick
 		} else if err != nil {
 			return paceContinue, err
@@ -95,7 +95,7 @@ func (r *run) afterFlush(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// rest makes sure that the session owes nothing at the end of the log, as of the newest wake.
+// rest makes sure that the session needs nothing at the end of the log, as of the newest wake.
 func (r *run) rest(ctx context.Context) (pace, error) {
 	if len(r.batch.events) > 0 {
 		return paceContinue, r.flush(ctx)
@@ -116,7 +116,7 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	return paceContinue, err
 }
 
-// end ends a run whose session owes nothing, unless a wake arrived meanwhile.
+// end ends a run whose session needs nothing, unless a wake arrived meanwhile.
 func (r *run) end(ctx context.Context) (over bool, err error) {
 	if err := r.p.cfg.Host.ChargeChild(ctx, r.state); err != nil {
 		return false, err

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -26,10 +27,10 @@ const fairTurns = 8
 func (r *run) claimNext(ctx context.Context) error {
 	switch {
 	case r.p.draining.Load():
-		return r.handOver(ctx)
+		return r.endForStop(ctx)
 	case r.trial.Exhausted():
 		return r.giveUp(ctx, r.trial.Count)
-	case r.hadShare():
+	case r.reachedFairShare():
 		return r.yield(ctx)
 	}
 	var input events.TurnInput
@@ -66,9 +67,9 @@ func (r *run) transferOrTakeOver(ctx context.Context, t *projector.Turn) error {
 	}
 	switch {
 	case t.Worker != r.p.cfg.ID && r.runsElsewhere(ctx, t):
-		return r.drop()
+		return r.endTransferred()
 	case r.p.draining.Load():
-		return r.handOver(ctx)
+		return r.endForStop(ctx)
 	case r.trial.Exhausted():
 		return r.giveUp(ctx, r.trial.Count)
 	case t.Starts >= int64(r.p.cfg.Retry.Attempts):
@@ -102,16 +103,16 @@ func (r *run) runsElsewhere(ctx context.Context, t *projector.Turn) bool {
 	r.p.mu.Lock()
 	r.transferred = r.wake
 	r.p.mu.Unlock()
-	q := wake.Question{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
+	q := wake.PeerRequest{Session: r.session, Turn: t.ID, Attempt: t.Attempt, Class: bus.ClassTurn}
 	if r.transferred != nil {
 		q.Handle, q.Due, q.Repair = r.transferred.Handle(), r.transferred.Due, r.transferred.Repair
 	}
-	return r.p.cfg.Peers.Ask(ctx, t.Worker, q)
+	return r.p.cfg.Peers.Request(ctx, t.Worker, q)
 }
 
-// drop ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
+// endTransferred ends a run whose wake was transferred to another worker. If a new wake arrived meanwhile, the run continues
 // and transfers that one too.
-func (r *run) drop() error {
+func (r *run) endTransferred() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	if r.wake != r.transferred {
@@ -132,14 +133,14 @@ func (r *run) giveUp(ctx context.Context, attempts int64) error {
 	return err
 }
 
-// hadShare reports whether the run has done [fairTurns] turns and the pool is full.
-func (r *run) hadShare() bool {
+// reachedFairShare reports whether the run has done [fairTurns] turns and the pool is full.
+func (r *run) reachedFairShare() bool {
 	if r.turns < fairTurns {
 		return false
 	}
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
-	return r.p.roomLocked() <= 0
+	return r.p.capacityLocked() <= 0
 }
 
 // yield ends a run between two turns and publishes a new wake, which is the last of the queue.
@@ -151,18 +152,18 @@ func (r *run) yield(ctx context.Context) error {
 	r.p.mu.Lock()
 	r.p.endLocked(r)
 	r.p.mu.Unlock()
-	if err := r.p.cfg.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: r.session}, bus.WakeHint{}); err != nil {
+	if err := r.p.cfg.Bus.PublishWake(hint.TurnKey(r.session), bus.WakeHint{}); err != nil {
 		return err
 	}
 	return errDropped
 }
 
-// handOver ends a run of a pool that stops.
-func (r *run) handOver(ctx context.Context) error {
+// endForStop ends a run of a pool that stops.
+func (r *run) endForStop(ctx context.Context) error {
 	if err := r.record(ctx, r.notifiedEvents()); err != nil {
 		return err
 	}
-	return errHandedOver
+	return errPoolStops
 }
 
 // release records that this worker gives up the running turn. The attempt then does not count as a failed one, and
@@ -172,7 +173,7 @@ func (r *run) release(ctx context.Context, t *projector.Turn) error {
 		return err
 	}
 	r.setClaim("", 0)
-	return errHandedOver
+	return errPoolStops
 }
 
 // releaseWait limits the last append of a run that was cancelled.
@@ -187,7 +188,7 @@ func (r *run) releaseLate() {
 	}
 	r.rollBack()
 	t := r.state.Turn()
-	if !r.ours(t) || t.Starts == 0 || turn.Parked(r.state) {
+	if !r.isOurs(t) || t.Starts == 0 || turn.Parked(r.state) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), releaseWait) // the context of the run has ended
@@ -214,9 +215,9 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 	c := turn.Claim{Worker: r.p.cfg.ID}
 	if r.stack.Session == nil {
 		c.Refused = r.stack.issue
-		return c, r.unbuilt()
+		return c, r.checkPatience()
 	}
-	r.p.built(r.session)
+	r.p.forgetUnbuilt(r.session)
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
 		c.Refused = issueOf("plugin", "tool_catalog", err)
@@ -267,8 +268,8 @@ func (r *run) declared() []events.Payload {
 	return payloads
 }
 
-// unbuilt returns nil when this worker has been unable to build the plugins for [Config.Patience], else errElsewhere.
-func (r *run) unbuilt() error {
+// checkPatience returns nil when this worker has been unable to build the plugins for [Config.Patience], else errElsewhere.
+func (r *run) checkPatience() error {
 	r.p.mu.Lock()
 	defer r.p.mu.Unlock()
 	since, known := r.p.unbuilt[r.session]
@@ -283,8 +284,8 @@ func (r *run) unbuilt() error {
 	return nil
 }
 
-// built deletes the time since which a session's plugins could not be built.
-func (p *Pool) built(id events.SessionID) {
+// forgetUnbuilt deletes the time since which a session's plugins could not be built.
+func (p *Pool) forgetUnbuilt(id events.SessionID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.unbuilt, id)

@@ -85,9 +85,9 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		r.batch.durable = r.state.Clone()
 		r.batch.at = events.MillisOf(time.Now())
 	}
-	list = r.announced(list)
+	list = r.withAnnouncements(list)
 	for i := range list {
-		if r.stale(&list[i]) {
+		if r.dropStale(&list[i]) {
 			continue
 		}
 		if err := r.assignHolders(list[i].Payload); err != nil {
@@ -97,7 +97,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		if err != nil {
 			r.discard(append(r.batch.inputs, in)...)
 			r.rollBack()
-			return r.refused(ctx, in, err)
+			return r.endIfRejected(ctx, in, err)
 		}
 		list[i].Payload = payload
 		r.batch.bytes += blob.Size(payload)
@@ -123,19 +123,19 @@ func (r *run) rollBack() {
 }
 
 // flush appends the batch. After a conflict it folds the events of others and steps the same inputs again. No effect
-// was started meanwhile that the new state does not owe.
+// was started meanwhile that the new state does not need.
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
 		c := r.commit(r.batch.at, r.batch.events)
 		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
 		at := r.batch.durable.Seq
-		undo := r.claiming(c)
+		undo := r.setClaimEarly(c)
 		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Committed(); return r.state.Clone() })
 		if err == nil && seq == at+1 {
 			if conflicts > 0 {
 				r.p.cfg.Bus.ReleasePriority(r.session)
 			}
-			r.current, r.seen = began, count
+			r.trustedAt, r.seen = began, count
 			r.logCommit(seq, c)
 			r.committed(ctx, c)
 			return nil
@@ -148,25 +148,25 @@ func (r *run) flush(ctx context.Context) error {
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
 			r.discard(inputs...)
-			return r.refused(ctx, first(inputs), err)
+			return r.endIfRejected(ctx, first(inputs), err)
 		}
 		r.p.cfg.Bus.RequestPriority(r.session, time.Time{}) // the run goes first: work that is accepted completes before more work is accepted
-		if err := r.redo(ctx, inputs, ahead); err != nil {
+		if err := r.stepAgain(ctx, inputs, ahead); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// claiming sets the run's turn before its claim is appended: another worker may read the claim and send a request
+// setClaimEarly sets the run's turn before its claim is appended: another worker may read the claim and send a request
 // before the append's response is here. Such requests name only a claim that is in the log, so a failed append does
 // no harm.
-func (r *run) claiming(c *events.Commit) (undo func()) {
+func (r *run) setClaimEarly(c *events.Commit) (undo func()) {
 	for i := range c.Events {
 		if p, ok := c.Events[i].Payload.(*events.TurnStarted); ok {
-			had, attempt := r.turn, r.attempt // written by this goroutine alone
+			claimed, attempt := r.turn, r.attempt // written by this goroutine alone
 			r.setClaim(c.Events[i].Turn, p.Attempt)
-			return func() { r.setClaim(had, attempt) }
+			return func() { r.setClaim(claimed, attempt) }
 		}
 	}
 	return func() {}
@@ -200,16 +200,16 @@ func (r *run) logCommit(seq events.Seq, c *events.Commit) {
 	entry.Write(zap.String("session", string(c.Session)), zap.Uint64("seq", uint64(seq)), zap.Strings("events", kinds))
 }
 
-// hopeless reports whether the log rejects the same events every time.
-func hopeless(err error) bool {
+// isRejected reports whether the log rejects the same events every time.
+func isRejected(err error) bool {
 	return errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrInvalid) || errors.Is(err, events.ErrInvalidID)
 }
 
-// refused ends the turn if the log rejects what follows from an input of the turn: a retry would append the same. It
+// endIfRejected ends the turn if the log rejects what follows from an input of the turn: a retry would append the same. It
 // returns any other error unchanged.
-func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
+func (r *run) endIfRejected(ctx context.Context, in turn.Input, err error) error {
 	t := r.state.Turn()
-	if _, ends := in.(turn.Broken); in == nil || ends || !hopeless(err) || !r.ours(t) {
+	if _, ends := in.(turn.Broken); in == nil || ends || !isRejected(err) || !r.isOurs(t) {
 		return err
 	}
 	for id, e := range r.inflight {
@@ -222,7 +222,7 @@ func (r *run) refused(ctx context.Context, in turn.Input, err error) error {
 
 // committed drops the batch, which the log has now. The state has its events already.
 func (r *run) committed(ctx context.Context, c *events.Commit) {
-	r.unmarked = true
+	r.unnotified = true
 	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)
@@ -236,10 +236,10 @@ func (r *run) committed(ctx context.Context, c *events.Commit) {
 	}
 }
 
-// redo folds the events of others and decides again on the same inputs. If a prompt was built ahead of the log and is
+// stepAgain folds the events of others and decides again on the same inputs. If a prompt was built ahead of the log and is
 // a different one now, its reply is discarded, and a model call for it is cancelled: no history could explain that
-// reply. The state owes the call again.
-func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
+// reply. The state needs the call again.
+func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
@@ -250,14 +250,14 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	}
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
-			r.stack.beside = append(slices.DeleteFunc(besideOf(in), isOptions), r.stack.beside...)
+			r.stack.extra = append(slices.DeleteFunc(extraOf(in), isOptions), r.stack.extra...)
 			return nil // advance decides on the claim again
 		}
-		if !r.ours(r.state.Turn()) {
+		if !r.isOurs(r.state.Turn()) {
 			r.discard(inputs...)
 			return fmt.Errorf("session %s: %w", r.session, wake.ErrSuperseded)
 		}
-		if digest := promptOf(in); ahead && digest != "" && !r.prompts(digest) {
+		if digest := promptOf(in); ahead && digest != "" && !r.hasPrompt(digest) {
 			r.discard(in)
 			continue
 		}
@@ -276,7 +276,7 @@ func (r *run) redo(ctx context.Context, inputs []turn.Input, ahead bool) error {
 	}
 	r.restoreStack(ctx)
 	for id, e := range r.inflight {
-		if e.ahead && !r.prompts(e.prompt) {
+		if e.ahead && !r.hasPrompt(e.prompt) {
 			e.cancel()
 			delete(r.inflight, id)
 		}
@@ -297,8 +297,8 @@ func promptOf(in turn.Input) string {
 	return ""
 }
 
-// prompts reports whether the prompt of the state has that digest.
-func (r *run) prompts(digest string) bool {
+// hasPrompt reports whether the prompt of the state has that digest.
+func (r *run) hasPrompt(digest string) bool {
 	p, err := r.state.Prompt()
 	return err == nil && p.Ref.Digest == digest
 }

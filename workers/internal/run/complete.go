@@ -53,7 +53,7 @@ func (r *run) removeInflight(c completion) turn.Input {
 	return c.in
 }
 
-// stepCompletion drops a completion that the state does not owe any more.
+// stepCompletion drops a completion that the state does not need any more.
 func (r *run) stepCompletion(ctx context.Context, in turn.Input) error {
 	if in == nil {
 		return nil

@@ -1,4 +1,4 @@
-// Package run does the work that sessions owe. It fetches wakes from the queue, steps the state machine of a turn,
+// Package run does the work that sessions need. It fetches wakes from the queue, steps the state machine of a turn,
 // starts effects and appends the events that follow. It imports everything below workers, and the packages wake, call
 // and trace.
 //
@@ -9,7 +9,7 @@
 // # The loop of a run
 //
 //	load: the cached state, or the fold of the log
-//	  └─► advance: what does the state owe?
+//	  └─► advance: what does the state need?
 //	        nothing             read the log again if a wake arrived, else ack and end
 //	        a time that is due  append what follows from it
 //	        a turn to branch    create its session, end it here

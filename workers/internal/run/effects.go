@@ -18,33 +18,33 @@ import (
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
-// start starts every effect that the state owes and that does not run yet. The events that owe them are durable, or
+// start starts every effect that the state needs and that does not run yet. The events that need them are durable, or
 // linger.
 func (r *run) start(ctx context.Context) error {
-	owes := turn.Next(r.state)
-	if len(owes.Calls) == 0 {
+	needs := turn.Next(r.state)
+	if len(needs.Calls) == 0 {
 		r.stack.ClearMessageSender() // no call runs
 	}
 	switch {
-	case owes.Turn == "":
+	case needs.Turn == "":
 		return nil
-	case owes.Hooks != "":
-		return r.startHooks(ctx, owes)
-	case owes.Model:
-		return r.startModel(ctx, owes)
+	case needs.Hooks != "":
+		return r.startHooks(ctx, needs)
+	case needs.Model:
+		return r.startModel(ctx, needs)
 	}
-	return r.startTools(ctx, owes)
+	return r.startTools(ctx, needs)
 }
 
-// starts reports whether the state owes an effect that does not run yet.
-func (r *run) starts(owes turn.Needs) bool {
+// hasNewEffect reports whether the state needs an effect that does not run yet.
+func (r *run) hasNewEffect(needs turn.Needs) bool {
 	switch {
-	case owes.Hooks != "":
-		return r.inflight[turn.HookEffect(owes)] == nil
-	case owes.Model:
-		return r.inflight[turn.ModelEffect(owes.Turn, owes.Iteration)] == nil
+	case needs.Hooks != "":
+		return r.inflight[turn.HookEffect(needs)] == nil
+	case needs.Model:
+		return r.inflight[turn.ModelEffect(needs.Turn, needs.Iteration)] == nil
 	}
-	return slices.ContainsFunc(owes.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
+	return slices.ContainsFunc(needs.Calls, func(c turn.Call) bool { return r.inflight[c.Effect] == nil })
 }
 
 // effect is an effect that runs.
@@ -128,17 +128,17 @@ func (r *run) stop(ctx context.Context) error {
 // snapshot copies the working state for the effects that start together.
 func (r *run) snapshot() *call.Snapshot { return r.p.cfg.Calls.Snapshot(r.state, r.options()) }
 
-// startHooks calls the plugins at the hook point that the state owes.
-func (r *run) startHooks(ctx context.Context, owes turn.Needs) error {
-	e := &effect{turn: owes.Turn, id: turn.HookEffect(owes)}
+// startHooks calls the plugins at the hook point that the state needs.
+func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
+	e := &effect{turn: needs.Turn, id: turn.HookEffect(needs)}
 	if _, started := r.inflight[e.id]; started {
 		return nil
 	}
-	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Owes: owes}
-	if owes.Hooks == events.PointBeforeTurn {
+	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Needs: needs}
+	if needs.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {
-			return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+			return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 		}
 		h.Preamble = preamble
 	}
@@ -146,13 +146,13 @@ func (r *run) startHooks(ctx context.Context, owes turn.Needs) error {
 	return nil
 }
 
-func (r *run) startModel(ctx context.Context, owes turn.Needs) error {
-	e := &effect{turn: owes.Turn, id: turn.ModelEffect(owes.Turn, owes.Iteration)}
+func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
+	e := &effect{turn: needs.Turn, id: turn.ModelEffect(needs.Turn, needs.Iteration)}
 	if _, started := r.inflight[e.id]; started {
 		return nil
 	}
-	if err := r.surface(ctx); err != nil {
-		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+	if err := r.recordTools(ctx); err != nil {
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
 	prompt, err := r.state.Prompt()
 	if err != nil {
@@ -160,31 +160,31 @@ func (r *run) startModel(ctx context.Context, owes turn.Needs) error {
 	}
 	preamble, err := r.preamble()
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
-	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Owes: owes, Prompt: prompt, Preamble: preamble}
+	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Needs: needs, Prompt: prompt, Preamble: preamble}
 	e.prompt = prompt.Ref.Digest
 	r.launch(ctx, e, m.Run)
 	return nil
 }
 
-func (r *run) startTools(ctx context.Context, owes turn.Needs) error {
+func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
-		return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
+		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("plugin", "tool_catalog", err)})
 	}
 	var at *call.Snapshot
-	for _, c := range owes.Calls {
+	for _, c := range needs.Calls {
 		if _, started := r.inflight[c.Effect]; started {
 			continue
 		}
 		if at == nil {
 			at = r.snapshot()
-			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, owes.Turn, owes.Iteration))
+			r.stack.SetMessageSender(r.p.cfg.Calls.MessageSender(r.session, needs.Turn, needs.Iteration))
 		}
-		e := &effect{turn: owes.Turn, id: c.Effect}
+		e := &effect{turn: needs.Turn, id: c.Effect}
 		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
-		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: owes.Iteration, Call: c, Record: facts}
+		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: facts}
 		if recorded := t.Recorded(); recorded != nil {
 			r.recorded[c.Effect] = recorded
 		}

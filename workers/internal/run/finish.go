@@ -15,8 +15,8 @@ import (
 var (
 	// errDropped ends a run whose wake another worker has, or a new wake replaced.
 	errDropped = errors.New("the wake is another worker's")
-	// errHandedOver ends a run whose pool stops. Its wake must reach another worker.
-	errHandedOver = errors.New("handed over")
+	// errPoolStops ends a run whose pool stops. Its wake must reach another worker.
+	errPoolStops = errors.New("handed over")
 	// errElsewhere ends a run that this worker cannot do now, and another worker may.
 	errElsewhere = errors.New("another worker may run it")
 )
@@ -42,7 +42,7 @@ func (p *Pool) finish(ctx context.Context, r *run, w *bus.Wake, err error) {
 	case waits:
 		r.trial.Withdraw(ctx)
 		back(time.Duration(soon))
-	case errors.Is(err, errHandedOver), ctx.Err() != nil:
+	case errors.Is(err, errPoolStops), ctx.Err() != nil:
 		r.trial.Clear(ctx)
 		back(0)
 	case errors.Is(err, errElsewhere):

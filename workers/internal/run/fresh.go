@@ -12,15 +12,15 @@ import (
 // The time is shorter than the time after which other workers count a worker as gone.
 const trusted = (wake.GoneTimes - 1) * wake.WatchEvery / 2
 
-// aged reports whether the state is older than [trusted].
-func (r *run) aged() bool { return time.Since(r.current) > trusted }
+// isAged reports whether the state is older than [trusted].
+func (r *run) isAged() bool { return time.Since(r.trustedAt) > trusted }
 
-// renew asks the leader for the end of the log, and folds the events of others if it moved. If it did not, a
+// renewState asks the leader for the end of the log, and folds the events of others if it moved. If it did not, a
 // lingering batch lingers on.
-func (r *run) renew(ctx context.Context) error {
+func (r *run) renewState(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		if last, err := r.p.cfg.Bus.Log().Last(ctx, r.session); err == nil && last == r.batch.durable.Seq {
-			r.current = time.Now()
+			r.trustedAt = time.Now()
 			return nil
 		}
 	}

@@ -29,19 +29,19 @@ func newNotifications() notifications {
 	}
 }
 
-// announced inserts turn.announced after an event that ends a turn, if plugins are to be notified of the end.
-func (r *run) announced(list []events.Event) []events.Event {
+// withAnnouncements inserts turn.announced after an event that ends a turn, if plugins are to be notified of the end.
+func (r *run) withAnnouncements(list []events.Event) []events.Event {
 	for i := range list {
 		p, ok := list[i].Payload.(*events.TurnCompleted)
 		if !ok || p.End == events.EndFailed { // the effects of a failed turn do not count
 			continue
 		}
 		t := r.state.Turn()
-		tells := r.stack.Session != nil && r.stack.HasLifecycle()
+		notifies := r.stack.Session != nil && r.stack.HasLifecycle()
 		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
-			tells = t.HasHooks(events.PointAfterTurn) // as of the worker that claimed the turn
+			notifies = t.HasHooks(events.PointAfterTurn) // as of the worker that claimed the turn
 		}
-		if tells {
+		if notifies {
 			return slices.Insert(slices.Clone(list), i+1, events.Of(list[i].Turn, &events.TurnAnnounced{Worker: r.p.cfg.ID}))
 		}
 	}
@@ -57,7 +57,7 @@ func (r *run) notifyPlugins(ctx context.Context) error {
 		if r.lifecycle.notified[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
 			continue
 		}
-		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Ask(ctx, u.Worker, wake.Question{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
+		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Request(ctx, u.Worker, wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
 			r.lifecycle.elsewhere[u.Turn] = true
 			continue
 		}
@@ -86,7 +86,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 		if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 			return err == nil, err
 		}
-		if err := r.unbuilt(); err != nil {
+		if err := r.checkPatience(); err != nil {
 			return false, err
 		}
 		why = zap.String("why", r.stack.issue.Message)

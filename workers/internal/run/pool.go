@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/workers/internal/call"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
@@ -145,7 +146,7 @@ func (p *Pool) handleTimer(ctx context.Context, id events.SessionID, at events.M
 	if p.notifyDue(id, at) {
 		return nil
 	}
-	return p.cfg.Bus.StoreWake(ctx, bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Due: at})
+	return p.cfg.Bus.StoreWake(ctx, hint.TurnKey(id), bus.WakeHint{Due: at})
 }
 
 func (p *Pool) notifyDue(id events.SessionID, at events.Millis) bool {
@@ -166,16 +167,16 @@ const fetchTimers = 32
 func (p *Pool) free() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.roomLocked()-p.offers, 0)
+	return max(p.capacityLocked()-p.offers, 0)
 }
 
-// mostRuns limits the runs of a pool, with those that wait, in multiples of its concurrency.
-const mostRuns = 16
+// maxRunsFactor limits the runs of a pool, with those that wait, in multiples of its concurrency.
+const maxRunsFactor = 16
 
-// roomLocked is the number of runs that may still start. A run that waits for another session's turn does not count:
+// capacityLocked is the number of runs that may still start. A run that waits for another session's turn does not count:
 // that turn may need its place.
-func (p *Pool) roomLocked() int {
-	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, mostRuns*p.cfg.Concurrency-len(p.runs))
+func (p *Pool) capacityLocked() int {
+	return min(p.cfg.Concurrency-len(p.runs)+p.waiting, maxRunsFactor*p.cfg.Concurrency-len(p.runs))
 }
 
 // markWaiting marks an effect of the run as waiting for another session's turn, until end is called.
@@ -207,12 +208,12 @@ func (p *Pool) deliver(w *bus.Wake) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runs[w.Session] == nil && w.Worker != "" && w.Worker != p.cfg.ID && w.Deliveries == 1 {
-		offer := wake.Question{
+		offer := wake.PeerRequest{
 			Session: w.Session, Offer: true, Runs: int64(len(p.runs)), Handle: w.Handle(), Class: bus.ClassTurn, Due: w.Due, Repair: w.Repair,
 		}
 		p.offers++
 		p.jobs.Go(func() {
-			taken := p.cfg.Peers.Ask(p.life, w.Worker, offer)
+			taken := p.cfg.Peers.Request(p.life, w.Worker, offer)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.offers--
@@ -233,7 +234,7 @@ func (p *Pool) assignLocked(w *bus.Wake) {
 		r.replaceWakeLocked(w)
 		return
 	}
-	if p.roomLocked() <= 0 || p.draining.Load() {
+	if p.capacityLocked() <= 0 || p.draining.Load() {
 		_ = w.Nak(0)
 		return
 	}
@@ -248,7 +249,7 @@ func (p *Pool) startLocked(id events.SessionID, w *bus.Wake) {
 }
 
 // respond responds to another worker: it accepts a wake whose turn runs here, or whose session this pool may run.
-func (p *Pool) respond(q *wake.Question) bool {
+func (p *Pool) respond(q *wake.PeerRequest) bool {
 	if q.Task != "" {
 		return false
 	}
@@ -258,14 +259,14 @@ func (p *Pool) respond(q *wake.Question) bool {
 	switch {
 	case q.Notifies:
 		return r != nil && r.lifecycle.running[q.Turn]
-	case q.Offer && r == nil && (p.draining.Load() || p.roomLocked() <= 0 || p.busier(q.Runs)):
+	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):
 		return false
 	case q.Handle == "":
 		return true
 	}
-	w, err := p.cfg.Bus.Adopt(bus.WakeKey{Class: bus.ClassTurn, Session: q.Session}, q.Handle)
+	w, err := p.cfg.Bus.Adopt(hint.TurnKey(q.Session), q.Handle)
 	if err != nil {
 		return false
 	}
@@ -282,7 +283,7 @@ func (p *Pool) respond(q *wake.Question) bool {
 // session. Without it, a node that joins would get no share of the sessions that are never idle.
 func (p *Pool) busier(runs int64) bool { return int64(len(p.runs)) > 2*runs }
 
-// Hint reports that a session may owe work, because a host of this process appended to it. The run starts before the
+// Hint reports that a session may need a worker, because a host of this process appended to it. The run starts before the
 // wake arrives.
 func (p *Pool) Hint(id events.SessionID) {
 	p.mu.Lock()
@@ -290,7 +291,7 @@ func (p *Pool) Hint(id events.SessionID) {
 	switch r := p.runs[id]; {
 	case r != nil:
 		r.logMovedLocked()
-	case p.life != nil && p.roomLocked() > 0 && !p.draining.Load():
+	case p.life != nil && p.capacityLocked() > 0 && !p.draining.Load():
 		p.startLocked(id, nil)
 	}
 }

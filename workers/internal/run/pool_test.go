@@ -43,18 +43,18 @@ func TestHolds(t *testing.T) {
 	mine := r.wake
 	handle := func() string { return mine.Handle() }
 	for name, c := range map[string]struct {
-		q    wake.Question
+		q    wake.PeerRequest
 		want bool
 	}{
-		"mine":            {wake.Question{Turn: "t1", Attempt: 1}, true},
-		"mine_with_wake":  {wake.Question{Turn: "t1", Attempt: 1, Handle: handle()}, true},
-		"other_attempt":   {wake.Question{Turn: "t1", Attempt: 2}, false},
-		"other_turn":      {wake.Question{Turn: "t2", Attempt: 1}, false},
-		"offer":           {wake.Question{Offer: true, Handle: handle()}, true},
-		"bad_handle":      {wake.Question{Offer: true, Handle: "$JS.API.STREAM.PURGE.lash-work"}, false},
-		"task":            {wake.Question{Task: "k", Handle: handle()}, false},
-		"task_and_offer":  {wake.Question{Task: "k", Offer: true}, false},
-		"no_turn_claimed": {wake.Question{}, false},
+		"mine":            {wake.PeerRequest{Turn: "t1", Attempt: 1}, true},
+		"mine_with_wake":  {wake.PeerRequest{Turn: "t1", Attempt: 1, Handle: handle()}, true},
+		"other_attempt":   {wake.PeerRequest{Turn: "t1", Attempt: 2}, false},
+		"other_turn":      {wake.PeerRequest{Turn: "t2", Attempt: 1}, false},
+		"offer":           {wake.PeerRequest{Offer: true, Handle: handle()}, true},
+		"bad_handle":      {wake.PeerRequest{Offer: true, Handle: "$JS.API.STREAM.PURGE.lash-work"}, false},
+		"task":            {wake.PeerRequest{Task: "k", Handle: handle()}, false},
+		"task_and_offer":  {wake.PeerRequest{Task: "k", Offer: true}, false},
+		"no_turn_claimed": {wake.PeerRequest{}, false},
 	} {
 		r.wake = nil
 		c.q.Session, c.q.Class = sid, bus.ClassTurn
@@ -65,7 +65,7 @@ func TestHolds(t *testing.T) {
 			t.Errorf("%s: took the wake: got %v", name, took)
 		}
 	}
-	other := wake.Question{Session: "s2", Offer: true, Handle: handle()}
+	other := wake.PeerRequest{Session: "s2", Offer: true, Handle: handle()}
 	if p.respond(&other) {
 		t.Error("of another session: a full pool took the wake")
 	}
@@ -122,9 +122,9 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	p := b.start(b.pool("w1", 1, model.script(says("late")), nil))
 	b.submit("t1")
 	got(t, model.asked)
-	asked := make(chan wake.Question, 4)
+	asked := make(chan wake.PeerRequest, 4)
 	stop, err := b.bus.ServeWorker("w2", func(body []byte) []byte {
-		var q wake.Question
+		var q wake.PeerRequest
 		if err := events.DecodePayload(body, &q); err != nil {
 			return []byte("no")
 		}

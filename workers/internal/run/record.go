@@ -46,8 +46,8 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 	if _, err = r.decide(ctx, turn.Facts{Extra: f.list}); err == nil {
 		err = r.flush(ctx)
 	}
-	for err == nil && r.aged() {
-		if err = r.renew(ctx); errors.Is(err, errUnanswered) {
+	for err == nil && r.isAged() {
+		if err = r.renewState(ctx); errors.Is(err, errUnanswered) {
 			r.reportProgress()
 			bus.Sleep(ctx, wake.WatchEvery)
 			err = context.Cause(ctx)
@@ -64,7 +64,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 // checkEffect returns [turn.ErrStale] if the effect was discarded (the turn may have started it again), or if its
 // turn has ended or belongs to another worker.
 func (r *run) checkEffect(e *effect) error {
-	if t := r.state.Turn(); r.inflight[e.id] != e || t == nil || t.ID != e.turn || !r.ours(t) {
+	if t := r.state.Turn(); r.inflight[e.id] != e || t == nil || t.ID != e.turn || !r.isOurs(t) {
 		return fmt.Errorf("effect %s: %w", e.id, turn.ErrStale)
 	}
 	return nil

@@ -43,11 +43,11 @@ type run struct {
 	recorded    map[events.EffectID]func()
 	ticks       int
 	turns       int       // claimed since the run began
-	current     time.Time // when the state was last known to be the end of the log
-	unmarked    bool      // it appended, and has not notified projectors yet
+	trustedAt   time.Time // when the state was last known to be the end of the log
+	unnotified  bool      // it appended, and has not notified projectors yet
 	branchLater bool      // a branch failed: retried at the next tick
 	lifecycle   notifications
-	passed      events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
+	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {
@@ -106,12 +106,12 @@ func (r *run) setClaim(id events.TurnID, attempt int64) {
 	r.turn, r.attempt = id, attempt
 }
 
-// ours reports whether this run has claimed that attempt of a turn.
-func (r *run) ours(t *projector.Turn) bool {
+// isOurs reports whether this run has claimed that attempt of a turn.
+func (r *run) isOurs(t *projector.Turn) bool {
 	return t != nil && t.Worker == r.p.cfg.ID && t.ID == r.turn && t.Attempt == r.attempt
 }
 
-// work claims and runs turns until the session owes nothing. It returns nil if the wake may be acknowledged.
+// work claims and runs turns until the session needs nothing. It returns nil if the wake may be acknowledged.
 func (r *run) work(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // cancels the effects that still run
@@ -125,14 +125,14 @@ func (r *run) work(ctx context.Context) error {
 		done, err := r.advance(ctx)
 		switch {
 		case errors.Is(err, wake.ErrSuperseded):
-			r.forget() // and continues as if its wake had just arrived
+			r.dropTurn() // and continues as if its wake had just arrived
 		case err != nil:
 			return err
 		case !done:
 			if err := r.wait(ctx, progress.C); err != nil && !errors.Is(err, wake.ErrSuperseded) {
 				return err
 			} else if err != nil {
-				r.forget()
+				r.dropTurn()
 			}
 		default:
 			if over, err := r.end(ctx); over || err != nil {
@@ -154,7 +154,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	r.seen = -1
 	began, count := time.Now(), r.countArrivals()
 	if r.state = r.p.cfg.Host.TakeState(ctx, r.session); r.state != nil {
-		if !suspicious && r.owes(ctx) {
+		if !suspicious && r.needsWorker(ctx) {
 			return nil
 		}
 		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
@@ -165,13 +165,13 @@ func (r *run) load(ctx context.Context) (err error) {
 		r.state = nil
 		return err
 	}
-	r.current, r.seen = began, count
+	r.trustedAt, r.seen = began, count
 	return r.trial.Fold(ctx)
 }
 
-// owes reports whether the cached state owes work, by itself or after the next commit, which is usually the reason of
+// needsWorker reports whether the cached state needs a worker, by itself or after the next commit, which is usually the reason of
 // the wake. The state may still be behind the log: then the first append conflicts.
-func (r *run) owes(ctx context.Context) bool {
+func (r *run) needsWorker(ctx context.Context) bool {
 	if turn.NeedsWorker(r.state, r.now()) {
 		return true
 	}
@@ -189,8 +189,8 @@ func (r *run) progress() (events.Seq, bool) {
 	return r.state.Seq, t != nil && t.Starts == 0
 }
 
-// forget drops a turn that another worker has taken over: it cancels the effects and drops their results.
-func (r *run) forget() {
+// dropTurn drops a turn that another worker has taken over: it cancels the effects and drops their results.
+func (r *run) dropTurn() {
 	r.discard(r.batch.inputs...)
 	r.rollBack()
 	for id, e := range r.inflight {

@@ -21,7 +21,7 @@ import (
 func (b *bundle) claimed(p *Pool, called bool) *run {
 	b.t.Helper()
 	r := b.unstarted(p)
-	if err := r.claimNext(b.t.Context()); err != nil || !r.ours(r.state.Turn()) {
+	if err := r.claimNext(b.t.Context()); err != nil || !r.isOurs(r.state.Turn()) {
 		b.t.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
 	}
 	if called {
@@ -59,7 +59,7 @@ func (b *bundle) overtake(called bool) {
 	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
 }
 
-// TestStoppedRunBeginsNothing expects a stopped run not to start a model call that the state owes.
+// TestStoppedRunBeginsNothing expects a stopped run not to start a model call that the state needs.
 func TestStoppedRunBeginsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -124,9 +124,9 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 				r := b.claimed(p, c.called)
 				b.overtake(c.called)
 				ctx, cancel := context.WithCancel(t.Context())
-				r.current = time.Now().Add(time.Hour) // also on a slow machine
+				r.trustedAt = time.Now().Add(time.Hour) // also on a slow machine
 				if long {
-					r.current = time.Now().Add(-trusted)
+					r.trustedAt = time.Now().Add(-trusted)
 				}
 				err = c.do(ctx, r)
 				if long && (!errors.Is(err, wake.ErrSuperseded) && !errors.Is(err, errDropped) || len(r.inflight) != 0) {
@@ -177,7 +177,7 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	if err := r.step(ctx, success("mine")); err != nil {
 		t.Fatal(err)
 	}
-	r.current = time.Now().Add(-trusted)
+	r.trustedAt = time.Now().Add(-trusted)
 	if done, err := r.advance(ctx); done || err != nil || len(r.inflight) != 1 {
 		t.Errorf("got %v, %v, %d in flight, want the model asked", done, err, len(r.inflight))
 	}
@@ -201,7 +201,7 @@ func TestUnansweredLook(t *testing.T) {
 	defer away.Close()
 	server.Stop()
 	r.p.cfg.Bus = away
-	r.current = time.Now().Add(-trusted)
+	r.trustedAt = time.Now().Add(-trusted)
 	if done, err := r.advance(t.Context()); done || err != nil || len(r.inflight) != 0 {
 		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
 	}
@@ -220,7 +220,7 @@ func TestUnansweredLook(t *testing.T) {
 	}
 }
 
-// resting is a run that is about to ack, because its session owes nothing in the run's state.
+// resting is a run that is about to ack, because its session needs nothing in the run's state.
 func (b *bundle) resting(p *Pool) *run {
 	b.t.Helper()
 	b.submit("t0")
@@ -247,7 +247,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
 			w := b.fetchWake(b.bus)
-			if !p.respond(&wake.Question{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
+			if !p.respond(&wake.PeerRequest{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
 				b.t.Error("the wake was refused")
 			}
 		},
@@ -267,7 +267,7 @@ func TestWakeBeforeTheAck(t *testing.T) {
 				t.Errorf("holds another wake: got %v", replaced)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			if done, err := r.advance(ctx); done || err != nil || !r.ours(r.state.Turn()) {
+			if done, err := r.advance(ctx); done || err != nil || !r.isOurs(r.state.Turn()) {
 				t.Errorf("got %v, %v, turn %+v, want it claimed", done, err, r.state.Turn())
 			}
 			cancel()
@@ -319,7 +319,7 @@ func TestYield(t *testing.T) {
 				t.Fatalf("got %v, want that it yields: %v", err, c.yields)
 			}
 			if !c.yields {
-				if !r.ours(r.state.Turn()) {
+				if !r.isOurs(r.state.Turn()) {
 					t.Errorf("got %+v, want the turn claimed", r.state.Turn())
 				}
 				return

@@ -18,7 +18,7 @@ import (
 type stacked struct {
 	*plugin.Session
 	release func()
-	beside  []events.Payload     // events for the next commit
+	extra   []events.Payload     // events for the next commit
 	issue   events.Issue         // why the plugins could not be built
 	offered *plugin.CatalogEntry // the catalogue that was last compared with the state's
 }
@@ -32,11 +32,11 @@ func (r *run) openStack(ctx context.Context) error {
 			old()
 		}
 	}()
-	p, beside, release, err := r.p.cfg.Host.Stack(ctx, r.state)
+	p, extra, release, err := r.p.cfg.Host.Stack(ctx, r.state)
 	switch {
 	case err == nil:
-		kept := slices.DeleteFunc(r.stack.beside, isOptions) // from a commit that conflicted
-		r.stack = stacked{Session: p, release: release, beside: append(kept, beside...)}
+		kept := slices.DeleteFunc(r.stack.extra, isOptions) // from a commit that conflicted
+		r.stack = stacked{Session: p, release: release, extra: append(kept, extra...)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
@@ -47,14 +47,14 @@ func (r *run) openStack(ctx context.Context) error {
 
 // reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
 // worker; after [Config.Patience] the turn ends.
-func (r *run) reopen(ctx context.Context, owes turn.Needs) error {
+func (r *run) reopen(ctx context.Context, needs turn.Needs) error {
 	if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
 		return err
 	}
-	if err := r.unbuilt(); err != nil {
+	if err := r.checkPatience(); err != nil {
 		return err
 	}
-	return r.step(ctx, turn.Broken{Iteration: owes.Iteration, Issue: r.stack.issue})
+	return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: r.stack.issue})
 }
 
 // isOptions reports whether a payload is the frame's options, which the next openStack returns again.
@@ -62,7 +62,7 @@ func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFr
 
 func (r *run) closeStack() {
 	r.discard(r.batch.inputs...)
-	r.discard(turn.Facts{Extra: r.stack.beside})
+	r.discard(turn.Facts{Extra: r.stack.extra})
 	if r.stack.release != nil {
 		r.stack.ClearMessageSender()
 		r.stack.release()
@@ -95,8 +95,8 @@ func (p *Pool) warn(id events.SessionID, err error) {
 // unsaved are the events to append with the next commit: those of building the plugins, and the plugin states that
 // changed.
 func (r *run) unsaved() []events.Payload {
-	list := r.stack.beside
-	r.stack.beside = nil
+	list := r.stack.extra
+	r.stack.extra = nil
 	if r.stack.Session == nil {
 		return list
 	}
@@ -113,7 +113,7 @@ func (r *run) discard(inputs ...turn.Input) {
 		return
 	}
 	for _, in := range inputs {
-		r.stack.Discarded(besideOf(in))
+		r.stack.Discarded(extraOf(in))
 	}
 }
 
@@ -143,8 +143,8 @@ func (r *run) restoreStack(ctx context.Context) {
 	}
 }
 
-// besideOf are the additional events of an input.
-func besideOf(in turn.Input) []events.Payload {
+// extraOf are the additional events of an input.
+func extraOf(in turn.Input) []events.Payload {
 	switch in := in.(type) {
 	case turn.Claim:
 		return in.Extra
@@ -160,8 +160,8 @@ func besideOf(in turn.Input) []events.Payload {
 	return nil
 }
 
-// stale drops a plugin state that was made from an older state than the current one.
-func (r *run) stale(ev *events.Event) bool {
+// dropStale drops a plugin state that was made from an older state than the current one.
+func (r *run) dropStale(ev *events.Event) bool {
 	fact, ok := ev.Payload.(*events.PluginStateSaved)
 	if !ok {
 		return false
@@ -183,8 +183,8 @@ func (r *run) followOverlay(p events.Payload) {
 	}
 }
 
-// surface records the tools that the plugins offer now, if they differ from the state's.
-func (r *run) surface(ctx context.Context) error {
+// recordTools records the tools that the plugins offer now, if they differ from the state's.
+func (r *run) recordTools(ctx context.Context) error {
 	if r.stack.Session == nil {
 		return nil
 	}

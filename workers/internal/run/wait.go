@@ -53,9 +53,9 @@ func (r *run) tick(ctx context.Context) error {
 
 // notifyProjectors notifies projectors of the run's appends since the last call.
 func (r *run) notifyProjectors() {
-	if r.unmarked {
+	if r.unnotified {
 		_ = r.p.cfg.Bus.MarkDirty(r.session)
-		r.unmarked = false
+		r.unnotified = false
 	}
 }
 
@@ -91,9 +91,9 @@ func (r *run) catchUp(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		r.current, r.seen = began, count
+		r.trustedAt, r.seen = began, count
 	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
-		r.current = time.Time{} // the log may have moved
+		r.trustedAt = time.Time{} // the log may have moved
 		err = fmt.Errorf("%w: %w", errUnanswered, err)
 	}
 	return err

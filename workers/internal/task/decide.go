@@ -18,14 +18,14 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// verdict is the decision on a wake.
-type verdict int
+// wakeDecision is the decision on a wake.
+type wakeDecision int
 
 const (
-	done        verdict = iota // the task owes nothing: ack
-	owned                      // a run has the wake, here or on another worker
-	later                      // another worker should take the task
-	handleAgain                // the session changed: handle the wake again
+	wakeDone  wakeDecision = iota // the task needs nothing: ack
+	wakeOwned                     // a run has the wake, here or on another worker
+	wakeLater                     // another worker should take the task
+	wakeAgain                     // the session changed: handle the wake again
 )
 
 const (
@@ -45,26 +45,26 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	case waits:
 		_ = w.Nak(time.Duration(soon))
 	case errors.Is(err, task.ErrTaken):
-		_ = w.Nak(againWait)
+		_ = w.Nak(handleAgainWait)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = w.Nak(time.Second)
 	case err != nil:
 		t.log.Warn("take task", zap.String("session", string(w.Session)), zap.String("task", string(w.Task)), zap.Error(err))
-		t.unfolded(ctx, w)
-	case v == done:
+		t.returnUnfoldable(ctx, w)
+	case v == wakeDone:
 		_ = w.Ack()
-	case v == later:
+	case v == wakeLater:
 		_ = w.Nak(taskLater)
-	case v == handleAgain:
-		_ = w.Nak(againWait)
+	case v == wakeAgain:
+		_ = w.Nak(handleAgainWait)
 	}
 }
 
-const againWait = 100 * time.Millisecond
+const handleAgainWait = 100 * time.Millisecond
 
-// unfolded handles the wake of a session that cannot be folded here. A dead letter of the session covers its tasks
+// returnUnfoldable handles the wake of a session that cannot be folded here. A dead letter of the session covers its tasks
 // too.
-func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
+func (t *Service) returnUnfoldable(ctx context.Context, w *bus.Wake) {
 	if _, err := t.cfg.Bus.DeadLetter(ctx, w.Session); err == nil {
 		_ = w.Ack()
 		return
@@ -73,37 +73,37 @@ func (t *Service) unfolded(ctx context.Context, w *bus.Wake) {
 }
 
 // decide decides on a wake by the newest state.
-func (t *Service) decide(ctx context.Context, w *bus.Wake) (verdict, error) {
+func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error) {
 	if t.adopt(w) {
-		return owned, nil
+		return wakeOwned, nil
 	}
 	rec, err := t.h.Task(ctx, w.Session, w.Task)
 	if err != nil {
-		return done, err
+		return wakeDone, err
 	}
 	if finished, err := t.h.FinishTransfer(ctx, w.Session, rec); finished || err != nil {
-		return handleAgain, err
+		return wakeAgain, err
 	}
 	switch {
 	case rec.LeavePending():
-		return handleAgain, t.h.Leave(ctx, w.Session, rec)
+		return wakeAgain, t.h.Leave(ctx, w.Session, rec)
 	case !rec.Live() && w.Class == bus.ClassTool:
-		return done, t.resolveEnded(ctx, w.Session, rec.ID)
+		return wakeDone, t.resolveEnded(ctx, w.Session, rec.ID)
 	case rec.Passing():
-		return t.passOn(ctx, w, rec)
-	case !hint.TaskOwed(&rec), rec.Runner == "" && rec.Worker == "":
-		return done, nil
+		return t.cancelChild(ctx, w, rec)
+	case !hint.TaskNeedsWorker(&rec), rec.Runner == "" && rec.Worker == "":
+		return wakeDone, nil
 	case rec.Attempt == 0 && rec.Runner != "":
-		return t.begin(ctx, w, &rec)
+		return t.startTask(ctx, w, &rec)
 	}
-	gone, err := t.gone(ctx, rec.Worker, w, wake.Question{
+	gone, err := t.gone(ctx, rec.Worker, w, wake.PeerRequest{
 		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Moved: rec.From != "", Handle: w.Handle(), Class: w.Class,
 	})
 	switch {
 	case err != nil:
-		return handleAgain, err
+		return wakeAgain, err
 	case !gone:
-		return owned, nil
+		return wakeOwned, nil
 	}
 	return t.takeOver(ctx, w, &rec)
 }
@@ -111,45 +111,45 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (verdict, error) {
 // passWait is the delay of the wake of a cancelled task whose child still runs a turn.
 const passWait = 300 * time.Millisecond
 
-// passOn cancels a task whose work another session does.
-func (t *Service) passOn(ctx context.Context, w *bus.Wake, rec projector.Task) (verdict, error) {
+// cancelChild cancels a task whose work another session does.
+func (t *Service) cancelChild(ctx context.Context, w *bus.Wake, rec projector.Task) (wakeDecision, error) {
 	passed, err := t.h.PassOn(ctx, w.Session, rec)
 	if err == nil && !passed {
-		return later, wake.SoonError(passWait)
+		return wakeLater, wake.SoonError(passWait)
 	}
-	return done, err
+	return wakeDone, err
 }
 
 // takeOver handles a task whose worker is gone: the task runs again, or ends with the reason.
-func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task) (verdict, error) {
+func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task) (wakeDecision, error) {
 	if rec.State == events.TaskCancelling {
 		if w.Class == bus.ClassTool {
 			if err := t.resolve(ctx, w.Session, rec.Args, cancelledCall()); err != nil {
-				return handleAgain, err
+				return wakeAgain, err
 			}
 		}
-		return done, t.h.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
+		return wakeDone, t.h.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
 	}
 	again := rec.Restart == events.RestartAlways && rec.Runner != ""
 	switch {
 	case again && rec.Starts >= int64(t.cfg.Retry.Attempts):
-		return done, t.giveUp(ctx, w, rec)
+		return wakeDone, t.abandonFailing(ctx, w, rec)
 	case again:
 		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, string(w.Session)); wait > 0 {
-			return later, wake.SoonError(wait)
+			return wakeLater, wake.SoonError(wait)
 		}
-		return t.begin(ctx, w, rec)
+		return t.startTask(ctx, w, rec)
 	}
 	if err := t.resolveLost(ctx, w.Session, w.Class, rec.Args); err != nil {
-		return handleAgain, err
+		return wakeAgain, err
 	}
 	why := fmt.Sprintf("abandoned: worker %s is gone", rec.Worker)
 	t.log.Warn("task abandoned", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.String("by", string(rec.Worker)))
-	return done, t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
+	return wakeDone, t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why)
 }
 
-// giveUp ends a task whose attempts all killed their worker. A tool call fails before its task ends.
-func (t *Service) giveUp(ctx context.Context, w *bus.Wake, rec *projector.Task) error {
+// abandonFailing ends a task whose attempts all killed their worker. A tool call fails before its task ends.
+func (t *Service) abandonFailing(ctx context.Context, w *bus.Wake, rec *projector.Task) error {
 	why := fmt.Errorf("given up after %d attempts whose workers died", rec.Starts)
 	t.log.Error("task given up", zap.String("session", string(w.Session)), zap.String("task", string(rec.ID)), zap.Int64("attempts", rec.Starts))
 	if w.Class == bus.ClassTool {
@@ -160,23 +160,23 @@ func (t *Service) giveUp(ctx context.Context, w *bus.Wake, rec *projector.Task) 
 	return t.h.AbandonTask(ctx, w.Session, task.ClaimOf(rec), why.Error())
 }
 
-// begin claims a task and runs it.
-func (t *Service) begin(ctx context.Context, w *bus.Wake, rec *projector.Task) (verdict, error) {
+// startTask claims a task and runs it.
+func (t *Service) startTask(ctx context.Context, w *bus.Wake, rec *projector.Task) (wakeDecision, error) {
 	work := t.cfg.Runners[rec.Runner]
 	if w.Class == bus.ClassTool {
 		work = t.callTool
 	}
 	if work == nil && (rec.Runner != task.MonitorRunner || rec.Of != events.TaskMonitor) {
-		return later, nil
+		return wakeLater, nil
 	}
 	key := taskKey{w.Session, rec.ID}
 	if !t.reserve(key, w.Class) {
-		return later, nil
+		return wakeLater, nil
 	}
 	defer t.unreserve(key)
 	claimed, err := t.h.ClaimTask(ctx, w.Session, task.ClaimOf(rec), t.cfg.ID)
 	if err != nil {
-		return handleAgain, err
+		return wakeAgain, err
 	}
 	r := t.newRun(w.Session, &claimed, false)
 	r.wake = w
@@ -186,7 +186,7 @@ func (t *Service) begin(ctx context.Context, w *bus.Wake, rec *projector.Task) (
 		r.work = r.plain(work)
 	}
 	t.launch(r)
-	return owned, nil
+	return wakeOwned, nil
 }
 
 // reserve counts a task that is about to run here, so that the worker already responds for it.

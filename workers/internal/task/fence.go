@@ -19,25 +19,25 @@ var ErrOutOfTouch = errors.New("worker is out of touch with the queue")
 // subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + askWait: see
 // [Service.gone]. The work ends untouched before that.
 const (
-	askWait    = 2 * time.Second
-	untouched  = 500 * time.Millisecond
-	touchAlone = bus.AckWait - untouched
-	touchWait  = bus.AckWait + askWait - untouched
+	peerWait        = 2 * time.Second
+	fenceMargin     = 500 * time.Millisecond
+	maxDisconnected = bus.AckWait - fenceMargin
+	maxUnanswered   = bus.AckWait + peerWait - fenceMargin
 )
 
-// touch is the time at which this worker last knew that it has the task.
-type touch struct {
+// lastContact is the time at which this worker last knew that it has the task.
+type lastContact struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-func (t *touch) renew(at time.Time) {
+func (t *lastContact) renew(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.at = at
 }
 
-func (t *touch) since() time.Duration {
+func (t *lastContact) since() time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return time.Since(t.at)
@@ -51,14 +51,14 @@ func (r *taskRun) renew(ctx context.Context) {
 		return
 	}
 	if r.wake.Extend(ctx) == nil {
-		r.touch.renew(began)
+		r.contact.renew(began)
 	}
 }
 
 // fence cancels the work before another worker can start it, so that two processes of one monitor never run. It ends
 // with the run. Closures need no fence: no other node can run them.
 func (r *taskRun) fence(ended <-chan struct{}) {
-	tick := time.NewTicker(untouched / 4)
+	tick := time.NewTicker(fenceMargin / 4)
 	defer tick.Stop()
 	for {
 		select {
@@ -66,8 +66,8 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 			return
 		case <-tick.C:
 		}
-		quiet := r.touch.since()
-		if quiet > touchWait || quiet > touchAlone && !r.t.cfg.Bus.Conn().IsConnected() {
+		quiet := r.contact.since()
+		if quiet > maxUnanswered || quiet > maxDisconnected && !r.t.cfg.Bus.Conn().IsConnected() {
 			r.cancel(ErrOutOfTouch)
 			return
 		}
@@ -77,19 +77,19 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 // gone reports whether the worker of a task no longer runs it. A worker that lives ends its work by itself: after
 // touchAlone if it has no subscription, after touchWait if it does not respond. After the response yes, that worker
 // owns the wake.
-func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake, q wake.Question) (bool, error) {
+func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake, q wake.PeerRequest) (bool, error) {
 	if worker == t.cfg.ID {
-		return !t.cfg.Peers.Ask(ctx, worker, q), nil
+		return !t.cfg.Peers.Request(ctx, worker, q), nil
 	}
-	began, deaf := time.Now(), time.Now() // deaf: since when it has no subscription
+	began, unsubscribed := time.Now(), time.Now() // unsubscribed: since when it has no subscription
 	for {
-		switch answer, known := t.cfg.Peers.Reply(ctx, worker, q); {
+		switch answer, known := t.cfg.Peers.RequestReply(ctx, worker, q); {
 		case known:
 			return !answer, nil
 		case !t.cfg.Bus.WorkerGone(ctx, worker):
-			deaf = time.Now()
+			unsubscribed = time.Now()
 		}
-		if time.Since(deaf) > bus.AckWait || time.Since(began) > bus.AckWait+askWait {
+		if time.Since(unsubscribed) > bus.AckWait || time.Since(began) > bus.AckWait+peerWait {
 			return true, nil
 		}
 		_ = w.Progress()

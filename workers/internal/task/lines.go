@@ -17,19 +17,19 @@ const lineCut = " [cut: the line is longer than 64 KiB]"
 // readLines sends lines that are not blank. It cuts lines that are too long, and marks them.
 func readLines(ctx context.Context, from io.Reader, stderr bool, to chan<- task.Line) {
 	in := bufio.NewReaderSize(from, 4<<10)
-	const room = events.MaxMonitorLine - len(lineCut)
+	const maxText = events.MaxMonitorLine - len(lineCut)
 	var line []byte
 	cut := false
 	for {
 		piece, err := in.ReadSlice('\n')
-		take := min(len(piece), room+1-len(line))
+		take := min(len(piece), maxText+1-len(line))
 		line, cut = append(line, piece[:take]...), cut || take < len(piece)
 		if errors.Is(err, bufio.ErrBufferFull) {
 			continue
 		}
 		text := strings.TrimSpace(strings.ToValidUTF8(string(line), "?"))
-		if cut || len(text) > room {
-			text = strings.ToValidUTF8(text[:min(len(text), room)], "") + lineCut
+		if cut || len(text) > maxText {
+			text = strings.ToValidUTF8(text[:min(len(text), maxText)], "") + lineCut
 		}
 		if text != "" {
 			select {

@@ -193,7 +193,7 @@ func (t *Service) freeLocked(class bus.Class) int {
 }
 
 // respond responds to another worker whether a task runs here, and if so accepts its wake.
-func (t *Service) respond(q *wake.Question) bool {
+func (t *Service) respond(q *wake.PeerRequest) bool {
 	if q.Task == "" {
 		return false
 	}
@@ -210,13 +210,13 @@ func (t *Service) respond(q *wake.Question) bool {
 }
 
 // findLocked is the run of a task, and whether a run is about to start.
-func (t *Service) findLocked(q *wake.Question) (r *taskRun, starting bool) {
+func (t *Service) findLocked(q *wake.PeerRequest) (r *taskRun, starting bool) {
 	key := taskKey{q.Session, q.Task}
 	if r := t.runs[key]; r != nil {
 		return r, false
 	}
 	for _, r := range t.runs {
-		if q.Moved && r.claim.Task == q.Task && r.made == q.Created {
+		if q.Moved && r.claim.Task == q.Task && r.createdAt == q.Created {
 			return r, false
 		}
 	}

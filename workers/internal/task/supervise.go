@@ -19,10 +19,10 @@ import (
 
 // taskRun is a task that runs here. Only its supervisor uses the fields without a lock.
 type taskRun struct {
-	t     *Service
-	local bool // a closure of this process
-	args  []byte
-	made  events.Millis
+	t         *Service
+	local     bool // a closure of this process
+	args      []byte
+	createdAt events.Millis
 	// again: another worker may run it after this one.
 	again bool
 	class bus.Class
@@ -32,7 +32,7 @@ type taskRun struct {
 	ctx      context.Context //nolint:containedctx // context of the work; cancel ends it with a cause
 	cancel   context.CancelCauseFunc
 
-	touch    touch
+	contact  lastContact
 	wakes    chan *bus.Wake // wakes that arrived while it runs
 	notified chan struct{}
 
@@ -41,7 +41,7 @@ type taskRun struct {
 	claim   task.Claim
 
 	wake      *bus.Wake // the run's wake; nil before the first
-	over      bool      // the history owes the task nothing any more
+	over      bool      // the history needs nothing of the task any more
 	cancelled bool      // the task was cancelled
 	unlisten  func()
 }
@@ -55,7 +55,7 @@ type taskEnd struct {
 
 func (t *Service) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
-		t: t, local: local, args: rec.Args, made: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
+		t: t, local: local, args: rec.Args, createdAt: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
 		class: hint.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(tracing.Continue(t.life, rec.Trace))
@@ -101,7 +101,7 @@ func (r *taskRun) supervise() {
 	returned := make(chan struct{})
 	r.t.jobs.Go(func() { defer close(returned); ended <- r.work(r.ctx) })
 	if !r.local {
-		r.touch.renew(time.Now())
+		r.contact.renew(time.Now())
 		r.t.jobs.Go(func() { r.fence(returned) })
 	}
 	r.listen()
@@ -134,7 +134,8 @@ func (r *taskRun) supervise() {
 	}
 }
 
-// listen notifies the run, from now on, when the session's tasks change.
+// listen notifies the run, from now on, when the session's tasks change. The run handles each change among other events
+// until its work returns, so it does not use a waiter, which waits for one condition.
 func (r *taskRun) listen() {
 	stop, err := r.t.cfg.Bus.OnCommit(r.session, func(m bus.LiveMessage) {
 		if m.AboutTasks {
@@ -168,13 +169,13 @@ func (r *taskRun) offer(w *bus.Wake) {
 // another task with the same id, which must not begin before the work of this one has returned.
 func (r *taskRun) storeWake(w *bus.Wake) {
 	if r.over {
-		_ = w.Nak(againWait)
+		_ = w.Nak(handleAgainWait)
 		return
 	}
 	r.wake = w
 }
 
-// ackWake acks the wake: the task owes nothing.
+// ackWake acks the wake: the task needs nothing.
 func (r *taskRun) ackWake() {
 	r.over = true
 	if r.wake != nil {
@@ -183,8 +184,8 @@ func (r *taskRun) ackWake() {
 	}
 }
 
-// yield returns the wake to the queue: the id now has another registration.
-func (r *taskRun) yield() {
+// returnWake returns the wake to the queue: the id now has another registration.
+func (r *taskRun) returnWake() {
 	r.over = true
 	if r.wake != nil {
 		_ = r.wake.Nak(0)
@@ -202,7 +203,7 @@ func (r *taskRun) compare(ctx context.Context) {
 	began := time.Now()
 	rec, err := r.t.h.Task(once, r.session, r.claim.Task)
 	if err == nil && r.wake == nil {
-		r.touch.renew(began)
+		r.contact.renew(began)
 	}
 	switch {
 	case errors.Is(err, task.ErrUnknown):
@@ -212,10 +213,10 @@ func (r *taskRun) compare(ctx context.Context) {
 		r.cancel(ErrTaskCancelled)
 	case err != nil:
 		r.t.log.Debug("look at task", zap.Error(err))
-	case rec.To != "" && rec.CreatedAt == r.made:
+	case rec.To != "" && rec.CreatedAt == r.createdAt:
 		r.move(once, rec.To)
 	case rec.Seq != r.claim.Seq:
-		r.yield()
+		r.returnWake()
 	case rec.LeavePending(): // this worker has the wake of the moving task
 		if err := r.t.h.Leave(once, r.session, rec); err != nil {
 			r.t.log.Warn("task of a closed session", zap.Error(err)) // the next tick retries
@@ -258,7 +259,7 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 		r.ackWake() // erased
 		r.cancel(ErrTaskCancelled)
 		return
-	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.made:
+	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.createdAt:
 		r.ackWake()
 		return
 	case err != nil:

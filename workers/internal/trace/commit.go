@@ -14,15 +14,15 @@ import (
 
 // tracer writes the trace records of one commit.
 type tracer struct {
-	host    *session.Host
-	at      events.Millis
-	where   api.TraceContext
-	turns   int64
-	turn    span                     // of the running turn
-	calls   []tracedCall             // of the last reply
-	started map[events.EffectID]bool // nested calls whose start is traced
-	before  *projector.State
-	asked   map[events.TurnID]events.TraceParent // of turns that the commit requests
+	host         *session.Host
+	at           events.Millis
+	where        api.TraceContext
+	turns        int64
+	turn         span                     // of the running turn
+	calls        []tracedCall             // of the last reply
+	started      map[events.EffectID]bool // nested calls whose start is traced
+	before       *projector.State
+	traceParents map[events.TurnID]events.TraceParent // of turns that the commit requests
 }
 
 // span is the time and the attempts of a turn.
@@ -47,7 +47,7 @@ func Commit(to *session.Host, before *projector.State, c *events.Commit) {
 	}
 	t := &tracer{
 		host: to, at: c.At, turns: before.Turns, where: api.TraceContextOf(before), started: make(map[events.EffectID]bool),
-		before: before, asked: make(map[events.TurnID]events.TraceParent), turn: span{provider: before.Config.Provider},
+		before: before, traceParents: make(map[events.TurnID]events.TraceParent), turn: span{provider: before.Config.Provider},
 	}
 	t.where.Session = c.Session
 	if now := before.Turn(); now != nil {
@@ -80,15 +80,15 @@ func (t *tracer) client(id events.TurnID) events.TraceParent {
 			return q.Trace
 		}
 	}
-	return t.asked[id]
+	return t.traceParents[id]
 }
 
 func (t *tracer) event(p events.Payload) {
 	switch p := p.(type) {
 	case *events.TurnRequested:
-		t.asked[t.where.Turn] = p.Trace
+		t.traceParents[t.where.Turn] = p.Trace
 	case *events.TurnScheduled:
-		t.asked[t.where.Turn] = p.Trace
+		t.traceParents[t.where.Turn] = p.Trace
 	case *events.TurnStarted:
 		t.turnStarted(p)
 	case *events.TurnCompleted:

@@ -8,5 +8,5 @@ import (
 
 func TestEncoding(t *testing.T) {
 	t.Parallel()
-	eventstest.TestEncoding(t, Question{})
+	eventstest.TestEncoding(t, PeerRequest{})
 }

@@ -30,7 +30,7 @@ func (s *Sweeper) list(ctx context.Context) error {
 	return err
 }
 
-// listHot first repairs the sessions that owe work by their directory row, and then lists the streams. In a cluster
+// listHot first repairs the sessions that need a worker by their directory row, and then lists the streams. In a cluster
 // the list takes 4 s for each 256 streams if one of them does not respond, for example because it is deleted
 // meanwhile. A node that is killed soon after its start would not reach the end of the list.
 func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
@@ -67,15 +67,19 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 	return nil
 }
 
-// missing adds a candidate. If the candidate exists and no commit of it was seen, it gets the time of found: the list
-// of streams has a better time than a directory row, whose time is from the clock of a node.
+// missing adds a candidate, or merges what was found into it: commits after the last one that was seen may have been
+// missed. Only a candidate of which no commit was seen gets the time of found: the list of streams has a better time than
+// a directory row, whose time is from the clock of a node.
 func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch c := s.candidates[id]; {
-	case c == nil || !c.timed.IsZero():
+	c := s.candidates[id]
+	if c == nil || !c.timed.IsZero() {
 		s.candidates[id] = &found
-	case c.seq == 0:
+		return
+	}
+	c.soon, c.folds, c.missed = c.soon || found.soon, true, true
+	if c.seq == 0 {
 		c.moved = found.moved
 	}
 }

@@ -7,9 +7,11 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 )
 
-// TestSweepRepairsRowsFirst expects the wake of a session that owes work by its row before the request for the list
+// TestSweepRepairsRowsFirst expects the wake of a session that needs a worker by its row before the request for the list
 // of streams.
 func TestSweepRepairsRowsFirst(t *testing.T) {
 	t.Parallel()
@@ -25,7 +27,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.sweep.missed(false)
+	b.sweep.allMayHaveMoved(false)
 	b.swept()
 	const wake, list = "lash.work.turn.s", "$JS.API.STREAM.LIST"
 	var order []string
@@ -41,7 +43,7 @@ func TestSweepRepairsRowsFirst(t *testing.T) {
 	if order[0] != wake || order[1] != list {
 		t.Errorf("got %v, want the wake first", order)
 	}
-	if wakes := b.wakes(); len(wakes) != 1 || !wakes[turnKey("s")] {
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.TurnKey("s")] {
 		t.Errorf("wakes: got %v, want that of s", wakes)
 	}
 }
@@ -65,5 +67,64 @@ func TestSweepOfClockAhead(t *testing.T) {
 	}
 	if due := b.sweep.due(); len(due) != 1 || !due["row"].moved.Equal(listed) {
 		t.Errorf("by the list: got %v, want the session that was not seen to move", due)
+	}
+}
+
+// TestSweepAfterLoss loses the last commit of a session, with its wake, for a sweeper that knows the session already. The
+// list after the loss finds the work at once, whatever the sweeper knew.
+func TestSweepAfterLoss(t *testing.T) {
+	t.Parallel()
+	work := map[string]struct {
+		key  bus.WakeKey
+		adds func(b *bundle)
+	}{
+		"turn": {hint.TurnKey("s"), func(b *bundle) { b.submit("s", "t2") }},
+		"task": {bus.WakeKey{Class: bus.ClassTask, Session: "s", Task: "k"}, func(b *bundle) {
+			if _, err := b.host.RegisterTask(b.t.Context(), "s", api.TaskRequest{ID: "k", Runner: "r"}); err != nil {
+				b.t.Fatal(err)
+			}
+		}},
+	}
+	known := map[string]func(b *bundle, last events.Seq){
+		"unknown": func(*bundle, events.Seq) {},
+		"listed":  func(b *bundle, _ events.Seq) { b.sweep.missing("s", candidate{moved: time.Now()}) },
+		"moved":   func(b *bundle, last events.Seq) { b.sweep.Moved("s", last, false) },
+		"folded": func(b *bundle, last events.Seq) {
+			b.submit("s", "t1")
+			b.sweep.Moved("s", last+1, true)
+			b.swept()
+			if !b.candidate("s") {
+				b.t.Fatal("a session that owes work is no candidate")
+			}
+		},
+	}
+	for lost, w := range work {
+		for name, knows := range known {
+			t.Run(lost+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				b.create("s")
+				if err := follow.NewProjector(b.bus, nil).Project(t.Context(), "s"); err != nil {
+					t.Fatal(err)
+				}
+				knows(b, 1)
+				w.adds(b)
+				for b.wakes()[w.key] {
+					b.fetchWake(w.key.Class, true)
+				}
+				b.sweep.quiet = time.Hour // the session moved just now
+				b.sweep.Lost(false)
+				b.swept()
+				if got := b.wakes(); !got[w.key] {
+					t.Errorf("at once: got %v, want %v among them", got, w.key)
+				}
+				b.fetchWake(w.key.Class, true)
+				b.sweep.quiet = time.Nanosecond
+				b.swept()
+				if got := b.wakes(); !got[w.key] || !b.candidate("s") {
+					t.Errorf("later: got %v, candidate %v, want %v among them", got, b.candidate("s"), w.key)
+				}
+			})
+		}
 	}
 }

@@ -22,8 +22,8 @@ const (
 // requestWait limits the wait for the response of a worker.
 const requestWait = 250 * time.Millisecond
 
-// Question is a request of one worker to another about a turn or a task.
-type Question struct {
+// PeerRequest is a request of one worker to another about a turn or a task.
+type PeerRequest struct {
 	Session  events.SessionID `msgpack:"s"`
 	Turn     events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
 	Attempt  int64            `msgpack:"a,omitempty"`
@@ -40,7 +40,7 @@ type Question struct {
 }
 
 // Responder responds to a question. With the response yes it takes over the wake.
-type Responder func(q *Question) (yes bool)
+type Responder func(q *PeerRequest) (yes bool)
 
 // Peers are the other workers that a worker knows. Workers announce themselves periodically. Each watches the one
 // before it in the order of their ids:
@@ -76,7 +76,7 @@ func (p *Peers) Add(h Responder) {
 // Listen responds to other workers until stop is called.
 func (p *Peers) Listen() (stop func(), err error) {
 	return p.bus.ServeWorker(p.id, func(question []byte) []byte {
-		var q Question
+		var q PeerRequest
 		if events.DecodePayload(question, &q) == nil && p.respond(&q) {
 			return []byte(yes)
 		}
@@ -86,7 +86,7 @@ func (p *Peers) Listen() (stop func(), err error) {
 
 const yes = "yes"
 
-func (p *Peers) respond(q *Question) bool {
+func (p *Peers) respond(q *PeerRequest) bool {
 	p.mu.Lock()
 	responders := p.responders
 	p.mu.Unlock()
@@ -98,14 +98,14 @@ func (p *Peers) respond(q *Question) bool {
 	return false
 }
 
-// Ask sends a question to a worker. No response in time counts as no: the guarded append decides in the end.
-func (p *Peers) Ask(ctx context.Context, worker events.WorkerID, q Question) bool {
-	answer, known := p.Reply(ctx, worker, q)
+// Request sends a question to a worker. No response in time counts as no: the guarded append decides in the end.
+func (p *Peers) Request(ctx context.Context, worker events.WorkerID, q PeerRequest) bool {
+	answer, known := p.RequestReply(ctx, worker, q)
 	return known && answer
 }
 
-// Reply is [Peers.Ask] for a caller to which no response is not the same as no.
-func (p *Peers) Reply(ctx context.Context, worker events.WorkerID, q Question) (answer, known bool) {
+// RequestReply is [Peers.Request] for a caller to which no response is not the same as no.
+func (p *Peers) RequestReply(ctx context.Context, worker events.WorkerID, q PeerRequest) (answer, known bool) {
 	if worker == p.id {
 		return p.respond(&q), true
 	}
@@ -153,7 +153,7 @@ func (p *Peers) Run(ctx context.Context) {
 		case <-announce.C:
 			_ = p.bus.Announce(p.id)
 		case <-watch.C:
-			if before := p.before(); before != "" && p.gone(ctx, before) {
+			if before := p.watched(); before != "" && p.gone(ctx, before) {
 				p.forget(before)
 				wait.Go(func() { p.wakeAll(ctx, before) })
 			}
@@ -164,7 +164,7 @@ func (p *Peers) Run(ctx context.Context) {
 // announced adds a worker if its subject has a subscriber: the announcement alone proves nothing.
 // The new worker receives an announcement of this one at once.
 func (p *Peers) announced(ctx context.Context, worker events.WorkerID) {
-	if p.knows(worker) || p.bus.WorkerGone(ctx, worker) {
+	if p.isKnown(worker) || p.bus.WorkerGone(ctx, worker) {
 		return
 	}
 	p.mu.Lock()
@@ -173,7 +173,7 @@ func (p *Peers) announced(ctx context.Context, worker events.WorkerID) {
 	_ = p.bus.Announce(p.id)
 }
 
-func (p *Peers) knows(worker events.WorkerID) bool {
+func (p *Peers) isKnown(worker events.WorkerID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return worker == p.id || p.peers[worker]
@@ -185,8 +185,8 @@ func (p *Peers) forget(worker events.WorkerID) {
 	delete(p.peers, worker)
 }
 
-// before is the worker to watch: the next smaller id, or the largest id for the smallest worker.
-func (p *Peers) before() events.WorkerID {
+// watched is the worker to watch: the next smaller id, or the largest id for the smallest worker.
+func (p *Peers) watched() events.WorkerID {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var before, last events.WorkerID
@@ -214,7 +214,7 @@ func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 // wakeAtStart wakes the sessions that an earlier run may have left. A node with a name may have been killed and
 // restarted. A worker that is alone has no neighbour that would have noticed its end.
 func (p *Peers) wakeAtStart(ctx context.Context) {
-	if p.name != "" || bus.Sleep(ctx, WatchEvery) && p.before() == "" {
+	if p.name != "" || bus.Sleep(ctx, WatchEvery) && p.watched() == "" {
 		p.wakeAll(ctx, "")
 	}
 }

@@ -24,13 +24,13 @@ func TestRing(t *testing.T) {
 		lowest bool
 	}{"w1": {"w3", true}, "w2": {"w1", false}, "w3": {"w2", false}} {
 		p := NewPeers(b.bus, id, "", zaptest.NewLogger(t))
-		if p.before() != "" || !p.Lowest() {
-			t.Errorf("%s alone: got %q, lowest %v", id, p.before(), p.Lowest())
+		if p.watched() != "" || !p.Lowest() {
+			t.Errorf("%s alone: got %q, lowest %v", id, p.watched(), p.Lowest())
 		}
 		for _, other := range []events.WorkerID{"w2", "w1", "w3", id, "0", "zz"} { // "0" and "zz" have no subscriber
 			p.announced(t.Context(), other)
 		}
-		if got := p.before(); got != want.before || p.Lowest() != want.lowest {
+		if got := p.watched(); got != want.before || p.Lowest() != want.lowest {
 			t.Errorf("%s: got %q, lowest %v, want %q, %v", id, got, p.Lowest(), want.before, want.lowest)
 		}
 	}
@@ -61,14 +61,14 @@ func TestAsk(t *testing.T) {
 	b := setup(t)
 	asker, _ := b.peer("w1", "")
 	holder, _ := b.peer("w2", "")
-	question := Question{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Moved: true, Handle: "h", Class: bus.ClassTool}
+	question := PeerRequest{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Moved: true, Handle: "h", Class: bus.ClassTool}
 	released := make(chan struct{})
 	for _, p := range []*Peers{asker, holder} {
-		p.Add(func(*Question) bool { return false })
-		p.Add(func(q *Question) bool { return *q == question })
+		p.Add(func(*PeerRequest) bool { return false })
+		p.Add(func(q *PeerRequest) bool { return *q == question })
 	}
 	silent, _ := b.peer("w4", "")
-	silent.Add(func(*Question) bool {
+	silent.Add(func(*PeerRequest) bool {
 		<-released
 		return true
 	})
@@ -77,17 +77,17 @@ func TestAsk(t *testing.T) {
 	other.Attempt++
 	for name, c := range map[string]struct {
 		worker     events.WorkerID
-		q          Question
+		q          PeerRequest
 		yes, known bool
 	}{
 		"yes": {"w2", question, true, true}, "no": {"w2", other, false, true}, "own": {"w1", question, true, true},
 		"ownNo": {"w1", other, false, true}, "gone": {"w3", question, false, false}, "silent": {"w4", question, false, false}, "none": {"", question, false, false},
 	} {
 		began := time.Now()
-		if yes, known := asker.Reply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
+		if yes, known := asker.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
 			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
 		}
-		if yes := asker.Ask(t.Context(), c.worker, c.q); yes != c.yes {
+		if yes := asker.Request(t.Context(), c.worker, c.q); yes != c.yes {
 			t.Errorf("%s: ask: got %v, want %v", name, yes, c.yes)
 		}
 		if took := time.Since(began); took > 5*time.Second {

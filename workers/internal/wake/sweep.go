@@ -25,14 +25,14 @@ const (
 	sweepOpening = 5 * time.Minute // limit of the time between two commits of a creator
 )
 
-// Sweeper repairs lost hints. It finds sessions and tasks that owe work and have no wake, and timers that were lost,
+// Sweeper repairs lost hints. It finds sessions and tasks that need a worker and have no wake, and timers that were lost,
 // and publishes them again. Several sweepers may run at once: a wake that is not needed is transferred to the worker
 // that runs the turn. In a fleet the node with the lowest id sweeps.
 //
 // A session is a candidate from its last commit until a sweep finds it at rest. A session that waits for a time stays
 // a candidate, and is checked less and less often. A sweep lists the subjects of the queue, and folds the candidates
 // that are quiet and have no wake. At the start, and after a loss of messages or assets, every hot session is a
-// candidate, unless its directory row says that it rests at its last sequence. Sessions that owe work by their row
+// candidate, unless its directory row says that it rests at its last sequence. Sessions that need a worker by their row
 // are repaired first.
 type Sweeper struct {
 	bus   *bus.Bus
@@ -50,14 +50,15 @@ type Sweeper struct {
 	cold       bool          // timers were lost: cold sessions that have one become candidates too
 }
 
-// candidate is a session that may owe work.
+// candidate is a session that may need a worker.
 type candidate struct {
-	moved time.Time     // time of the last commit that was seen
-	seq   events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
-	soon  bool          // checked at once, even if it is not quiet: its wake may be lost
-	folds bool          // folded even if it has a wake: its tasks changed
-	tasks []bus.WakeKey // live tasks of the last fold
-	timed time.Time     // when it was found at rest until a time, and its timer was stored; else zero
+	moved  time.Time     // time of the last commit that was seen
+	seq    events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
+	soon   bool          // checked at once, even if it is not quiet: its wake may be lost
+	folds  bool          // folded even if it has a wake: its tasks changed
+	missed bool          // commits after seq may have been missed: only a fold proves that it rests
+	tasks  []bus.WakeKey // live tasks of the last fold
+	timed  time.Time     // when it was found at rest until a time, and its timer was stored; else zero
 }
 
 // NewSweeper creates a sweeper, which sweeps while lead returns true.
@@ -85,10 +86,10 @@ func (s *Sweeper) lead(ctx context.Context) {
 		return
 	}
 	defer moved.Close()
-	s.missed(true) // timers may be gone since before any node ran
+	s.allMayHaveMoved(true) // timers may be gone since before any node ran
 	for ctx.Err() == nil && s.leads() {
 		if moved.Lost() {
-			s.missed(false)
+			s.allMayHaveMoved(false)
 		}
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("sweep", zap.Error(err))
@@ -113,9 +114,9 @@ func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 	c.moved, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
 }
 
-// missed makes every hot session a candidate, because commits may have been missed. timers: cold sessions may lack
+// allMayHaveMoved makes every hot session a candidate, because commits may have been missed. timers: cold sessions may lack
 // their timers.
-func (s *Sweeper) missed(timers bool) {
+func (s *Sweeper) allMayHaveMoved(timers bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.full, s.cold = true, s.cold || timers
@@ -149,11 +150,11 @@ func (s *Sweeper) repair(ctx context.Context) error {
 	}
 	var errs []error
 	for id, c := range due {
-		if !c.folds && wakes[turnKey(id)] && covered(wakes, c.tasks) {
+		if !c.folds && wakes[hint.TurnKey(id)] && haveWakes(wakes, c.tasks) {
 			continue
 		}
 		once, cancel := context.WithTimeout(ctx, sweepWait)
-		err := s.sweep(once, id, c, wakes)
+		err := s.sweepSession(once, id, c, wakes)
 		cancel()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("session %s: %w", id, err))
@@ -165,11 +166,7 @@ func (s *Sweeper) repair(ctx context.Context) error {
 // sweepWait limits the time that a sweep spends on one session.
 const sweepWait = 15 * time.Second
 
-func turnKey(id events.SessionID) bus.WakeKey {
-	return bus.WakeKey{Class: bus.ClassTurn, Session: id}
-}
-
-func covered(wakes map[bus.WakeKey]bool, tasks []bus.WakeKey) bool {
+func haveWakes(wakes map[bus.WakeKey]bool, tasks []bus.WakeKey) bool {
 	for _, key := range tasks {
 		if !wakes[key] {
 			return false
@@ -196,30 +193,30 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	return list
 }
 
-// sweep publishes the hints that a session lacks, and drops a candidate that rests.
-func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
-	if s.rowRests(ctx, id, c.seq) {
-		s.rests(id, c)
+// sweepSession publishes the hints that a session lacks, and drops a candidate that rests.
+func (s *Sweeper) sweepSession(ctx context.Context, id events.SessionID, c candidate, wakes map[bus.WakeKey]bool) error {
+	if !c.missed && s.rowRests(ctx, id, c.seq) {
+		s.dropCandidate(id, c)
 		return nil
 	}
 	state, err := follow.Open(ctx, s.bus, id)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
-		s.rests(id, c)
+		s.dropCandidate(id, c)
 		return nil
 	case ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown): // the next sweep retries
 		return err
 	case err != nil:
 		return s.unfoldable(ctx, id, c, wakes)
 	}
-	owing := turn.NeedsWorker(state, 0) // 0: only servers decide what is due
-	if owing && !wakes[turnKey(id)] {
+	needsWorker := turn.NeedsWorker(state, 0) // 0: only servers decide what is due
+	if needsWorker && !wakes[hint.TurnKey(id)] {
 		s.log.Warn("a session owes work and has no wake", zap.String("session", string(id)), zap.Uint64("seq", uint64(state.Seq)))
-		if err := s.bus.PublishWake(turnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
+		if err := s.bus.PublishWake(hint.TurnKey(id), bus.WakeHint{Worker: state.Worker, Repair: true}); err != nil {
 			return err
 		}
 	}
-	tasks, err := s.tasks(id, state, wakes)
+	tasks, err := s.wakeTasks(id, state, wakes)
 	if err != nil {
 		return err
 	}
@@ -234,12 +231,12 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 		return s.host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
 	}
 	switch {
-	case owing || opening || len(tasks) > 0:
-		s.folded(id, c, tasks)
+	case needsWorker || opening || len(tasks) > 0:
+		s.updateCandidate(id, c, tasks)
 	case turn.Due(state) != 0:
-		s.timed(id, c)
+		s.markTimed(id, c)
 	default:
-		s.rests(id, c)
+		s.dropCandidate(id, c)
 	}
 	return nil
 }
@@ -248,8 +245,8 @@ func (s *Sweeper) sweep(ctx context.Context, id events.SessionID, c candidate, w
 // timer with a later one, which it chose before another host's turn.
 const timerAgain = 10 * time.Minute
 
-// timed marks a candidate that rests until a time. It is checked, and its timer stored, less and less often.
-func (s *Sweeper) timed(id events.SessionID, seen candidate) {
+// markTimed marks a candidate that rests until a time. It is checked, and its timer stored, less and less often.
+func (s *Sweeper) markTimed(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
@@ -268,11 +265,11 @@ func (s *Sweeper) rowRests(ctx context.Context, id events.SessionID, seq events.
 	return err == nil && json.Unmarshal(stored.Value, &row) == nil && row.Seq == seq && row.Inactive() && row.Due == 0
 }
 
-// tasks publishes a wake for each live task that has none, and lists all live tasks.
-func (s *Sweeper) tasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
+// wakeTasks publishes a wake for each live task that has none, and lists all live tasks.
+func (s *Sweeper) wakeTasks(id events.SessionID, state *projector.State, wakes map[bus.WakeKey]bool) (list []bus.WakeKey, err error) {
 	for i := range state.Tasks {
 		t := &state.Tasks[i]
-		if !hint.TaskOwed(t) {
+		if !hint.TaskNeedsWorker(t) {
 			continue
 		}
 		key := hint.TaskKey(id, t)
@@ -291,18 +288,18 @@ func (s *Sweeper) unfoldable(ctx context.Context, id events.SessionID, c candida
 	_, err := s.bus.DeadLetter(ctx, id)
 	switch {
 	case err == nil:
-		s.rests(id, c)
+		s.dropCandidate(id, c)
 		return nil
 	case !errors.Is(err, bus.ErrNotFound):
 		return err
-	case wakes[turnKey(id)]:
+	case wakes[hint.TurnKey(id)]:
 		return nil
 	}
-	return s.bus.PublishWake(turnKey(id), bus.WakeHint{Repair: true})
+	return s.bus.PublishWake(hint.TurnKey(id), bus.WakeHint{Repair: true})
 }
 
-// folded updates a candidate that does not rest, with its live tasks.
-func (s *Sweeper) folded(id events.SessionID, seen candidate, tasks []bus.WakeKey) {
+// updateCandidate updates a candidate that does not rest, with its live tasks.
+func (s *Sweeper) updateCandidate(id events.SessionID, seen candidate, tasks []bus.WakeKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.candidates[id]; c != nil {
@@ -313,8 +310,8 @@ func (s *Sweeper) folded(id events.SessionID, seen candidate, tasks []bus.WakeKe
 	}
 }
 
-// rests drops a candidate, unless a commit was seen since the check.
-func (s *Sweeper) rests(id events.SessionID, seen candidate) {
+// dropCandidate drops a candidate, unless a commit was seen since the check.
+func (s *Sweeper) dropCandidate(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {

@@ -16,9 +16,10 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/hint"
 )
 
-// TestSweepWakesWhatOwes loses the wakes of sessions that owe work in every possible way, and expects them again.
+// TestSweepWakesWhatOwes loses the wakes of sessions that need a worker in every possible way, and expects them again.
 func TestSweepWakesWhatOwes(t *testing.T) {
 	t.Parallel()
 	for name, find := range map[string]func(b *bundle){
@@ -79,7 +80,7 @@ func TestSweepFoldsNothingThatHasAWake(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const none events.SessionID = "none" // the fold finds that it does not exist
-	if err := b.bus.PublishWake(turnKey(none), bus.WakeHint{}); err != nil {
+	if err := b.bus.PublishWake(hint.TurnKey(none), bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
 	b.sweep.Moved(none, 0, false)
@@ -157,7 +158,7 @@ func TestSweepWakesTasks(t *testing.T) {
 	b.sweep.Moved("s", 0, true)
 	b.swept()
 	got := b.wakes()
-	for _, key := range []bus.WakeKey{turnKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
+	for _, key := range []bus.WakeKey{hint.TurnKey("s"), {Class: bus.ClassTask, Session: "s", Task: "k1"}, {Class: bus.ClassTask, Session: "s", Task: "k2"}} {
 		if !got[key] {
 			t.Errorf("wakes: got %v, want %+v among them", got, key)
 		}
@@ -204,7 +205,7 @@ func TestSweepSetsTimers(t *testing.T) {
 	defer again.Close()
 	b.sweep.Lost(true)
 	b.swept()
-	if wakes := b.wakes(); len(wakes) != 1 || !wakes[turnKey("past")] {
+	if wakes := b.wakes(); len(wakes) != 1 || !wakes[hint.TurnKey("past")] {
 		t.Errorf("wakes: got %v, want what is due", wakes)
 	}
 	for list := []events.SessionID(nil); !slices.Equal(list, []events.SessionID{"later"}); { // the only timer that is not due
@@ -291,7 +292,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 	b.spoil("bad")
 	b.sweep.Lost(false)
 	b.swept()
-	if wakes := b.wakes(); !wakes[turnKey("bad")] || !wakes[turnKey("good")] {
+	if wakes := b.wakes(); !wakes[hint.TurnKey("bad")] || !wakes[hint.TurnKey("good")] {
 		t.Errorf("wakes: got %v, want both", wakes)
 	}
 	b.fetchWake(bus.ClassTurn, true)
@@ -300,7 +301,7 @@ func TestSweepOfUnfoldable(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.swept()
-	if wakes := b.wakes(); wakes[turnKey("bad")] || b.candidate("bad") || !wakes[turnKey("good")] {
+	if wakes := b.wakes(); wakes[hint.TurnKey("bad")] || b.candidate("bad") || !wakes[hint.TurnKey("good")] {
 		t.Errorf("with a dead letter: got the wakes %v, candidate %v, want only the other", wakes, b.candidate("bad"))
 	}
 }

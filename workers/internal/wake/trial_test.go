@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/hint"
 )
 
 func TestRetryDefaults(t *testing.T) {
@@ -72,7 +73,7 @@ func (b *bundle) trial(id events.SessionID) bus.Trial {
 	return trial
 }
 
-func suspicious() *bus.Wake { return &bus.Wake{WakeKey: turnKey("s"), Deliveries: 2} }
+func suspicious() *bus.Wake { return &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 2} }
 
 // TestFirstAttemptIsNotWritten stores an attempt only with a suspicious wake, and before it starts.
 func TestFirstAttemptIsNotWritten(t *testing.T) {
@@ -80,11 +81,11 @@ func TestFirstAttemptIsNotWritten(t *testing.T) {
 	b := setup(t)
 	b.create("s")
 	trials := trialsOf(b, 3)
-	trial, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: turnKey("s"), Deliveries: 1})
+	trial, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("s"), Deliveries: 1})
 	if err != nil || trial.Exhausted() || b.trial("s") != (bus.Trial{}) {
 		t.Errorf("first: got %v, exhausted %v, written %+v", err, trial.Exhausted(), b.trial("s"))
 	}
-	for name, w := range map[string]*bus.Wake{"again": suspicious(), "repair": {WakeKey: turnKey("s"), Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}} {
+	for name, w := range map[string]*bus.Wake{"again": suspicious(), "repair": {WakeKey: hint.TurnKey("s"), Deliveries: 1, WakeHint: bus.WakeHint{Repair: true}}} {
 		if trial, err = trials.Begin(t.Context(), w); err != nil || b.trial("s").Count != 1 || b.trial("s").Seq != 1 {
 			t.Errorf("%s: got %v, written %+v", name, err, b.trial("s"))
 		}
@@ -273,30 +274,40 @@ func TestAttemptsWait(t *testing.T) {
 	if soon, ok := errors.AsType[SoonError](err); !ok || time.Duration(soon) < 29*time.Minute || b.trial("s").Count != freeAttempts {
 		t.Errorf("got %v, written %+v, want a wait and no attempt", err, b.trial("s"))
 	}
-	if _, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: turnKey("none"), Deliveries: 2}); err != nil {
+	if _, err := trials.Begin(t.Context(), &bus.Wake{WakeKey: hint.TurnKey("none"), Deliveries: 2}); err != nil {
 		t.Errorf("no session: got %v, want it left to the fold", err)
 	}
 }
 
-// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them:
-// only an attempt that itself moved the session starts a new count.
+// TestAttemptsAtOneSequenceCount has attempts fail at a session whose turn recorded something before the first of them, each
+// with a wake that was delivered before or with a new one: only an attempt that itself moved the session starts a new count.
 func TestAttemptsAtOneSequenceCount(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.create("s")
-	trials := trialsOf(b, 3)
-	last, err := b.bus.Log().Last(t.Context(), "s")
+	trials := trialsOf(b, 8)
+	const attempts = 3
+	for redelivered := range 1 << attempts {
+		last := b.append("s", "t1", &events.TurnRequested{}) // the attempts before do not count
+		for n := range attempts {
+			w := suspicious()
+			w.Deliveries = 1 + redelivered>>n&1
+			trial, err := trials.Begin(t.Context(), w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			trial.Fail(t.Context(), errors.New("boom"), last, true)
+			if got := b.trial("s").Count; got != int64(n+1) {
+				t.Errorf("redelivered %03b, attempt %d: got a count of %d", redelivered, n+1, got)
+			}
+		}
+	}
+	trial, err := trials.Begin(t.Context(), suspicious())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want := int64(1); want <= 3; want++ {
-		trial, err := trials.Begin(t.Context(), suspicious())
-		if err != nil {
-			t.Fatal(err)
-		}
-		trial.Fail(t.Context(), errors.New("boom"), last, want > 1)
-		if got := b.trial("s").Count; got != want {
-			t.Errorf("attempt %d: got a count of %d", want, got)
-		}
+	trial.Fail(t.Context(), errors.New("boom"), trial.Seq+1, true)
+	if got := b.trial("s").Count; got != 1 {
+		t.Errorf("an attempt that moved the session: got a count of %d", got)
 	}
 }

@@ -190,8 +190,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestThinking sends a reply back and expects its blocks unchanged.
-func TestThinking(t *testing.T) {
+// TestThinkingBlocksAreUnchanged sends a reply back and expects its blocks unchanged.
+func TestThinkingBlocksAreUnchanged(t *testing.T) {
 	t.Parallel()
 	b := setup(t, http.StatusOK, sse(begin,
 		start(0, `{"type":"thinking","thinking":"","signature":""}`), delta(0, `{"type":"thinking_delta","thinking":"Let me "}`), delta(0, `{"type":"thinking_delta","thinking":"see."}`), delta(0, `{"type":"signature_delta","signature":"SIG1"}`),

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/workers/llm/llmtest"
 )
 
-func TestWire(t *testing.T) {
+func TestProviderAgainstWire(t *testing.T) {
 	t.Parallel()
 	llmtest.TestWire(t, llmtest.Anthropic{}, func(t *testing.T, baseURL, key string, client *http.Client) llm.Provider {
 		t.Helper()

@@ -165,7 +165,7 @@ func (Anthropic) Read(body []byte) (llm.Request, error) {
 		}
 		out.Messages = append(out.Messages, events.Message{Role: events.Role(m.Role), Parts: parts})
 	}
-	return out, ids.settled()
+	return out, ids.checkComplete()
 }
 
 func readAnthropicMessage(role string, content []anthropicContent, ids *callLedger) ([]events.Part, error) {
@@ -190,7 +190,7 @@ func readAnthropicMessage(role string, content []anthropicContent, ids *callLedg
 			continue
 		case events.PartText, events.PartAttachment:
 			if role == "user" {
-				err = ids.settled()
+				err = ids.checkComplete()
 			}
 		}
 		if err != nil {

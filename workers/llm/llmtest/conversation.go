@@ -158,7 +158,7 @@ func (w *wireTest) testAnyConversation(t *testing.T) {
 		for range rapid.IntRange(0, 8).Draw(t, "messages") {
 			g.step()
 		}
-		g.say(events.RoleUser, g.text())
+		g.add(events.RoleUser, g.text())
 		req := request()
 		req.Messages = g.messages
 		_, err := p.Complete(t.Context(), req, nil)
@@ -184,7 +184,7 @@ type history struct {
 	want     []string
 }
 
-func (g *history) say(role events.Role, parts ...events.Part) {
+func (g *history) add(role events.Role, parts ...events.Part) {
 	g.messages = append(g.messages, events.Message{Role: role, Parts: parts})
 }
 
@@ -205,23 +205,23 @@ func (g *history) step() {
 	blank := events.Part{Kind: events.PartText, Text: rapid.SampledFrom([]string{"", " \n"}).Draw(g.t, "blank")}
 	switch rapid.IntRange(0, 7).Draw(g.t, "step") {
 	case 0:
-		g.say(events.RoleUser, g.text(), blank, g.text())
+		g.add(events.RoleUser, g.text(), blank, g.text())
 	case 1:
-		g.say(events.RoleSystem, g.text())
+		g.add(events.RoleSystem, g.text())
 	case 2:
-		g.say(events.RoleAssistant, g.text())
+		g.add(events.RoleAssistant, g.text())
 	case 3:
-		g.say(events.RoleAssistant, events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"other":"provider"}`)}, blank)
+		g.add(events.RoleAssistant, events.Part{Kind: events.PartReasoning, Text: "hm", Meta: []byte(`{"other":"provider"}`)}, blank)
 	case 4:
-		g.say(events.RoleUser, blank)
+		g.add(events.RoleUser, blank)
 	case 5:
 		media := rapid.SampledFrom([]string{"image/png", "image/svg+xml", "application/pdf", "text/plain", ""}).Draw(g.t, "media")
 		src := rapid.SampledFrom([]string{"aGk=", "https://example.com/x", "data:image/png;base64,aGk="}).Draw(g.t, "source")
-		g.say(events.RoleUser, g.text(), events.Part{Kind: events.PartAttachment, MediaType: media, Text: src})
+		g.add(events.RoleUser, g.text(), events.Part{Kind: events.PartAttachment, MediaType: media, Text: src})
 	case 6: // its call was cut away
 		part := g.text()
 		part.Kind, part.Call, part.Tool = events.PartToolResult, "gone", "read"
-		g.say(events.RoleUser, part)
+		g.add(events.RoleUser, part)
 	default:
 		g.calls()
 	}
@@ -248,19 +248,19 @@ func (g *history) calls() {
 	if rapid.Bool().Draw(g.t, "reasons") {
 		parts = append(parts, events.Part{Kind: events.PartReasoning, Text: "afterthought"})
 	}
-	g.say(events.RoleAssistant, parts...)
+	g.add(events.RoleAssistant, parts...)
 	results = results[:rapid.IntRange(0, n).Draw(g.t, "results")]
 	for _, r := range results {
 		g.want = append(g.want, r.Text)
 	}
 	if rapid.Bool().Draw(g.t, "interrupted") {
-		g.say(events.RoleSystem, g.text())
+		g.add(events.RoleSystem, g.text())
 	}
 	if rapid.Bool().Draw(g.t, "continues") {
 		results = append(results, g.text())
 	}
 	if len(results) > 0 {
-		g.say(events.RoleUser, results...)
+		g.add(events.RoleUser, results...)
 	}
 }
 

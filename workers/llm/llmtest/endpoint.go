@@ -20,10 +20,10 @@ func Endpoint(tb testing.TB, answer func(*http.Request, llm.Request) Reply) (url
 			_, _ = io.WriteString(w, `{"object":"list","data":[{"id":"m"},{"id":"gpt-4o-mini"}]}`)
 			return
 		}
-		asked, err := io.ReadAll(r.Body)
+		request, err := io.ReadAll(r.Body)
 		var req llm.Request
 		if err == nil {
-			req, err = OpenAI{}.Read(asked)
+			req, err = OpenAI{}.Read(request)
 		}
 		if err != nil {
 			tb.Errorf("request to the model: %v", err)

@@ -45,7 +45,7 @@ func testFaults(t *testing.T, open OpenFunc) {
 	kinds := map[Fault]llm.ErrorKind{
 		FaultCut: llm.KindTransport, FaultShort: llm.KindTransport, FaultGarbage: llm.KindMalformed, FaultError: llm.KindServer,
 	}
-	begun := map[string]Reply{
+	started := map[string]Reply{
 		"nothing": {},
 		"text":    Text("so ", "far"),
 		"call": {Chunks: []Chunk{
@@ -54,7 +54,7 @@ func testFaults(t *testing.T, open OpenFunc) {
 		}},
 	}
 	for fault, kind := range kinds {
-		for after, reply := range begun {
+		for after, reply := range started {
 			t.Run(string(fault)+"_after_"+after, func(t *testing.T) {
 				t.Parallel()
 				reply.Fault = fault

@@ -10,15 +10,15 @@ import (
 // other message.
 type callLedger struct {
 	limit int // bytes of an id
-	seen  []string
+	calls []string
 	open  []string
 }
 
 func (l *callLedger) call(id string) error {
-	if id == "" || len(id) > l.limit || slices.Contains(l.seen, id) {
+	if id == "" || len(id) > l.limit || slices.Contains(l.calls, id) {
 		return fmt.Errorf("call id %q: empty, too long or used before", id)
 	}
-	l.seen = append(l.seen, id)
+	l.calls = append(l.calls, id)
 	l.open = append(l.open, id)
 	return nil
 }
@@ -32,7 +32,7 @@ func (l *callLedger) resolve(id string) error {
 	return nil
 }
 
-func (l *callLedger) settled() error {
+func (l *callLedger) checkComplete() error {
 	if len(l.open) > 0 {
 		return errors.New("calls without results")
 	}

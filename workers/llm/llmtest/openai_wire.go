@@ -152,7 +152,7 @@ func (OpenAI) Read(body []byte) (llm.Request, error) {
 		}
 		out.Messages = append(out.Messages, read)
 	}
-	return out, ids.settled()
+	return out, ids.checkComplete()
 }
 
 func readOpenAI(m openaiMessage, ids *callLedger) (events.Message, error) {
@@ -164,7 +164,7 @@ func readOpenAI(m openaiMessage, ids *callLedger) (events.Message, error) {
 		out.Parts = []events.Part{{Kind: events.PartToolResult, Call: events.CallID(m.ToolCallID), Text: text}}
 		return out, errors.Join(err, ids.resolve(m.ToolCallID))
 	}
-	if err := ids.settled(); err != nil {
+	if err := ids.checkComplete(); err != nil {
 		return out, err
 	}
 	if m.Role != "system" && m.Role != "user" && m.Role != "assistant" {

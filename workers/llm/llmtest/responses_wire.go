@@ -205,7 +205,7 @@ func (OpenAIResponses) Read(body []byte) (llm.Request, error) {
 	if reasoned {
 		return out, errors.New("reasoning comes last")
 	}
-	return out, ids.settled()
+	return out, ids.checkComplete()
 }
 
 // strictly decodes JSON and rejects fields that v does not have.
@@ -281,7 +281,7 @@ func readItemMessage(raw json.RawMessage, ids *callLedger) (events.Message, erro
 	if m.Type != "" && m.Type != "message" || m.Role != "system" && m.Role != "user" && m.Role != "assistant" || m.Phase != "" && m.Role != "assistant" {
 		return out, errors.New("an item of unknown type, role or phase")
 	}
-	if err := ids.settled(); err != nil {
+	if err := ids.checkComplete(); err != nil {
 		return out, err
 	}
 	var text string

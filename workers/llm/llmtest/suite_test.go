@@ -123,8 +123,8 @@ func TestProvider(t *testing.T) {
 
 const flawVariable = "LLMTEST_FLAW"
 
-// TestFlawed runs in another process, for TestSuiteFinds.
-func TestFlawed(t *testing.T) {
+// TestFlawedProvider runs in another process, for TestSuiteFailsFlawedProviders.
+func TestFlawedProvider(t *testing.T) {
 	flaw := os.Getenv(flawVariable)
 	if flaw == "" {
 		t.Skip("runs in a process of its own")
@@ -132,8 +132,8 @@ func TestFlawed(t *testing.T) {
 	llmtest.TestProvider(t, open(flaw))
 }
 
-// TestSuiteFinds expects the suite to fail flawed providers.
-func TestSuiteFinds(t *testing.T) {
+// TestSuiteFailsFlawedProviders expects the suite to fail flawed providers.
+func TestSuiteFailsFlawedProviders(t *testing.T) {
 	t.Parallel()
 	for _, flaw := range []string{
 		"deaf", "stuck", "silent", "half", "eager", "vague", "optimist", "blind", "own_words",
@@ -141,10 +141,10 @@ func TestSuiteFinds(t *testing.T) {
 	} {
 		t.Run(flaw, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFlawed$")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFlawedProvider$")
 			cmd.Env = append(os.Environ(), flawVariable+"="+flaw)
 			out, err := cmd.CombinedOutput()
-			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "--- FAIL: TestFlawed") {
+			if _, failed := errors.AsType[*exec.ExitError](err); !failed || !strings.Contains(string(out), "--- FAIL: TestFlawedProvider") {
 				t.Errorf("a provider with this flaw passes (%v):\n%s", err, out)
 			}
 		})

@@ -181,13 +181,13 @@ func user(m events.Message) []openai.ChatCompletionMessageParamUnion {
 
 func attachment(part events.Part) openai.ChatCompletionContentPartUnionParam {
 	if !strings.HasPrefix(part.MediaType, "image/") {
-		return openai.TextContentPart(unshown(part))
+		return openai.TextContentPart(unsupportedText(part))
 	}
 	return openai.ImageContentPart(openai.ChatCompletionContentPartImageImageURLParam{URL: source(part)})
 }
 
-// unshown is the text in place of an attachment that cannot be sent.
-func unshown(part events.Part) string {
+// unsupportedText is the text in place of an attachment that cannot be sent.
+func unsupportedText(part events.Part) string {
 	return fmt.Sprintf("[an attachment of type %q, which cannot be shown here]", part.MediaType)
 }
 

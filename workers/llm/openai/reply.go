@@ -95,11 +95,11 @@ func (r *reply) delta(d openai.ChatCompletionChunkChoiceDelta) error {
 	if err := r.reasoning(d); err != nil {
 		return err
 	}
-	if said := d.Content + d.Refusal; said != "" {
+	if content := d.Content + d.Refusal; content != "" {
 		if r.text == nil {
 			r.text = r.parts.Open(events.PartText)
 		}
-		if err := r.text.Write(said); err != nil {
+		if err := r.text.Write(content); err != nil {
 			return err
 		}
 	}
@@ -120,15 +120,15 @@ func (r *reply) delta(d openai.ChatCompletionChunkChoiceDelta) error {
 // reasoning receives the text that compatible endpoints send in fields of their own.
 func (r *reply) reasoning(d openai.ChatCompletionChunkChoiceDelta) error {
 	for _, field := range []string{"reasoning_content", "reasoning"} {
-		said := rawText(d.JSON.ExtraFields[field])
-		if said == "" {
+		content := rawText(d.JSON.ExtraFields[field])
+		if content == "" {
 			continue
 		}
 		if r.think == nil {
 			r.think = r.parts.Open(events.PartReasoning)
 			r.think.Part.Meta = r.p.meta(field, nil)
 		}
-		return r.think.Write(said) // one of them: OpenRouter sends the same text twice
+		return r.think.Write(content) // one of them: OpenRouter sends the same text twice
 	}
 	return nil
 }

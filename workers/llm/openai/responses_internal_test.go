@@ -6,8 +6,8 @@ import (
 	"github.com/openai/openai-go/v3/responses"
 )
 
-// TestWholeItem receives an item in very many pieces: joining them takes linear time.
-func TestWholeItem(t *testing.T) {
+// TestItemInManyPiecesIsLinear receives an item in very many pieces: joining them takes linear time.
+func TestItemInManyPiecesIsLinear(t *testing.T) {
 	const many = 10_000
 	for _, kind := range []string{"message", "reasoning"} {
 		it := responses.ResponseOutputItemUnion{

@@ -173,7 +173,7 @@ func inputAttachment(part events.Part) responses.ResponseInputContentUnionParam 
 		image.OfInputImage.ImageURL = param.NewOpt(src)
 		return image
 	case part.MediaType != "application/pdf":
-		return responses.ResponseInputContentParamOfInputText(unshown(part))
+		return responses.ResponseInputContentParamOfInputText(unsupportedText(part))
 	case strings.HasPrefix(src, "data:"):
 		return responses.ResponseInputContentUnionParam{OfInputFile: &responses.ResponseInputFileParam{
 			FileData: param.NewOpt(src), Filename: param.NewOpt("attachment.pdf"),

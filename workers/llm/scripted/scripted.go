@@ -51,12 +51,12 @@ func (p *Provider) Complete(ctx context.Context, req llm.Request, sink func(llm.
 			return answer.Response, nil
 		}
 	}
-	told := llm.Response{Usage: answer.Response.Usage, Model: answer.Response.Model}
+	reported := llm.Response{Usage: answer.Response.Usage, Model: answer.Response.Model}
 	if err := ctx.Err(); err != nil {
-		return told, err
+		return reported, err
 	}
 	if answer.Err != nil {
-		return told, answer.Err
+		return reported, answer.Err
 	}
 	return answer.Response, nil
 }

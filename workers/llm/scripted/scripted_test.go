@@ -46,18 +46,18 @@ func TestProvider(t *testing.T) {
 	llmtest.TestProvider(t, func(_ *testing.T, replies ...llmtest.Reply) llm.Provider { return scripted.New(script(replies)) })
 }
 
-// TestKeep returns the received part of a reply that was cancelled.
-func TestKeep(t *testing.T) {
+// TestCancelledReplyIsKept returns the received part of a reply that was cancelled.
+func TestCancelledReplyIsKept(t *testing.T) {
 	t.Parallel()
 	half := llm.Response{Stop: events.StopCancelled, Parts: []events.Part{{Kind: events.PartText, Text: "half a"}}}
 	p := scripted.New(func(context.Context, llm.Request) (scripted.Answer, error) {
 		return scripted.Answer{Response: half, Hang: true, Keep: true}, nil
 	})
 	ctx, cancel := context.WithCancel(t.Context())
-	heard := ""
-	got, err := p.Complete(ctx, llm.Request{}, func(d llm.Delta) { heard += d.Text; cancel() })
-	if err != nil || len(got.Parts) != 1 || got.Parts[0].Text != "half a" || heard != "half a" {
-		t.Errorf("got %+v, %v, heard %q, want the half reply", got, err, heard)
+	received := ""
+	got, err := p.Complete(ctx, llm.Request{}, func(d llm.Delta) { received += d.Text; cancel() })
+	if err != nil || len(got.Parts) != 1 || got.Parts[0].Text != "half a" || received != "half a" {
+		t.Errorf("got %+v, %v, heard %q, want the half reply", got, err, received)
 	}
 }
 
@@ -71,8 +71,8 @@ func TestScriptFails(t *testing.T) {
 	}
 }
 
-// TestReplies responds the same to a repeated request, and fails after the last reply.
-func TestReplies(t *testing.T) {
+// TestRepliesRepeatByRequest responds the same to a repeated request, and fails after the last reply.
+func TestRepliesRepeatByRequest(t *testing.T) {
 	t.Parallel()
 	p := scripted.Replies(scripted.Text("one"), scripted.Call("add", `{"a":1}`))
 	for _, c := range []struct {
@@ -80,12 +80,12 @@ func TestReplies(t *testing.T) {
 		want   string
 	}{{"t1/0", "one"}, {"t1/1", "add"}, {"t1/0", "one"}, {"t1/2", ""}} {
 		got, err := p.Complete(t.Context(), llm.Request{Session: "s", Effect: c.effect}, nil)
-		said := ""
+		text := ""
 		for _, part := range got.Parts {
-			said += part.Text + part.Tool
+			text += part.Text + part.Tool
 		}
-		if said != c.want || (err == nil) != (c.want != "") {
-			t.Errorf("%s: got %q, %v, want %q", c.effect, said, err, c.want)
+		if text != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: got %q, %v, want %q", c.effect, text, err, c.want)
 		}
 	}
 }

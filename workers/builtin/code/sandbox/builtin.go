@@ -177,7 +177,7 @@ func ordered(sorted bool) check {
 		work := int64(1)
 		if sorted {
 			work = int64(bits.Len64(uint64(n)))
-			if err := m.alloc(times(n, 2*wordBytes)); err != nil {
+			if err := m.alloc(times(n, 2*machineWordBytes)); err != nil {
 				return err
 			}
 		}
@@ -218,9 +218,9 @@ func functionCheck(name string) check {
 	case "sorted":
 		return ordered(true)
 	case "list", "tuple", "reversed", "bytes":
-		return each(3 * wordBytes)
+		return each(3 * machineWordBytes)
 	case "enumerate":
-		return each(5 * wordBytes)
+		return each(5 * machineWordBytes)
 	case "zip":
 		return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {
 			rows := int64(-1)
@@ -237,7 +237,7 @@ func functionCheck(name string) check {
 			if err := m.spend(cells); err != nil {
 				return err
 			}
-			return m.alloc(times(cells, 3*wordBytes))
+			return m.alloc(times(cells, 3*machineWordBytes))
 		}
 	case "set", "dict":
 		return hashed
@@ -270,7 +270,7 @@ func methodCheck(receiver starlark.Value, name string) check {
 	case *starlark.List:
 		switch name {
 		case "extend":
-			return each(3 * wordBytes)
+			return each(3 * machineWordBytes)
 		case "index", "remove":
 			return func(m *meter, receiver starlark.Value, args starlark.Tuple, _ []starlark.Tuple) error {
 				if len(args) == 0 {
@@ -287,7 +287,7 @@ func methodCheck(receiver starlark.Value, name string) check {
 		switch name {
 		case "items", "keys", "values":
 			return func(m *meter, receiver starlark.Value, _ starlark.Tuple, _ []starlark.Tuple) error {
-				return m.spread(receiver, 5*wordBytes)
+				return m.spread(receiver, 5*machineWordBytes)
 			}
 		case "update":
 			return func(m *meter, receiver starlark.Value, args starlark.Tuple, kwargs []starlark.Tuple) error {

@@ -14,14 +14,14 @@ import (
 // desk is a caller whose tools are functions; it records its calls.
 type desk struct {
 	mu       sync.Mutex
-	asked    map[int]Call
-	answers  map[int]string // returned instead of a call, by ordinal
+	calls    map[int]Call
+	results  map[int]string // returned instead of a call, by ordinal
 	messages []string
 	tools    map[string]func(args map[string]any) (string, error)
 }
 
 func newDesk() *desk {
-	return &desk{asked: make(map[int]Call), answers: make(map[int]string), tools: map[string]func(map[string]any) (string, error){
+	return &desk{calls: make(map[int]Call), results: make(map[int]string), tools: map[string]func(map[string]any) (string, error){
 		"add":     func(a map[string]any) (string, error) { return fmt.Sprint(num(a["a"]) + num(a["b"])), nil },
 		"echo":    func(a map[string]any) (string, error) { b, err := json.Marshal(a); return string(b), err },
 		"greet":   func(a map[string]any) (string, error) { return fmt.Sprintf("hello %v", a["name"]), nil },
@@ -49,8 +49,8 @@ func (d *desk) infos() []ToolInfo {
 
 func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
 	d.mu.Lock()
-	d.asked[c.Ordinal] = c
-	answer, recorded := d.answers[c.Ordinal]
+	d.calls[c.Ordinal] = c
+	answer, recorded := d.results[c.Ordinal]
 	d.mu.Unlock()
 	if !recorded {
 		var args map[string]any
@@ -62,7 +62,7 @@ func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
 			return nil, err
 		}
 		d.mu.Lock()
-		d.answers[c.Ordinal] = answer
+		d.results[c.Ordinal] = answer
 		d.mu.Unlock()
 	}
 	return json.RawMessage(answer), nil
@@ -71,7 +71,7 @@ func (d *desk) Call(_ context.Context, c Call) (json.RawMessage, error) {
 func (d *desk) Start(_ context.Context, c Call) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.asked[c.Ordinal] = c
+	d.calls[c.Ordinal] = c
 	return fmt.Sprintf("t%d", c.Ordinal), nil
 }
 

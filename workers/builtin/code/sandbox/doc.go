@@ -77,4 +77,11 @@
 // its context delays the run. The package does not isolate a process: it protects
 // against mistakes and greed of a model within the language, not against a bug of
 // the interpreter other than a panic.
+//
+// # Why one package
+//
+// The package has more than 3 000 lines because its parts share the unexported types of values and the budget of a run:
+// the guards of operators, methods and library functions charge the steps and bytes that the limits define, and state.go
+// encodes each type of value. Encoding and decoding (state.go, decode.go, save.go) could be cut. The types of
+// functions, handles and results of attempt would then be exported, with fields that only a run may set.
 package sandbox

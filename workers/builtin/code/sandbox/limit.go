@@ -41,16 +41,16 @@ func (l Limits) withDefaults() Limits {
 
 // Fixed limits.
 const (
-	maxNesting   = 100     // levels of a value that is printed, compared, hashed, sent or saved
-	maxSyntax    = 400     // levels of the syntax tree
-	maxBrackets  = 100     // open at once in the code
-	maxIntBits   = 1 << 16 // of an integer from a product, a shift or a text
-	maxIntDigits = 20_000  // of an integer's text
-	maxVariables = 1000    // kept between runs
-	maxTask      = 16_000  // bytes of the task of continue_as
-	maxWaits     = 1000    // for handles, in one program
-	maxMessages  = 200     // of one program
-	wordBytes    = 16      // of an element of a list
+	maxNesting       = 100     // levels of a value that is printed, compared, hashed, sent or saved
+	maxSyntax        = 400     // levels of the syntax tree
+	maxBrackets      = 100     // open at once in the code
+	maxIntBits       = 1 << 16 // of an integer from a product, a shift or a text
+	maxIntDigits     = 20_000  // of an integer's text
+	maxVariables     = 1000    // kept between runs
+	maxTask          = 16_000  // bytes of the task of continue_as
+	maxWaits         = 1000    // for handles, in one program
+	maxMessages      = 200     // of one program
+	machineWordBytes = 16      // of an element of a list
 )
 
 // Slack is the time after Limits.Timeout at which [Run] returns at the latest.
@@ -144,9 +144,9 @@ type clock struct {
 	timer   *time.Timer
 	left    time.Duration
 	since   time.Time
-	stands  bool
+	paused  bool
 	expired atomic.Bool
-	wall    chan struct{} // closed when a step still runs Slack after the clock expired
+	overdue chan struct{} // closed when a step still runs Slack after the clock expired
 }
 
 // errExpired ends the program; run replaces it with the error for the model.
@@ -159,12 +159,12 @@ func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
 	c.timer = time.AfterFunc(timeout, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		if c.stands { // resume starts it again
+		if c.paused { // resume starts it again
 			return
 		}
 		c.expired.Store(true)
 		thread.Cancel("timeout")
-		c.timer = time.AfterFunc(Slack, func() { close(c.wall) })
+		c.timer = time.AfterFunc(Slack, func() { close(c.overdue) })
 	})
 }
 
@@ -176,14 +176,14 @@ func (c *clock) pause() error {
 		return errExpired
 	}
 	c.timer.Stop()
-	c.stands, c.left = true, c.left-time.Since(c.since)
+	c.paused, c.left = true, c.left-time.Since(c.since)
 	return nil
 }
 
 func (c *clock) resume() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.stands, c.since = false, time.Now()
+	c.paused, c.since = false, time.Now()
 	c.timer.Reset(max(c.left, 0))
 }
 

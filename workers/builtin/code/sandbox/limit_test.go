@@ -137,14 +137,14 @@ func TestCallerEndsTheRun(t *testing.T) {
 	if _, err := Run(t.Context(), Limits{}, Request{Code: "attempt(stops)", Tools: d.infos()}, d); !errors.Is(err, ErrStop) {
 		t.Errorf("got %v, want %v", err, ErrStop)
 	}
-	gone := errors.New("gone")
+	removed := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	d.tools["add"] = func(map[string]any) (string, error) { cancel(gone); return "", ctx.Err() }
-	if _, err := Run(ctx, Limits{}, Request{Code: "attempt(add)\nprint(1)", Tools: d.infos()}, d); !errors.Is(err, gone) {
-		t.Errorf("got %v, want %v", err, gone)
+	d.tools["add"] = func(map[string]any) (string, error) { cancel(removed); return "", ctx.Err() }
+	if _, err := Run(ctx, Limits{}, Request{Code: "attempt(add)\nprint(1)", Tools: d.infos()}, d); !errors.Is(err, removed) {
+		t.Errorf("got %v, want %v", err, removed)
 	}
-	if _, err := Run(ctx, Limits{Steps: 1 << 60}, Request{Code: "while True: pass"}, d); !errors.Is(err, gone) {
-		t.Errorf("got %v, want %v", err, gone)
+	if _, err := Run(ctx, Limits{Steps: 1 << 60}, Request{Code: "while True: pass"}, d); !errors.Is(err, removed) {
+		t.Errorf("got %v, want %v", err, removed)
 	}
 	if _, err := Run(t.Context(), Limits{}, Request{Code: "pass", State: []byte(`{"v":9}`)}, d); err == nil {
 		t.Error("an unknown version: got no error")

@@ -20,7 +20,7 @@ func stringCheck(name string) check {
 			if err := m.spend(int64(n)); err != nil {
 				return err
 			}
-			return m.alloc(times(int64(n), 3*wordBytes))
+			return m.alloc(times(int64(n), 3*machineWordBytes))
 		}
 		switch name {
 		case "strip", "lstrip", "rstrip":

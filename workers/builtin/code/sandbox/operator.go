@@ -52,7 +52,7 @@ func (m *meter) guards() starlark.StringDict {
 		return args[0], m.alloc(500 + times(100, int64(max(starlark.Len(args[0]), 0))))
 	})
 	add(guardArgs, func(_ *starlark.Thread, args starlark.Tuple) (starlark.Value, error) {
-		return args[0], m.spread(args[0], 2*wordBytes)
+		return args[0], m.spread(args[0], 2*machineWordBytes)
 	})
 	add(guardKwargs, func(_ *starlark.Thread, args starlark.Tuple) (starlark.Value, error) {
 		return args[0], m.spread(args[0], 200)
@@ -101,9 +101,9 @@ func (m *meter) made(v starlark.Value, text bool) error {
 	var n int64
 	switch v := v.(type) {
 	case *starlark.List:
-		n = wordBytes*int64(v.Len()) + 48
+		n = machineWordBytes*int64(v.Len()) + 48
 	case starlark.Tuple:
-		n = wordBytes*int64(len(v)) + 24
+		n = machineWordBytes*int64(len(v)) + 24
 	case starlark.String:
 		if text {
 			n = int64(len(v))
@@ -258,9 +258,9 @@ func flat(v starlark.Value) int64 {
 	case starlark.Bytes:
 		return int64(len(v))
 	case *starlark.List:
-		return wordBytes * int64(v.Len())
+		return machineWordBytes * int64(v.Len())
 	case starlark.Tuple:
-		return wordBytes * int64(len(v))
+		return machineWordBytes * int64(len(v))
 	case starlark.Int:
 		return intBits(v)/8 - 8
 	}

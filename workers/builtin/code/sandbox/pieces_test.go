@@ -74,9 +74,9 @@ func genStatement(rt *rapid.T) string {
 	return name + " = " + e() + end
 }
 
-// TestInPieces splits a program into one program for each statement and expects the same output, and the same
+// TestStatementsAsSeparatePrograms splits a program into one program for each statement and expects the same output, and the same
 // variables to the byte.
-func TestInPieces(t *testing.T) {
+func TestStatementsAsSeparatePrograms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		d := newDesk()

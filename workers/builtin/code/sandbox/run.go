@@ -53,7 +53,7 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Respon
 		limits: limits, caller: caller, tools: req.Tools, accept: req.AcceptFinish, out: output{limit: limits.Output},
 		functions: make(starlark.StringDict), reserved: make(starlark.StringDict), program: new(program),
 	}
-	r.meter = &meter{limits: limits, thread: &starlark.Thread{Name: codeFile}, clock: clock{wall: make(chan struct{})}}
+	r.meter = &meter{limits: limits, thread: &starlark.Thread{Name: codeFile}, clock: clock{overdue: make(chan struct{})}}
 	type ended struct {
 		resp Response
 		err  error
@@ -66,7 +66,7 @@ func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Respon
 	select {
 	case e := <-done:
 		return e.resp, e.err
-	case <-r.meter.clock.wall:
+	case <-r.meter.clock.overdue:
 		if ctx.Err() != nil {
 			return Response{}, context.Cause(ctx)
 		}

@@ -163,7 +163,7 @@ finish({"n": names, "s": sorted(names)})
 		t.Fatalf("first run: got %+v", first)
 	}
 	again := newDesk()
-	again.answers = d.answers
+	again.results = d.results
 	for name := range again.tools {
 		if name != "broken" {
 			again.tools[name] = func(map[string]any) (string, error) { return "", errors.New("called again") }
@@ -173,8 +173,8 @@ finish({"n": names, "s": sorted(names)})
 	if !reflect.DeepEqual(first, second) {
 		t.Errorf("rerun: got %+v, want %+v", second, first)
 	}
-	if !reflect.DeepEqual(d.asked, again.asked) || !reflect.DeepEqual(d.messages, again.messages) {
-		t.Errorf("calls: got %v, want %v", again.asked, d.asked)
+	if !reflect.DeepEqual(d.calls, again.calls) || !reflect.DeepEqual(d.messages, again.messages) {
+		t.Errorf("calls: got %v, want %v", again.calls, d.calls)
 	}
 	third := runCode(t, newDesk(), Limits{}, Request{Code: "pass", State: first.State})
 	if third.Dirty {

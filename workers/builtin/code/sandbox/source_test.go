@@ -17,8 +17,8 @@ var bodies = map[string]string{
 	"while": "\n  while True: return ()", "assignment": "x[0] = x[1]", "inner": "\n\tdef f(): return x[0]\n\treturn f()[()]if 0 else f()",
 }
 
-// TestSources expects the whole source of functions with every kind of end, and the same results in a later program.
-func TestSources(t *testing.T) {
+// TestFunctionSourcesAreWhole expects the whole source of functions with every kind of end, and the same results in a later program.
+func TestFunctionSourcesAreWhole(t *testing.T) {
 	t.Parallel()
 	for name, body := range bodies {
 		for _, after := range []string{"", "\n", "\n\n# more", " # more"} {

@@ -254,7 +254,7 @@ func FuzzRun(f *testing.F) {
 			return
 		}
 		again := newDesk()
-		again.answers = d.answers
+		again.results = d.results
 		second := runCode(t, again, limits, Request{Code: code, AcceptFinish: true})
 		if first.Output != second.Output || first.Error != second.Error || first.Steps != second.Steps || string(first.State) != string(second.State) {
 			t.Errorf("rerun: got %+v, want %+v", second, first)

@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// opened builds the event that opens the session.
-func (o *opening) opened() *events.SessionOpened {
+// openedEvent builds the event that opens the session.
+func (o *creation) openedEvent() *events.SessionOpened {
 	p := &events.SessionOpened{
 		Config: o.req.Config, Parent: o.req.Parent, Labels: o.req.Labels, Relation: o.req.Relation, Options: o.req.Options,
 		Access: o.req.Access, Subagent: o.req.Subagent, Usage: o.req.Usage,
@@ -31,25 +31,25 @@ func (o *opening) opened() *events.SessionOpened {
 			p.Config = o.creator.Config
 		}
 	}
-	if held, err := o.h.locks.Config(p.Config); err == nil {
-		p.Config = held
+	if locked, err := o.h.locks.Config(p.Config); err == nil {
+		p.Config = locked
 	}
 	if o.creator != nil && p.Parent == o.creator.Session {
-		p.Access = within(o.creator.Access, p.Access)
+		p.Access = restrictAccess(o.creator.Access, p.Access)
 	}
 	if o.base != nil {
 		p.Forked = events.ForkedFrom{Session: o.base.Session, Leaf: o.base.Leaf, Seq: o.base.Seq}
 		if o.req.Start != api.StartSnapshot { // the caller provides a snapshot's content
-			o.bind(p)
+			o.copyRestrictions(p)
 		}
 	}
 	return p
 }
 
-// bind copies the restrictions of the base to the copy. A request of a caller with the right to configure can replace
+// copyRestrictions copies the restrictions of the base to the copy. A request of a caller with the right to configure can replace
 // them.
-func (o *opening) bind(p *events.SessionOpened) {
-	p.Access = within(o.base.Access, p.Access)
+func (o *creation) copyRestrictions(p *events.SessionOpened) {
+	p.Access = restrictAccess(o.base.Access, p.Access)
 	if p.Subagent.IsZero() {
 		p.Subagent = o.base.Subagent
 	}
@@ -63,8 +63,8 @@ func (o *opening) bind(p *events.SessionOpened) {
 	}
 }
 
-// within restricts a child: it may not use a tool that its parent may not use.
-func within(parent, child events.ToolAccess) events.ToolAccess {
+// restrictAccess restricts a child: it may not use a tool that its parent may not use.
+func restrictAccess(parent, child events.ToolAccess) events.ToolAccess {
 	hide := slices.Clone(parent.Hidden)
 	if len(parent.Tools) > 0 {
 		if len(child.Tools) == 0 {
@@ -88,9 +88,9 @@ func within(parent, child events.ToolAccess) events.ToolAccess {
 // has the opening, the catalogue and the first nodes, which may be events of the largest size.
 const inheritedBytes = 64 << 10
 
-// inherited are the events of a fork that copy the creator's plugin states, tool sources, overlay, extensions and
+// inheritedEvents are the events of a fork that copy the creator's plugin states, tool sources, overlay, extensions and
 // tool state.
-func (o *opening) inherited(ctx context.Context) ([]events.Event, error) {
+func (o *creation) inheritedEvents(ctx context.Context) ([]events.Event, error) {
 	if o.req.Plugins != api.PluginsFork {
 		return nil, nil
 	}

@@ -10,29 +10,29 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 )
 
-// answering is a response that records whether it has started, and the request's access record.
-type answering struct {
+// responseWriter is a response that records whether it has started, and the request's access record.
+type responseWriter struct {
 	http.ResponseWriter
-	begun  bool
-	record accesslog.Record
+	started bool
+	record  accesslog.Record
 }
 
-func (a *answering) WriteHeader(status int) {
-	a.begun, a.record.Status = true, status
+func (a *responseWriter) WriteHeader(status int) {
+	a.started, a.record.Status = true, status
 	a.ResponseWriter.WriteHeader(status)
 }
 
-func (a *answering) Write(data []byte) (int, error) {
+func (a *responseWriter) Write(data []byte) (int, error) {
 	n, err := a.ResponseWriter.Write(data)
 	a.record.Written += int64(n)
 	return n, err
 }
 
 // Unwrap implements the interface of [http.ResponseController].
-func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+func (a *responseWriter) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // recordOf is the access record of a response of this server.
-func recordOf(w http.ResponseWriter) *accesslog.Record { return &w.(*answering).record }
+func recordOf(w http.ResponseWriter) *accesslog.Record { return &w.(*responseWriter).record }
 
 // countedBody counts the bytes of a request's body.
 type countedBody struct {
@@ -46,8 +46,8 @@ func (b *countedBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// ended passes the record to the access log.
-func (s *Server) ended(w *answering, began time.Time) {
+// logAccess passes the record to the access log.
+func (s *Server) logAccess(w *responseWriter, began time.Time) {
 	w.record.Duration = time.Since(began)
 	if s.cfg.Access != nil {
 		s.cfg.Access(w.record)
@@ -57,8 +57,8 @@ func (s *Server) ended(w *answering, began time.Time) {
 // panicError is the text of a recovered panic, for the log.
 func panicError(v any) error { return fmt.Errorf("panic: %v\n%s", v, debug.Stack()) }
 
-// recovered responds after a panic of the handler, or cuts the connection where the response has started.
-func (s *Server) recovered(w *answering, r *http.Request) {
+// recoverPanic responds after a panic of the handler, or cuts the connection where the response has started.
+func (s *Server) recoverPanic(w *responseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return
@@ -67,8 +67,8 @@ func (s *Server) recovered(w *answering, r *http.Request) {
 		panic(v)
 	}
 	err := panicError(v)
-	if w.begun {
-		w.record.Code = s.told(r, err).Code // the log gets the error, and the client only the code
+	if w.started {
+		w.record.Code = s.reportProblem(r, err).Code // the log gets the error, and the client only the code
 		panic(http.ErrAbortHandler)
 	}
 	s.refuse(w, r, err)

@@ -14,12 +14,12 @@ import (
 
 // Complete makes a direct completion with a session's model, outside of turns. The request contains nothing of the
 // conversation, and the reply does not become part of it. The reply is recorded and charged to the ledger under
-// source, which has 1 to [events.MaxIDBytes] bytes. A repeat with the same key, see [api.Asked], gets the recorded
+// source, which has 1 to [events.MaxIDBytes] bytes. A repeat with the same key, see [api.RequestMeta], gets the recorded
 // reply and spends nothing. Errors: [*events.FieldError], [api.ErrClosed], [plugin.ErrUnavailable] of a host without
 // models, [api.ErrCompletion].
 func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
-	ctx, asked := api.TakeAsked(ctx)
-	by, err := h.keyed(command{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, asked)
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	meta, err := h.keyedMeta(requestContent{operation.Complete.Name, "complete", &operation.CompleteArgs{Request: req, Source: source}}, reqMeta)
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -28,8 +28,8 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return plugin.Completion{}, err
 	}
 	s := &services{Host: h, id: id}
-	if seq, err := by.landed(state); err != nil || seq != 0 {
-		return s.completedAt(ctx, seq, err)
+	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
+		return s.completionAt(ctx, seq, err)
 	}
 	err = check.Open(state)
 	if err == nil {
@@ -38,11 +38,11 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
-	call, fact, err := s.direct(state, req, source)
+	call, fact, err := s.directCall(state, req, source)
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
-	got, err := s.ask(ctx, call, fact)
+	got, err := s.callModel(ctx, call, fact)
 	if code, _ := api.Code(err); err != nil && code == api.CodeInternal {
 		err = fmt.Errorf("%w: %w", api.ErrCompletion, err)
 	}
@@ -50,11 +50,11 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
 	first := events.Seq(0) // of a concurrent copy of the request
-	err = h.decideThen(ctx, id, by, func(*projector.State) ([]events.Event, error) {
+	err = h.decideThen(ctx, id, meta, func(*projector.State) ([]events.Event, error) {
 		return []events.Event{events.Of("", fact)}, nil
 	}, func(state *projector.State, appended bool) (err error) {
 		if !appended {
-			first, err = by.landed(state)
+			first, err = meta.committedAt(state)
 		}
 		return err
 	})
@@ -66,11 +66,11 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 			return plugin.Completion{}, err
 		}
 	}
-	return s.completedAt(ctx, first, nil)
+	return s.completionAt(ctx, first, nil)
 }
 
-// completedAt reads the reply from the commit that recorded it.
-func (s *services) completedAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
+// completionAt reads the reply from the commit that recorded it.
+func (s *services) completionAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}
@@ -79,8 +79,8 @@ func (s *services) completedAt(ctx context.Context, seq events.Seq, err error) (
 			return plugin.Completion{}, err
 		}
 		if fact, ok := entry.Commit.Events[0].Payload.(*events.ModelCompleted); ok {
-			api.Note(ctx, s.id, seq)
-			return s.recorded(ctx, fact, nil)
+			api.RecordSeq(ctx, s.id, seq)
+			return s.recordedCompletion(ctx, fact, nil)
 		}
 		break
 	}

@@ -1,0 +1,56 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// listing is a provider with a list of models, or an error.
+type listing struct {
+	llm.Provider
+	names []string
+	err   error
+	reads int
+}
+
+func (l *listing) Models(context.Context) ([]string, error) {
+	l.reads++
+	return l.names, l.err
+}
+
+// TestModelsOfSessions refuses a model that the list of its provider lacks. Where there is no list, it accepts any.
+func TestModelsOfSessions(t *testing.T) {
+	t.Parallel()
+	one, away := &listing{names: []string{"b", "a"}}, &listing{err: errors.New("connection refused")}
+	m := &modelLists{providers: map[string]llm.Provider{"one": one, "away": away, "plain": struct{ llm.Provider }{}}, provider: "one", lists: make(map[string]modelList)}
+	for _, c := range []struct {
+		config events.Config
+		want   string
+	}{
+		{events.Config{Model: "a"}, ""},
+		{events.Config{Model: "nope"}, `config.model: is "nope": one has none of that name; it has a, b`},
+		{events.Config{Model: "nope", Provider: "one"}, `config.model: is "nope": one has none of that name; it has a, b`},
+		{events.Config{Model: "b", Provider: "one"}, ""},
+		{events.Config{Model: "nope", Provider: "away"}, ""},
+		{events.Config{Model: "nope", Provider: "plain"}, ""},
+		{events.Config{Model: "nope", Provider: "unknown"}, ""},
+	} {
+		got := ""
+		if err := m.check(t.Context(), c.config); err != nil {
+			got = err.Error()
+			if !errors.Is(err, events.ErrInvalid) {
+				t.Errorf("%+v: got %v, want %v", c.config, err, events.ErrInvalid)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.config, got, c.want)
+		}
+	}
+	if one.reads != 1 || away.reads != 1 {
+		t.Errorf("reads: got %d and %d, want one of each list", one.reads, away.reads)
+	}
+}

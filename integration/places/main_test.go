@@ -1,0 +1,9 @@
+package places
+
+import (
+	"testing"
+
+	"github.com/lash-go/lash/integration/harness"
+)
+
+func TestMain(m *testing.M) { harness.Main(m) }

@@ -1,0 +1,234 @@
+package places
+
+import (
+	"flag"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/integration/harness"
+)
+
+var build = flag.Bool("places", false, "also build the additions, and run the tests that show that they work")
+
+// addition is what the table of the README promises for a goal.
+type addition struct {
+	name  string   // of the file in testdata
+	edits int      // at most; a file may have several
+	files []string // that are edited or added, sorted
+}
+
+// additions has the goals of the README's table by their words there.
+var additions = map[string]addition{
+	"a tool":           {"tool", 1, []string{"workers/builtin/greet/greet.go"}},
+	"a model provider": {"provider", 2, []string{"workers/llm/echo/echo.go", "workers/llm/echo/echo_test.go"}},
+	"a command":        {"command", 2, []string{"cmd/lash-node/hello.go", "cmd/lash-node/main.go"}},
+	"a hook point":     {"hook", 3, []string{"session/plugin/hook.go", "workers/internal/call/attempt.go"}},
+	"an operation": {"operation", 6, []string{
+		"session/api/service.go", "session/nodecount.go", "session/operation/remote.go", "session/operation/table.go", "session/servicetest/graph.go",
+	}},
+	"an event kind": {"kind", 8, []string{
+		"events/FORMAT.md", "events/eventstest/gen.go", "events/kinds.go", "events/literals_test.go", "events/session.go",
+		"events/testdata/golden/session.labelled.v1.hex", "projector/apply.go",
+	}},
+}
+
+// notAdded are the goals of the table that no addition stands for.
+var notAdded = map[string]string{
+	"a hook, a prompt contribution, an action, a protocol, state": "the packages of examples show one each",
+	"a metric": "a counter of one file",
+}
+
+// promises reads the README's table: by goal, patterns of the files that it names, of files in folders that it names,
+// and in packages of those.
+func promises(t *testing.T) map[string][]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	harness.WantError(t, "README", err, nil)
+	_, table, found := strings.Cut(string(text), "### Where new behaviour goes\n")
+	harness.Equal(t, "table in the README", found, true)
+	table, _, _ = strings.Cut(table, "\n#")
+	quoted, list := regexp.MustCompile("(a package of )?`([^`]+)`"), make(map[string][]string)
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || strings.HasPrefix(cells[1], "-") || strings.Contains(cells[1], "you want") {
+			continue
+		}
+		goal := strings.TrimSpace(cells[1])
+		list[goal] = []string{}
+		for _, m := range quoted.FindAllStringSubmatch(cells[3], -1) {
+			info, err := os.Stat(filepath.Join(root, m[2]))
+			switch {
+			case err != nil: // a name in Go
+			case m[1] != "":
+				list[goal] = append(list[goal], m[2]+"/*/*")
+			case info.IsDir():
+				list[goal] = append(list[goal], m[2]+"/*")
+			default:
+				list[goal] = append(list[goal], m[2])
+			}
+		}
+	}
+	return list
+}
+
+// TestPlaces compares the README's table with the additions: each file that an addition touches is named there, or is
+// in a folder that is, and the addition touches everything that is named. No addition needs more edits than promised.
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	named, all := promises(t), make(files)
+	harness.EqualLists(t, "goals of the table", slices.Sorted(maps.Keys(named)), slices.Sorted(slices.Values(slices.Concat(
+		slices.Collect(maps.Keys(additions)), slices.Collect(maps.Keys(notAdded))))))
+	for goal, a := range additions {
+		own, edits := make(files), 0
+		for _, e := range additionOf(t, a.name) {
+			all.apply(t, e)
+			if !e.proof {
+				own[e.file] = e.text
+				edits++
+			}
+		}
+		harness.EqualLists(t, goal+": files", slices.Sorted(maps.Keys(own)), a.files)
+		harness.Equal(t, goal+": edits", edits, a.edits)
+		for file := range own {
+			if !slices.ContainsFunc(named[goal], func(place string) bool { return within(file, place) }) {
+				t.Errorf("%s: edits %s, and the README names %v", goal, file, named[goal])
+			}
+		}
+		for _, place := range named[goal] {
+			if !slices.ContainsFunc(a.files, func(file string) bool { return within(file, place) }) {
+				t.Errorf("%s: the README names %s, where nothing is edited", goal, place)
+			}
+		}
+	}
+	all.formatted(t)
+}
+
+// within reports whether a file is of the place.
+func within(file, place string) bool {
+	ok, _ := path.Match(place, file) // the patterns are ours
+	return ok
+}
+
+// golang runs the go command in the module and returns its output.
+func golang(t *testing.T, args ...string) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)                         //nolint:gosec // of this file
+	cmd.Dir, cmd.Env = root, append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME")) // the caches of go build are there
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// TestAdditionsWork builds all additions at once, and runs the tests that show that each works.
+func TestAdditionsWork(t *testing.T) {
+	if !*build {
+		t.Skip("needs the flag -places")
+	}
+	t.Parallel()
+	all := make(files)
+	for _, a := range additions {
+		for _, e := range additionOf(t, a.name) {
+			all.apply(t, e)
+		}
+	}
+	overlay := all.overlay(t)
+	for name, args := range map[string][]string{
+		"event kind in commands": {"./cmd/lash-replay", "-run", "TestEverySummary"},
+		"hook point":             {"./session/plugin", "./integration/fleet", "-run", "TestEveryHookRuns|TestReference|TestSlot"},
+		"operation over HTTP":    {"./session/httpapi", "./session/operation", "-run", "Test.*Routes|TestRows|TestEncoding"},
+		"operation in the suite": {"./integration/clients", "-run", "TestService(Host|Client|HTTP)/node_count|TestHTTPDocument"},
+		"operation and rights":   {"./integration/security", "-run", "TestRightsOverNATS|TestReachOverNATS|TestKeysOfAll"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			args := append([]string{"test", "-overlay", overlay, "-timeout", "5m"}, args...)
+			if out, err := golang(t, args...); err != nil || strings.Contains(out, "no tests to run") {
+				t.Errorf("go %v: %v\n%s", args, err, out)
+			}
+		})
+	}
+	t.Run("event_kind", func(t *testing.T) {
+		out, err := inFolder(t, all, overlay, "events", "TestGolden|TestKinds|TestOldVersions|TestEncoding")
+		harness.WantError(t, "tests of the format: "+out, err, nil)
+		out, err = inFolder(t, all, overlay, "projector", "TestApplyEveryKind|TestLabelled")
+		harness.WantError(t, "tests of the fold: "+out, err, nil)
+	})
+	t.Run("tool", func(t *testing.T) {
+		out, err := inFolder(t, all, overlay, "workers/builtin/greet", "TestGreet")
+		harness.WantError(t, "turn with the tool: "+out, err, nil)
+	})
+	t.Run("provider", func(t *testing.T) {
+		out, err := inFolder(t, all, overlay, "workers/llm/echo", "TestProvider")
+		harness.WantError(t, "suite of providers: "+out, err, nil)
+	})
+	t.Run("command", func(t *testing.T) {
+		out, err := golang(t, "run", "-overlay", overlay, "./cmd/lash-node", "--help")
+		harness.WantError(t, "help", err, nil)
+		harness.Equal(t, "command in "+out, regexp.MustCompile(`hello +(\[flags\] +)?Print a line`).MatchString(strings.Join(strings.Fields(out), " ")), true)
+	})
+}
+
+// inFolder runs tests of a package in a folder with its files and the changed ones, because tests read files, and an
+// overlay is of the go command only. Without vet, which needs the folder of a new package.
+func inFolder(t *testing.T, changed files, overlay, pkg, tests string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	out, err := golang(t, "test", "-c", "-vet=off", "-overlay", overlay, "-o", program, "./"+pkg)
+	harness.WantError(t, "build "+out, err, nil)
+	harness.WantError(t, "folder", os.MkdirAll(filepath.Join(dir, pkg), 0o700), nil)
+	if _, err := os.Stat(filepath.Join(root, pkg)); err == nil {
+		harness.WantError(t, "copy", os.CopyFS(filepath.Join(dir, pkg), os.DirFS(filepath.Join(root, pkg))), nil)
+	}
+	for name, data := range changed {
+		if strings.HasPrefix(name, pkg+"/") {
+			harness.WantError(t, name, os.WriteFile(filepath.Join(dir, name), data, 0o600), nil)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), program, "-test.run", tests) //nolint:gosec // that was just built
+	cmd.Dir = filepath.Join(dir, pkg)
+	text, err := cmd.CombinedOutput()
+	return string(text), err
+}
+
+// TestMissingPlaces leaves the other places of an addition out. The tests name what is missing.
+func TestMissingPlaces(t *testing.T) {
+	if !*build {
+		t.Skip("needs the flag -places")
+	}
+	t.Parallel()
+	some := make(files)
+	for _, name := range []string{"kind", "hook", "operation"} {
+		for _, e := range additionOf(t, name) {
+			only := []string{
+				"events/kinds.go", "events/session.go", "session/plugin/hook.go",
+				"session/api/service.go", "session/nodecount.go", "session/operation/table.go", "session/operation/remote.go",
+			}
+			if slices.Contains(only, e.file) {
+				some.apply(t, e)
+			}
+		}
+	}
+	overlay := some.overlay(t)
+	wants := func(out string, err error, all ...string) {
+		t.Helper()
+		for _, want := range all {
+			if err == nil || !strings.Contains(out, want) {
+				t.Errorf("got %v and no %q in %s", err, want, out)
+			}
+		}
+	}
+	out, err := inFolder(t, some, overlay, "events", "TestKinds")
+	wants(out, err, "session.labelled has no literal", `FORMAT.md has no section "session.labelled v1"`, "session.labelled version 1 has no golden file", "session.labelled has no generator")
+	out, err = inFolder(t, some, overlay, "projector", "TestApplyEveryKind")
+	wants(out, err, "session.labelled has no case in apply.go")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/fleet", "-run", "TestEveryHookRuns")
+	wants(out, err, "BeforeAttempt: got no call of its hook")
+	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestServiceLateRepeat")
+	wants(out, err, "node_count: got no repeat of it")
+}

@@ -1,0 +1,138 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+)
+
+// commitMeta is the actor, the cause and the request of a commit.
+type commitMeta struct {
+	actor       events.Actor
+	cause       string
+	key, digest string // of the request; empty: it has no key
+	older       string // the cause that an earlier version recorded in place of the key
+	byID        bool   // the request creates something with an id, and a repeat finds it by that id
+}
+
+// newCommitMeta returns the metadata of the commit of a decision without a key.
+func (h *Host) newCommitMeta(cause string, reqMeta api.RequestMeta) commitMeta {
+	s := commitMeta{actor: h.actor, cause: cause}
+	if reqMeta.Actor != "" {
+		s.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
+	}
+	return s
+}
+
+// chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
+func chooseID[ID ~string](requested ID, reqMeta api.RequestMeta) ID {
+	return cmp.Or(requested, ID(reqMeta.Key), ID(ulid.Make().String()))
+}
+
+// requestContent is the content of a request. Equal requests have equal bodies.
+type requestContent struct {
+	op    operation.Name
+	cause string // of the commit
+	body  any    // of the format: the target and all arguments
+}
+
+// keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
+// requests with that key.
+func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
+	s := h.newCommitMeta(c.cause, reqMeta)
+	if reqMeta.Key == "" {
+		return s, nil
+	}
+	body, err := events.EncodePayload(c.body)
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", c.op, err)
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
+	s.key, s.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
+	s.cause += " " + reqMeta.Key
+	s.older = s.cause
+	return s, nil
+}
+
+// keyedMetaByID is keyedMeta for a request that creates something with an id. A repeat finds it by the id, and decides on the
+// current state.
+func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
+	s, err := h.keyedMeta(c, reqMeta)
+	s.cause, s.byID = c.cause, true
+	return s, err
+}
+
+// checkDigest refuses a key that an earlier, different request used.
+func (m *commitMeta) checkDigest(r projector.Request) error {
+	if r.Key != "" && r.Digest != m.digest { // earlier versions recorded no digest
+		return fmt.Errorf("key %s: %w", m.key, api.ErrDifferent)
+	}
+	return nil
+}
+
+// committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.decideOnce] searches for
+// it in every state that guards an append.
+func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
+	if m.key == "" {
+		return 0, nil
+	}
+	r, ok, err := s.FindRequest(m.key, m.older)
+	if err != nil || !ok {
+		return 0, err
+	}
+	return r.Seq, m.checkDigest(r)
+}
+
+// decideOnState is the events of a request on a state. Where the history already has the request's commit, the decision
+// runs on the state before that commit, for its answer, and appends nothing. Two copies of a request at once:
+//
+//  1. Both decide on the state at sequence n.
+//  2. One append commits n+1.
+//  3. The other append expects n and conflicts; its next try finds the commit in the newer state.
+func (h *Host) decideOnState(ctx context.Context, s *projector.State, meta commitMeta, d decision, fresh bool) ([]events.Event, error) {
+	seq, err := meta.committedAt(s)
+	switch {
+	case err != nil || seq != 0 && !fresh:
+		return nil, err
+	case seq == 0:
+		return d(s)
+	case meta.byID:
+		api.RecordSeq(ctx, s.Session, seq)
+		return d(s)
+	}
+	before, err := h.stateBeforeCommit(ctx, s, meta)
+	if err == nil {
+		_, err = d(before)
+	}
+	return nil, err
+}
+
+// decideRequest is decideAs for a request.
+func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
+	meta, err := h.keyedMeta(c, reqMeta)
+	if err != nil {
+		return err
+	}
+	return h.decideAs(ctx, id, meta, d)
+}
+
+// stateBeforeCommit returns the state before the request's commit; nil where the history has no such commit. Code that
+// prepares a decision uses it to find a repeat first.
+func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, meta commitMeta) (*projector.State, error) {
+	seq, err := meta.committedAt(s)
+	if err != nil || seq == 0 {
+		return nil, err
+	}
+	api.RecordSeq(ctx, s.Session, seq)
+	return follow.At(ctx, h.log, h.b, s.Session, seq-1)
+}

@@ -1,0 +1,7 @@
+package task
+
+// For tests.
+var (
+	CheckClaim = checkClaim
+	StartArmed = startArmed
+)

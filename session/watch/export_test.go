@@ -1,0 +1,4 @@
+package watch
+
+// NewEventStream is newEventStream, for tests.
+var NewEventStream = newEventStream

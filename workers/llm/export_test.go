@@ -1,0 +1,4 @@
+package llm
+
+// RetryAfter is retryAfter, for tests.
+var RetryAfter = retryAfter
