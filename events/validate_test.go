@@ -60,6 +60,8 @@ func TestValidate(t *testing.T) {
 		{"requested_root", &events.TurnRequested{Root: "a b", Switches: 1}, events.ErrInvalidID, "root", ""},
 		{"completed_switch", &events.TurnCompleted{End: events.EndSwitched}, events.ErrInvalid, "switch.frame", "empty"},
 		{"called_iteration", &events.ToolCalled{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},
+		{"called_holders_are_fewer", &events.ToolCalled{Calls: []int64{0, 1}, Holders: []string{"a"}}, events.ErrInvalid, "holders", "1 of 2"},
+		{"called_holder_is_no_token", &events.ToolCalled{Calls: []int64{0}, Holders: []string{"a.b"}}, events.ErrInvalidID, "holders", ""},
 		{"returned_iteration", &events.ToolReturned{Iteration: -1, Results: []events.ToolResult{{}}}, events.ErrInvalid, "iteration", "negative"},
 		{"lost_iteration", &events.ToolLost{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},
 		{"pended_iteration", &events.ToolPended{Iteration: -1, Calls: []int64{0}}, events.ErrInvalid, "iteration", "negative"},

@@ -23,4 +23,10 @@
 // Of the instances that live, take calls and have the known manifest, the one that the call's id ranks highest
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
 // outcome. A call that must not run twice goes to the instance that the history names, and to no other.
+//
+// # Limits
+//
+// A call that must not run twice fails as unavailable where no event tool.called is recorded for it: inside another
+// call, and in the background. The last registration of a plugin counts: instances of another version finish their
+// calls, and get no new ones.
 package external

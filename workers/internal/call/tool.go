@@ -49,7 +49,7 @@ func (t Tool) Recorded() func() {
 		return nil
 	}
 	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
-	return func() { tool.Recorded(d.asSeen()) }
+	return func() { tool.Recorded(d.pluginCall()) }
 }
 
 // dispatch is a tool call that runs: one of the model, one inside another, a
