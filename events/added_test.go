@@ -27,7 +27,7 @@ var addedPayloads = map[string][]events.Payload{
 		&events.ModelFailed{Prompt: goldenPrompt, Error: "server", Provider: "openai", Model: "m1", Raw: `{"error":"down"}`, Retryable: true, Failed: addedFailed},
 	},
 	"holders": {&events.ToolCalled{Iteration: 1, Calls: []int64{0, 2}, Holders: []string{"", "01JD4Z5T8Q"}}},
-	"spent": {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed, Spent: events.Usage{Input: 9, Output: 3}}},
+	"spent":   {&events.ModelReplied{Prompt: goldenPrompt, Parts: goldenParts[:1], Stop: events.StopEnd, Attempts: 2, Failed: addedFailed, Spent: events.Usage{Input: 9, Output: 3}}},
 	"tools": {&events.ToolStateApplied{Generation: 1, Tools: []events.ToolEntry{{
 		Name: "read", Namespace: "files", Aliases: []string{"open", "cat"}, Output: []byte(`{"type":"string"}`), Examples: [][]byte{[]byte(`{"path":"a"}`)},
 	}}}},
