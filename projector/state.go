@@ -9,7 +9,7 @@ import (
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Snapshots of other versions are
 // discarded.
-const FoldVersion = 12
+const FoldVersion = 13
 
 // ErrPartial is a question that needs pieces which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")

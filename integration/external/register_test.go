@@ -1,7 +1,9 @@
 package external
 
 import (
+	"context"
 	"encoding/json"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -9,8 +11,12 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external"
 )
 
 // client is a plugin that speaks the protocol without the SDK.
@@ -153,5 +159,37 @@ func TestManifestLost(t *testing.T) {
 	s.AwaitTurn(id, "t1")
 	if got := s.CallResult(id, "k"); got != "noted: milk" {
 		t.Errorf("result: got %q, want that of the tool", got)
+	}
+}
+
+// TestToolNameOfAnotherPlugin registers tools whose names are taken: by another external plugin, which refuses the
+// registration and names both, and by a plugin of the node, whose tool stays and whose sessions run.
+func TestToolNameOfAnotherPlugin(t *testing.T) {
+	t.Parallel()
+	s := start(t, calling("own", `{}`)...)
+	on := bustest.Open(t, s.Server)
+	p, err := external.New(external.Config{Bus: on, Names: []string{"notes", "other"}})
+	harness.WantError(t, "plugins", err, nil)
+	harness.WantError(t, "start", p.Start(s.Ctx), nil)
+	t.Cleanup(p.Stop)
+	own := plugin.OfTool(plugin.Tool{Name: "own", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) { return "of the node", nil })
+	n, _ := s.StartNodeOn(on, append([]plugin.Factory{own}, p.Factories()...)...)
+	s.Host = n.Host()
+	c := s.client()
+	if answer := c.request("notes", "register", registration("1", "a", "own")); answer.Error != nil {
+		t.Fatalf("got %+v, want it accepted", answer)
+	}
+	answer := c.request("other", "register", registration("1", "b", "a"))
+	if answer.Error == nil || answer.Error.Code != wire.CodeConflict || answer.Error.Field != "manifest.tools[1].name" ||
+		!strings.Contains(answer.Error.Message, "notes") || !strings.Contains(answer.Error.Message, "other") {
+		t.Errorf("T04_tool_of_another_plugin: got %+v, want a conflict that names both", answer.Error)
+	}
+	if got := p.Status()[1].Tools; len(got) > 0 {
+		t.Errorf("tools of the refused plugin: got %v, want none", got)
+	}
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	if got := s.CallResult(id, "k"); got != "of the node" {
+		t.Errorf("result: got %q, want that of the node's tool", got)
 	}
 }
