@@ -175,8 +175,8 @@ func TestCallOfExternalTool(t *testing.T) {
 	}
 }
 
-// TestNodeDiesDuringExternalCall stops the node while the tool runs: the next node joins the call, and the tool runs
-// once, whatever its effects.
+// TestNodeDiesDuringExternalCall stops the node while the tool runs: the next node joins the call. A tool that must
+// not run twice runs once.
 func TestNodeDiesDuringExternalCall(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"write", "look"} {
@@ -194,7 +194,8 @@ func TestNodeDiesDuringExternalCall(t *testing.T) {
 			if got := s.CallResult(id, "k"); got != "noted: milk" {
 				t.Errorf("result: got %q, want that of the tool", got)
 			}
-			if got := s.began(); got != 1 {
+			// A new node may not know the instance of a repeatable call yet, and ask the other one.
+			if got := s.began(); got != 1 && (tool == "write" || got != 2) {
 				t.Errorf("runs: got %d, want 1", got)
 			}
 		})

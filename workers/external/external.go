@@ -89,6 +89,9 @@ func New(cfg Config) (*Plugins, error) {
 // startWait is how long Start waits for a sign of life of each registered plugin.
 const startWait = wire.SignEvery * 3 / 2
 
+// settleWait is how long Start waits for the sign of one more instance.
+const settleWait = 100 * time.Millisecond
+
 // Start reads the manifests, and receives registrations and signs of life until [Plugins.Stop]. It waits for a sign of
 // life of each registered plugin, 1.5 s at most.
 func (p *Plugins) Start(ctx context.Context) error {
@@ -115,14 +118,18 @@ func (p *Plugins) Start(ctx context.Context) error {
 	}
 	once, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	for p.unheard() {
+	for quiet := time.Duration(0); ; quiet = settleWait {
+		if p.unheard() {
+			quiet = startWait
+		}
 		select {
 		case <-p.heard:
+		case <-time.After(quiet):
+			return nil
 		case <-once.Done():
 			return nil
 		}
 	}
-	return nil
 }
 
 // unheard reports whether a registered plugin has no instance.
