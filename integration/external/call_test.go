@@ -66,7 +66,12 @@ func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 // program starts the plugin in a process of its own, and returns when it is registered.
 func (s *setting) program(instance string) *process {
 	s.T.Helper()
-	cmd := exec.CommandContext(s.Ctx, os.Args[0]) //nolint:gosec // this test binary
+	return s.run(instance, exec.CommandContext(s.Ctx, os.Args[0])) //nolint:gosec // this test binary
+}
+
+// run starts a program that is the plugin notes.
+func (s *setting) run(instance string, cmd *exec.Cmd) *process {
+	s.T.Helper()
 	cmd.Env = append(os.Environ(), serverVariable+"="+s.Server.URL(), instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

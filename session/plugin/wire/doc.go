@@ -1,5 +1,6 @@
 // Package wire has the messages between nodes and plugins that run as programs of their own. A program in any language
-// that can connect to NATS and read JSON can be a plugin. The package is pure, and imports events only.
+// that can connect to NATS and read JSON can be a plugin: integration/external/testdata/notes.mjs is one in JavaScript,
+// without an SDK. The package is pure, and imports events only.
 //
 // # Why the history and one request, and no queue
 //
