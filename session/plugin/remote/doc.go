@@ -4,8 +4,8 @@
 //	weather := plugin.OfTool(plugin.Tool{Name: "weather"}, forecast)
 //
 //	// in a node:
-//	workers.Config{Plugins: plugin.HostConfig{Factories: []plugin.Factory{weather}}}
-//	// or as a program of its own, with a node that has external.New(..., "weather"):
+//	plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{weather}})
+//	// or as a program of its own, with a node that has "weather" in external.Config.Names:
 //	remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
 //
 // An instance registers, sends signs of life, runs calls, and keeps outcomes until the history has them. It writes
