@@ -383,7 +383,6 @@ func (f factory) Build(plugin.BuildContext) (plugin.Plugin, error) {
 	return plugin.OfTools(f.name, func(events.SessionID) *plugin.Tools { return tools }).Build(plugin.BuildContext{})
 }
 
-// Revision implements [plugin.Revised].
 func (f factory) Revision() uint64 {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
