@@ -88,7 +88,7 @@ type SessionPage struct {
 // TurnStatus is the status of a turn.
 type TurnStatus string
 
-// The statuses.
+// Values of [TurnStatus].
 const (
 	TurnEnded     TurnStatus = "ended"
 	TurnRunning   TurnStatus = "running"
