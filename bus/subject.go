@@ -21,7 +21,7 @@ const (
 // Class is a class of wakes.
 type Class string
 
-// The classes.
+// Values of [Class].
 const (
 	ClassTurn Class = "turn" // of sessions whose turns need a worker
 	ClassTask Class = "task" // of background tasks

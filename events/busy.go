@@ -46,7 +46,7 @@ func (p *TurnDiverted) Validate() error {
 		return invalid("end", fmt.Sprintf("%q diverts no turn", p.End))
 	}
 	if (p.End == EndBranched) != (p.Session != "") {
-		return invalid("session", "stands exactly with branched")
+		return invalid("session", "must be set if and only if end is branched")
 	}
 	if p.Session != "" {
 		if err := CheckToken("session", p.Session); err != nil {
@@ -61,7 +61,7 @@ func (p *TurnDiverted) Validate() error {
 		}
 	}
 	if p.End != EndInjected && (p.At != "" || p.Message != "") {
-		return invalid("at", "stands only with injected")
+		return invalid("at", "is allowed with end injected only")
 	}
 	return CheckToken("by", p.By)
 }

@@ -7,8 +7,16 @@
 //
 // # Adding a kind
 //
-// Define the payload with Validate in its family's file and add one line to kinds.go. Then tests name the missing
-// parts: a golden file, a section in FORMAT.md, a generator in eventstest, a case in the fold.
+// Define the payload with Validate in its family's file, and add its constant and its row to kinds.go. Then tests name
+// the missing parts: a literal and its golden file, a section in FORMAT.md, a generator in eventstest, a case in the
+// fold. Raise projector.FoldVersion, because nodes without the kind fold it to nothing and save snapshots of that.
+//
+// These places also name kinds, and a new kind may concern them. No test checks that:
+//
+//	projector, progress           the event resets the count of a turn's attempts
+//	session/turn, NeedsWake       the event gives a worker work
+//	session/watch, eventstream.go clients that watch a turn receive it
+//	session/reader, assembled.go  an assembled turn has it
 //
 // # Design
 //

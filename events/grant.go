@@ -31,7 +31,7 @@ func (p *SessionGranted) Validate() error {
 			return invalid("rights", fmt.Sprintf("%.20q is none of read, write and approve", r))
 		}
 		if slices.Contains(p.Rights[:i], r) {
-			return invalid("rights", fmt.Sprintf("%q stands twice", r))
+			return invalid("rights", fmt.Sprintf("%q occurs twice", r))
 		}
 	}
 	if err := checkID("by", p.By, false); err != nil {

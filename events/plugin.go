@@ -27,7 +27,7 @@ func (p *PluginStateSaved) Validate() error {
 	for i := range p.Artifacts {
 		name := p.Artifacts[i].Name
 		if name == "" || seen[name] {
-			return invalid(fmt.Sprintf("artifacts[%d].name", i), fmt.Sprintf("%q is empty or stands twice", name))
+			return invalid(fmt.Sprintf("artifacts[%d].name", i), fmt.Sprintf("%q is empty or occurs twice", name))
 		}
 		seen[name] = true
 	}

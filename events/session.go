@@ -243,7 +243,7 @@ func ValidateNodes(nodes []NewNode) error {
 			return fmt.Errorf("nodes[%d]: %w", i, err)
 		}
 		if seen[nodes[i].ID] {
-			return invalid(fmt.Sprintf("nodes[%d].id", i), fmt.Sprintf("%q stands twice", nodes[i].ID))
+			return invalid(fmt.Sprintf("nodes[%d].id", i), fmt.Sprintf("%q occurs twice", nodes[i].ID))
 		}
 		seen[nodes[i].ID] = true
 	}

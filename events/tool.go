@@ -135,7 +135,7 @@ func (p *ToolStateApplied) Validate() error {
 			return err
 		}
 		if i > 0 && p.Tools[i-1].Name >= t.Name {
-			return invalid("tools", fmt.Sprintf("%q is out of order or stands twice", t.Name))
+			return invalid("tools", fmt.Sprintf("%q is out of order or occurs twice", t.Name))
 		}
 		if err := t.validate(); err != nil {
 			return err

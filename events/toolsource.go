@@ -24,7 +24,7 @@ func (p *ToolSourcesApplied) Validate() error {
 			return err
 		}
 		if slices.Contains(p.Sources[:i], name) {
-			return invalid("sources", fmt.Sprintf("%q stands twice", name))
+			return invalid("sources", fmt.Sprintf("%q occurs twice", name))
 		}
 	}
 	return nil

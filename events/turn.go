@@ -54,7 +54,7 @@ func (p *TurnRequested) Validate() error {
 		return invalid("switches", fmt.Sprintf("is %d, limit is %d", p.Switches, MaxSwitches))
 	}
 	if (p.Switches > 0) != (p.Root != "") {
-		return invalid("root", "stands exactly with switches")
+		return invalid("root", "must be set if and only if switches is")
 	}
 	if p.Root != "" {
 		if err := CheckToken("root", p.Root); err != nil {
@@ -62,7 +62,7 @@ func (p *TurnRequested) Validate() error {
 		}
 	}
 	if (p.Busy == BusyEnqueue) != (p.Behind == "") || p.Switches > 0 && p.Behind != "" {
-		return invalid("behind", "stands exactly with busy, and never with root")
+		return invalid("behind", "must be set if and only if busy is, and never with root")
 	}
 	if p.Behind != "" {
 		if err := CheckToken("behind", p.Behind); err != nil {
@@ -100,7 +100,7 @@ func (p *TurnStarted) Validate() error {
 			return err
 		}
 		if slices.Contains(p.Points[:i], point) {
-			return invalid("points", fmt.Sprintf("%q stands twice", point))
+			return invalid("points", fmt.Sprintf("%q occurs twice", point))
 		}
 	}
 	if p.Job != "" {

@@ -97,7 +97,7 @@ func TestKindsAreWellFormed(t *testing.T) {
 		}
 		for tag, n := range tags(reflect.TypeOf(info.new()).Elem(), make(map[string]int)) {
 			if n > 1 {
-				t.Errorf("%s: tag %s stands twice", kind, tag)
+				t.Errorf("%s: tag %s occurs twice", kind, tag)
 			}
 		}
 	}

@@ -52,7 +52,7 @@ func (p *UsageCharged) Validate() error {
 	}
 	for i := 1; i < len(p.Entries); i++ {
 		if p.Entries[i-1].Model >= p.Entries[i].Model {
-			return invalid("entries", fmt.Sprintf("%q is out of order or stands twice", p.Entries[i].Model))
+			return invalid("entries", fmt.Sprintf("%q is out of order or occurs twice", p.Entries[i].Model))
 		}
 	}
 	return checkID("source", p.Source, true)

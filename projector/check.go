@@ -23,7 +23,7 @@ func (s *State) checkGraph() error {
 	seen := make(map[events.NodeID]bool)
 	for n := range s.all {
 		if seen[n.ID] {
-			errs = append(errs, fmt.Errorf("node %s stands twice", n.ID))
+			errs = append(errs, fmt.Errorf("node %s occurs twice", n.ID))
 		}
 		if n.Parent != "" && !seen[n.Parent] {
 			errs = append(errs, fmt.Errorf("node %s: parent %s does not exist before it", n.ID, n.Parent))
@@ -49,7 +49,7 @@ func (s *State) checkTurns() error {
 	seen := make(map[events.TurnID]bool)
 	note := func(id events.TurnID, where string) {
 		if seen[id] {
-			errs = append(errs, fmt.Errorf("turn %s stands twice, the second time %s", id, where))
+			errs = append(errs, fmt.Errorf("turn %s occurs twice, the second time %s", id, where))
 		}
 		seen[id] = true
 	}

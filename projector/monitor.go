@@ -205,7 +205,7 @@ func (s *State) checkMonitors() []error {
 	for i := range s.Monitors {
 		m := &s.Monitors[i]
 		if i > 0 && s.Monitors[i-1].Spec.ID >= m.Spec.ID {
-			errs = append(errs, fmt.Errorf("monitor %s is out of order or stands twice", m.Spec.ID))
+			errs = append(errs, fmt.Errorf("monitor %s is out of order or occurs twice", m.Spec.ID))
 		}
 		if m.Wake != "" && !s.pendingInput(m.Wake) {
 			errs = append(errs, fmt.Errorf("monitor %s waits for input %s, which is not pending", m.Spec.ID, m.Wake))

@@ -242,9 +242,9 @@ func TestCheckFindsBrokenSchedules(t *testing.T) {
 	t.Parallel()
 	for want, spoil := range map[string]func(h *history){
 		"scheduled turn b stands before a":             func(h *history) { h.Scheduled[0].At = 99 },
-		"turn a stands twice, the second time":         func(h *history) { h.Scheduled[0].ID = "a" },
-		"turn t1 stands twice, the second time sched":  func(h *history) { h.Scheduled[1].ID = "t1" },
-		"turn old stands twice, the second time sched": func(h *history) { h.Scheduled[1].ID = "old" },
+		"turn a occurs twice, the second time":         func(h *history) { h.Scheduled[0].ID = "a" },
+		"turn t1 occurs twice, the second time sched":  func(h *history) { h.Scheduled[1].ID = "t1" },
+		"turn old occurs twice, the second time sched": func(h *history) { h.Scheduled[1].ID = "old" },
 	} {
 		h := begin(t)
 		h.add("old", scheduled(1)).add("old", &events.TurnCompleted{End: events.EndCancelled})

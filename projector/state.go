@@ -17,7 +17,7 @@ var ErrPartial = errors.New("state is partial")
 // Status is the lifecycle status of a session.
 type Status string
 
-// Statuses.
+// Statuses that the fold sets.
 const (
 	StatusNone    Status = ""        // before the first event
 	StatusOpening Status = "opening" // initial nodes are being appended

@@ -213,7 +213,7 @@ func (s *State) checkTasks() []error {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
 		if ids[t.ID] {
-			errs = append(errs, fmt.Errorf("task %s stands twice", t.ID))
+			errs = append(errs, fmt.Errorf("task %s occurs twice", t.ID))
 		}
 		ids[t.ID] = true
 		if i > 0 && s.Tasks[i-1].CreatedAt > t.CreatedAt {

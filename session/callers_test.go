@@ -6,10 +6,11 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestTurnsOfPluginsHaveCallers lets plugins request turns. Each turn gets the callers of the turn that the plugin's
+// TestTurnsOfPluginsHaveCallers: each turn that a plugin requests gets the callers of the turn that the plugin's
 // call belongs to, also after that turn has ended and others ran. Without such a turn it gets the callers of the
 // running turn, else of the turn that ended last.
 func TestTurnsOfPluginsHaveCallers(t *testing.T) {
@@ -30,10 +31,13 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 		if _, _, err := b.host.Services(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range b.state().Queue {
-			if q.ID == id && !slices.Equal(q.Callers, want) {
-				t.Errorf("callers of what follows from %q: got %v, want %v", effect, q.Callers, want)
-			}
+		queue := b.state().Queue
+		i := slices.IndexFunc(queue, func(q projector.QueuedTurn) bool { return q.ID == id })
+		if i < 0 {
+			t.Fatalf("turn %s is not in the queue", id)
+		}
+		if got := queue[i].Callers; !slices.Equal(got, want) {
+			t.Errorf("callers of what follows from %q: got %v, want %v", effect, got, want)
 		}
 	}
 	follows("")

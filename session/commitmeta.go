@@ -43,7 +43,7 @@ func chooseID[ID ~string](requested ID, reqMeta api.RequestMeta) ID {
 type requestContent struct {
 	op    operation.Name
 	cause string // of the commit
-	body  any    // of the format: the target and all arguments
+	body  any    // target and arguments, of types that events can encode; the digest covers it
 }
 
 // keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
@@ -93,7 +93,7 @@ func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	return r.Seq, m.checkDigest(r)
 }
 
-// decideOnState is the events of a request on a state. Where the history already has the request's commit, the decision
+// decideOnState returns the events of a request on a state. Where the history already has the request's commit, the decision
 // runs on the state before that commit, for its answer, and appends nothing. Two copies of a request at once:
 //
 //  1. Both decide on the state at sequence n.

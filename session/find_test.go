@@ -89,8 +89,8 @@ func TestSessionsOfCaller(t *testing.T) {
 	}
 }
 
-// TestRowsOfEarlierVersions has rows without owners and grants. Bounded callers do not find these sessions until an
-// archiver rewrites the rows, which changes no other field.
+// TestRowsOfEarlierVersions: rows of earlier versions have neither owners nor grants. Bounded callers do not find these
+// sessions until an archiver rewrites the rows, which changes no other field.
 func TestRowsOfEarlierVersions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
-// TestDeadlineBehindAnAppend lets a reader wait for the session's lock while an append waits for a server that does
-// not answer. The reader's own deadline ends its wait.
+// TestDeadlineBehindAnAppend: a reader waits for the session's lock while an append waits for a server that does not
+// answer. The reader's own deadline ends its wait.
 func TestDeadlineBehindAnAppend(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -198,6 +198,9 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
+// decideOnce holds the session's lock from the decision to the end of then. It decides on the state in memory first;
+// before it returns an error or an empty decision, it decides once more on the state of the log. fresh skips the first
+// try. Errors: [*events.ConflictError] for another append in between.
 func (h *Host) decideOnce(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
 	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
@@ -223,6 +226,8 @@ func (h *Host) decideOnce(ctx context.Context, id events.SessionID, meta commitM
 	}
 }
 
+// appendLocked commits the events after the entry's state and folds them into it. The caller holds the entry's lock. Where
+// the fold fails, the commit stays in the history; the entry loses its state, and the next Load folds the log.
 func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
 	c, err := h.commit(ctx, s.State.Session, meta, list)
 	if err != nil {

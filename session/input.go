@@ -133,7 +133,7 @@ func cancelInputs(pending []events.InputID) []events.Event {
 	return []events.Event{events.Of("", &events.InputCancelled{Inputs: pending})}
 }
 
-// receiptOf is the receipt of a cancel; a pending input is cancelled.
+// receiptOf is the receipt that a cancel of the input gets. It cancels nothing itself.
 func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, error) {
 	if slices.ContainsFunc(s.Inputs, func(in projector.Input) bool { return in.ID == input }) {
 		return api.InputCancelled, nil

@@ -116,7 +116,7 @@ func TestOwnedSessions(t *testing.T) {
 	})
 }
 
-// TestOwnedSessionsWithoutDirectory has no projector, so the directory is empty. A burst through one host is counted
+// TestOwnedSessionsWithoutDirectory: without a projector the directory is empty. A burst through one host is counted
 // exactly. A close through that host releases its session, and a new host counts the open sessions again.
 func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	t.Parallel()

@@ -9,8 +9,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Package reader reads sessions and package watch observes them. Clients use the same packages.
-
 // State implements [api.Service].
 func (h *Host) State(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	return h.reader.State(ctx, id)

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// TestQueueLimitIsExact lets many hosts request more turns than may wait, at once. Exactly the allowed number is
-// accepted, and they run in the order of acceptance.
+// TestQueueLimitIsExact: many hosts at once request more turns than may wait. Exactly the allowed number is accepted, and
+// they run in the order of acceptance.
 func TestQueueLimitIsExact(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

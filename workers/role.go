@@ -9,7 +9,7 @@ import (
 // Role is a part of the work that a node does for the sessions of its bus.
 type Role string
 
-// The roles.
+// Values of [Role].
 const (
 	RoleTurn      Role = "turn"      // runs turns: calls models and hooks; sweeps for turns that no worker runs
 	RoleTool      Role = "tool"      // runs portable tool calls of all nodes. Without it, other nodes run those of this node's turns

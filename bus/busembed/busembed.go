@@ -22,7 +22,7 @@ import (
 // Profile says what an acknowledged append survives; see package bus.
 type Profile string
 
-// The profiles.
+// Values of [Profile].
 const (
 	ProfileInterval Profile = "interval"
 	ProfileAlways   Profile = "always"

@@ -24,7 +24,6 @@ type approvalsCmd struct {
 	JSON bool          `name:"json" help:"An array of objects, with the whole arguments."`
 }
 
-// Help implements [kong.HelpProvider].
 func (*approvalsCmd) Help() string {
 	return "Exit codes: 0 listed, 1 nothing was asked within --wait, 2 it could not be done."
 }

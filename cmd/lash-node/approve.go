@@ -18,7 +18,6 @@ type approveCmd struct {
 	JSON bool    `name:"json" help:"Print one JSON object."`
 }
 
-// Help implements [kong.HelpProvider].
 func (*approveCmd) Help() string {
 	return "Exit codes: 0 the answer counts, 1 another answer came first, 2 it could not be done."
 }

@@ -35,7 +35,6 @@ type chatCmd struct {
 	JSON      bool   `name:"json" help:"Print the session's events, one object a line, as lash-replay events --json does."`
 }
 
-// Help implements [kong.HelpProvider].
 func (*chatCmd) Help() string {
 	return `Talk to a session. Several terminals may share one: each shows what all of them say. /help lists what can be typed.
 

@@ -17,7 +17,6 @@ type deadCmd struct {
 	Drop  deadDropCmd  `cmd:"" help:"Remove a dead letter."`
 }
 
-// Help implements [kong.HelpProvider].
 func (*deadCmd) Help() string {
 	return "A dead letter is a session that no node can fold: its history cannot be read, or reading it killed each node that tried. " +
 		"Everything else that fails ends in the session's history, with the reason: lash-replay show tells it. " +

@@ -18,7 +18,6 @@ type eraseCmd struct {
 	JSON   bool   `name:"json" help:"Print one JSON object."`
 }
 
-// Help implements [kong.HelpProvider].
 func (*eraseCmd) Help() string {
 	return "Removes the history, archives, snapshots, wake and timer of a session, whatever runs in it. It cannot be undone, and its id stays taken.\n\n  lash-node erase SESSION --reason TEXT --yes"
 }

@@ -190,7 +190,7 @@ func checkInvariants(t *testing.T, s *projector.State) {
 	position := make(map[events.NodeID]int)
 	for i, n := range nodes {
 		if _, twice := position[n.ID]; twice {
-			t.Errorf("at %d: node %s stands twice", s.Seq, n.ID)
+			t.Errorf("at %d: node %s occurs twice", s.Seq, n.ID)
 		}
 		if _, ok := position[n.Parent]; !ok && n.Parent != "" {
 			t.Errorf("at %d: node %s has no parent before it", s.Seq, n.ID)

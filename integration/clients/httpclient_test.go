@@ -350,7 +350,6 @@ func fetchedAs[R, Out any](ctx context.Context, w *webTransport, r *operation.Ro
 	return answer(got), err
 }
 
-// Send implements [operation.Transport].
 func (w *webTransport) Send(ctx context.Context, r *operation.Row, id events.SessionID, key string, in, out any) error {
 	if over := webRows()[r]; over != nil {
 		return over(ctx, w, id, key, in, out)

@@ -35,7 +35,6 @@ type lossyConn struct {
 	lose    bool
 }
 
-// InProcessConn implements [nats.InProcessConnProvider].
 func (m *lossyConn) InProcessConn() (net.Conn, error) { return m, nil }
 
 // Write implements [net.Conn]: it forwards everything except lost responses.

@@ -29,7 +29,6 @@ type lossyConn struct {
 	armed bool
 }
 
-// InProcessConn implements [nats.InProcessConnProvider].
 func (d *lossyConn) InProcessConn() (net.Conn, error) { return d, nil }
 
 func (d *lossyConn) arm() {
@@ -38,7 +37,6 @@ func (d *lossyConn) arm() {
 	d.armed = true
 }
 
-// Write implements [net.Conn].
 func (d *lossyConn) Write(data []byte) (int, error) {
 	d.mu.Lock()
 	if d.armed && bytes.Contains(data, d.kind) {
@@ -49,7 +47,6 @@ func (d *lossyConn) Write(data []byte) (int, error) {
 	return d.Conn.Write(data)
 }
 
-// Read implements [net.Conn].
 func (d *lossyConn) Read(data []byte) (int, error) {
 	n, err := d.Conn.Read(data)
 	select {

@@ -28,7 +28,7 @@ type edit struct {
 }
 
 // additionOf reads testdata/NAME.txtar. The name of an entry is that of a new file, or of a file and where its text
-// belongs: "FILE after TEXT", behind the one line with the text, or "FILE end".
+// belongs: "FILE after TEXT", behind the one line with the text, "FILE line TEXT", in place of that line, or "FILE end".
 func additionOf(t *testing.T, name string) (list []edit) {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("testdata", name+".txtar"))
@@ -68,8 +68,12 @@ func (f files) apply(t *testing.T, e edit) {
 	}
 	before, after, _ := bytes.Cut(f[e.file], []byte(e.anchor))
 	line, rest, found := bytes.Cut(after, []byte("\n"))
-	if e.how != "after" || !found || bytes.Contains(after, []byte(e.anchor)) {
+	if e.how != "after" && e.how != "line" || !found || bytes.Contains(after, []byte(e.anchor)) {
 		t.Fatalf("%s: want one line with %q", e.file, e.anchor)
+	}
+	if e.how == "line" {
+		f[e.file] = slices.Concat(before[:bytes.LastIndexByte(before, '\n')+1], e.text, rest)
+		return
 	}
 	f[e.file] = slices.Concat(before, []byte(e.anchor), line, []byte("\n"), e.text, rest)
 }

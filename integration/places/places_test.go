@@ -33,9 +33,9 @@ var additions = map[string]addition{
 	"an operation": {"operation", 6, []string{
 		"session/api/service.go", "session/nodecount.go", "session/operation/remote.go", "session/operation/table.go", "session/servicetest/graph.go",
 	}},
-	"an event kind": {"kind", 8, []string{
+	"an event kind": {"kind", 11, []string{
 		"events/FORMAT.md", "events/eventstest/gen.go", "events/kinds.go", "events/literals_test.go", "events/session.go",
-		"events/testdata/golden/session.labelled.v1.hex", "projector/apply.go",
+		"events/testdata/golden/session.labelled.v1.hex", "projector/apply.go", "projector/golden_test.go", "projector/state.go",
 	}},
 }
 
@@ -155,7 +155,7 @@ func TestAdditionsWork(t *testing.T) {
 	t.Run("event_kind", func(t *testing.T) {
 		out, err := inFolder(t, all, overlay, "events", "TestGolden|TestKinds|TestOldVersions|TestEncoding")
 		harness.WantError(t, "tests of the format: "+out, err, nil)
-		out, err = inFolder(t, all, overlay, "projector", "TestApplyEveryKind|TestLabelled")
+		out, err = inFolder(t, all, overlay, "projector", "TestApplyEveryKind|TestFoldVersion|TestLabelled")
 		harness.WantError(t, "tests of the fold: "+out, err, nil)
 	})
 	t.Run("tool", func(t *testing.T) {
@@ -225,8 +225,8 @@ func TestMissingPlaces(t *testing.T) {
 	}
 	out, err := inFolder(t, some, overlay, "events", "TestKinds")
 	wants(out, err, "session.labelled has no literal", `FORMAT.md has no section "session.labelled v1"`, "session.labelled version 1 has no golden file", "session.labelled has no generator")
-	out, err = inFolder(t, some, overlay, "projector", "TestApplyEveryKind")
-	wants(out, err, "session.labelled has no case in apply.go")
+	out, err = inFolder(t, some, overlay, "projector", "TestApplyEveryKind|TestFoldVersion")
+	wants(out, err, "session.labelled has no case in apply.go", "session.labelled is not in goldenHistory")
 	out, err = golang(t, "test", "-overlay", overlay, "./integration/fleet", "-run", "TestEveryHookRuns")
 	wants(out, err, "BeforeAttempt: got no call of its hook")
 	out, err = golang(t, "test", "-overlay", overlay, "./integration/clients", "-run", "TestServiceLateRepeat")

@@ -44,10 +44,10 @@ type SessionEvent struct {
 	Content string `json:"content,omitempty"` // text_delta, reasoning_delta, llm_response
 
 	// Of tool_call_start, tool_call, tool_approval_asked and tool_approval_given.
-	Call   events.EffectID `json:"call,omitempty" jsonschema:"of a call: TURN/ITERATION/INDEX, as approvals and output name it"`
-	CallID events.CallID   `json:"call_id,omitempty" jsonschema:"of a call: as the model gave it; may repeat. None of a call that code makes"`
-	Name   string          `json:"name,omitempty" jsonschema:"of a call: its tool"`
-	Args   json.RawMessage `json:"args,omitempty" jsonschema:"of a call, not with an answer: a JSON string where the model's JSON is broken"`
+	Call   events.EffectID `json:"call,omitempty" jsonschema:"of a call: TURN/ITERATION/INDEX, its id in approvals and output"`
+	CallID events.CallID   `json:"call_id,omitempty" jsonschema:"of a call: id from the model; may repeat. A call by code has none"`
+	Name   string          `json:"name,omitempty" jsonschema:"of a call: name of its tool"`
+	Args   json.RawMessage `json:"args,omitempty" jsonschema:"of a call, not with an answer: its arguments; a JSON string if the model's JSON is broken"`
 
 	Output         string         `json:"output,omitempty"`       // tool_call: the tool's full output, also where the model reads a shortened one
 	Outcome        events.Outcome `json:"tool_outcome,omitempty"` // tool_call; empty is success
@@ -68,10 +68,10 @@ type SessionEvent struct {
 	Reason      string  `json:"reason,omitempty"`       // retry_status, tool_approval_given
 
 	// Of tool_approval_asked and tool_approval_given.
-	Question string        `json:"question,omitempty" jsonschema:"of tool_approval_asked: the call waits until a client answers it by its call: POST /v1/sessions/{session}/approvals"`
-	Until    events.Millis `json:"until_ms,omitempty" jsonschema:"of tool_approval_asked: when it is refused for want of an answer; left out: never"`
-	Granted  *bool         `json:"granted,omitempty" jsonschema:"of tool_approval_given; false: the call does not run"`
-	By       string        `json:"by,omitempty" jsonschema:"of tool_approval_given: who answered; timer: no answer came in time"`
+	Question string        `json:"question,omitempty" jsonschema:"of tool_approval_asked: text for people. The call waits until a client answers: POST /v1/sessions/{session}/approvals"`
+	Until    events.Millis `json:"until_ms,omitempty" jsonschema:"of tool_approval_asked: time in milliseconds since 1970 at which the call is refused if it has no answer; omitted: never"`
+	Granted  *bool         `json:"granted,omitempty" jsonschema:"of tool_approval_given; true: the call runs; false: it does not"`
+	By       string        `json:"by,omitempty" jsonschema:"of tool_approval_given: caller that answered; timer: no answer came in time"`
 
 	Inputs     []AcceptedInput       `json:"inputs,omitempty"`     // injected_turn_input_accepted
 	Messages   []InputMessage        `json:"messages,omitempty"`   // injected_messages_committed: what plugins added
@@ -124,7 +124,7 @@ type InputPart struct {
 // OutcomeType is how a turn ended.
 type OutcomeType string
 
-// The outcomes.
+// Values of [OutcomeType].
 const (
 	OutcomeAssistantMessage OutcomeType = "assistant_message"
 	OutcomeSubmittedValue   OutcomeType = "submitted_value"

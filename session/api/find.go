@@ -88,7 +88,7 @@ type SessionPage struct {
 // TurnStatus is the status of a turn.
 type TurnStatus string
 
-// The statuses.
+// Values of [TurnStatus].
 const (
 	TurnEnded     TurnStatus = "ended"
 	TurnRunning   TurnStatus = "running"
@@ -160,7 +160,7 @@ func (q *SessionQuery) Check() error {
 		}
 	}
 	if len(q.Labels) > MaxQueryLabels {
-		return invalidQuery("label", fmt.Sprintf("stands %d times, limit is %d", len(q.Labels), MaxQueryLabels))
+		return invalidQuery("label", fmt.Sprintf("occurs %d times, limit is %d", len(q.Labels), MaxQueryLabels))
 	}
 	for _, name := range slices.Sorted(maps.Keys(q.Labels)) {
 		if size := len(name) + len(q.Labels[name]); name == "" || size > maxQueryLabel {

@@ -11,7 +11,7 @@ import (
 // Right is the permission that an operation needs, over NATS and over HTTP.
 type Right string
 
-// The rights.
+// Values of [Right].
 const (
 	RightRead      = Right(events.GrantRead)    // read and watch
 	RightWrite     = Right(events.GrantWrite)   // open sessions, run turns, change the conversation

@@ -41,7 +41,7 @@ const (
 // PluginSource is the source of the initial plugin states of a session.
 type PluginSource string
 
-// The sources.
+// Values of [PluginSource].
 const (
 	PluginsFresh PluginSource = ""                     // none
 	PluginsFork  PluginSource = "current_session_fork" // the creator's, and its tool catalogue

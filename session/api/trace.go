@@ -58,7 +58,7 @@ type ModelRequest struct {
 // TraceType tags a trace event.
 type TraceType string
 
-// The tags.
+// Values of [TraceType].
 const (
 	TraceSessionStarted    TraceType = "session_started" // its first turn starts
 	TraceTurnStarted       TraceType = "turn_started"

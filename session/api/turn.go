@@ -51,7 +51,7 @@ type TurnResult struct {
 // CancelReceipt is the outcome of a cancel.
 type CancelReceipt string
 
-// The receipts.
+// Values of [CancelReceipt].
 const (
 	CancelRequested        CancelReceipt = "requested"
 	CancelAlreadyRequested CancelReceipt = "already_requested"
@@ -76,7 +76,7 @@ type InjectRequest struct {
 // InputReceipt is the outcome of a cancel of an injected input.
 type InputReceipt string
 
-// The receipts.
+// Values of [InputReceipt].
 const (
 	InputCancelled        InputReceipt = "cancelled"         // it was pending, and no turn will consume it
 	InputAlreadyClaimed   InputReceipt = "already_claimed"   // the running turn consumed it
@@ -144,7 +144,7 @@ type ChildUsage struct {
 // OutputState classifies an assistant's output.
 type OutputState string
 
-// The states.
+// Values of [OutputState].
 const (
 	OutputUsable    OutputState = "usable"
 	OutputEmpty     OutputState = "empty_output"
@@ -161,7 +161,7 @@ type AssistantOutput struct {
 
 // ToolCallRecord is one call with its outcome.
 type ToolCallRecord struct {
-	Call           events.EffectID `json:"call,omitempty" jsonschema:"TURN/ITERATION/INDEX, as approvals and output name it"`
+	Call           events.EffectID `json:"call,omitempty" jsonschema:"TURN/ITERATION/INDEX, its id in approvals and output"`
 	CallID         events.CallID   `json:"call_id,omitempty"` // the model's id of the call; may repeat
 	Tool           string          `json:"tool"`
 	Args           json.RawMessage `json:"args"`              // a JSON string where the model's JSON is invalid

@@ -11,7 +11,7 @@ import (
 // Class groups errors by the reaction that the receiver has.
 type Class string
 
-// The classes.
+// Values of [Class].
 const (
 	ClassInvalid     Class = "invalid"     // the request is wrong, and a repeat fails too
 	ClassTooLarge    Class = "too_large"   // likewise, by its size

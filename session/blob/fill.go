@@ -10,12 +10,12 @@ import (
 )
 
 // The functions of this file replace references by the bodies that they name, for plugins and protocols. Memory
-// without a reference is shared with the argument. An error means that a body cannot be
-// read: a hook must not decide without it.
+// without a reference is shared with the argument. An error means that a body cannot be read: a hook must not decide
+// without it.
 
 // MaxFillBytes bounds the bodies that one of these functions reads into memory, in bytes. A conversation, an input or
-// a request that refers to more is [events.ErrTooLarge]. A reference has about a hundred bytes and
-// its body up to 64 MiB, so a short message can name more than the memory of the machine.
+// a request that refers to more is [events.ErrTooLarge]. A reference has about a hundred bytes and its body up to
+// 64 MiB, so a short message can name more than the memory of the machine.
 const MaxFillBytes = 2 * events.MaxBlobBytes
 
 // bounded reads at most [MaxFillBytes]. It counts the bytes read, as the size in a reference may be wrong.

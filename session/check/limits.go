@@ -8,9 +8,9 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// MaxReasonBytes bounds the reason and the origin of a cancel, and the reason of a close, an erase and a
-// frame. The reason of a close is in the commit that ends all turns and tasks which wait in the session, and
-// the reasons of cancels stay in the state while their turns wait.
+// MaxReasonBytes bounds the reason and the origin of a cancel, and the reason of a close, an erase and a frame. The
+// reason of a close is in the commit that ends all turns and tasks which wait in the session, and the reasons of cancels
+// stay in the state while their turns wait.
 const MaxReasonBytes = 1000
 
 // Reason refuses a text of more than [MaxReasonBytes]. field names it in the error.
@@ -33,9 +33,8 @@ func Count(field string, n, most int) error {
 const MaxToolNames = 4096
 
 // MaxWaitingBytes bounds the inputs that wait in a session, without their bodies in blobs: those of turns in the queue
-// and of scheduled turns, and injected ones. All of
-// them are in the state, which every worker of the session has in memory, and in its
-// snapshot. An input counts with its texts and JSON and 256 bytes, a part of it with 128 bytes more.
+// and of scheduled turns, and injected ones. All of them are in the state, which every worker of the session has in
+// memory, and in its snapshot. An input counts with its texts and JSON and 256 bytes, a part of it with 128 bytes more.
 const MaxWaitingBytes = 16 << 20
 
 // Bytes of an input and of a part in the snapshot without their texts: ids, tags, references.

@@ -18,7 +18,7 @@
 //
 // Errors of sessions are those of the host: see package session. A client adds
 //
-//	bus.ErrNobody              no node received the request until ctx ended: it had no effect
+//	bus.ErrNoResponder         no node received the request until ctx ended: it had no effect
 //	events.ErrOutcomeUnknown   a node received it, and its answer was lost: repeat it with the same ids
 //	api.ErrForbidden           the caller has no right to it
 //	api.RemoteError            any other error of the node, with its code
@@ -31,7 +31,7 @@
 //
 //	decides   request to <prefix>.api.<operation>, answered by one node of a queue group: operation.Remote
 //	reads     State, StateAt, View, ViewAt, Observe, Sessions, Turns, PendingApprovals, Approvals, Tasks, Task,
-//	          ToolOutput, AssembledTurn, FindBlob, ReadBlob, and the waiting of Run, Await and StartTurnStream
+//	          ToolOutput, AssembledTurn, FindBlobs, ReadBlob, and the waiting of Run, Await and StartTurnStream
 //
 // An accepted turn is in the history. Await of a turn that the history does not have is [api.ErrUnknownTurn], without
 // a request to a node.
@@ -53,16 +53,17 @@
 // [events.ErrOutcomeUnknown], or [bus.ErrNoResponder] alone where no node received the request: then it had no effect. A
 // node that takes long sends signs of life, and the client waits for it. A repeat has no second effect and gets the
 // same answer, also when it arrives late or while the first try is in progress. A column of the table of operations
-// says how a repeat is recognised ([operation.Repeat]):
+// says how the service recognises a repeat ([operation.Repeat]):
 //
-//	by its id    of what it creates: a turn, an input, nodes. The same id with the same content is the same one
-//	by its key   of the commit of the first try: the repeat finds it, and is answered from the state before it.
-//	             A lost answer therefore loses no drained updates, and a request for updates drains only updates
-//	             older than the request. The reply of a completion is read from the history, without a model call.
-//	             A repeat about a task, or of AppendNodes, is answered from the current state
-//	looks        it changes nothing, so a repeat needs no key
-//	once         an action is sent once, and again only if no node received it. A lost answer is
-//	             events.ErrOutcomeUnknown
+//	ByID       what the request creates has an id: a turn, an input, nodes. The same id with the same content is the
+//	           same one
+//	ByKey      the commit of the first try has the key. The repeat finds it, and is answered from the state before
+//	           it. A lost answer therefore loses no drained updates, and a request for updates drains only updates
+//	           older than the request. The reply of a completion is read from the history, without a model call.
+//	           A repeat about a task is answered from the current state
+//	ReadOnly   the request changes nothing, so a repeat needs no key
+//	Once       an action is sent once, and again only if no node received it. A lost answer is
+//	           events.ErrOutcomeUnknown
 //
 // An extension whose protocol stored nothing leaves no key, and its repeat is a new request.
 //

@@ -94,7 +94,7 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 			}
 			field := fmt.Sprintf("%s[%d].blob", field, j)
 			if p.Text != "" {
-				return invalidParam(field, "stands beside a text")
+				return invalidParam(field, "is not allowed with a text")
 			}
 			fields, digests, sizes = append(fields, field), append(digests, p.Blob.Digest), append(sizes, p.Blob.Size)
 		}

@@ -80,7 +80,7 @@ func TestRefusalsNameFieldsOfTheWire(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldIsNamed has a body with a field that no operation knows.
+// TestUnknownFieldIsNamed: the refusal of a body names the field that no operation knows.
 func TestUnknownFieldIsNamed(t *testing.T) {
 	t.Parallel()
 	p := new(problem)
@@ -89,7 +89,7 @@ func TestUnknownFieldIsNamed(t *testing.T) {
 	}
 }
 
-// TestNumbersFitJavaScript has a delta whose call began at the newest time in a century: its number is exact as a JavaScript number.
+// TestNumbersFitJavaScript: the start of a call in a hundred years is exact as a JavaScript number.
 func TestNumbersFitJavaScript(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2126, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()

@@ -14,7 +14,7 @@ import (
 type CompletionDelta struct {
 	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
 	Text  string          `json:"text,omitempty"`
-	Reset bool            `json:"reset,omitempty" jsonschema:"instead of both: what came so far is taken back, as the try failed"`
+	Reset bool            `json:"reset,omitempty" jsonschema:"true: the try failed; discard all deltas so far"`
 }
 
 // streamCompletion starts a stream once the reply starts, or after a short wait. A refusal before that is a normal

@@ -245,7 +245,6 @@ func (c *conn) cut() {
 	_ = c.Close() // a repeated Close does nothing
 }
 
-// Close implements [net.Conn].
 func (c *conn) Close() error {
 	c.all.mu.Lock()
 	c.all.remove(c)

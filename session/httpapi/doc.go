@@ -1,5 +1,5 @@
-// Package httpapi serves the session service over HTTP: JSON and server-sent events. It imports events, projector,
-// session/api, session/operation and the types of session/plugin, and reaches sessions only through [operation.Host].
+// Package httpapi serves the session service over HTTP: JSON and server-sent events. It reaches sessions only through
+// [operation.Host].
 //
 // The table of operations (session/operation) and the JSON types in routes.go define both the handlers and the
 // OpenAPI document at /v1/openapi.json, so the two always agree.
@@ -47,7 +47,7 @@
 // # Why one package
 //
 // The package has more than 3 000 lines because it has the JSON of every operation: its types, their conversion from
-// and to the Go types, and its handler, beside the parts that all handlers share. The document is made from the same
+// and to the Go types, and its handler, and the parts that all handlers share. The document is made from the same
 // routes. What could be cut are the limits of connections, callers and bytes (connections.go, slots.go, traffic.go),
 // and the tokens (tokens.go), together a tenth of the lines. Both export types in [Config] and [Server], so the cut
 // would move names that programs use, and the rest would still have more than 3 000 lines. Callers by signed tokens have other

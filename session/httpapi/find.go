@@ -14,49 +14,49 @@ import (
 
 // Sessions are a page of the sessions that the caller may read.
 type Sessions struct {
-	Sessions []ListedSession `json:"sessions" jsonschema:"the newest first; a row may lag behind its session by about a second, and so may a session that is new to the caller"`
-	Next     string          `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+	Sessions []ListedSession `json:"sessions" jsonschema:"the newest first; rows, and sessions that the caller may read since recently, lag by about a second"`
+	Next     string          `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
 // ListedSession is a session as the directory has it.
 type ListedSession struct {
 	ID        events.SessionID  `json:"id"`
-	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit that the row knows"`
+	Seq       events.Seq        `json:"seq" jsonschema:"sequence of the last commit that the row includes"`
 	Status    projector.Status  `json:"status"`
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Owner     string            `json:"owner,omitempty"`
-	Turns     int64             `json:"turns" jsonschema:"ever started"`
+	Turns     int64             `json:"turns" jsonschema:"number of turns ever started"`
 	Running   events.TurnID     `json:"running,omitempty"`
-	Queued    int               `json:"queued" jsonschema:"turns that wait"`
-	Tasks     int               `json:"tasks" jsonschema:"live ones"`
-	Approvals int               `json:"approvals" jsonschema:"questions that wait for an answer"`
+	Queued    int               `json:"queued" jsonschema:"number of waiting turns"`
+	Tasks     int               `json:"tasks" jsonschema:"number of tasks that have not ended"`
+	Approvals int               `json:"approvals" jsonschema:"number of calls that wait for an approval"`
 	CreatedAt events.Millis     `json:"created_at_ms"`
 	UpdatedAt events.Millis     `json:"updated_at_ms"`
 }
 
 // Turns are a page of a session's turns.
 type Turns struct {
-	Turns []ListedTurn `json:"turns" jsonschema:"the one that was accepted last first"`
-	Next  string       `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+	Turns []ListedTurn `json:"turns" jsonschema:"the one that was accepted last comes first"`
+	Next  string       `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
 // ListedTurn is a turn of a session.
 type ListedTurn struct {
 	ID          events.TurnID    `json:"id"`
 	Status      api.TurnStatus   `json:"status"`
-	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended one: how"`
-	Issue       *TurnIssue       `json:"issue,omitempty" jsonschema:"of an ended one: why it failed"`
-	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted one: the turn in its way"`
-	Session     events.SessionID `json:"session,omitempty" jsonschema:"of one that branched: where it goes on"`
-	ModelCalls  int64            `json:"model_calls" jsonschema:"of an ended one"`
+	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended turn: its outcome"`
+	Issue       *TurnIssue       `json:"issue,omitempty" jsonschema:"of an ended turn: why it failed"`
+	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted turn: the turn that ran"`
+	Session     events.SessionID `json:"session,omitempty" jsonschema:"of a turn that branched: the session that runs it"`
+	ModelCalls  int64            `json:"model_calls" jsonschema:"number of model calls of an ended turn"`
 	ToolCalls   int64            `json:"tool_calls"`
-	Tokens      int64            `json:"tokens" jsonschema:"input, output and cache, together"`
-	Accepted    events.Seq       `json:"accepted" jsonschema:"sequence of the commit that accepted it"`
+	Tokens      int64            `json:"tokens" jsonschema:"number of tokens: input, output and cache together"`
+	Accepted    events.Seq       `json:"accepted" jsonschema:"sequence of the commit that accepted the turn"`
 	RequestedAt events.Millis    `json:"requested_at_ms"`
 	StartedAt   events.Millis    `json:"started_at_ms,omitempty"`
 	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
-	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"of a scheduled one"`
+	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"start time of a scheduled turn, in milliseconds since 1970"`
 }
 
 // TurnIssue is the reason why a turn failed.
@@ -68,18 +68,18 @@ type TurnIssue struct {
 
 // PendingApprovals are a page of the approval requests in all sessions that the caller may read.
 type PendingApprovals struct {
-	Approvals []PendingApproval `json:"approvals" jsonschema:"of the newest session first; a new question may be missing for about a second"`
-	Next      string            `json:"next,omitempty" jsonschema:"cursor of the next page; left out: there is none"`
+	Approvals []PendingApproval `json:"approvals" jsonschema:"those of the newest session first; a new one may be missing for about a second"`
+	Next      string            `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
 // PendingApproval is a call that waits for an approval, with its session.
 type PendingApproval struct {
 	Session  events.SessionID `json:"session"`
-	Call     events.EffectID  `json:"call" jsonschema:"name it in the answer"`
+	Call     events.EffectID  `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer"`
 	Tool     string           `json:"tool"`
-	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"that it would run with; a JSON string where the model's JSON is broken"`
-	Blob     *Blob            `json:"blob,omitempty" jsonschema:"instead of large args"`
-	Plugin   string           `json:"plugin" jsonschema:"who asks"`
+	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
+	Blob     *Blob            `json:"blob,omitempty" jsonschema:"in place of large args"`
+	Plugin   string           `json:"plugin" jsonschema:"id of the plugin that requests the approval"`
 	Question string           `json:"question"`
 }
 

@@ -12,27 +12,27 @@ type Sampling struct {
 	Temperature *float64 `json:"temperature,omitempty" jsonschema:"0 to 2"`
 	TopP        *float64 `json:"top_p,omitempty" jsonschema:"0 to 1"`
 	Seed        *int64   `json:"seed,omitempty"`
-	Stop        []string `json:"stop,omitempty" jsonschema:"texts that end a reply: up to 16 of 256 bytes"`
+	Stop        []string `json:"stop,omitempty" jsonschema:"texts that end a reply: at most 16, of 256 bytes each"`
 }
 
 // TurnGeneration has the generation settings of one turn. Absent ones are the session's.
 type TurnGeneration struct {
-	Effort          string   `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
-	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
+	Effort          string   `json:"effort,omitempty" jsonschema:"effort of reasoning, in the words of the provider"`
+	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"limit of tokens in a reply"`
 	Sampling        Sampling `json:"sampling,omitzero"`
 }
 
 // PromptLayer changes one slot of the system prompt.
 type PromptLayer struct {
-	Slot    events.Slot    `json:"slot" jsonschema:"intro, execution, guidance, project_instructions, runtime_context or environment, which stand in this order"`
-	Op      events.LayerOp `json:"op" jsonschema:"add behind what plugins contribute to the slot, replace it, or clear the slot"`
+	Slot    events.Slot    `json:"slot" jsonschema:"intro, execution, guidance, project_instructions, runtime_context or environment: the order of slots in the prompt"`
+	Op      events.LayerOp `json:"op" jsonschema:"add: append to the contributions of plugins to the slot; replace: replace them; clear: empty the slot"`
 	Title   string         `json:"title,omitempty" jsonschema:"heading over the content"`
-	Content string         `json:"content,omitempty" jsonschema:"of add and replace"`
+	Content string         `json:"content,omitempty" jsonschema:"content of add and replace"`
 }
 
 // Fallback is a model to use where those before it fail.
 type Fallback struct {
-	Provider string `json:"provider,omitempty" jsonschema:"left out: the session's"`
+	Provider string `json:"provider,omitempty" jsonschema:"defaults to the session's"`
 	Model    string `json:"model"`
 }
 
@@ -70,9 +70,9 @@ func layersOf(list []events.PromptLayer) []PromptLayer {
 
 // AnswerForm is the form of a turn's answer. Absent: text.
 type AnswerForm struct {
-	Name   string          `json:"name" jsonschema:"of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
+	Name   string          `json:"name" jsonschema:"name of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
 	Schema json.RawMessage `json:"schema" jsonschema:"JSON schema of the answer; the schema itself is an object of up to 32 KiB"`
-	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
+	Strict bool            `json:"strict,omitempty" jsonschema:"true: the provider enforces the schema"`
 }
 
 func (s Sampling) toEvents() events.Sampling {

@@ -14,7 +14,7 @@ import (
 // NewNodes are appended under the leaf, all or none.
 type NewNodes struct {
 	Nodes            []GivenNode   `json:"nodes"`
-	RequiresAncestor events.NodeID `json:"requires_ancestor,omitempty" jsonschema:"must be on the active branch, or 409 stale_branch"`
+	RequiresAncestor events.NodeID `json:"requires_ancestor,omitempty" jsonschema:"node that must be on the active branch; else the response is 409 stale_branch"`
 }
 
 // AppendedNodes are the nodes' ids in their order.
@@ -25,31 +25,31 @@ type AppendedNodes struct {
 
 // Branch moves the leaf.
 type Branch struct {
-	Node events.NodeID `json:"node" jsonschema:"empty: before the first one"`
+	Node events.NodeID `json:"node" jsonschema:"node that becomes the leaf; empty: the graph before its first node"`
 }
 
 // NewFrame opens a frame: an empty prompt over the same graph.
 type NewFrame struct {
-	ID     events.FrameID `json:"id" jsonschema:"of the new frame, which no frame of the session has"`
+	ID     events.FrameID `json:"id" jsonschema:"id of the new frame, unique in the session"`
 	Reason string         `json:"reason,omitempty"`
-	Keep   events.NodeID  `json:"keep,omitempty" jsonschema:"nodes of the active branch from here on stay visible"`
+	Keep   events.NodeID  `json:"keep,omitempty" jsonschema:"first node of the active branch that stays visible, with all after it; omitted: none"`
 	Nodes  []GivenNode    `json:"nodes,omitempty"`
 }
 
 // Opened reports whether a frame was opened.
 type Opened struct {
-	Opened bool `json:"opened" jsonschema:"false: no plugin gave a summary, as where there is too little to sum up"`
+	Opened bool `json:"opened" jsonschema:"false: nothing changed. POST /compact: no plugin gave a summary. POST /frames: the session has had a frame with this id"`
 }
 
 // View is the current conversation, in the current frame.
 type View struct {
 	Session  events.SessionID `json:"session"`
-	Seq      events.Seq       `json:"seq" jsonschema:"of the last commit in it: a cursor"`
+	Seq      events.Seq       `json:"seq" jsonschema:"sequence of the last commit in the view: a cursor"`
 	Frame    events.FrameID   `json:"frame,omitempty"`
 	Config   SessionConfig    `json:"config"`
 	Messages []Message        `json:"messages"`
-	Nodes    []Node           `json:"nodes" jsonschema:"what the frame shows of the active branch, in order"`
-	Standing Standing         `json:"standing" jsonschema:"what stands beside the conversation, and what turns depend on"`
+	Nodes    []Node           `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order"`
+	Standing Standing         `json:"standing" jsonschema:"settings and plugin state at this sequence"`
 }
 
 // Node is a node of the graph.
@@ -57,10 +57,10 @@ type Node struct {
 	ID      events.NodeID    `json:"id"`
 	Kind    events.NodeKind  `json:"kind"`
 	Turn    events.TurnID    `json:"turn,omitempty"`
-	Message events.MessageID `json:"message,omitempty" jsonschema:"of message nodes: which"`
-	Type    string           `json:"type,omitempty" jsonschema:"of other nodes"`
-	Body    json.RawMessage  `json:"body,omitempty" jsonschema:"of other nodes"`
-	Blob    *Blob            `json:"blob,omitempty" jsonschema:"instead of a large body"`
+	Message events.MessageID `json:"message,omitempty" jsonschema:"id of the message, of nodes of kind message"`
+	Type    string           `json:"type,omitempty" jsonschema:"type of the body, of other nodes"`
+	Body    json.RawMessage  `json:"body,omitempty" jsonschema:"JSON, of other nodes"`
+	Blob    *Blob            `json:"blob,omitempty" jsonschema:"in place of a large body"`
 	At      events.Millis    `json:"at_ms"`
 }
 

@@ -35,11 +35,11 @@ func document(table []route) ([]byte, error) {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "lash", "version": "1",
-			"description": "Sessions of LLM agents. Unknown fields and parameters are refused; a body is not read where the operation has none. Problems have a stable code. " +
+			"description": "Sessions of LLM agents. Unknown fields and parameters are refused. The server ignores the body of a request to an operation without one. Problems have a stable code. " +
 				"GET operations answer HEAD too. Streams are server-sent events, described as objects of event, id and data, which is JSON. " +
-				"429 and 503 were not done, and Retry-After says when to ask again; without it waiting does not help. After 504 the outcome is unknown: ask again only with the same Idempotency-Key.",
+				"Requests with status 429 and 503 had no effect. Retry-After says when to repeat them; without it waiting does not help. After 504 the outcome is unknown: repeat the request only with the same Idempotency-Key.",
 		},
-		"servers":    []object{{"url": "/", "description": "the one that serves this document"}},
+		"servers":    []object{{"url": "/", "description": "server of this document"}},
 		"security":   []object{{"bearer": []string{}}, {"certificate": []string{}}},
 		"paths":      paths,
 		"components": object{"schemas": d.schemas, "securitySchemes": securitySchemes()},
@@ -49,8 +49,8 @@ func document(table []route) ([]byte, error) {
 // securitySchemes are the ways of authentication; a request needs one of them.
 func securitySchemes() object {
 	return object{
-		"bearer":      object{"type": "http", "scheme": "bearer", "description": "a token of the server's file, or a signed JWT of its issuer"},
-		"certificate": object{"type": "mutualTLS", "description": "a client certificate that the server's file names; it counts where there is no Authorization header"},
+		"bearer":      object{"type": "http", "scheme": "bearer", "description": "token from the server's token file, or a signed JWT of its issuer"},
+		"certificate": object{"type": "mutualTLS", "description": "client certificate that the server's token file names; used for requests without an Authorization header"},
 	}
 }
 
@@ -103,7 +103,7 @@ func (d *describer) responses(r *route) object {
 		}
 		if r.changes() {
 			answer["headers"] = object{seqHeader: object{
-				"description": "the sequence, in the session's history, of the commit that the request made", "schema": object{"type": "integer", "minimum": 1},
+				"description": "sequence of the request's commit in the session's history", "schema": object{"type": "integer", "minimum": 1},
 			}}
 		}
 		out[strconv.Itoa(status)] = answer
@@ -115,7 +115,7 @@ func (d *describer) responses(r *route) object {
 	for _, status := range r.errorStatuses() {
 		out[strconv.Itoa(status)] = object{"description": http.StatusText(status), "content": refusal}
 	}
-	out["default"] = object{"description": "anything else, as a fault of the server", "content": refusal}
+	out["default"] = object{"description": "any other error, for example a fault of the server", "content": refusal}
 	return out
 }
 

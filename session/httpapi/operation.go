@@ -117,7 +117,7 @@ func (o *served) parameters(c *call) (err error) {
 			return p
 		}
 		if len(list) > 1 && name != o.repeatable {
-			return invalidParam(name, fmt.Sprintf("stands %d times, limit is 1", len(list)))
+			return invalidParam(name, fmt.Sprintf("occurs %d times, limit is 1", len(list)))
 		}
 	}
 	var errs []error

@@ -13,7 +13,7 @@ import (
 
 // Rewritten is the new list of messages of the history.
 type Rewritten struct {
-	Messages []RewrittenMessage `json:"messages" jsonschema:"those with the ids that the active branch begins with stay as they are"`
+	Messages []RewrittenMessage `json:"messages" jsonschema:"messages with the ids that the active branch starts with do not change"`
 }
 
 // RewrittenMessage is a message of a rewritten history.
@@ -21,18 +21,18 @@ type RewrittenMessage struct {
 	ID        events.MessageID `json:"id,omitempty"`
 	Role      events.Role      `json:"role"`
 	Parts     []GivenPart      `json:"parts"`
-	Transient bool             `json:"transient,omitempty" jsonschema:"never kept"`
+	Transient bool             `json:"transient,omitempty" jsonschema:"true: never stored"`
 }
 
 // FirstInput is the first turn's input.
 type FirstInput struct {
-	Message *Message `json:"message,omitempty" jsonschema:"left out: there is none, or it was taken"`
+	Message *Message `json:"message,omitempty" jsonschema:"omitted: there is none, or another request took it"`
 }
 
 // ProtocolOptions are the protocol's durable options for turns.
 type ProtocolOptions struct {
 	Options   json.RawMessage `json:"options"`
-	AllFrames bool            `json:"all_frames,omitempty" jsonschema:"of all frames; else of the current one"`
+	AllFrames bool            `json:"all_frames,omitempty" jsonschema:"true: for all frames; else for the current one"`
 }
 
 // Extension is an extension of a session's or a turn's protocol.
@@ -48,7 +48,7 @@ type Extensions struct {
 
 // ToolCatalog is the list of searchable tools.
 type ToolCatalog struct {
-	Tools []json.RawMessage `json:"tools" jsonschema:"from searchable on"`
+	Tools []json.RawMessage `json:"tools" jsonschema:"tools with availability searchable or more, as JSON objects"`
 }
 
 // Actions are the actions of a session's plugins.
@@ -60,7 +60,7 @@ type Actions struct {
 type Action struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
-	Kind        string              `json:"kind,omitempty" jsonschema:"query, command or another word for readers"`
+	Kind        string              `json:"kind,omitempty" jsonschema:"query, command or another word, for display"`
 	Session     plugin.SessionParam `json:"session"`
 	Needs       api.Right           `json:"needs" jsonschema:"right that its caller needs"`
 	Input       json.RawMessage     `json:"input,omitempty" jsonschema:"JSON schema of its arguments"`
@@ -77,9 +77,9 @@ type Invocation struct {
 type ActionResult struct {
 	Text        string       `json:"text"`
 	Outcome     GivenOutcome `json:"outcome"`
-	Class       string       `json:"class,omitempty" jsonschema:"of a failure"`
-	Code        string       `json:"code,omitempty" jsonschema:"of a failure"`
-	Pending     bool         `json:"pending,omitempty" jsonschema:"the result comes later"`
+	Class       string       `json:"class,omitempty" jsonschema:"class of a failure"`
+	Code        string       `json:"code,omitempty" jsonschema:"code of a failure"`
+	Pending     bool         `json:"pending,omitempty" jsonschema:"true: the result comes later"`
 	Attachments []Part       `json:"attachments,omitempty"`
 }
 
@@ -106,14 +106,14 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 
 // NewCompletion requests a direct completion of the session's model.
 type NewCompletion struct {
-	Source     string         `json:"source,omitempty" jsonschema:"of usage, in the ledger; defaults to client"`
+	Source     string         `json:"source,omitempty" jsonschema:"source of this usage in the session's usage ledger; defaults to client"`
 	Model      string         `json:"model,omitempty" jsonschema:"defaults to the session's"`
 	Effort     string         `json:"effort,omitempty"`
-	Messages   []GivenMessage `json:"messages" jsonschema:"all that the model is told"`
-	Tools      []GivenTool    `json:"tools,omitempty" jsonschema:"that the reply may name; nothing runs them"`
+	Messages   []GivenMessage `json:"messages" jsonschema:"the whole prompt"`
+	Tools      []GivenTool    `json:"tools,omitempty" jsonschema:"tools that the reply may call; nothing runs the calls"`
 	ToolChoice ToolChoice     `json:"tool_choice,omitzero"`
 	Output     OutputForm     `json:"output,omitzero"`
-	MaxTokens  int64          `json:"max_tokens,omitempty" jsonschema:"of output"`
+	MaxTokens  int64          `json:"max_tokens,omitempty" jsonschema:"limit of output tokens"`
 	Sampling   Sampling       `json:"sampling,omitzero"`
 }
 
@@ -121,22 +121,22 @@ type NewCompletion struct {
 type GivenTool struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"of its arguments"`
+	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments"`
 }
 
 // ToolChoice says whether a reply must call tools. At most one field is set.
 type ToolChoice struct {
-	None     bool   `json:"none,omitempty" jsonschema:"call none"`
-	Required bool   `json:"required,omitempty" jsonschema:"call one or more"`
-	Tool     string `json:"tool,omitempty" jsonschema:"call the one of this name"`
+	None     bool   `json:"none,omitempty" jsonschema:"true: call no tool"`
+	Required bool   `json:"required,omitempty" jsonschema:"true: call one tool or more"`
+	Tool     string `json:"tool,omitempty" jsonschema:"name of the tool to call"`
 }
 
 // OutputForm is the form that a reply must have. Absent: text.
 type OutputForm struct {
-	JSON   bool            `json:"json,omitempty" jsonschema:"a JSON object"`
-	Name   string          `json:"name,omitempty" jsonschema:"of the schema"`
+	JSON   bool            `json:"json,omitempty" jsonschema:"true: the reply is a JSON object"`
+	Name   string          `json:"name,omitempty" jsonschema:"name of the schema"`
 	Schema json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of the reply"`
-	Strict bool            `json:"strict,omitempty" jsonschema:"the schema binds the provider"`
+	Strict bool            `json:"strict,omitempty" jsonschema:"true: the provider enforces the schema"`
 }
 
 // Completed is the reply to a direct completion.

@@ -16,7 +16,7 @@ type NewTask struct {
 	Parent   events.TaskID   `json:"parent,omitempty"`
 	Cancel   CancelPolicy    `json:"cancel,omitempty" jsonschema:"defaults to cooperative"`
 	Close    ClosePolicy     `json:"close,omitempty" jsonschema:"defaults to keep"`
-	Args     json.RawMessage `json:"args,omitempty" jsonschema:"kept with the task, at most 16 KiB"`
+	Args     json.RawMessage `json:"args,omitempty" jsonschema:"JSON, stored with the task, at most 16 KiB"`
 }
 
 // TaskProgress is a progress message of a task's program.
@@ -37,18 +37,18 @@ type StopTask struct {
 
 // CancelTasks cancels all live tasks at once.
 type CancelTasks struct {
-	Keep []events.TaskID `json:"keep,omitempty" jsonschema:"but these"`
+	Keep []events.TaskID `json:"keep,omitempty" jsonschema:"ids of tasks that are not cancelled"`
 }
 
 // CancelledTasks are the tasks that a request cancelled.
 type CancelledTasks struct {
-	Cancelled []events.TaskID `json:"cancelled" jsonschema:"by creation"`
+	Cancelled []events.TaskID `json:"cancelled" jsonschema:"ids in order of creation"`
 }
 
 // TransferTasks moves tasks to another session, all or none.
 type TransferTasks struct {
 	To    events.SessionID `json:"to"`
-	Tasks []events.TaskID  `json:"tasks" jsonschema:"those that the session does not have are skipped"`
+	Tasks []events.TaskID  `json:"tasks" jsonschema:"ids of tasks; unknown ones are skipped"`
 }
 
 // unless converts a word to the format, where the default is empty.

@@ -14,12 +14,12 @@ import (
 
 // problem is an error response (RFC 9457). Codes are stable: those of package api, and those of this package.
 type problem struct {
-	Type    string            `json:"type" jsonschema:"always about:blank: the code tells"`
-	Title   string            `json:"title" jsonschema:"of the status"`
+	Type    string            `json:"type" jsonschema:"always about:blank; see code"`
+	Title   string            `json:"title" jsonschema:"text of the HTTP status"`
 	Status  int               `json:"status"`
-	Code    string            `json:"code" jsonschema:"stable, for programs"`
-	Detail  string            `json:"detail" jsonschema:"for people"`
-	Details map[string]string `json:"details,omitempty" jsonschema:"what the error is about; numbers in decimal"`
+	Code    string            `json:"code" jsonschema:"stable code of the error, for programs"`
+	Detail  string            `json:"detail" jsonschema:"text for people"`
+	Details map[string]string `json:"details,omitempty" jsonschema:"values of the error by name; numbers in decimal"`
 
 	allow string // methods, of a 405
 	retry int    // seconds for Retry-After; 0: none

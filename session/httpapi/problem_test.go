@@ -30,7 +30,7 @@ func TestProblemIsOneSentence(t *testing.T) {
 	}
 }
 
-// TestErasedSessionSaysWho has when, by whom and why the session was erased.
+// TestErasedSessionSaysWho: the problem says when, by which caller and why the session was erased.
 func TestErasedSessionSaysWho(t *testing.T) {
 	t.Parallel()
 	cfg := config(t)

@@ -15,11 +15,11 @@ import (
 //
 //nolint:gochecknoglobals // read-only
 var (
-	waitParam   = seconds("wait", "how long to wait for the turn's end, in seconds or as 1m30s; a caller that may not read the session gets 202 at once")
-	preferParam = text("Prefer", "wait=SECONDS is the same as the parameter wait")
-	keyParam    = param{name: keyHeader, schema: idSchema(), description: "the same request again, with the same key, is done once, and another one with it refused; it is the id of a session, turn or input that is made"}
-	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, description: "entries of the page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
-	cursorParam = text("cursor", "next of the page before; opaque")
+	waitParam   = seconds("wait", "time to wait for the turn's end, in seconds or as 1m30s; a caller without the right to read the session gets 202 at once")
+	preferParam = text("Prefer", "wait=SECONDS, equal to the parameter wait")
+	keyParam    = param{name: keyHeader, schema: idSchema(), description: "key of the request: repeats with the key take effect once, and another request with the key is refused. A created session, turn or input has the key as its id"}
+	limitParam  = param{name: "limit", schema: object{"type": "integer", "minimum": 1, "maximum": api.MaxPage}, description: "largest number of entries in a page, 1 to " + strconv.Itoa(api.MaxPage) + "; defaults to " + strconv.Itoa(api.DefaultPage)}
+	cursorParam = text("cursor", "opaque: the field next of the previous page; omitted: the first page")
 )
 
 const labelParam = "label"
@@ -77,9 +77,9 @@ func sessionRoutes() []route {
 		bodyRouteNoReply(operation.ApplyExtension, Extension.args),
 		bodyRouteNoReply(operation.ReplaceExtensions, Extensions.args),
 		fromRow(operation.View, route{responses: response[View](http.StatusOK), handle: getView}).
-			withQuery(number("at", "sequence up to which the history counts, or its end where that comes before; defaults to the end. It costs a fold from the beginning")),
-		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "likewise, of a reconnect: it wins")}}).
-			withQuery(number("cursor", "sequence of the last commit seen, of a first connect; defaults to 0")).withErrors(http.StatusConflict).
+			withQuery(number("at", "sequence of the view; a sequence after the end, and an omitted one, is the end. With it the server folds the history from its beginning")),
+		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
+			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).withErrors(http.StatusConflict).
 			withEvents(map[string]reflect.Type{"commit": typeOf[Commit](), "delta": typeOf[Delta](), "gap": typeOf[Gap](), "problem": typeOf[problem]()}),
 		plainRoute(operation.Sessions, (*call).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
 	}
@@ -87,12 +87,12 @@ func sessionRoutes() []route {
 
 // sessionParams are the parameters of the list of sessions.
 func sessionParams() []param {
-	from, to := "in milliseconds since 1970: not before", "in milliseconds since 1970: before"
+	from, to := "earliest time, in milliseconds since 1970", "end of the range, exclusive, in milliseconds since 1970"
 	return []param{
-		{name: "status", schema: object{"type": "string", "enum": words()[typeOf[projector.Status]()]}, description: "defaults to opening, open and closed"},
-		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, description: "NAME=VALUE, a label that the session has; may be given up to " + strconv.Itoa(api.MaxQueryLabels) + " times"},
-		{name: "parent", schema: idSchema(), description: "session"},
-		text("owner", "caller"),
+		{name: "status", schema: object{"type": "string", "enum": words()[typeOf[projector.Status]()]}, description: "status of the sessions; defaults to opening, open and closed"},
+		{name: labelParam, schema: object{"type": "array", "items": object{"type": "string"}}, description: "NAME=VALUE, a label of the sessions; at most " + strconv.Itoa(api.MaxQueryLabels) + " times"},
+		{name: "parent", schema: idSchema(), description: "id of the parent session"},
+		text("owner", "name of the caller that owns the sessions"),
 		number("created_from_ms", from),
 		number("created_to_ms", to),
 		number("updated_from_ms", from),
@@ -109,10 +109,10 @@ func turnRoutes() []route {
 		plainRoute(operation.Turns, (*call).page, turns).withQuery(limitParam, cursorParam),
 		bodyRoute(operation.Cancel, CancelTurn.args, cancelled),
 		fromRow(operation.WatchTurn, route{handle: watchTurn}).
-			withQuery(text("as", "activity: as an app shows them, with correlation ids; left out: the events themselves")).
+			withQuery(text("as", "activity: events in the form that apps display, with correlation ids; omitted: the events themselves")).
 			withEvents(map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()}),
 		createRoute(operation.Inject, NewInput.args, madeInput, inputPath),
-		fromRow(&operation.CancelInputs.Row, route{responses: response[CancelledInput](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "with all that were injected after it"}),
+		fromRow(&operation.CancelInputs.Row, route{responses: response[CancelledInput](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}),
 		plainRoute(operation.TakeFirstInput, noArgs, firstInput).allowUnknown(),
 		bodyRoute(operation.Complete, NewCompletion.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
 		fromRow(operation.StreamCompletion, route{request: typeOf[NewCompletion](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
@@ -177,5 +177,5 @@ func outputRoute() route {
 		return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}
 	})
 	r.responses = response[CallOutput](http.StatusOK)
-	return r.withQuery(param{name: "call", schema: text("", "").schema, description: "a call that has returned, TURN/ITERATION/INDEX as an approval names it: indexes count the calls of one reply, both from 0", required: true})
+	return r.withQuery(param{name: "call", schema: text("", "").schema, description: "id of a call that has returned, TURN/ITERATION/INDEX: iterations of the turn and calls of one reply, both from 0", required: true})
 }

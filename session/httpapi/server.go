@@ -40,7 +40,7 @@ type Server struct {
 	serving sync.WaitGroup
 	cut     context.CancelFunc // cancels the running requests
 
-	gate    sync.Mutex // guards the first Add of atHand against its Wait
+	gate    sync.Mutex // guards closed, and running.Add against running.Wait
 	closed  bool
 	running sync.WaitGroup // running requests of http
 }

@@ -10,46 +10,46 @@ import (
 
 // NewSession opens a session.
 type NewSession struct {
-	ID      events.SessionID  `json:"id,omitempty" jsonschema:"defaults to a new one"`
+	ID      events.SessionID  `json:"id,omitempty" jsonschema:"of the session; defaults to a new one"`
 	Config  SessionConfig     `json:"config,omitzero"`
 	Parent  events.SessionID  `json:"parent,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	Nodes   []GivenNode       `json:"nodes,omitempty" jsonschema:"what the history begins with"`
-	Options map[string]string `json:"options,omitempty" jsonschema:"JSON for plugins, by plugin"`
+	Nodes   []GivenNode       `json:"nodes,omitempty" jsonschema:"first nodes of the conversation"`
+	Options map[string]string `json:"options,omitempty" jsonschema:"options as JSON text, by plugin id"`
 	Access  ToolAccess        `json:"access,omitzero"`
 
-	Start    api.Start        `json:"start,omitempty" jsonschema:"what it begins with: current_session (of the parent), existing_session (from) or snapshot; left out: nothing. A fork begins with the session in the path"`
-	From     events.SessionID `json:"from,omitempty" jsonschema:"of existing_session"`
-	Snapshot *Snapshot        `json:"snapshot,omitempty" jsonschema:"of start snapshot"`
-	Relation events.Relation  `json:"relation,omitempty" jsonschema:"to the parent; defaults to child"`
-	Plugins  api.PluginSource `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins begin with the parent's state, and its tools; left out: anew"`
-	First    *GivenMessage    `json:"first,omitempty" jsonschema:"input of the first turn, for the one who takes it"`
+	Start    api.Start        `json:"start,omitempty" jsonschema:"content that the session starts with: current_session (that of the parent), existing_session (that of from) or snapshot; omitted: none. A fork starts with the session in the path"`
+	From     events.SessionID `json:"from,omitempty" jsonschema:"source session of start existing_session; with no other start"`
+	Snapshot *Snapshot        `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
+	Relation events.Relation  `json:"relation,omitempty" jsonschema:"relation to the parent; defaults to child"`
+	Plugins  api.PluginSource `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state"`
+	First    *GivenMessage    `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
 	Subagent Subagent         `json:"subagent,omitzero"`
-	Usage    string           `json:"usage,omitempty" jsonschema:"the ledger's source in the parent; defaults to child"`
+	Usage    string           `json:"usage,omitempty" jsonschema:"name of this session's usage in the parent's usage ledger; defaults to child"`
 }
 
 // Snapshot is a session's state in the form that clients store.
 type Snapshot struct {
 	Head     []byte   `json:"head"`
-	Segments [][]byte `json:"segments,omitempty" jsonschema:"as far as blobs may not have them"`
+	Segments [][]byte `json:"segments,omitempty" jsonschema:"bodies of the snapshot; those that the node already stores can be omitted"`
 }
 
 // Subagent restricts a session that is the agent of another one.
 type Subagent struct {
 	Capability string `json:"capability"`
-	Depth      int64  `json:"depth" jsonschema:"a root's child has 1"`
+	Depth      int64  `json:"depth" jsonschema:"levels below the root session, whose child has 1"`
 	MaxDepth   int64  `json:"max_depth"`
 }
 
 // ToolAccess restricts the tools of a session.
 type ToolAccess struct {
-	Tools  []string `json:"tools,omitempty" jsonschema:"where not empty, the only ones"`
-	Hidden []string `json:"hidden,omitempty" jsonschema:"beats everything"`
+	Tools  []string `json:"tools,omitempty" jsonschema:"names of the only tools that are offered; empty: all"`
+	Hidden []string `json:"hidden,omitempty" jsonschema:"names of tools that are never offered, whatever tools says"`
 }
 
 // Grant is a caller's rights in a session of another owner.
 type Grant struct {
-	Rights []events.SessionRight `json:"rights" jsonschema:"of read, write and approve; none takes back what was granted"`
+	Rights []events.SessionRight `json:"rights" jsonschema:"any of read, write and approve; an empty list revokes all"`
 }
 
 // Granted is a grant with its caller.
@@ -72,27 +72,27 @@ type Session struct {
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Forked    events.SessionID  `json:"forked_from,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	Owner     string            `json:"owner,omitempty" jsonschema:"the caller whose session it is; left out: only callers that reach every session reach it"`
-	Grants    []Granted         `json:"grants" jsonschema:"what other callers may do, by caller"`
-	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"of the active branch"`
+	Owner     string            `json:"owner,omitempty" jsonschema:"caller that owns the session; omitted: no owner, so only callers with access to every session have access"`
+	Grants    []Granted         `json:"grants" jsonschema:"rights of other callers, by caller"`
+	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"last node of the active branch"`
 	Frame     events.FrameID    `json:"frame,omitempty"`
-	Turns     int64             `json:"turns" jsonschema:"ever started"`
+	Turns     int64             `json:"turns" jsonschema:"number of turns ever started"`
 	Running   *RunningTurn      `json:"running,omitempty"`
-	Queue     []events.TurnID   `json:"queue" jsonschema:"turns that wait, in order"`
-	Inputs    []events.InputID  `json:"inputs" jsonschema:"injected and not taken yet, in order"`
+	Queue     []events.TurnID   `json:"queue" jsonschema:"ids of waiting turns, in order"`
+	Inputs    []events.InputID  `json:"inputs" jsonschema:"ids of injected messages that no turn has taken, in order"`
 	CreatedAt events.Millis     `json:"created_at_ms"`
 	UpdatedAt events.Millis     `json:"updated_at_ms"`
 
-	ToolSources []string    `json:"tool_sources,omitempty" jsonschema:"that were added, in that order"`
-	Extensions  []Extension `json:"extensions,omitempty" jsonschema:"that the protocol is handed, in that order"`
+	ToolSources []string    `json:"tool_sources,omitempty" jsonschema:"sources of tools, in the order in which they were added"`
+	Extensions  []Extension `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
 }
 
 // RunningTurn is the turn that runs.
 type RunningTurn struct {
 	ID        events.TurnID `json:"id"`
-	Iteration int64         `json:"iteration" jsonschema:"model call, from 0"`
-	Attempt   int64         `json:"attempt" jsonschema:"above 1 where another worker took over"`
-	Cancelled bool          `json:"cancelled" jsonschema:"it was asked to stop"`
+	Iteration int64         `json:"iteration" jsonschema:"number of the model call, from 0"`
+	Attempt   int64         `json:"attempt" jsonschema:"from 1; rises with each takeover"`
+	Cancelled bool          `json:"cancelled" jsonschema:"true: a cancel was requested"`
 	StartedAt events.Millis `json:"started_at_ms"`
 }
 
@@ -107,11 +107,11 @@ type ConfigChange struct {
 	Protocol        *string `json:"protocol,omitempty"`
 
 	Instructions *string   `json:"instructions,omitempty"`
-	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"instead of all that was set before"`
+	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"replaces all sampling settings"`
 
-	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"instead of all that there were"`
+	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"replaces all layers"`
 
-	Fallbacks *[]Fallback `json:"fallbacks,omitempty" jsonschema:"instead of all that there were"`
+	Fallbacks *[]Fallback `json:"fallbacks,omitempty" jsonschema:"replaces all fallbacks"`
 }
 
 func sessionOf(s *projector.State) Session {
@@ -185,9 +185,9 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 	switch {
 	case err != nil:
 	case in.From != "" && in.Start != api.StartExisting:
-		err = invalidBody("from stands with start existing_session alone")
+		err = invalidBody("from is allowed with start existing_session only")
 	case (in.Snapshot != nil) != (in.Start == api.StartSnapshot):
-		err = invalidBody("snapshot stands exactly with start snapshot")
+		err = invalidBody("snapshot is required with start snapshot, and allowed only there")
 	case in.Snapshot != nil:
 		args.Head, args.Segments = in.Snapshot.Head, in.Snapshot.Segments
 	}

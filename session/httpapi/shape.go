@@ -12,18 +12,18 @@ import (
 type Part struct {
 	Type      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
 	Text      string          `json:"text,omitempty"`
-	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"as the model gave it, may repeat"`
+	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"id from the model; may repeat"`
 	Tool      string          `json:"tool,omitempty"`
-	Args      json.RawMessage `json:"args,omitempty" jsonschema:"of a tool call; a JSON string where the model's JSON is broken"`
-	Outcome   Outcome         `json:"outcome,omitempty" jsonschema:"of a tool result"`
+	Args      json.RawMessage `json:"args,omitempty" jsonschema:"arguments of a tool call; a JSON string if the model's JSON is broken"`
+	Outcome   Outcome         `json:"outcome,omitempty" jsonschema:"outcome of a tool result"`
 	MediaType string          `json:"media_type,omitempty"`
-	Blob      *Blob           `json:"blob,omitempty" jsonschema:"the body is kept outside of the history"`
+	Blob      *Blob           `json:"blob,omitempty" jsonschema:"reference to a large body, in place of it"`
 }
 
 // Blob names a body by its content.
 type Blob struct {
 	Digest string `json:"digest" jsonschema:"hex sha256"`
-	Size   int64  `json:"size" jsonschema:"bytes"`
+	Size   int64  `json:"size" jsonschema:"size in bytes"`
 }
 
 // Message is a message of the conversation.
@@ -31,8 +31,8 @@ type Message struct {
 	ID     events.MessageID  `json:"id"`
 	Role   events.Role       `json:"role"`
 	Parts  []Part            `json:"parts"`
-	Origin string            `json:"origin,omitempty" jsonschema:"plugin that wrote it"`
-	Stop   events.StopReason `json:"stop,omitempty" jsonschema:"why the model stopped, where it did not end by itself"`
+	Origin string            `json:"origin,omitempty" jsonschema:"id of the plugin that wrote it"`
+	Stop   events.StopReason `json:"stop,omitempty" jsonschema:"why the model stopped, if it did not end by itself"`
 }
 
 // GivenPart is a part of a message in a request.
@@ -40,7 +40,7 @@ type GivenPart struct {
 	Type      GivenType `json:"type"`
 	Text      string    `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
 	MediaType string    `json:"media_type,omitempty" jsonschema:"of an attachment"`
-	Blob      *Blob     `json:"blob,omitempty" jsonschema:"instead of text: a body that this session's history names, as one that was stored in it"`
+	Blob      *Blob     `json:"blob,omitempty" jsonschema:"in place of text: a body that this session's history refers to, for example one from POST /blobs"`
 }
 
 // GivenMessage is a message in a request.
@@ -53,7 +53,7 @@ type GivenMessage struct {
 // GivenNode is a node to append: a message, or a plugin's or protocol's.
 type GivenNode struct {
 	Message   *GivenMessage   `json:"message,omitempty"`
-	Transient bool            `json:"transient,omitempty" jsonschema:"of messages: never kept"`
+	Transient bool            `json:"transient,omitempty" jsonschema:"of messages: true: never stored"`
 	ID        events.NodeID   `json:"id,omitempty" jsonschema:"of other nodes"`
 	Kind      events.NodeKind `json:"kind,omitempty" jsonschema:"of other nodes: plugin or protocol"`
 	Type      string          `json:"type,omitempty" jsonschema:"of other nodes"`
@@ -64,19 +64,19 @@ type GivenNode struct {
 type SessionConfig struct {
 	Provider        string `json:"provider,omitempty"`
 	Model           string `json:"model,omitempty"`
-	Effort          string `json:"effort,omitempty" jsonschema:"of reasoning, as the provider spells it"`
-	MaxOutputTokens int64  `json:"max_output_tokens,omitempty" jsonschema:"of a reply"`
-	ContextWindow   int64  `json:"context_window,omitempty" jsonschema:"tokens"`
-	MaxIterations   int64  `json:"max_iterations,omitempty" jsonschema:"model calls a turn"`
+	Effort          string `json:"effort,omitempty" jsonschema:"effort of reasoning, in the words of the provider"`
+	MaxOutputTokens int64  `json:"max_output_tokens,omitempty" jsonschema:"limit of tokens in a reply"`
+	ContextWindow   int64  `json:"context_window,omitempty" jsonschema:"size of the context window, in tokens"`
+	MaxIterations   int64  `json:"max_iterations,omitempty" jsonschema:"limit of model calls in a turn"`
 	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
-	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"after the last event the session is erased; negative keeps it for ever"`
+	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"milliseconds after the last event until the session is erased; negative: never"`
 
-	Instructions string   `json:"instructions,omitempty" jsonschema:"the system prompt, before what plugins add: up to 64 KiB"`
+	Instructions string   `json:"instructions,omitempty" jsonschema:"start of the system prompt, before contributions of plugins: at most 64 KiB"`
 	Sampling     Sampling `json:"sampling,omitzero"`
 
-	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt, over what plugins contribute: up to 32 of 32 KiB together"`
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"layers of the system prompt, applied after contributions of plugins: at most 32, of 32 KiB together"`
 
-	Fallbacks []Fallback `json:"fallbacks,omitempty" jsonschema:"asked in order where a model call fails in a way that another model may not: up to 8"`
+	Fallbacks []Fallback `json:"fallbacks,omitempty" jsonschema:"models to try in order, if a model call fails in a way that another model may not: at most 8"`
 }
 
 func eventParts(list []GivenPart) []events.Part {

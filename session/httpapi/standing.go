@@ -13,26 +13,26 @@ import (
 
 // Standing is a session's settings and plugin states: the inputs of turns, except the conversation.
 type Standing struct {
-	Tools         Tools          `json:"tools" jsonschema:"the session's own, with their overrides"`
+	Tools         Tools          `json:"tools" jsonschema:"the session's own tools, with their overrides"`
 	Access        ToolAccess     `json:"access,omitzero"`
-	ToolSources   []string       `json:"tool_sources,omitempty" jsonschema:"that were added to its plugins' tools, in that order"`
-	Overlay       *Overlay       `json:"overlay,omitempty" jsonschema:"over the session's own tools; left out: none"`
-	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"of plugins to the prompts of turns"`
+	ToolSources   []string       `json:"tool_sources,omitempty" jsonschema:"sources added to the tools of its plugins, in order"`
+	Overlay       *Overlay       `json:"overlay,omitempty" jsonschema:"tools and contributions over the session's own; omitted: none"`
+	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"contributions of plugins to prompts"`
 
-	Options       json.RawMessage `json:"options,omitempty" jsonschema:"of the protocol in the current frame"`
-	Extensions    []Extension     `json:"extensions,omitempty" jsonschema:"that the protocol is handed, in order"`
-	Execution     []byte          `json:"execution,omitempty" jsonschema:"state of the protocol's code executor in the current frame"`
-	ExecutionBlob *Blob           `json:"execution_blob,omitempty" jsonschema:"instead of a large one"`
+	Options       json.RawMessage `json:"options,omitempty" jsonschema:"options of the protocol in the current frame"`
+	Extensions    []Extension     `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
+	Execution     []byte          `json:"execution,omitempty" jsonschema:"base64: state of the protocol's code executor in the current frame"`
+	ExecutionBlob *Blob           `json:"execution_blob,omitempty" jsonschema:"in place of execution, if that is large"`
 
-	PluginOptions []PluginOptions `json:"plugin_options,omitempty" jsonschema:"by plugin"`
-	Plugins       []PluginState   `json:"plugins,omitempty" jsonschema:"what plugins have saved, by plugin"`
+	PluginOptions []PluginOptions `json:"plugin_options,omitempty" jsonschema:"options that the session was created with, by plugin id"`
+	Plugins       []PluginState   `json:"plugins,omitempty" jsonschema:"saved states, by plugin id"`
 }
 
 // Overlay is the tools and contributions on top of a session's own.
 type Overlay struct {
-	Tools         []Tool         `json:"tools" jsonschema:"in place of the session's own of that name"`
-	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"to the prompt of every turn"`
-	WithoutBase   bool           `json:"without_base,omitempty" jsonschema:"the session's own tools are not offered"`
+	Tools         []Tool         `json:"tools" jsonschema:"each replaces the session's own tool of its name"`
+	Contributions []Contribution `json:"contributions,omitempty" jsonschema:"contributions to the prompt of every turn"`
+	WithoutBase   bool           `json:"without_base,omitempty" jsonschema:"true: the session's own tools are not offered"`
 }
 
 // Contribution is a part of the system prompt.
@@ -40,8 +40,8 @@ type Contribution struct {
 	Slot     events.Slot     `json:"slot"`
 	Title    string          `json:"title,omitempty"`
 	Priority int64           `json:"priority,omitempty" jsonschema:"lower ones come first"`
-	Tools    []string        `json:"tools,omitempty" jsonschema:"shown only where one of these is offered; left out: always"`
-	Minimum  events.Override `json:"minimum,omitempty" jsonschema:"how far it must be offered"`
+	Tools    []string        `json:"tools,omitempty" jsonschema:"names of tools: shown only if one of them is offered; omitted: always shown"`
+	Minimum  events.Override `json:"minimum,omitempty" jsonschema:"lowest availability of such a tool; omitted or off: the tool exists"`
 	Content  string          `json:"content"`
 }
 
@@ -54,10 +54,10 @@ type PluginOptions struct {
 // PluginState is the last saved state of a plugin.
 type PluginState struct {
 	Plugin    string           `json:"plugin"`
-	Version   string           `json:"version,omitempty" jsonschema:"of the plugin"`
+	Version   string           `json:"version,omitempty" jsonschema:"version of the plugin"`
 	Revision  uint64           `json:"revision"`
 	State     json.RawMessage  `json:"state,omitempty"`
-	Blob      *Blob            `json:"blob,omitempty" jsonschema:"instead of a large state"`
+	Blob      *Blob            `json:"blob,omitempty" jsonschema:"in place of a large state"`
 	Artifacts []PluginArtifact `json:"artifacts,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type PluginState struct {
 type PluginArtifact struct {
 	Name string `json:"name"`
 	Data []byte `json:"data,omitempty"`
-	Blob *Blob  `json:"blob,omitempty" jsonschema:"instead of large data"`
+	Blob *Blob  `json:"blob,omitempty" jsonschema:"in place of large data"`
 }
 
 func standingOf(v *projector.ReadView) Standing {

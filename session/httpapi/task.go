@@ -13,7 +13,7 @@ import (
 
 // Tasks are a session's background tasks.
 type Tasks struct {
-	Tasks []Task `json:"tasks" jsonschema:"by creation, ended ones too"`
+	Tasks []Task `json:"tasks" jsonschema:"in order of creation, ended ones too"`
 }
 
 // Task is a background task.
@@ -26,11 +26,11 @@ type Task struct {
 	Parent      events.TaskID    `json:"parent,omitempty"`
 	Runner      string           `json:"runner,omitempty"`
 	Args        json.RawMessage  `json:"args,omitempty"`
-	Attempt     int64            `json:"attempt" jsonschema:"0 before a worker claimed it"`
-	MovedTo     events.SessionID `json:"moved_to,omitempty" jsonschema:"it lives there now"`
-	Message     string           `json:"message,omitempty" jsonschema:"its last progress"`
-	Reason      string           `json:"reason,omitempty" jsonschema:"of its cancel"`
-	Summary     string           `json:"summary,omitempty" jsonschema:"what it came to"`
+	Attempt     int64            `json:"attempt" jsonschema:"rises with each claim by a worker; 0: not claimed yet"`
+	MovedTo     events.SessionID `json:"moved_to,omitempty" jsonschema:"session to which the task was moved"`
+	Message     string           `json:"message,omitempty" jsonschema:"last reported progress"`
+	Reason      string           `json:"reason,omitempty" jsonschema:"reason of its cancel"`
+	Summary     string           `json:"summary,omitempty" jsonschema:"summary of the result"`
 	CreatedAt   events.Millis    `json:"created_at_ms"`
 	UpdatedAt   events.Millis    `json:"updated_at_ms"`
 	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
@@ -38,19 +38,19 @@ type Task struct {
 
 // Monitors are the states of a session's monitors.
 type Monitors struct {
-	Revision int64     `json:"revision" jsonschema:"counts changes"`
+	Revision int64     `json:"revision" jsonschema:"number of changes of the monitors so far"`
 	Monitors []Monitor `json:"monitors" jsonschema:"by id"`
 }
 
 // MonitorSpec is the command of a monitor and its settings.
 type MonitorSpec struct {
-	Command          string            `json:"command" jsonschema:"for bash -lc"`
+	Command          string            `json:"command" jsonschema:"command line, run by bash -lc"`
 	Cwd              string            `json:"cwd,omitempty"`
-	Env              map[string]string `json:"env,omitempty" jsonschema:"kept in the history: no place for secrets"`
-	Persistent       bool              `json:"persistent,omitempty" jsonschema:"no time limit"`
-	TimeoutMillis    int64             `json:"timeout_ms,omitempty" jsonschema:"defaults to 300000"`
-	Wake             events.WakePolicy `json:"wake,omitempty" jsonschema:"notify, or queue_turn where it is left out"`
-	RestartOnRestore bool              `json:"restart_on_restore,omitempty" jsonschema:"another worker runs it again when its own dies"`
+	Env              map[string]string `json:"env,omitempty" jsonschema:"environment variables; stored in the history, so never put secrets here"`
+	Persistent       bool              `json:"persistent,omitempty" jsonschema:"true: the command has no time limit"`
+	TimeoutMillis    int64             `json:"timeout_ms,omitempty" jsonschema:"time limit in milliseconds, defaults to 300000"`
+	Wake             events.WakePolicy `json:"wake,omitempty" jsonschema:"what a line of output does: notify, or queue_turn, which also starts a turn; defaults to queue_turn"`
+	RestartOnRestore bool              `json:"restart_on_restore,omitempty" jsonschema:"true: if its worker dies, another one runs the command again"`
 }
 
 // Monitor is a monitored command and its state.
@@ -58,27 +58,27 @@ type Monitor struct {
 	ID        events.MonitorID `json:"id"`
 	Command   string           `json:"command"`
 	State     MonitorState     `json:"state"`
-	Armed     bool             `json:"armed" jsonschema:"it is to run, or runs"`
-	Lines     int64            `json:"lines" jsonschema:"on standard output, ever"`
+	Armed     bool             `json:"armed" jsonschema:"true: the command runs, or will be started"`
+	Lines     int64            `json:"lines" jsonschema:"number of lines on standard output in all runs"`
 	LastLine  string           `json:"last_line,omitempty"`
 	LastError string           `json:"last_error,omitempty"`
-	Exit      *int64           `json:"exit,omitempty" jsonschema:"status of the last run; -1 where a signal ended it"`
+	Exit      *int64           `json:"exit,omitempty" jsonschema:"exit status of the last run; -1: a signal ended it"`
 }
 
 // MonitorUpdates are drained updates: no other client gets them.
 type MonitorUpdates struct {
 	Revision int64           `json:"revision"`
-	Active   int             `json:"active" jsonschema:"how many run"`
+	Active   int             `json:"active" jsonschema:"number of running monitors"`
 	Updates  []MonitorUpdate `json:"updates"`
 }
 
 // MonitorUpdate is a line of a monitor, or a change of its state.
 type MonitorUpdate struct {
-	Sequence int64            `json:"sequence" jsonschema:"a gap means that some were dropped"`
+	Sequence int64            `json:"sequence" jsonschema:"number of the update, over all monitors of the session; a gap means that updates were dropped"`
 	Monitor  events.MonitorID `json:"monitor"`
 	Message  string           `json:"message"`
 	Stderr   bool             `json:"stderr,omitempty"`
-	Input    events.InputID   `json:"input,omitempty" jsonschema:"that the line became"`
+	Input    events.InputID   `json:"input,omitempty" jsonschema:"id of the injected message with this line"`
 }
 
 // task is the task id in the path.

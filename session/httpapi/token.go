@@ -77,7 +77,7 @@ func parseToken(fields []string) (Token, error) {
 			return t, errors.New("an option has nothing behind its =")
 		}
 		if seen[name] {
-			return t, errors.New("an option stands there twice")
+			return t, errors.New("an option occurs twice")
 		}
 		seen[name] = true
 		if err := t.option(name, value); err != nil {

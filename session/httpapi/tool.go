@@ -16,27 +16,27 @@ type Approvals struct {
 
 // Approval is a call that waits for an approval.
 type Approval struct {
-	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: name it in the answer, and where its output is read. It is not the call_id of the model"`
+	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer and in GET /output. It is not the call_id of the model"`
 	Tool     string          `json:"tool"`
-	Args     json.RawMessage `json:"args" jsonschema:"that it would run with; a JSON string where the model's JSON is broken"`
-	Plugin   string          `json:"plugin" jsonschema:"which asks"`
+	Args     json.RawMessage `json:"args" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
+	Plugin   string          `json:"plugin" jsonschema:"id of the plugin that requests the approval"`
 	Question string          `json:"question"`
 }
 
 // Answer is the answer to an approval request. The first answer counts.
 type Answer struct {
 	Call    events.EffectID `json:"call"`
-	Granted *bool           `json:"granted" jsonschema:"false: the call must not run"`
+	Granted *bool           `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
 	Reason  string          `json:"reason,omitempty"`
 }
 
 // CallResult is the result of a pending call, from outside the turn. The first result counts.
 type CallResult struct {
-	Call    events.EffectID `json:"call" jsonschema:"its completion key"`
+	Call    events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX of the call"`
 	Text    string          `json:"text"`
 	Outcome GivenOutcome    `json:"outcome,omitempty" jsonschema:"defaults to success"`
-	Class   string          `json:"class,omitempty" jsonschema:"of a failure"`
-	Code    string          `json:"code,omitempty" jsonschema:"of a failure"`
+	Class   string          `json:"class,omitempty" jsonschema:"class of a failure"`
+	Code    string          `json:"code,omitempty" jsonschema:"code of a failure"`
 }
 
 // CallOutput is the full output of a call that has returned.
@@ -55,18 +55,18 @@ type Tools struct {
 type Tool struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
-	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"of its arguments"`
+	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments"`
 	Effects      Effects         `json:"effects"`
 	Source       string          `json:"source,omitempty"`
-	Availability Level           `json:"availability" jsonschema:"as it is declared"`
-	Override     events.Override `json:"override,omitempty" jsonschema:"as a host set it"`
-	Orphan       bool            `json:"orphan,omitempty" jsonschema:"no source offers it now"`
-	Serial       bool            `json:"serial,omitempty" jsonschema:"runs alone, after the others of its reply"`
+	Availability Level           `json:"availability" jsonschema:"availability that its source declares"`
+	Override     events.Override `json:"override,omitempty" jsonschema:"availability set by a client; omitted: the declared one counts"`
+	Orphan       bool            `json:"orphan,omitempty" jsonschema:"true: no source offers it now"`
+	Serial       bool            `json:"serial,omitempty" jsonschema:"true: a call runs alone, after the other calls of its reply"`
 
-	Namespace string            `json:"namespace,omitempty" jsonschema:"that it is found under"`
-	Aliases   []string          `json:"aliases,omitempty" jsonschema:"other words that it is found by"`
-	Output    json.RawMessage   `json:"output_schema,omitempty" jsonschema:"of what it returns, where that is JSON"`
-	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"arguments of calls"`
+	Namespace string            `json:"namespace,omitempty" jsonschema:"group in tool searches"`
+	Aliases   []string          `json:"aliases,omitempty" jsonschema:"additional words for tool searches"`
+	Output    json.RawMessage   `json:"output_schema,omitempty" jsonschema:"JSON schema of its result, if that is JSON"`
+	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"examples of arguments, as JSON objects"`
 }
 
 // ToolSources are the tool sources of a session, and those that it can add.
@@ -77,14 +77,14 @@ type ToolSources struct {
 // ToolSource is a source of tools, in addition to those of the session's plugins.
 type ToolSource struct {
 	Name  string `json:"name"`
-	Added bool   `json:"added,omitempty" jsonschema:"the session has it"`
-	Known bool   `json:"known,omitempty" jsonschema:"a plugin registers it at the node that answers"`
+	Added bool   `json:"added,omitempty" jsonschema:"true: the session has it"`
+	Known bool   `json:"known,omitempty" jsonschema:"true: the answering node can add it"`
 }
 
 // ToolLevel overrides the level of tools, all or none.
 type ToolLevel struct {
 	Names []string        `json:"names"`
-	Level events.Override `json:"level" jsonschema:"off, searchable, callable or showcased; empty lifts the override"`
+	Level events.Override `json:"level" jsonschema:"off, searchable, callable or showcased; empty removes the override"`
 }
 
 // Generation is the new generation of the tools.
@@ -171,7 +171,7 @@ func generation(now int64) Generation { return Generation{now} }
 
 func toolCatalog(list []json.RawMessage) ToolCatalog { return ToolCatalog{Tools: orNone(list)} }
 
-// outputOf is the id of the call in the path.
+// outputOf is the query parameter call: the call whose output is requested.
 func (c *call) outputOf() (name events.EffectID, err error) {
 	if name = events.EffectID(c.URL.Query().Get("call")); name == "" {
 		err = invalidParam("call", "is required")

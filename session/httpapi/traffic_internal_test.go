@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// TestTrafficForgetsCallers has many callers without traffic, and one above its limit: that one stays until its rate
-// is below the limit, and the others are removed.
+// TestTrafficForgetsCallers: callers without traffic are removed. A caller above its limit stays until its rate is below
+// the limit.
 func TestTrafficForgetsCallers(t *testing.T) {
 	t.Parallel()
 	tr := traffic{perMinute: 600, callers: make(map[string]*rate.Limiter)}

@@ -16,35 +16,35 @@ type NewTurn struct {
 	ID       events.TurnID     `json:"id,omitempty" jsonschema:"defaults to a new one"`
 	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
 	Parts    []GivenPart       `json:"parts,omitempty"`
-	Continue bool              `json:"continue,omitempty" jsonschema:"no message: the model goes on from the leaf"`
-	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"where another turn runs: wait (enqueue, the default), go into it as a message, be refused, cancel it and go first, or go on in a session of its own. A request that waits for the end of one that is refused gets 409 turn_rejected; without a wait the turn's outcome is diverted"`
-	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"when it starts, in milliseconds since 1970; at once where that has passed, or is left out"`
-	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"of the protocol, for this turn"`
-	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"JSON for plugins, by plugin"`
+	Continue bool              `json:"continue,omitempty" jsonschema:"true: the turn has no message, and the model continues from the leaf"`
+	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"effect if another turn runs. enqueue (the default): wait. inject: become a message of the running turn. reject: end as refused. interrupt: cancel the running turn and run next. branch: run in a new session. With wait, a refused turn gets 409 turn_rejected; without wait, the end of the refused turn is diverted"`
+	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"start time in milliseconds since 1970; a past or omitted time starts the turn at once"`
+	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"options of the protocol for this turn, as JSON"`
+	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"options for this turn as JSON text, by plugin id"`
 
-	Extension  Extension      `json:"extension,omitzero" jsonschema:"for the protocol"`
+	Extension  Extension      `json:"extension,omitzero" jsonschema:"extension object for the protocol"`
 	Generation TurnGeneration `json:"generation,omitzero"`
-	Output     AnswerForm     `json:"output,omitzero" jsonschema:"what the answer has to be: it is checked, and the model may repair it once"`
+	Output     AnswerForm     `json:"output,omitzero" jsonschema:"form that the answer must have: the node checks it, and the model may repair it once"`
 
-	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"of the system prompt for this turn, over those of the session: up to 32 of 32 KiB together"`
+	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"layers of the system prompt for this turn, applied after those of the session: at most 32, of 32 KiB together"`
 }
 
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
 	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status" jsonschema:"asking: a call of it waits for an approval, see GET and POST of the session's approvals. pending: it waits for its time or its place, or runs: the list of turns tells. An answer to a request for a turn that does not wait for its end is always pending"`
+	Status PendingStatus `json:"status" jsonschema:"asking: a call waits for an approval, see GET and POST of the session's approvals. pending: the turn waits or runs. A request without wait always gets pending"`
 }
 
 // CancelTurn requests that a turn stops.
 type CancelTurn struct {
-	ID     string `json:"id,omitempty" jsonschema:"of the request, defaults to a new one"`
-	Reason string `json:"reason,omitempty" jsonschema:"kept in the history"`
+	ID     string `json:"id,omitempty" jsonschema:"id of this request; defaults to a new one"`
+	Reason string `json:"reason,omitempty" jsonschema:"stored in the history, at most 1000 bytes"`
 }
 
 // Cancelled is the outcome of a cancel.
 type Cancelled struct {
 	Receipt api.CancelReceipt `json:"receipt"`
-	ID      string            `json:"id,omitempty" jsonschema:"of the request that counts, and so on"`
+	ID      string            `json:"id,omitempty" jsonschema:"id of the cancel request that took effect"`
 	Origin  string            `json:"origin,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 }
@@ -199,13 +199,13 @@ type NewInput struct {
 	Role     events.Role     `json:"role,omitempty" jsonschema:"user or system, defaults to user"`
 	Text     string          `json:"text,omitempty" jsonschema:"short for one part of type text"`
 	Parts    []GivenPart     `json:"parts,omitempty"`
-	Boundary events.Boundary `json:"boundary,omitempty" jsonschema:"before_completion, or after_work where it is left out"`
+	Boundary events.Boundary `json:"boundary,omitempty" jsonschema:"when a running turn takes it: before_completion or after_work; defaults to after_work"`
 }
 
 // CancelledInput is the outcome of a cancel of an input.
 type CancelledInput struct {
 	Receipt   api.InputReceipt `json:"receipt"`
-	Cancelled []events.InputID `json:"cancelled" jsonschema:"all that were taken back"`
+	Cancelled []events.InputID `json:"cancelled" jsonschema:"ids of all cancelled messages"`
 }
 
 func cancelInput(c *call) (reply, error) {

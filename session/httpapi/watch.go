@@ -12,7 +12,7 @@ import (
 
 // Commit is a commit in the stream: its events were appended together.
 type Commit struct {
-	Seq    events.Seq        `json:"seq" jsonschema:"the cursor that resumes after it"`
+	Seq    events.Seq        `json:"seq" jsonschema:"sequence of the commit: the cursor that resumes after it"`
 	Events []eventjson.Event `json:"events"`
 }
 
@@ -20,20 +20,20 @@ type Commit struct {
 type Delta struct {
 	Turn      events.TurnID   `json:"turn"`
 	Iteration int64           `json:"iteration"`
-	Call      int64           `json:"call" jsonschema:"when the model call began, in microseconds: orders an iteration's model calls, of which takeovers make more"`
-	Attempt   int64           `json:"attempt" jsonschema:"of the call, from 1"`
-	N         int64           `json:"n" jsonschema:"counts an attempt's deltas, from 0"`
+	Call      int64           `json:"call" jsonschema:"start of the model call in microseconds since 1970. It orders the model calls of an iteration, which a takeover repeats"`
+	Attempt   int64           `json:"attempt" jsonschema:"number of the try of this call, from 1"`
+	N         int64           `json:"n" jsonschema:"number of the delta in its attempt, from 0"`
 	Kind      events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning"`
 	Text      string          `json:"text,omitempty"`
-	Retry     *Retry          `json:"retry,omitempty" jsonschema:"the call failed, and will be tried again"`
-	Message   *SideMessage    `json:"message,omitempty" jsonschema:"what running code says: no part of any reply"`
+	Retry     *Retry          `json:"retry,omitempty" jsonschema:"set if the call failed and will be tried again"`
+	Message   *SideMessage    `json:"message,omitempty" jsonschema:"message of running code, outside of all replies"`
 }
 
 // Retry reports that a failed model call will be retried.
 type Retry struct {
 	WaitMillis int64  `json:"wait_ms"`
-	Attempt    int64  `json:"attempt" jsonschema:"the one that failed, from 1"`
-	Attempts   int64  `json:"attempts" jsonschema:"allowed in all"`
+	Attempt    int64  `json:"attempt" jsonschema:"number of the failed attempt, from 1"`
+	Attempts   int64  `json:"attempts" jsonschema:"limit of attempts"`
 	Reason     string `json:"reason"`
 }
 

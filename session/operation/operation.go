@@ -21,13 +21,12 @@ type Name string
 // Repeat is how the host recognises a repeat of a request whose answer was lost.
 type Repeat int
 
-// The ways.
+// Values of [Repeat].
 const (
 	// ReadOnly changes nothing: a repeat needs no key.
 	ReadOnly Repeat = iota
 	// ByKey: the request's commit stores its key, see [api.RequestMeta]. The repeat finds that commit, and is answered from
-	// the state before it; a repeat about a task, or of AppendNodes, from the current state. A request that changed
-	// nothing stores no key.
+	// the state before it; a repeat about a task from the current state. A request that changed nothing stores no key.
 	ByKey
 	// ByID: what the request creates has its id, or its key as the id. The repeat finds it.
 	ByID
@@ -42,7 +41,7 @@ type Row struct {
 	Needs   api.Right // some requests need a further right, see [api.TakeRequest]
 	Repeat  Repeat
 	Route   string // over HTTP: the method, and the path below that of a session; empty: another row's route leads to it
-	Summary string // in one sentence
+	Summary string // one or two sentences, without the last period
 }
 
 // session is the path of a session over HTTP.

@@ -204,8 +204,8 @@ func TestMessageSender(t *testing.T) {
 	}
 }
 
-// TestOldCatalogsAreDropped has a session whose tools change again and again: the stack keeps the last few catalogues, and a
-// source that is looked at before it is added counts as one of them.
+// TestOldCatalogsAreDropped: the tools of a session change many times. The stack keeps the last few catalogues, and a
+// source that is read before it is added counts as one of them.
 func TestOldCatalogsAreDropped(t *testing.T) {
 	t.Parallel()
 	s, p := stackOf(t, 0, func(r *plugin.Registrar) {

@@ -98,32 +98,26 @@ func (c containedProtocol) call(ctx context.Context, limit time.Duration, callba
 	return err
 }
 
-// Initialize implements [Protocol].
 func (c containedProtocol) Initialize(ctx context.Context, s ProtocolSession) error {
 	return c.call(ctx, c.host.timeout, "initialize", func(ctx context.Context) error { return c.protocol.Initialize(ctx, s) })
 }
 
-// Restore implements [Protocol].
 func (c containedProtocol) Restore(ctx context.Context, s ProtocolSession, state *projector.State) error {
 	return c.call(ctx, c.host.timeout, "restore", func(ctx context.Context) error { return c.protocol.Restore(ctx, s, state) })
 }
 
-// AppendNodes implements [Protocol].
 func (c containedProtocol) AppendNodes(ctx context.Context, s ProtocolSession, nodes []api.AppendNode) error {
 	return c.call(ctx, c.host.timeout, "append_nodes", func(ctx context.Context) error { return c.protocol.AppendNodes(ctx, s, nodes) })
 }
 
-// ApplyExtension implements [Protocol].
 func (c containedProtocol) ApplyExtension(ctx context.Context, e events.Extension) error {
 	return c.call(ctx, c.host.timeout, "apply_extension", func(ctx context.Context) error { return c.protocol.ApplyExtension(ctx, e) })
 }
 
-// ValidateTurn implements [Protocol].
 func (c containedProtocol) ValidateTurn(ctx context.Context, in events.TurnInput) error {
 	return c.call(ctx, c.host.timeout, "validate_turn", func(ctx context.Context) error { return c.protocol.ValidateTurn(ctx, in) })
 }
 
-// Configure implements [Protocol].
 func (c containedProtocol) Configure(ctx context.Context, rt *ProtocolRuntime, m Materialization) error {
 	return c.call(ctx, c.host.timeout, "configure", func(ctx context.Context) error { return c.protocol.Configure(ctx, rt, m) })
 }

@@ -104,9 +104,10 @@
 //
 // # This package
 //
-// It imports events, projector and session/api: plugins read a session through the fold's own view. It is pure with one
-// exception: each hook runs in a goroutine of its own, so that a panic or a hang is contained. A hook that ignores its
-// cancelled context keeps its goroutine. The package has no clock, logger or network.
+// It imports events, events/eventjson, projector, session/api and session/schema: plugins read a session through the
+// fold's own view. It is pure with one exception: each hook runs in a goroutine of its own, so that a panic or a hang is
+// contained. A hook that ignores its cancelled context keeps its goroutine. The package has no logger or network. It
+// reads no clock; timeouts of hooks are contexts.
 //
 // It has more than 3 000 lines because declarations and stack share the unexported registrations of [Registrar]. Two
 // packages would export these to every author, and authors would import two packages for one plugin.

@@ -49,7 +49,7 @@ func NewHost(cfg HostConfig) (*Host, error) {
 	var errs []error
 	for _, f := range cfg.Factories {
 		if own[f.ID()] || f.ID() == "" {
-			errs = append(errs, fmt.Errorf("%w: factory %q stands twice or has no id", ErrRegistration, f.ID()))
+			errs = append(errs, fmt.Errorf("%w: factory %q occurs twice or has no id", ErrRegistration, f.ID()))
 		}
 		own[f.ID()] = true
 	}

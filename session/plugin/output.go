@@ -49,14 +49,14 @@ func (o Output) Check(field string) error {
 	if len(o.Schema) == 0 {
 		switch {
 		case o.Name != "":
-			return invalid(field+".name", "stands without a schema")
+			return invalid(field+".name", "needs a schema")
 		case o.Strict:
-			return invalid(field+".strict", "stands without a schema")
+			return invalid(field+".strict", "needs a schema")
 		}
 		return nil
 	}
 	if o.JSON {
-		return invalid(field+".json", "stands beside a schema")
+		return invalid(field+".json", "is not allowed with a schema")
 	}
 	if err := events.CheckToken(field+".name", o.Name); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (c *ToolChoice) check(tools []events.ToolEntry) error {
 		return invalid("tool_choice", "is more than one")
 	}
 	if c.Required && len(tools) == 0 {
-		return invalid("tool_choice.required", "stands without tools")
+		return invalid("tool_choice.required", "needs tools")
 	}
 	named := func(t events.ToolEntry) bool { return t.Name == c.Tool }
 	if c.Tool != "" && !slices.ContainsFunc(tools, named) {

@@ -110,7 +110,6 @@ type driverFactory struct {
 
 func (f driverFactory) ID() string { return f.id }
 
-// Wants implements [Selective].
 func (f driverFactory) Wants(in BuildContext) bool { return in.Config.Protocol == f.id }
 
 func (f driverFactory) Build(BuildContext) (Plugin, error) {

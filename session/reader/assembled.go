@@ -15,10 +15,9 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// AssembledTurn is a finished turn with its replies and calls. Its outcome, usage and
-// times come from the fold; its replies, calls and durations, which the fold
-// does not keep, from the commits after the end of the turn before. Errors: [api.ErrUnknownTurn],
-// [api.ErrTurnRunning] for a turn that has not ended, those of [events.Log.Read] and of blobs.
+// AssembledTurn is a finished turn with its replies and calls. Its outcome, usage and times come from the fold; its
+// replies, calls and durations, which the fold does not keep, from the commits after the end of the turn before. Errors:
+// [api.ErrUnknownTurn], [api.ErrTurnRunning] for a turn that has not ended, those of [events.Log.Read] and of blobs.
 func (r *Reader) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {

@@ -23,7 +23,7 @@ func compile(t *testing.T, text string) (*jsonschema.Resolved, error) {
 	return schema.Compile("schema", &s)
 }
 
-// TestRefused has schemas that would exhaust the process or never end.
+// TestRefused: schemas that would exhaust the process or never end are refused.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	doubled := func(keyword string, n int) string { // each applies the next one twice
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAccepted has schemas of ordinary programs, each with a valid and an invalid value.
+// TestAccepted: schemas of ordinary programs are accepted, and distinguish a valid value from an invalid one.
 func TestAccepted(t *testing.T) {
 	t.Parallel()
 	wide := make([]string, 1500)

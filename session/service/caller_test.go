@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// TestActorOf has user names as servers report them, and invalid ones.
+// TestActorOf reads user names in the form of servers, and refuses invalid ones.
 func TestActorOf(t *testing.T) {
 	t.Parallel()
 	for user, want := range map[string]string{

@@ -199,7 +199,8 @@ func (m *machine) afterWork() {
 	}
 }
 
-// answer lets a call continue that waited for an approval. A refused call continues with a result that says so.
+// applyAnswer records the answer to an approval request. A granted call then runs; a refused one gets a result that says
+// so.
 func (m *machine) applyAnswer(in Answer) (Output, error) {
 	a := m.t.Approval(in.Effect)
 	if a == nil || a.Answered || m.t.Cancelled { // the cancel is earlier in the log

@@ -14,8 +14,7 @@ const maxAccepted = 64
 // ErrStale is an input that the state does not need. The caller folds again. A superseded worker gets this error.
 var ErrStale = errors.New("input does not fit the state")
 
-// Input is an event outside of the machine: one of [Claim], [Reply], [Failure], [Interrupted], [Switch], [Broken],
-// [Results], [Hooks], [Answer], [Resolved], [Begin], [Facts], [Stop].
+// Input is an event outside of the machine: one of the types of this package with the method input.
 type Input interface{ input() }
 
 // Claim starts the next turn, or takes over the running one.

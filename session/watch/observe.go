@@ -164,6 +164,7 @@ func (o *observer) follow(ctx context.Context, live *bus.Live) error {
 	}
 }
 
+// received handles a live message: a commit, or with sequence 0 a delta.
 func (o *observer) received(ctx context.Context, m bus.LiveMessage, check *time.Timer) error {
 	if m.Seq == 0 {
 		return o.receivedDelta(ctx, m.Data)
@@ -184,6 +185,7 @@ func (o *observer) readDropped(ctx context.Context, dropped int) error {
 	return o.readDeltas(ctx)
 }
 
+// receivedCommit emits a live commit. An earlier one is skipped; before a later one the log has the commits in between.
 func (o *observer) receivedCommit(ctx context.Context, m bus.LiveMessage) error {
 	if m.Seq <= o.seq {
 		return nil

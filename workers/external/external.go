@@ -78,7 +78,7 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, err
 		}
 		if p.byName[name] != nil {
-			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q stands twice", name), Err: events.ErrInvalid}
+			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		p.byName[name] = &known{tools: plugin.NewTools(), instances: make(map[string]*instance)}
 	}

@@ -88,7 +88,7 @@ type Delta struct {
 // ErrorKind is the class of a provider error.
 type ErrorKind string
 
-// The kinds.
+// Values of [ErrorKind].
 const (
 	KindTransport ErrorKind = "transport"        // connection refused, reset, cut mid-stream, timed out
 	KindRateLimit ErrorKind = "rate_limit"       // 429

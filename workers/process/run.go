@@ -35,7 +35,6 @@ type window struct {
 	all  int64
 }
 
-// Write implements [io.Writer].
 func (w *window) Write(data []byte) (int, error) {
 	w.all += int64(len(data))
 	take := min(len(data), w.half-len(w.head))

@@ -5,7 +5,7 @@ import "github.com/lash-go/lash/events"
 // Format is the format of a recording.
 type Format string
 
-// The formats.
+// Values of [Format].
 const (
 	FormatChat Format = "chat" // OpenAI chat format, one conversation in each line
 	FormatPi   Format = "pi"   // pi session file, one entry in each line

@@ -52,7 +52,6 @@ func NewAssets(b *bus.Bus, running Running) prometheus.Collector {
 	}
 }
 
-// Describe implements [prometheus.Collector].
 func (a *assets) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		a.up, a.waiting, a.held, a.again, a.delivered, a.dirty, a.archived, a.dead, a.streams, a.bytes, a.conflicts, a.reconnects, a.work,
@@ -61,7 +60,6 @@ func (a *assets) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements [prometheus.Collector].
 func (a *assets) Collect(to chan<- prometheus.Metric) {
 	value := func(d *prometheus.Desc, kind prometheus.ValueType, v float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, kind, v, labels...)

@@ -107,7 +107,7 @@ func (p *Prices) add(r *rate, entry string) error {
 		}
 		key := modelName{r.Provider, name}
 		if _, ok := p.models[key]; ok {
-			return badPrice(entry+".names", fmt.Sprintf("%q stands twice", name))
+			return badPrice(entry+".names", fmt.Sprintf("%q occurs twice", name))
 		}
 		p.models[key] = *r
 	}

@@ -13,7 +13,6 @@ type ahead struct {
 	read bool
 }
 
-// Read implements [io.Reader].
 func (a *ahead) Read(p []byte) (int, error) {
 	n, err := a.File.Read(p)
 	if !a.read && n > 0 {

@@ -50,7 +50,6 @@ type strictResolver struct {
 	keys []string
 }
 
-// Validate implements [kong.Resolver].
 func (s strictResolver) Validate(app *kong.Application) error {
 	known := make(map[string]bool)
 	for _, leaf := range append(app.Leaves(false), app.Node) {

@@ -78,7 +78,7 @@ func (b *bundle) await(t *testing.T, what string, holds func() bool) {
 
 func (b *bundle) subscriptions() int { return b.bus.Conn().NumSubscriptions() - b.before }
 
-// TestLostLiveMessage has a task change without a live message, to each of its states, here and after a transfer.
+// TestLostLiveMessage: a task changes to each of its states without a live message, here and after a transfer.
 func TestLostLiveMessage(t *testing.T) {
 	t.Parallel()
 	for _, moved := range []bool{false, true} {
@@ -130,7 +130,7 @@ func TestSetAtOnce(t *testing.T) {
 	}
 }
 
-// TestOfEarlierTask has a look at an earlier task of the id end after the callback of the later one was set.
+// TestOfEarlierTask: a read of an earlier task with the id ends after the callback of the later task was set.
 func TestOfEarlierTask(t *testing.T) {
 	t.Parallel()
 	b := setup(t, time.Hour)

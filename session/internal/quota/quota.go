@@ -12,8 +12,8 @@ import (
 )
 
 // Counter counts the open sessions of each owner. It follows two sources: the rows of the directory that changed
-// since the last read, and the commits of this process. Where both have a session, the higher
-// sequence counts, so a row that is behind undoes nothing. A nil Counter has no limit: it records nothing and refuses nothing.
+// since the last read, and the commits of this process. Where both have a session, the higher sequence counts, so a row
+// that is behind undoes nothing. A nil Counter has no limit: it records nothing and refuses nothing.
 //
 //	create: refresh ──► reserve ──► append ──► Record ──► release
 //	                       │ at the limit
@@ -53,8 +53,8 @@ func New(b *bus.Bus, limit int) *Counter {
 	}
 }
 
-// Reserve counts a session before its creation, until release. It does not refuse an id that
-// exists, as its creation makes no session. Errors: [*api.LimitError].
+// Reserve counts a session before its creation, until release. It does not refuse an id that exists, because its
+// creation makes no session. Errors: [*api.LimitError].
 func (c *Counter) Reserve(ctx context.Context, owner string, id events.SessionID) (release func(), err error) {
 	if c == nil || owner == "" {
 		return func() {}, nil
@@ -72,8 +72,8 @@ func (c *Counter) Reserve(ctx context.Context, owner string, id events.SessionID
 }
 
 // CheckBranch refuses a turn that is to continue in a new session where that session, and those of the turns that
-// wait for the same, are above the limit. The node that works on the turn makes the
-// session, and does not check again. Errors: [*api.LimitError].
+// wait for the same, are above the limit. The node that works on the turn makes the session, and does not check again.
+// Errors: [*api.LimitError].
 func (c *Counter) CheckBranch(ctx context.Context, s *projector.State) error {
 	if c == nil || s.Owner == "" {
 		return nil

@@ -132,14 +132,14 @@ func (st *Stack) lock(ctx context.Context, id events.SessionID) error {
 
 func (st *Stack) unlock() { <-st.opening }
 
-// Open is a session's plugins, at the states that the session saved, until
-// release is called. It builds them once in a process: it initialises, restores and configures the protocol, and tells the
-// plugins that the session was restored; a second caller does not wait for that notice, as a plugin may do so
-// itself. record is what the configuration of the protocol wants recorded; every caller gets it until the history has it, or
-// other options in its place. The state must be the caller's own,
-// and the caller must have no lock: plugins may ask the host for anything.
-// Errors: [plugin.ErrUnavailable] where the process has no plugins, and
-// [plugin.ErrBuilding] for a call by the code that builds the stack.
+// Open returns the session's plugins, restored to the state, until release is called. A process builds them once for a
+// session, and then notifies them that the session was restored; another caller does not wait for that notice, because
+// a plugin may be the caller.
+//
+// record has the events that the configuration of the protocol wants recorded. Each caller gets them until the history
+// has them, or other options in their place. The state must be the caller's own. Plugins may call the host, so the
+// caller must have no lock. Errors: [plugin.ErrUnavailable] in a process without plugins, [plugin.ErrBuilding] for a
+// call by the code that builds the stack.
 func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
 	if s.cfg.Plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
@@ -168,8 +168,8 @@ func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p
 	return s.openLocked(ctx, st, state)
 }
 
-// Filled is a copy of a state for a notice to plugins. Where a body
-// cannot be read the plugins get the notice all the same, with the reference.
+// Filled returns a copy of a state with its bodies, for a notice to plugins. A body that cannot be read stays a
+// reference, and the log has a warning.
 func (s *Stacks) Filled(ctx context.Context, state *projector.State) *projector.State {
 	state = state.Clone()
 	if err := blob.FillState(ctx, s.cfg.Blobs, state); err != nil {
@@ -194,8 +194,8 @@ func (s *Stacks) BuildContext(state *projector.State) plugin.BuildContext {
 	}
 }
 
-// KeepOverlays keeps the handlers of overlays' tools for the session's plugins, which are built
-// again now and then, and returns all that are kept, the newest first.
+// KeepOverlays stores the handlers of overlays' tools for the session's plugins, which a process may build again. It
+// returns all stored overlays, the newest first.
 func (s *Stacks) KeepOverlays(id events.SessionID, list ...plugin.Overlay) []plugin.Overlay {
 	s.mu.Lock()
 	defer s.mu.Unlock()

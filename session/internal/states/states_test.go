@@ -54,7 +54,7 @@ func (b *bundle) append(id events.SessionID, at events.Seq, p events.Payload) {
 
 func closed(s *projector.State) (bool, error) { return s.Status == projector.StatusClosed, nil }
 
-// TestWaitIsWoken has a live commit make a condition true: the waiter does not need its own read of the log, which comes
+// TestWaitIsWoken: a live commit makes a condition true. The waiter returns before its own read of the log, which is due
 // after an hour.
 func TestWaitIsWoken(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestWaitIsWoken(t *testing.T) {
 	}
 }
 
-// TestWaitReadsTheLog has a waiter that no live commit wakes: its own reads of the log find the condition true.
+// TestWaitReadsTheLog: no live commit wakes the waiter. Its own reads of the log find the condition true.
 func TestWaitReadsTheLog(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -101,7 +101,7 @@ func TestWaitReadsTheLog(t *testing.T) {
 	}
 }
 
-// TestCacheDropsOldest has a cache of one state load a second session.
+// TestCacheDropsOldest loads a second session into a cache of one state.
 func TestCacheDropsOldest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -126,7 +126,7 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	loaded := func(*projector.State) bool { return true }
-	methods := map[string]func(context.Context, events.SessionID) error{
+	refuse := map[string]func(context.Context, events.SessionID) error{
 		"Lock": func(ctx context.Context, id events.SessionID) error { _, err := b.cache.Lock(ctx, id); return err },
 		"LockAfter": func(ctx context.Context, id events.SessionID) error {
 			_, _, err := b.cache.LockAfter(ctx, id, time.Now())
@@ -136,33 +136,35 @@ func TestInvalidIDsHaveNoEntry(t *testing.T) {
 		"Inspect": func(ctx context.Context, id events.SessionID) error {
 			return b.cache.Inspect(ctx, id, true, func(*projector.State) error { return nil })
 		},
-		"Known": func(ctx context.Context, id events.SessionID) error {
-			if b.cache.Known(ctx, id, loaded) {
-				return nil
-			}
-			return events.ErrInvalidID
-		},
-		"Take": func(ctx context.Context, id events.SessionID) error {
-			if b.cache.Take(ctx, id) != nil {
-				return nil
-			}
-			return events.ErrInvalidID
-		},
-		"Return": func(ctx context.Context, id events.SessionID) error {
+	}
+	find := map[string]func(context.Context, events.SessionID) (found bool){
+		"Known": func(ctx context.Context, id events.SessionID) bool { return b.cache.Known(ctx, id, loaded) },
+		"Take":  func(ctx context.Context, id events.SessionID) bool { return b.cache.Take(ctx, id) != nil },
+		"Known after Return": func(ctx context.Context, id events.SessionID) bool {
 			var s projector.State
 			s.Session = id
 			b.cache.Return(ctx, &s)
-			return events.ErrInvalidID
+			return b.cache.Known(ctx, id, loaded)
 		},
 	}
-	for name, call := range methods {
-		for _, id := range []events.SessionID{"", "a b", "a.b", "*", ">", "\x00", events.SessionID(strings.Repeat("x", events.MaxIDBytes+1)), events.SessionID(strings.Repeat("x", 1<<20))} {
+	for _, id := range []events.SessionID{"", "a b", "a.b", "*", ">", "\x00", events.SessionID(strings.Repeat("x", events.MaxIDBytes+1)), events.SessionID(strings.Repeat("x", 1<<20))} {
+		keeps := func(method string) {
+			t.Helper()
+			if !b.cache.Known(t.Context(), sid, loaded) {
+				t.Fatalf("%s of %.10q dropped the state of another session", method, id)
+			}
+		}
+		for name, call := range refuse {
 			if err := call(t.Context(), id); !errors.Is(err, events.ErrInvalidID) {
 				t.Errorf("%s of %.10q: got %v, want ErrInvalidID", name, id, err)
 			}
-			if !b.cache.Known(t.Context(), sid, loaded) {
-				t.Fatalf("%s of %.10q dropped the state of another session", name, id)
+			keeps(name)
+		}
+		for name, call := range find {
+			if call(t.Context(), id) {
+				t.Errorf("%s of %.10q: got a state, want none", name, id)
 			}
+			keeps(name)
 		}
 	}
 }
@@ -193,8 +195,8 @@ func TestUnknownIDsDropNothing(t *testing.T) {
 	}
 }
 
-// TestLiveCommitWithoutLog has a live commit in the cached state without a read of the log. Where the state is in use
-// at that moment, a waiter that the commit wakes reads the log instead.
+// TestLiveCommitWithoutLog: a live commit changes the cached state without a read of the log. If the state is in use at
+// that moment, a waiter that the commit wakes reads the log instead.
 func TestLiveCommitWithoutLog(t *testing.T) {
 	t.Parallel()
 	for _, inUse := range []bool{false, true} {

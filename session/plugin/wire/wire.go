@@ -75,7 +75,7 @@ func (m *Manifest) Validate() error {
 		}
 		switch {
 		case names[t.Name]:
-			return refuse(field+".name", "%q stands twice", t.Name)
+			return refuse(field+".name", "%q occurs twice", t.Name)
 		case len(t.Schema) > MaxSchemaBytes:
 			return refuse(field+".schema", "has %d bytes, limit is %d", len(t.Schema), MaxSchemaBytes)
 		case len(t.Description) > MaxDescription:

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// TestManifestLimits has one invalid field in each manifest; the refusal names it.
+// TestManifestLimits: each manifest has one invalid field, and its refusal names the field.
 func TestManifestLimits(t *testing.T) {
 	t.Parallel()
 	many := make([]wire.Tool, wire.MaxTools+1)

@@ -37,7 +37,6 @@ type background struct {
 	cfg Config
 }
 
-// Register implements [plugin.Plugin].
 func (b *background) Register(r *plugin.Registrar) error {
 	tool := func(name string, effects events.Effects, description string) plugin.Tool {
 		return plugin.Tool{Name: name, Description: description, Effects: effects}

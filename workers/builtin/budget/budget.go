@@ -39,7 +39,6 @@ func Factory(o Options) plugin.Factory {
 
 type budget struct{ o Options }
 
-// Register implements [plugin.Plugin].
 func (b budget) Register(r *plugin.Registrar) error {
 	r.ProjectToolResult(b.project)
 	plugin.AddTool(r, plugin.Tool{

@@ -26,7 +26,6 @@ type factory struct{ cfg Config }
 
 func (factory) ID() string { return ID }
 
-// Wants implements [plugin.Selective].
 func (factory) Wants(in plugin.BuildContext) bool { return in.Config.Protocol == ID }
 
 func (f factory) Build(plugin.BuildContext) (plugin.Plugin, error) {
@@ -38,7 +37,6 @@ type protocol struct {
 	limits sandbox.Limits
 }
 
-// Register implements [plugin.Plugin].
 func (p *protocol) Register(r *plugin.Registrar) error {
 	r.Protocol(p)
 	r.Driver(driver{})
@@ -46,7 +44,6 @@ func (p *protocol) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// ValidateTurn implements [plugin.Protocol].
 func (*protocol) ValidateTurn(_ context.Context, in events.TurnInput) error {
 	if _, err := ParseOptions(in.Options); err != nil {
 		return fmt.Errorf("%w: %w", api.ErrProtocol, err)

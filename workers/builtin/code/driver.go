@@ -13,7 +13,6 @@ import (
 // driver describes the language to the model, and reads programs from replies.
 type driver struct{}
 
-// Preamble implements [plugin.Driver].
 func (driver) Preamble(in plugin.PreambleInput) plugin.Preamble {
 	o, err := ParseOptions(in.Options)
 	if err != nil {

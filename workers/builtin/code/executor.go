@@ -20,22 +20,18 @@ type executor struct {
 	dirty  bool
 }
 
-// Restore implements [plugin.CodeExecutor].
 func (e *executor) Restore(_ context.Context, _ plugin.ProtocolSession, state []byte) error {
 	e.state, e.dirty = state, false
 	return nil
 }
 
-// Dirty implements [plugin.CodeExecutor].
 func (e *executor) Dirty() bool { return e.dirty }
 
-// Snapshot implements [plugin.CodeExecutor].
 func (e *executor) Snapshot(context.Context, plugin.ProtocolSession) ([]byte, error) {
 	e.dirty = false
 	return e.state, nil
 }
 
-// Execute implements [plugin.CodeExecutor].
 func (e *executor) Execute(ctx context.Context, in plugin.ExecContext, req plugin.ExecRequest) (plugin.ExecResponse, error) {
 	if !slices.Contains([]string{"", "starlark", "python", "py", "lash"}, req.Language) {
 		return plugin.ExecResponse{Error: fmt.Sprintf("there is no %q here; write starlark", req.Language)}, nil
@@ -78,7 +74,6 @@ func toolInfos(tools []events.ToolEntry) []sandbox.ToolInfo {
 // caller serves the calls of one program.
 type caller struct{ in plugin.ExecContext }
 
-// Call implements [sandbox.Caller].
 func (c caller) Call(ctx context.Context, call sandbox.Call) (json.RawMessage, error) {
 	r, err := c.in.Call(ctx, call.Ordinal, call.Tool, call.Args)
 	if err != nil {
@@ -87,7 +82,6 @@ func (c caller) Call(ctx context.Context, call sandbox.Call) (json.RawMessage, e
 	return valueOf(r)
 }
 
-// Start implements [sandbox.Caller].
 func (c caller) Start(ctx context.Context, call sandbox.Call) (string, error) {
 	id, err := c.in.Start(ctx, call.Ordinal, call.Tool, call.Args)
 	if err != nil {
@@ -96,7 +90,6 @@ func (c caller) Start(ctx context.Context, call sandbox.Call) (string, error) {
 	return id, nil
 }
 
-// Await implements [sandbox.Caller].
 func (c caller) Await(ctx context.Context, id string) (json.RawMessage, error) {
 	r, err := c.in.Await(ctx, id)
 	if err != nil {
@@ -105,7 +98,6 @@ func (c caller) Await(ctx context.Context, id string) (json.RawMessage, error) {
 	return valueOf(r)
 }
 
-// Message implements [sandbox.Caller].
 func (c caller) Message(text, kind string) { c.in.Message(text, kind) }
 
 // stop wraps an error that ends the run of the program.

@@ -85,7 +85,6 @@ type files struct {
 	searches chan struct{} // semaphore of the searches of one process: half of the cores stay free for turns
 }
 
-// Register implements [plugin.Plugin].
 func (f *files) Register(r *plugin.Registrar) error {
 	read := func(name, description string) plugin.Tool {
 		return plugin.Tool{Name: name, Description: description, Effects: events.EffectsNone, Timeout: time.Minute}

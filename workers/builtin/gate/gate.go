@@ -80,7 +80,6 @@ type gate struct {
 	root string
 }
 
-// Register implements [plugin.Plugin].
 func (g gate) Register(r *plugin.Registrar) error {
 	r.BeforeToolCall(g.decide)
 	return nil

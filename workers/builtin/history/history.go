@@ -52,7 +52,6 @@ func or[T int | int64](v, otherwise T) T {
 
 type history struct{ o Options }
 
-// Register implements [plugin.Plugin].
 func (h *history) Register(r *plugin.Registrar) error {
 	r.TransformContext(priority, h.prune)
 	r.Compact(priority, h.compact)

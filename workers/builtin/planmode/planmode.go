@@ -46,7 +46,6 @@ type planMode struct {
 	allow []string
 }
 
-// Register implements [plugin.Plugin].
 func (p *planMode) Register(r *plugin.Registrar) error {
 	r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return p.announce() })
 	r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return p.announce() })

@@ -20,15 +20,12 @@ func Batch() plugin.Factory { return batch{} }
 
 type batch struct{ factory }
 
-// ID implements [plugin.Factory].
 func (batch) ID() string { return batchTool }
 
-// Build implements [plugin.Factory].
 func (batch) Build(plugin.BuildContext) (plugin.Plugin, error) { return batchPlugin{}, nil }
 
 type batchPlugin struct{}
 
-// Register implements [plugin.Plugin].
 func (batchPlugin) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, plugin.Tool{
 		Name: batchTool, Effects: events.EffectsIdempotent, // its calls have their own policies

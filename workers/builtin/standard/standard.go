@@ -14,7 +14,6 @@ type factory struct{}
 
 func (factory) ID() string { return ID }
 
-// Wants implements [plugin.Selective].
 func (factory) Wants(in plugin.BuildContext) bool {
 	return in.Config.Protocol == "" || in.Config.Protocol == ID
 }
@@ -23,7 +22,6 @@ func (factory) Build(plugin.BuildContext) (plugin.Plugin, error) { return protoc
 
 type protocol struct{ plugin.BaseProtocol }
 
-// Register implements [plugin.Plugin].
 func (p protocol) Register(r *plugin.Registrar) error {
 	r.Protocol(p)
 	r.Driver(p)

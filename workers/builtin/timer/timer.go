@@ -32,7 +32,6 @@ func Factory(cfg Config) plugin.Factory {
 
 type timer struct{ cfg Config }
 
-// Register implements [plugin.Plugin].
 func (t *timer) Register(r *plugin.Registrar) error {
 	limit := fmt.Sprintf(" At most %s.", t.cfg.Max)
 	plugin.AddTool(r, plugin.Tool{

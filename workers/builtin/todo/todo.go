@@ -48,7 +48,6 @@ func Factory() plugin.Factory {
 
 type todo struct{ plugin.State[Plan] }
 
-// Register implements [plugin.Plugin].
 func (t *todo) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, plugin.Tool{
 		Name: tool, Effects: events.EffectsIdempotent,

@@ -37,7 +37,6 @@ func Factory() plugin.Factory {
 // search has the names of the found tools, sorted.
 type search struct{ plugin.State[[]string] }
 
-// Register implements [plugin.Plugin].
 func (s *search) Register(r *plugin.Registrar) error {
 	r.Catalog(s.lift)
 	plugin.AddTool(r, plugin.Tool{

@@ -63,7 +63,6 @@ func listen(t *testing.T, wire Wire, replies ...Reply) *endpoint {
 	return e
 }
 
-// ServeHTTP implements [http.Handler].
 func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -51,7 +51,6 @@ func newEndpoint(cfg Config) (*endpoint, []option.RequestOption, error) {
 	}, nil
 }
 
-// Models implements [llm.Lister].
 func (p *endpoint) Models(ctx context.Context) ([]string, error) {
 	return llm.Models(ctx, p.client, p.base, "models", "", http.Header{"Authorization": {"Bearer " + p.key}}, p.explain, p.key)
 }
