@@ -1,5 +1,5 @@
-// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of the
-// README. It also answers approvals for a user.
+// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of
+// BENCHMARKS.md. It also answers approvals for a user.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 
 func line(into *cli) *program.CLI {
 	return &program.CLI{
-		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Code: codeOf,
+		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Bare: exitFailed, Code: codeOf,
 	}
 }
 
