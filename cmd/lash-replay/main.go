@@ -74,7 +74,7 @@ in .lash is read, as lash-node makes it. Nothing is changed anywhere.
 Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 
 // AfterApply binds the environment, which the commands take.
-func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error {
+func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error { //nolint:unparam // kong wants an error
 	e := &env{Streams: s, source: &c.sourceFlags, now: time.Now}
 	if out, ok := s.Out.(*terminal.Writer); ok {
 		e.color = out.Color
