@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 
 func line(into *cli) *program.CLI {
 	return &program.CLI{
-		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Bare: exitFailed, Code: codeOf,
+		Name: "lash-node", Description: "The runtime on which LLM-agent sessions live.\n\nTry: lash-node chat, or without a model: lash-node demo", Flags: into, Code: codeOf,
 	}
 }
 

@@ -16,7 +16,6 @@ import (
 
 // Exit codes.
 const (
-	exitOK         = program.OK
 	exitViolations = program.Different
 	exitError      = program.Failed
 )
@@ -33,7 +32,7 @@ func run(ctx context.Context, args []string, s *program.Streams) (code int) {
 
 func line(into *cli) *program.CLI {
 	return &program.CLI{
-		Name: "lash-replay", Description: description, Flags: into, Bare: exitOK, Buffered: true,
+		Name: "lash-replay", Description: description, Flags: into, BareHelps: true, Buffered: true,
 		Code: func(err error) (code int, print bool) {
 			if errors.Is(err, errViolations) {
 				return exitViolations, false

@@ -58,8 +58,9 @@ type CLI struct {
 	// Flags is a pointer to the structure that kong fills. Its method Run, or that of the selected command, takes a
 	// [context.Context] and a *[Streams]; its hooks may take a *[Streams].
 	Flags any
-	// Bare is the exit code of an empty command line where a command is required. It prints the help.
-	Bare int
+	// BareHelps: an empty command line prints the help, and succeeds. Otherwise it also prints that a command is missing,
+	// and fails.
+	BareHelps bool
 	// Buffered: Out is written in blocks, and an error of its last write ends the command with [Failed].
 	Buffered bool
 	// Code is the exit code for an error of Run, and whether its text is printed. Default: [Failed], printed.
@@ -101,10 +102,13 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 		return fail(s, err)
 	}
 	if len(args) == 0 && len(parser.Model.Children) > 0 { // a command is required
-		if _, err := parser.Parse([]string{"--help"}); exited < 0 {
+		switch _, err := parser.Parse([]string{"--help"}); {
+		case c.BareHelps && exited >= 0:
+			return OK
+		case err != nil:
 			return fail(s, err)
 		}
-		return c.Bare
+		return Failed
 	}
 	parsed, err := parser.Parse(args)
 	if exited >= 0 {
