@@ -149,7 +149,6 @@ func (m *program) flush() tea.Cmd {
 // liveRows is the number of rows of the unfinished reply that are shown.
 const liveRows = 6
 
-// View implements [tea.Model].
 func (m *program) View() tea.View {
 	if m.leaving {
 		return tea.NewView("")

@@ -66,7 +66,6 @@ type (
 
 func ticks() tea.Cmd { return tea.Tick(tick, func(time.Time) tea.Msg { return tickMsg{} }) }
 
-// Init implements [tea.Model].
 func (m *program) Init() tea.Cmd {
 	return tea.Batch(ticks(), tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawnMsg{} }))
 }
@@ -74,7 +73,6 @@ func (m *program) Init() tea.Cmd {
 // firstFrame is the time until the program has drawn once; it draws 60 times a second.
 const firstFrame = 100 * time.Millisecond
 
-// Update implements [tea.Model].
 func (m *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
