@@ -37,8 +37,8 @@ func (c *nodeApartCmd) Run(ctx context.Context, s *streams) error {
 	return bench.NodeApart(ctx, c.URL, os.Stdin, s.Out)
 }
 
-// apart runs this program as another process.
-func apart(s *streams) func(context.Context, ...string) *exec.Cmd {
+// subprocess runs this program as another process.
+func subprocess(s *streams) func(context.Context, ...string) *exec.Cmd {
 	return func(ctx context.Context, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Args = append([]string{os.Args[0]}, args...)
@@ -68,7 +68,7 @@ func (c *benchCmd) Run(ctx context.Context, s *streams) error {
 		defer pprof.StopCPUProfile()
 	}
 	report, err := bench.Run(ctx, bench.Options{
-		Scale: c.Scale, Dir: dir, Only: c.Only, Cold: c.Cold, Hot: c.Hot, Apart: apart(s),
+		Scale: c.Scale, Dir: dir, Only: c.Only, Cold: c.Cold, Hot: c.Hot, Command: subprocess(s),
 		Progress: func(format string, a ...any) { write(s.Err, "measuring "+format+"\n", a...) },
 	})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/cmd/lash-node/config"
+	"github.com/lash-go/lash/cmd/internal/config"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 

@@ -1,5 +1,5 @@
-// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of the
-// README. It also answers approvals for a user.
+// Command lash-node runs nodes: demonstrations, a node that serves with the shipped plugins, and the benchmarks of
+// BENCHMARKS.md. It also answers approvals for a user.
 package main
 
 import (

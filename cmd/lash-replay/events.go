@@ -29,7 +29,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	} else if c.From == 0 || c.From > last {
 		return outside("--from", c.From, id, last)
 	}
-	enc := json.NewEncoder(e.stdout)
+	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
 	for entry, err := range src.Log().Read(ctx, id, c.From) {
 		if err != nil {
@@ -39,7 +39,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 			if c.JSON {
 				err = enc.Encode(eventjson.Of(entry, i))
 			} else {
-				_, err = fmt.Fprintln(e.stdout, lineOf(entry, i))
+				_, err = fmt.Fprintln(e.Out, lineOf(entry, i))
 			}
 			if err != nil {
 				return err

@@ -62,12 +62,12 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 		return err
 	}
 	if done.Unknown > 0 {
-		e.warnf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive\n", done.Unknown)
+		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
 	}
 	if c.JSON {
 		return e.writeJSON(written{c.Out, id, done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes, size})
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
+	_, err = fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
 		c.Out, id, done.Events, done.Commits, done.Blobs, done.BlobBytes, size)
 	return err
 }

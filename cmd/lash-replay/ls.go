@@ -56,7 +56,7 @@ func (c *lsCmd) Run(ctx context.Context, e *env) error {
 		}
 		if err != nil {
 			l = listed{Session: id, Status: "unreadable", Error: err.Error()}
-			e.warnf("session %s cannot be read: %v\n", id, err)
+			e.Printf("session %s cannot be read: %v", id, err)
 		}
 		list = append(list, l)
 	}
@@ -92,7 +92,7 @@ func listedOf(d *follow.Directory) listed {
 }
 
 func (e *env) writeTable(list []listed) error {
-	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(e.Out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(w, "SESSION\tSTATUS\tEVENTS\tCOMMITS\tTURNS\tLAST")
 	for i := range list {
 		l := &list[i]
@@ -110,7 +110,7 @@ func (e *env) writeTable(list []listed) error {
 
 // writeJSON writes one value, indented.
 func (e *env) writeJSON(v any) error {
-	enc := json.NewEncoder(e.stdout)
+	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)

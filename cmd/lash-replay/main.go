@@ -1,42 +1,53 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/charmbracelet/x/term"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/terminal"
-	"github.com/lash-go/lash/cmd/internal/version"
 )
 
 // Exit codes.
 const (
-	exitOK         = 0
-	exitViolations = 1
-	exitError      = 2
+	exitViolations = program.Different
+	exitError      = program.Failed
 )
 
 // errViolations: the command found violations and has printed them.
 var errViolations = errors.New("violations were found")
 
-func main() {
-	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
+func main() { os.Exit(line(&cli{}).Main()) }
+
+// run is [program.CLI.Run] of a new command line.
+func run(ctx context.Context, args []string, s *program.Streams) (code int) {
+	return line(&cli{}).Run(ctx, args, s)
+}
+
+func line(into *cli) *program.CLI {
+	return &program.CLI{
+		Name: "lash-replay", Description: description, Flags: into, BareHelps: true, Buffered: true,
+		Code: func(err error) (code int, print bool) {
+			if errors.Is(err, errViolations) {
+				return exitViolations, false
+			}
+			return exitError, true
+		},
+	}
 }
 
 // env is the environment of the commands.
 type env struct {
+	*program.Streams
 	source *sourceFlags
-	stdout *terminal.Writer
-	stderr *terminal.Writer
-	color  bool             // stdout is a terminal with colours
-	now    func() time.Time // for progress only
+	color  func(code string) error // writes an ANSI colour code to Out
+	now    func() time.Time        // for progress only
 }
 
 // cli is the command line.
@@ -61,68 +72,22 @@ in .lash is read, as lash-node makes it. Nothing is changed anywhere.
 
 Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 
-func run(args []string, _ io.Reader, stdout, stderr io.Writer, getenv func(string) string) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	buffer := bufio.NewWriter(stdout)
-	e := &env{stdout: terminal.New(buffer), stderr: terminal.New(stderr), now: time.Now}
-	defer e.stderr.Close() //nolint:errcheck // there is no other output for the error
-	e.color = isTerminal(stdout) && getenv("NO_COLOR") == ""
-	err := e.run(ctx, args)
-	if flushErr := errors.Join(e.stdout.Close(), buffer.Flush()); err == nil && flushErr != nil {
-		err = fmt.Errorf("write output: %w", flushErr)
+// AfterApply binds the environment, which the commands take.
+func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error { //nolint:unparam // kong wants an error
+	e := &env{Streams: s, source: &c.sourceFlags, now: time.Now}
+	if out, ok := s.Out.(*terminal.Writer); ok {
+		e.color = out.Color
 	}
-	switch {
-	case err == nil:
-		return exitOK
-	case errors.Is(err, errViolations):
-		return exitViolations
-	}
-	e.warnf("%s\n", terminal.Redacted(err.Error()))
-	return exitError
+	k.Bind(e)
+	return nil
 }
 
-// printf writes to stdout. The buffer keeps an error, and run reports it.
-func (e *env) printf(format string, args ...any) { _, _ = fmt.Fprintf(e.stdout, format, args...) }
-
-func (e *env) println(args ...any) { _, _ = fmt.Fprintln(e.stdout, args...) }
-
-// warnf writes to stderr. There is no other output for its errors.
-func (e *env) warnf(format string, args ...any) {
-	_, _ = fmt.Fprintf(e.stderr, "lash-replay: "+format, args...)
+// colorful reports whether the output is for a terminal with colours.
+func (e *env) colorful() bool {
+	return e.Screen != nil && term.IsTerminal(e.Screen.Fd()) && e.Env("NO_COLOR") == ""
 }
 
-func (e *env) run(ctx context.Context, args []string) error {
-	var flags cli
-	helped := false
-	parser, err := kong.New(&flags,
-		kong.Name("lash-replay"), kong.Description(description), kong.Bind(e), kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Writers(e.stdout, e.stderr), kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Exit(func(int) { helped = true }), kong.Vars{"version": version.Of("lash-replay")},
-	)
-	if err != nil {
-		return err
-	}
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
-	parsed, err := parser.Parse(args)
-	switch {
-	case helped:
-		return nil
-	case err != nil:
-		return fmt.Errorf("%w (lash-replay --help explains)", err)
-	}
-	e.source = &flags.sourceFlags
-	return parsed.Run()
-}
+// printf writes to Out, which keeps an error for its last write.
+func (e *env) printf(format string, args ...any) { _, _ = fmt.Fprintf(e.Out, format, args...) }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
+func (e *env) println(args ...any) { _, _ = fmt.Fprintln(e.Out, args...) }

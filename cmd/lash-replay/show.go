@@ -98,8 +98,8 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 	v.origin(e)
 	e.printf("\n")
 	var color func(string) error
-	if c.Color == "always" || c.Color == "auto" && e.color {
-		color = e.stdout.Color
+	if c.Color == "always" || c.Color == "auto" && e.colorful() {
+		color = e.color
 	}
 	opts := transcript.Options{
 		Color: color, Full: c.Full, More: "--full shows all",
@@ -107,10 +107,10 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
 		Acts: v.actsIn,
 	}
-	if err := transcript.Render(e.stdout, v.path, opts); err != nil {
+	if err := transcript.Render(e.Out, v.path, opts); err != nil {
 		return err
 	}
-	p := transcript.NewPrinter(e.stdout, opts)
+	p := transcript.NewPrinter(e.Out, opts)
 	v.footer(e, p)
 	return p.Err()
 }

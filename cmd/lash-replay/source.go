@@ -89,9 +89,9 @@ func (e *env) open(ctx context.Context, file string) (source, error) {
 	}
 	switch {
 	case f.NATS != "":
-		return openServer(ctx, f, f.NATS, access.DefaultStore, e.stderr)
+		return openServer(ctx, f, f.NATS, access.DefaultStore, e.Err)
 	case f.Store != "":
-		return openStore(ctx, f, e.stderr)
+		return openStore(ctx, f, e.Err)
 	case f.File != "":
 		return openArchive(f.File, f.MaxMiB)
 	case file == "":

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session"
@@ -276,7 +277,7 @@ func replayDuringServer(cfg busembed.Config, args []string) error {
 	for i := range list {
 		list[i] = strings.ReplaceAll(list[i], "{url}", server.URL())
 	}
-	code := run(list, os.Stdin, os.Stdout, os.Stderr, os.Getenv)
+	code := run(context.Background(), list, &program.Streams{Out: os.Stdout, Err: os.Stderr, Env: os.Getenv})
 	server.Stop()
 	os.Exit(code)
 	return nil

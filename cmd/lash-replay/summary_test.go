@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventstest"
@@ -59,9 +60,10 @@ func TestEverySummary(t *testing.T) {
 func TestListOfAskingSession(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	e := &env{stdout: terminal.New(&out)}
+	w := terminal.New(&out)
+	e := &env{Streams: &program.Streams{Out: w}}
 	rows := []follow.Directory{{Session: "s1", Status: "open", Running: "t1"}, {Session: "s2", Status: "open", Running: "t1", Asks: 1}}
-	if err := errors.Join(e.writeTable([]listed{listedOf(&rows[0]), listedOf(&rows[1])}), e.stdout.Close()); err != nil {
+	if err := errors.Join(e.writeTable([]listed{listedOf(&rows[0]), listedOf(&rows[1])}), w.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"s1       open, running ", "s2       open, asking "} {

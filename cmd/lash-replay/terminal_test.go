@@ -14,6 +14,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -126,7 +127,7 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 			if slices.Contains(args, "--all") {
 				args = slices.Insert(args, len(args)-1, "--file")
 			}
-			code := run(args, nil, &out, &errs, func(string) string { return "" })
+			code := run(t.Context(), args, &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
 			if target == path && code == exitError {
 				t.Errorf("%q: got %s", args, errs.String())
 			}
@@ -177,7 +178,7 @@ func TestPasswordIsNotRepeated(t *testing.T) {
 				}
 				var out, errs bytes.Buffer
 				args := append(slices.Clone(args), "--nats", url)
-				code := run(args, nil, &out, &errs, func(string) string { return "" })
+				code := run(t.Context(), args, &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
 				if code != exitError && !slices.Contains(args, "--help") {
 					t.Errorf("%q: got exit code %d", args, code)
 				}

@@ -105,7 +105,7 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 }
 
 func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
-	p := &progress{w: e.stderr, now: e.now, began: e.now()}
+	p := &progress{w: e.Err, now: e.now, began: e.now()}
 	visit := func(src source, id events.SessionID) error {
 		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
 		return v.run(ctx)

@@ -52,6 +52,7 @@ func histories() (list [][]events.Payload) {
 	calls := &events.ModelReplied{Parts: call, Stop: events.StopToolUse}
 	question := &events.ToolApprovalAsked{Effect: effect, Tool: "x", Plugin: "gate"}
 	results := &events.ToolReturned{Results: []events.ToolResult{{Outcome: events.OutcomeSuccess}}}
+	pended, resolved := &events.ToolPended{Calls: []int64{0}}, &events.ToolResolved{Effect: effect, Result: results.Results[0]}
 	replied := &events.ModelReplied{Iteration: 1, Stop: events.StopEnd}
 	end, cancelled := &events.TurnCompleted{End: events.EndFinished}, &events.TurnCompleted{End: events.EndCancelled}
 	for _, sequence := range [][]events.Payload{
@@ -60,7 +61,10 @@ func histories() (list [][]events.Payload) {
 		{requested, started, calls, question, &events.ToolApprovalGiven{Effect: effect, Granted: true}, results, replied, end},
 		{requested, started, calls, question, cancelled},
 		{requested, started, calls, cancelled},
+		{requested, started, calls, pended, resolved, results, replied, end},
+		{requested, started, calls, pended, cancelled},
 		{requested, cancelled},
+		{requested, &events.TurnDiverted{End: events.EndRejected, By: "other"}},
 	} {
 		list = append(list, slices.Concat([]events.Payload{&events.SessionOpened{}}, sequence, []events.Payload{&events.SessionClosed{}}))
 	}
@@ -108,8 +112,10 @@ func state(s *projector.State, id events.TurnID) string {
 		return "queued"
 	case needs.Model:
 		return "model"
-	case needs.Parked():
+	case needs.Parked() && s.Turn().WaitsForApproval(turn.ToolEffect(id, 0, 0)):
 		return "approval"
+	case needs.Parked():
+		return "outside"
 	case len(needs.Calls) > 0:
 		return "tools"
 	}

@@ -15,7 +15,9 @@ import (
 const (
 	goRun = `[ "$1" = run ] || { echo "go $*: the test has no such command" >&2; exit 1; }
 pkg=$2; shift 2
-exe="$BIN/run$(printf %s "$pkg" | tr -c a-zA-Z0-9 _)"
+dir="$BIN/run$(printf %s "$pkg" | tr -c a-zA-Z0-9 _)"
+mkdir -p "$dir"
+exe="$dir/$(basename "$pkg")"
 [ -e "$exe" ] || GO run -C "$REPOSITORY" -exec "$BIN/keep $exe" "$pkg" || exit 1
 case "$pkg $*" in
 *--listen*|*--nats*) ;;

@@ -2,10 +2,10 @@
 // a script, and plugins, tools and services for them.
 //
 //	func TestReply(t *testing.T) {
-//	\tb := harness.Start(t, harness.Reply(harness.Text("hello")))
-//	\tid := b.Open(session.CreateRequest{})
-//	\tb.RunTurn(id, "t1", harness.Text("hi"))
-//	\tharness.EqualLists(t, "messages", b.Messages(id), []string{"user hi", "assistant hello"})
+//		b := harness.Start(t, harness.Reply(harness.Text("hello")))
+//		id := b.Open(api.CreateRequest{})
+//		b.RunTurn(id, "t1", harness.Text("hi"))
+//		harness.EqualLists(t, "messages", b.Messages(id), []string{"user hi", "assistant hello"})
 //	}
 //
 // Each sibling folder has the tests of one subject, and a TestMain that calls [Main]. Code that only one folder uses

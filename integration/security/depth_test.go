@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/lash-go/lash/cmd/lash-node/config"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/integration/harness"
@@ -115,7 +114,6 @@ func jsonReaders(t *testing.T) map[string]byteReader {
 		}, true},
 		"program_state": {func(data []byte) error { return run(sandbox.Request{Code: "1", State: data}) }, true},
 		"recording":     {func(data []byte) error { _, err := recording.Read("r", bytes.NewReader(data)); return err }, true},
-		"configuration": {func(data []byte) error { _, err := config.JSON(bytes.NewReader(data)); return err }, false},
 		"shown_raw":     {func(data []byte) error { return json.Unmarshal(eventjson.Raw(data), new(any)) }, false},
 		"shown_value":   {func(data []byte) error { _, err := eventjson.Value{V: data}.MarshalJSON(); return err }, false},
 		"openai":        {func(data []byte) error { return providerReads(t, data, "openai") }, true},

@@ -61,17 +61,22 @@ func (r *run) meet(t *projector.Turn) error {
 	r.unclaimed = false
 	switch {
 	case r.n.draining:
-		return errHandedOver
+		return r.handOver()
 	case t.Starts >= attempts:
-		list, err := turn.GiveUp(r.state, events.Issue{Kind: "runtime", Code: "poisoned", Message: "given up"})
-		if err != nil {
-			return unlessStale(err)
-		}
-		return r.record(list)
+		return r.giveUp()
 	case t.Starts >= free && r.w.now-t.ClaimedAt < 1000:
 		return errSoon
 	}
 	return r.stepMachine(r.claim())
+}
+
+// giveUp ends a turn whose attempts all failed.
+func (r *run) giveUp() error {
+	list, err := turn.GiveUp(r.state, events.Issue{Kind: "runtime", Code: "poisoned", Message: "given up"})
+	if err != nil {
+		return unlessStale(err)
+	}
+	return r.record(list)
 }
 
 // offerWake asks the worker of the turn whether it runs the turn.

@@ -20,15 +20,23 @@ type batch struct {
 
 // stepMachine steps the machine with an input. Events that may not wait are appended before it returns.
 func (r *run) stepMachine(in turn.Input) error {
-	out, err := turn.Step(r.state, in)
+	out, err := r.decide(in)
 	if err != nil {
 		return unlessStale(err)
 	}
-	r.add(in, out.Events)
 	if out.Linger && !r.w.chance(3, "flushes") {
 		return nil
 	}
 	return r.flush()
+}
+
+// decide steps the machine and adds the events to the batch.
+func (r *run) decide(in turn.Input) (turn.Output, error) {
+	out, err := turn.Step(r.state, in)
+	if err == nil {
+		r.add(in, out.Events)
+	}
+	return out, err
 }
 
 // unlessStale drops the error of an input for which the state has no need any more.

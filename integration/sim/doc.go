@@ -7,7 +7,8 @@
 //
 // The nodes are a second implementation of packages workers/internal/run and workers/internal/task, step for step.
 // Between any two of their steps other processes may act, and the node may freeze or die. The decisions are those of
-// the product: session/turn, session/task, projector.
+// the product: session/turn, session/task, projector. TestSimulationMatchesWorkers compares the steps with the source of
+// the two packages: it fails when a function there is renamed, or makes other decisions or in another order.
 //
 // A schedule is of one of two kinds:
 //

@@ -66,9 +66,8 @@ func (r *run) recordFact(f *fact) error {
 	if f.refused = !r.isCurrent(f.effect); f.refused {
 		return nil
 	}
-	out, err := turn.Step(r.state, turn.Facts{Extra: f.list})
+	_, err := r.decide(turn.Facts{Extra: f.list})
 	if err == nil {
-		r.add(turn.Facts{Extra: f.list}, out.Events)
 		err = r.flush()
 	}
 	if err == nil && r.w.chance(3, "late") {

@@ -177,7 +177,7 @@ func (r *run) advance() (pace, error) {
 		return goOn, r.byItself(func() error { return r.record(list) })
 	}
 	switch {
-	case t == nil && turn.NeedsWorker(r.state, r.w.now):
+	case t == nil && turn.Claimable(r.state):
 		return goOn, r.claimNext()
 	case t == nil, parked && len(r.inflight) == 0:
 		return r.checkEndOfLog()

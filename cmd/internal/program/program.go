@@ -3,7 +3,9 @@
 package program
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -14,9 +16,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/cmd/internal/config"
 	"github.com/lash-go/lash/cmd/internal/terminal"
 	"github.com/lash-go/lash/cmd/internal/version"
-	"github.com/lash-go/lash/cmd/lash-node/config"
 )
 
 // Exit codes.
@@ -28,6 +30,7 @@ const (
 
 // Streams are the standard streams and the environment of a command.
 type Streams struct {
+	Name     string // of the program, before each message; [CLI.Run] sets it
 	Out, Err io.Writer
 	Env      func(name string) string
 	In       *os.File // nil: no input
@@ -36,7 +39,7 @@ type Streams struct {
 
 // Printf writes a message of the command to Err.
 func (s *Streams) Printf(format string, args ...any) {
-	_, _ = fmt.Fprintf(s.Err, "lash-node: "+format+"\n", args...)
+	_, _ = fmt.Fprintf(s.Err, s.Name+": "+format+"\n", args...)
 }
 
 // patience is the time after which a command names what it waits for.
@@ -53,8 +56,13 @@ type CLI struct {
 	Name        string
 	Description string
 	// Flags is a pointer to the structure that kong fills. Its method Run, or that of the selected command, takes a
-	// [context.Context] and a *[Streams].
+	// [context.Context] and a *[Streams]; its hooks may take a *[Streams].
 	Flags any
+	// BareHelps: an empty command line prints the help, and succeeds. Otherwise it also prints that a command is missing,
+	// and fails.
+	BareHelps bool
+	// Buffered: Out is written in blocks, and an error of its last write ends the command with [Failed].
+	Buffered bool
 	// Code is the exit code for an error of Run, and whether its text is printed. Default: [Failed], printed.
 	Code func(error) (code int, print bool)
 }
@@ -63,7 +71,7 @@ type CLI struct {
 func (c *CLI) Main() (code int) {
 	log.SetOutput(terminal.New(os.Stderr)) // for libraries without a logger parameter
 	if err := hide(); err != nil {
-		return fail(&Streams{Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
+		return fail(&Streams{Name: c.Name, Err: os.Stderr}, fmt.Errorf("hide the environment from other processes: %w", err))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -72,17 +80,32 @@ func (c *CLI) Main() (code int) {
 
 // Run runs a command line. Output passes the terminal filter.
 func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
+	block := bufio.NewWriter(raw.Out)
 	out, warn := terminal.New(raw.Out), terminal.New(raw.Err)
-	defer out.Close()  //nolint:errcheck // there is no other output for the error
+	if c.Buffered {
+		out = terminal.New(block)
+	}
+	s := &Streams{Name: c.Name, Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
 	defer warn.Close() //nolint:errcheck // there is no other output for the error
-	s := &Streams{Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
+	defer func() {
+		if err := errors.Join(out.Close(), block.Flush()); err != nil && c.Buffered && code == OK {
+			code = fail(s, fmt.Errorf("write output: %w", err))
+		}
+	}()
+	return c.run(ctx, args, s)
+}
+
+func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 	exited := -1
 	parser, err := c.Parser(s, func(code int) { exited = code })
 	if err != nil {
 		return fail(s, err)
 	}
 	if len(args) == 0 && len(parser.Model.Children) > 0 { // a command is required
-		if _, err := parser.Parse([]string{"--help"}); err != nil {
+		switch _, err := parser.Parse([]string{"--help"}); {
+		case c.BareHelps && exited >= 0:
+			return OK
+		case err != nil:
 			return fail(s, err)
 		}
 		return Failed
@@ -95,7 +118,7 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.Name))
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
-	if err = parsed.Run(s); err == nil {
+	if err = parsed.Run(); err == nil {
 		return OK
 	}
 	if c.Code != nil {
@@ -112,7 +135,7 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 // Parser fills Flags from arguments and from the file of --config. --help calls exit.
 func (c *CLI) Parser(s *Streams, exit func(code int)) (*kong.Kong, error) {
 	return kong.New(c.Flags,
-		kong.Name(c.Name), kong.Description(c.Description),
+		kong.Name(c.Name), kong.Description(c.Description), kong.Bind(s),
 		kong.Writers(s.Out, s.Err), kong.Exit(exit),
 		kong.UsageOnError(), kong.Configuration(config.JSON), kong.Vars{"version": version.Of(c.Name)},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

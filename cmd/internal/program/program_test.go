@@ -1,6 +1,9 @@
 package program
 
 import (
+	"context"
+	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +18,7 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
-			over := (&Streams{Err: &out}).Waiting("the end of %s", "t")
+			over := (&Streams{Name: "lash-node", Err: &out}).Waiting("the end of %s", "t")
 			time.Sleep(wait) // in the time of the test's bubble
 			synctest.Wait()
 			over()
@@ -25,5 +28,76 @@ func TestWaitIsReportedAfterTwoSeconds(t *testing.T) {
 				t.Errorf("after %s: got %q, want %q", wait, out.String(), want)
 			}
 		})
+	}
+}
+
+// printed is a command line whose command prints two lines.
+type printed struct {
+	Lines linesCmd `cmd:"" help:"Print."`
+}
+
+type linesCmd struct{}
+
+func (linesCmd) Run(_ context.Context, s *Streams) error {
+	_, _ = io.WriteString(s.Out, "one\n")
+	_, _ = io.WriteString(s.Out, "two\n")
+	s.Printf("%d lines", 2)
+	return nil
+}
+
+// writes has the texts that are written to it. Each write returns err.
+type writes struct {
+	list []string
+	err  error
+}
+
+func (w *writes) Write(p []byte) (int, error) {
+	w.list = append(w.list, string(p))
+	return len(p), w.err
+}
+
+// TestBufferedOutput has a buffered command write once, and fail if its output cannot be written. Messages have the
+// program's name.
+func TestBufferedOutput(t *testing.T) {
+	t.Parallel()
+	full := errors.New("disk full")
+	for _, c := range []struct {
+		buffered   bool
+		err        error
+		code, want int // exit code, number of writes
+		message    string
+	}{
+		{false, nil, OK, 2, "p: 2 lines\n"},
+		{true, nil, OK, 1, "p: 2 lines\n"},
+		{true, full, Failed, 1, "p: 2 lines\np: write output: disk full\n"},
+	} {
+		out, messages := &writes{err: c.err}, new(strings.Builder)
+		cli := &CLI{Name: "p", Flags: new(printed), Buffered: c.buffered}
+		code := cli.Run(t.Context(), []string{"lines"}, &Streams{Out: out, Err: messages})
+		if got := strings.Join(out.list, ""); code != c.code || got != "one\ntwo\n" || messages.String() != c.message {
+			t.Errorf("%+v: got code %d, output %q, messages %q", c, code, got, messages)
+		}
+		if got := len(out.list); c.buffered && got != 1 || !c.buffered && got < c.want {
+			t.Errorf("%+v: got %d writes", c, got)
+		}
+	}
+}
+
+// TestBareCommandLine prints the help. It succeeds, or names the missing command and fails.
+func TestBareCommandLine(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		helps    bool
+		code     int
+		messages string
+	}{{true, OK, ""}, {false, Failed, "p: expected \"lines\"\n"}} {
+		var out, messages strings.Builder
+		cli := &CLI{Name: "p", Flags: new(printed), BareHelps: c.helps}
+		if code := cli.Run(t.Context(), nil, &Streams{Out: &out, Err: &messages}); code != c.code || messages.String() != c.messages {
+			t.Errorf("%+v: got code %d, messages %q", c, code, messages.String())
+		}
+		if !strings.Contains(out.String(), "Usage: p <command>") {
+			t.Errorf("got %q, want the help", out.String())
+		}
 	}
 }

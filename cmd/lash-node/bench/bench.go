@@ -1,5 +1,5 @@
 // Package bench measures lash and raw NATS in the same run on the same machine. Ratios of the two are stable where
-// absolute figures vary. Every figure of the README is measured here.
+// absolute figures vary. Every figure of BENCHMARKS.md is measured here.
 package bench
 
 import (
@@ -68,9 +68,9 @@ type Options struct {
 	Only     string                        // measure the parts whose name contains this; empty measures all
 	Cold     int                           // number of cold sessions; 0 skips the part
 	Hot      int                           // number of hot sessions on the same server
-	// Apart is the command that runs this program in another process, with these arguments: "serve-apart" and a store
+	// Command is the command that runs this program in another process, with these arguments: "serve-apart" and a store
 	// for [ServeApart], "node-apart" and a URL for [NodeApart].
-	Apart func(ctx context.Context, args ...string) *exec.Cmd
+	Command func(ctx context.Context, args ...string) *exec.Cmd
 }
 
 // Run measures everything.
@@ -103,7 +103,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			continue
 		}
 		o.Progress("%s", part.name)
-		if err := r.apart(ctx, part.run); err != nil {
+		if err := r.isolated(ctx, part.run); err != nil {
 			return nil, fmt.Errorf("measure %s: %w", part.name, err)
 		}
 	}
@@ -117,9 +117,9 @@ type runner struct {
 	stores int
 }
 
-// apart runs a part in a directory of its own and removes it afterwards. Memory and unwritten data of one part do not
+// isolated runs a part in a directory of its own and removes it afterwards. Memory and unwritten data of one part do not
 // slow the next.
-func (r *runner) apart(ctx context.Context, part func(context.Context) error) error {
+func (r *runner) isolated(ctx context.Context, part func(context.Context) error) error {
 	dir, err := os.MkdirTemp(r.Dir, "part")
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ const coldEffects = turnEffects
 // and the time of restarts.
 func (r *runner) cold(ctx context.Context) (err error) {
 	store := filepath.Join(r.dir, "store")
-	s, err := r.apartServer(ctx, store)
+	s, err := r.childServer(ctx, store)
 	if err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (r *runner) cold(ctx context.Context) (err error) {
 	}
 	f := r.report.Lash
 	began := time.Now()
-	if s, err = r.apartServer(ctx, store); err != nil {
+	if s, err = r.childServer(ctx, store); err != nil {
 		return err
 	}
 	f["cold_server_restart_ms"] = ms(time.Since(began))
@@ -54,7 +54,7 @@ func (r *runner) cold(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *runner) coldOn(ctx context.Context, s *apart, cold, hot int) error {
+func (r *runner) coldOn(ctx context.Context, s *child, cold, hot int) error {
 	b, err := bus.Open(ctx, bus.Config{URL: s.url, MaxHot: -1})
 	if err != nil {
 		return err

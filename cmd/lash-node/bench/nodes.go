@@ -22,7 +22,7 @@ const turnMessages = 9
 // process. It compares them with the same number of raw publishes on that server. All share the processors of the
 // machine.
 func (r *runner) nodes(ctx context.Context) (err error) {
-	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
+	s, err := r.childServer(ctx, filepath.Join(r.dir, "store"))
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (r *runner) fleet(ctx context.Context, host *session.Host, url string, coun
 		}
 	}
 	for range count {
-		node, err := r.startApart(ctx, "node-apart", url)
+		node, err := r.startChild(ctx, "node-apart", url)
 		if err != nil {
 			return 0, err
 		}

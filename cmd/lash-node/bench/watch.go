@@ -57,7 +57,7 @@ func (w *wire) cut() error {
 // watchers measures the latency of a commit to each of a thousand watchers. It fails where a watcher misses a commit,
 // or receives one twice.
 func (r *runner) watchers(ctx context.Context) (err error) {
-	s, err := r.apartServer(ctx, filepath.Join(r.dir, "store"))
+	s, err := r.childServer(ctx, filepath.Join(r.dir, "store"))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // key handles a key: first the chat's own keys, then those of the line editor.
-func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
+func (m *program) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 	name := msg.String()
 	warned := m.warned
 	m.warned = false
@@ -37,14 +37,14 @@ func (m *screen) key(msg tea.KeyPressMsg) (cmd tea.Cmd) {
 }
 
 // start records the question that the user sees when a line starts.
-func (m *screen) start() {
+func (m *program) start() {
 	if m.input.Value() == "" {
 		m.pendingCall = m.question()
 	}
 }
 
 // question is the call that waits for an answer now.
-func (m *screen) question() events.EffectID {
+func (m *program) question() events.EffectID {
 	if m.view == nil || m.view.Question() == nil {
 		return ""
 	}
@@ -52,7 +52,7 @@ func (m *screen) question() events.EffectID {
 }
 
 // interrupt cancels the running turn. Without a turn it clears the line. again: it leaves the chat.
-func (m *screen) interrupt(again bool) tea.Cmd {
+func (m *program) interrupt(again bool) tea.Cmd {
 	m.warned = true
 	switch {
 	case again:
@@ -68,7 +68,7 @@ func (m *screen) interrupt(again bool) tea.Cmd {
 	return nil
 }
 
-func (m *screen) enter() tea.Cmd {
+func (m *program) enter() tea.Cmd {
 	line := m.input.Value()
 	a := Parse(line, m.pendingCall, m.question())
 	m.input.Reset()
@@ -80,7 +80,7 @@ func (m *screen) enter() tea.Cmd {
 }
 
 // recall shows an earlier line of the user.
-func (m *screen) recall(at int) {
+func (m *program) recall(at int) {
 	m.at = at
 	m.pendingCall = m.question()
 	m.input.Reset()
@@ -90,14 +90,14 @@ func (m *screen) recall(at int) {
 }
 
 // print queues lines, in order, for printing above the input.
-func (m *screen) print(list ...Line) {
+func (m *program) print(list ...Line) {
 	for _, l := range list {
 		m.out = append(m.out, m.rows(l)...)
 	}
 }
 
 // rows breaks a line into rows of the terminal. Only the first row of the chat's own lines begins at the margin.
-func (m *screen) rows(l Line) []string {
+func (m *program) rows(l Line) []string {
 	if l.Kind == Hint {
 		return []string{m.painted(Note, l.Text)}
 	}
@@ -119,7 +119,7 @@ func (m *screen) rows(l Line) []string {
 	return list
 }
 
-func (m *screen) painted(kind Kind, text string) string {
+func (m *program) painted(kind Kind, text string) string {
 	code := map[Kind]string{Said: "1;36", Partial: "2", Thought: "2", Call: "36", Result: "2", Question: "1;33", Note: "2", Problem: "31"}[kind]
 	if m.plain || code == "" {
 		return text
@@ -128,7 +128,7 @@ func (m *screen) painted(kind Kind, text string) string {
 }
 
 // flush prints the queued rows, at most one screen, one print at a time: the program does not order two prints.
-func (m *screen) flush() tea.Cmd {
+func (m *program) flush() tea.Cmd {
 	switch {
 	case m.printing || !m.drawn:
 		return nil
@@ -149,7 +149,7 @@ func (m *screen) flush() tea.Cmd {
 // liveRows is the number of rows of the unfinished reply that are shown.
 const liveRows = 6
 
-func (m *screen) View() tea.View {
+func (m *program) View() tea.View {
 	if m.leaving {
 		return tea.NewView("")
 	}

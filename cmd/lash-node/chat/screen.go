@@ -27,7 +27,7 @@ type Screen struct {
 func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	m := newScreen(s.Talk, s.Session, s.Plain)
+	m := newProgram(s.Talk, s.Session, s.Plain)
 	if err := s.open(ctx, m); err != nil {
 		return s.Session, err
 	}
@@ -45,7 +45,7 @@ func (s *Screen) Run(ctx context.Context) (events.SessionID, error) {
 }
 
 // open prints the session before the program draws, so that the text above the input scrolls as terminal output.
-func (s *Screen) open(ctx context.Context, m *screen) (err error) {
+func (s *Screen) open(ctx context.Context, m *program) (err error) {
 	if w, h, err := term.GetSize(s.Out.Fd()); err == nil {
 		m.resize(w, h)
 	}
@@ -59,14 +59,14 @@ func (s *Screen) open(ctx context.Context, m *screen) (err error) {
 	return err
 }
 
-// driver executes the requests of a screen, and sends it the results. Its goroutines end with ctx.
+// driver executes the requests of a program, and sends it the results. Its goroutines end with ctx.
 type driver struct {
 	talk *Talk
 	ctx  context.Context //nolint:containedctx // of one run, as the program's is
 	send func(tea.Msg)
 }
 
-// Messages to the screen.
+// Messages to the program.
 type (
 	joinedMsg struct {
 		gen  int
@@ -99,7 +99,7 @@ func (d *driver) join(id events.SessionID, gen int) tea.Cmd {
 	}
 }
 
-// pass sends observations to the screen.
+// pass sends observations to the program.
 func (d *driver) pass(ctx context.Context, gen int, seen <-chan observed) {
 	for {
 		select {

@@ -28,7 +28,7 @@ func TestRowsFitTheTerminal(t *testing.T) {
 
 func checkRows(t rapid.TB, width int, kind Kind, text string) {
 	t.Helper()
-	m := newScreen(&Talk{}, "s", true)
+	m := newProgram(&Talk{}, "s", true)
 	m.resize(width, 24)
 	rows := m.rows(Line{kind, text})
 	for i, row := range rows {
@@ -45,10 +45,10 @@ func checkRows(t rapid.TB, width int, kind Kind, text string) {
 	}
 }
 
-// asking is a screen on a session in which a call waits for an approval.
-func asking(t *testing.T) *screen {
+// asking is a program on a session in which a call waits for an approval.
+func asking(t *testing.T) *program {
 	t.Helper()
-	m := newScreen(&Talk{}, "s", true)
+	m := newProgram(&Talk{}, "s", true)
 	m.driver, m.drawn = &driver{talk: m.talk}, true
 	m.view = running(t, Options{Live: true})
 	see(t, m, events.Of("t1", &events.ModelReplied{Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "add", Args: []byte("{}")}}, Stop: events.StopToolUse}),
@@ -56,7 +56,7 @@ func asking(t *testing.T) *screen {
 	return m
 }
 
-func see(t *testing.T, m *screen, list ...events.Event) {
+func see(t *testing.T, m *program, list ...events.Event) {
 	t.Helper()
 	m.Update(seenMsg{0, observed{Observed: committed(m.view, list...)}})
 	if m.failed != nil {
@@ -64,7 +64,7 @@ func see(t *testing.T, m *screen, list ...events.Event) {
 	}
 }
 
-func press(m *screen, keys ...string) {
+func press(m *program, keys ...string) {
 	for _, k := range keys {
 		msg := tea.KeyPressMsg{Text: k}
 		switch k {
@@ -86,7 +86,7 @@ func press(m *screen, keys ...string) {
 }
 
 // asked are the actions in progress.
-func asked(m *screen) (list []Action) {
+func asked(m *program) (list []Action) {
 	for n := 1; n <= m.number; n++ {
 		if a, ok := m.doing[n]; ok {
 			a.Turn = ""
@@ -144,7 +144,7 @@ func TestKeys(t *testing.T) {
 	if !m.leaving {
 		t.Error("ctrl-c twice: stays")
 	}
-	idle := newScreen(&Talk{}, "s", true)
+	idle := newProgram(&Talk{}, "s", true)
 	press(idle, "x", "ctrl+c")
 	if idle.leaving || idle.input.Value() != "" {
 		t.Errorf("ctrl-c: got %q, leaving %v, want the line gone", idle.input.Value(), idle.leaving)

@@ -287,9 +287,9 @@ func filled(v reflect.Value) {
 	}
 }
 
-// TestEveryEventIsVisible shows every kind of event with hostile texts, and then again with each word that decides how
+// TestEveryLineIsEscaped shows every kind of event with hostile texts, and then again with each word that decides how
 // it is shown. No control character is left, and only a prompt begins a line with a user's name.
-func TestEveryEventIsVisible(t *testing.T) {
+func TestEveryLineIsEscaped(t *testing.T) {
 	t.Parallel()
 	shown := 0
 	for _, kind := range events.Kinds() {

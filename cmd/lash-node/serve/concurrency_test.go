@@ -9,7 +9,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/lash-go/lash/cmd/lash-node/config"
+	"github.com/lash-go/lash/cmd/internal/config"
 )
 
 // TestConcurrencyFlag reads the classes of the flag, from the command line and from a configuration.

@@ -73,11 +73,11 @@ func (f *PluginFlags) rules() gate.Options {
 
 // shipped is a plugin that is part of lash.
 type shipped struct {
-	name   string
-	help   string
-	always bool // part of the default list
-	rooted bool // needs --root, and the gate before it
-	build  func(*PluginFlags) (plugin.Factory, error)
+	name      string
+	help      string
+	inDefault bool // part of the default list
+	rooted    bool // needs --root, and the gate before it
+	build     func(*PluginFlags) (plugin.Factory, error)
 }
 
 func plain(f plugin.Factory) func(*PluginFlags) (plugin.Factory, error) {
@@ -87,25 +87,25 @@ func plain(f plugin.Factory) func(*PluginFlags) (plugin.Factory, error) {
 // shippedPlugins are the shipped plugins in stack order. Those of the program follow them.
 func shippedPlugins() []shipped {
 	return []shipped{
-		{"history", "keeps prompts within the model's window, and compacts", true, false, plain(history.Factory(history.Options{}))},
-		{"budget", "shows long outputs in part, and the rest on demand", true, false, plain(budget.Factory(budget.Options{}))},
-		{"todo", "a list of steps for the model", true, false, plain(todo.Factory())},
-		{"plan_mode", "plan first, act once the plan is approved", true, false, plain(planmode.Factory(planmode.Options{}))},
-		{"subagent", "agents that work for the model", true, false, plain(subagent.Factory(subagent.Config{}))},
-		{"gate", "asks before calls that must not run twice, or by --allow, --ask and --deny", true, false, func(f *PluginFlags) (plugin.Factory, error) {
+		{name: "history", help: "keeps prompts within the model's window, and compacts", inDefault: true, build: plain(history.Factory(history.Options{}))},
+		{name: "budget", help: "shows long outputs in part, and the rest on demand", inDefault: true, build: plain(budget.Factory(budget.Options{}))},
+		{name: "todo", help: "a list of steps for the model", inDefault: true, build: plain(todo.Factory())},
+		{name: "plan_mode", help: "plan first, act once the plan is approved", inDefault: true, build: plain(planmode.Factory(planmode.Options{}))},
+		{name: "subagent", help: "agents that work for the model", inDefault: true, build: plain(subagent.Factory(subagent.Config{}))},
+		{name: "gate", help: "asks before calls that must not run twice, or by --allow, --ask and --deny", inDefault: true, build: func(f *PluginFlags) (plugin.Factory, error) {
 			return gate.Factory(gate.Config{Options: f.rules(), Root: f.Root}), f.rules().Check()
 		}},
-		{"files", "read, write, edit, list and search files below --root", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+		{name: "files", help: "read, write, edit, list and search files below --root", rooted: true, build: func(f *PluginFlags) (plugin.Factory, error) {
 			return files.Factory(files.Config{Root: f.Root, Rules: f.rules()})
 		}},
-		{"shell", "commands in --root, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+		{name: "shell", help: "commands in --root, with the rights of the node", rooted: true, build: func(f *PluginFlags) (plugin.Factory, error) {
 			return shell.Factory(shell.Config{Dir: f.Root, Timeout: f.CommandTimeout})
 		}},
-		{"background", "commands and monitors in --root that outlive a turn, with the rights of the node", false, true, func(f *PluginFlags) (plugin.Factory, error) {
+		{name: "background", help: "commands and monitors in --root that outlive a turn, with the rights of the node", rooted: true, build: func(f *PluginFlags) (plugin.Factory, error) {
 			return background.Factory(background.Config{Dir: f.Root}), nil
 		}},
-		{"timer", "lets the model wait, for seconds or for days, without a node that waits", false, false, plain(timer.Factory(timer.Config{}))},
-		{"tool_search", "lets the model find tools that are searchable, and call what it found", false, false, plain(toolsearch.Factory())},
+		{name: "timer", help: "lets the model wait, for seconds or for days, without a node that waits", build: plain(timer.Factory(timer.Config{}))},
+		{name: "tool_search", help: "lets the model find tools that are searchable, and call what it found", build: plain(toolsearch.Factory())},
 	}
 }
 
@@ -113,7 +113,7 @@ func shippedPlugins() []shipped {
 func (cfg Config) available() []shipped {
 	list := shippedPlugins()
 	for _, f := range cfg.Plugins {
-		list = append(list, shipped{f.ID(), "of this program", true, false, plain(f)})
+		list = append(list, shipped{name: f.ID(), help: "of this program", inDefault: true, build: plain(f)})
 	}
 	return list
 }
@@ -140,7 +140,7 @@ func (cfg Config) check() error {
 
 func (cfg Config) defaultPlugins() (names []string) {
 	for _, p := range cfg.available() {
-		if p.always {
+		if p.inDefault {
 			names = append(names, p.name)
 		}
 	}

@@ -17,11 +17,11 @@ import (
 
 // claim is a turn.started.
 type claim struct {
-	turn   events.TurnID
-	worker events.WorkerID
-	seq    events.Seq
-	at     time.Time
-	again  bool // an attempt after the first
+	turn     events.TurnID
+	worker   events.WorkerID
+	seq      events.Seq
+	at       time.Time
+	takeover bool // an attempt after the first
 }
 
 // recorded is the commit of an effect's reply, result or loss.
@@ -42,12 +42,12 @@ type audit struct {
 
 // findings of one session.
 type findings struct {
-	lost    error // the history differs from the recording
-	doubled []string
-	calls   int // calls with an unknown outcome, as the history records
-	again   int // effects that started again before they were recorded
-	stale   int // effects that a superseded worker repeated before it noticed
-	claims  []claim
+	lost     error // the history differs from the recording
+	doubled  []string
+	unknown  int // calls with an unknown outcome, as the history records
+	repeated int // effects that started again before they were recorded
+	stale    int // effects that a superseded worker repeated before it noticed
+	claims   []claim
 }
 
 func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []entry) (findings, error) {
@@ -104,7 +104,7 @@ func (a *audit) event(seq events.Seq, c *events.Commit, e *events.Event) {
 	case *events.ToolLost:
 		r.lost = true
 		for _, call := range p.Calls {
-			a.found.calls++
+			a.found.unknown++
 			a.record(turn.ToolEffect(e.Turn, p.Iteration, call), r)
 		}
 	}
@@ -132,7 +132,7 @@ func (a *audit) countRepeats(ledger []entry) {
 			continue
 		}
 		if count[e.Effect] > 1 {
-			a.found.again++
+			a.found.repeated++
 		}
 		r, ok := a.effects[e.Effect]
 		switch {
@@ -145,11 +145,11 @@ func (a *audit) countRepeats(ledger []entry) {
 	}
 }
 
-// knew reports whether a worker knew a recorded outcome when it started the effect: it had recorded the outcome
-// earlier, or claimed the turn after the outcome. The worker's own first request does not count as a repetition: a
-// commit has the time of its first input, so a later input of the commit may start after that time.
-func (a *audit) knew(e entry, r recorded, again bool) bool {
-	if again && r.by == e.Worker && e.At > r.at {
+// knew reports whether the worker had seen the recorded outcome before it started the effect: it recorded it itself, or it
+// claimed the turn later. ranBefore: the worker started the effect before. Its first start does not count as a
+// repetition: a commit has the time of its first input, so a later input of the commit may start after that time.
+func (a *audit) knew(e entry, r recorded, ranBefore bool) bool {
+	if ranBefore && r.by == e.Worker && e.At > r.at {
 		return true
 	}
 	i := slices.IndexFunc(a.claims, func(c claim) bool {

@@ -58,7 +58,7 @@ func TestRepeatedEffectsAreCounted(t *testing.T) {
 			a := &audit{
 				plan:    plan,
 				effects: map[events.EffectID]recorded{model: {seq: 5, at: 500, by: tc.by}},
-				claims:  []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), again: true}},
+				claims:  []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), takeover: true}},
 			}
 			a.countRepeats(tc.ledger)
 			if len(a.found.doubled) != tc.doubled || a.found.stale != tc.stale {
@@ -81,9 +81,9 @@ func TestTakeoversAreMeasured(t *testing.T) {
 	}
 	list, n := takeovers("s", []claim{
 		{turn: "t1", worker: "a", at: at(9)},
-		{turn: "t1", worker: "b", at: at(10.4), again: true},
-		{turn: "t1", worker: "c", at: at(22), again: true},
-		{turn: "t1", worker: "d", at: at(43), again: true}, // c is frozen
+		{turn: "t1", worker: "b", at: at(10.4), takeover: true},
+		{turn: "t1", worker: "c", at: at(22), takeover: true},
+		{turn: "t1", worker: "d", at: at(43), takeover: true}, // c is frozen
 	}, incidents)
 	want := []takeover{
 		{"s", "t1", "a", "b", at(10), 400 * time.Millisecond, false, false},

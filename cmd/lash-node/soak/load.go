@@ -17,12 +17,12 @@ import (
 
 // load is the clients that drive conversations.
 type load struct {
-	o      *Options
-	convs  []recording.Conversation
-	player *playback.Player
-	host   *session.Host
-	turns  atomic.Int64 // ended
-	again  atomic.Int64 // errors after which a client continued
+	o              *Options
+	convs          []recording.Conversation
+	player         *playback.Player
+	host           *session.Host
+	turns          atomic.Int64 // ended
+	errorsSurvived atomic.Int64 // errors after which a client continued
 
 	mu      sync.Mutex
 	started []*conversation
@@ -80,7 +80,7 @@ func (l *load) play(ctx context.Context, id events.SessionID) error {
 		if c.err == nil || ctx.Err() != nil {
 			return nil
 		}
-		l.again.Add(1)
+		l.errorsSurvived.Add(1)
 		_, _ = fmt.Fprintf(l.o.Progress, "a client goes on after: %v\n", c.err)
 		if !bus.Sleep(ctx, 200*time.Millisecond) {
 			return nil

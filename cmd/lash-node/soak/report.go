@@ -78,9 +78,9 @@ func (r *Report) bad(id events.SessionID) *Bad {
 
 func (r *Report) add(id events.SessionID, f *findings) {
 	r.Sessions++
-	r.UnknownCalls += f.calls
+	r.UnknownCalls += f.unknown
 	r.StaleEffects += f.stale
-	r.Again += f.again
+	r.Again += f.repeated
 	r.Doubled += len(f.doubled)
 	bad := Bad{Session: id, Doubled: f.doubled}
 	if f.lost != nil {
@@ -110,7 +110,7 @@ func takeovers(session events.SessionID, claims []claim, incidents []incident) (
 	for _, c := range claims {
 		before, ok := running[c.turn]
 		running[c.turn] = c
-		if !ok || !c.again {
+		if !ok || !c.takeover {
 			continue
 		}
 		n++

@@ -109,7 +109,7 @@ func (l *load) halfway(ctx context.Context, n *node, lines int) error {
 
 func millis(d time.Duration) float64 { return float64(d.Microseconds()/100) / 10 }
 
-// row plays every session once while beside runs, and returns the duration.
+// row plays every session once while during runs, and returns the duration.
 func (l *load) row(ctx context.Context, n int, during func() error) (time.Duration, error) {
 	began := time.Now()
 	ended := make(chan error, restartTurns)

@@ -67,7 +67,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	if err := l.under(ctx, f, b); err != nil {
 		return nil, err
 	}
-	r := &Report{Seed: o.Seed, Turns: l.turns.Load(), ClientsWentOn: l.again.Load(), Stopped: ctx.Err() != nil, ByFault: make(map[Fault]int)}
+	r := &Report{Seed: o.Seed, Turns: l.turns.Load(), ClientsWentOn: l.errorsSurvived.Load(), Stopped: ctx.Err() != nil, ByFault: make(map[Fault]int)}
 	r.DurationSeconds = time.Since(began).Seconds()
 	for _, i := range incidents.all() {
 		r.Faults++

@@ -35,7 +35,7 @@ func TestLostWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tc.kill.Worker, tc.kill.At, tc.kill.Until = "a", at(10), at(11)
-			claims := []claim{{turn: "t", worker: "a", at: at(8)}, {turn: "t", worker: "b", at: at(15), again: true}}
+			claims := []claim{{turn: "t", worker: "a", at: at(8)}, {turn: "t", worker: "b", at: at(15), takeover: true}}
 			list, _ := takeovers("s", claims, append(tc.other, tc.kill))
 			if len(list) != 1 || list[0].LostWake != tc.lost || list[0].Disturbed != tc.disturbed || list[0].Took != 5*time.Second {
 				t.Errorf("got %+v, want one of 5 s, wake lost %v, disturbed %v", list, tc.lost, tc.disturbed)

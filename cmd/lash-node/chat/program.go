@@ -14,9 +14,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// screen is the program of a terminal. Keys and observations go in; printed lines and a live part at the bottom come
-// out.
-type screen struct {
+// program is the bubbletea program of a [Screen]. Keys and observations go in; printed lines and a live part at the
+// bottom come out.
+type program struct {
 	talk    *Talk
 	driver  *driver
 	session events.SessionID
@@ -47,7 +47,7 @@ type screen struct {
 	since  time.Time // start of the current status
 }
 
-func newScreen(talk *Talk, id events.SessionID, plain bool) *screen {
+func newProgram(talk *Talk, id events.SessionID, plain bool) *program {
 	in := textarea.New()
 	in.Prompt, in.ShowLineNumbers, in.CharLimit = "> ", false, maxPrompt
 	in.DynamicHeight, in.MinHeight, in.MaxHeight, in.MaxContentHeight = true, 1, 8, 10000
@@ -55,7 +55,7 @@ func newScreen(talk *Talk, id events.SessionID, plain bool) *screen {
 	in.SetStyles(textarea.Styles{})
 	in.SetVirtualCursor(false)
 	in.Focus()
-	return &screen{talk: talk, session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
+	return &program{talk: talk, session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
 }
 
 type (
@@ -66,14 +66,14 @@ type (
 
 func ticks() tea.Cmd { return tea.Tick(tick, func(time.Time) tea.Msg { return tickMsg{} }) }
 
-func (m *screen) Init() tea.Cmd {
+func (m *program) Init() tea.Cmd {
 	return tea.Batch(ticks(), tea.Tick(firstFrame, func(time.Time) tea.Msg { return drawnMsg{} }))
 }
 
 // firstFrame is the time until the program has drawn once; it draws 60 times a second.
 const firstFrame = 100 * time.Millisecond
 
-func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+func (m *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	var cmd tea.Cmd
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -100,7 +100,7 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	default:
 		m.input, cmd = m.input.Update(msg)
 	}
-	m.look()
+	m.updateStatus()
 	printing := m.flush()
 	if m.drawn && !m.printing && m.view != nil {
 		m.live = m.view.Live() // after the lines that precede it
@@ -108,15 +108,15 @@ func (m *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, tea.Batch(cmd, printing)
 }
 
-// look records the time at which the status changed.
-func (m *screen) look() {
-	if now := m.waits(); now != m.status {
+// updateStatus records the time at which the status changed.
+func (m *program) updateStatus() {
+	if now := m.waitsFor(); now != m.status {
 		m.status, m.since = now, time.Now()
 	}
 }
 
-// waits is what the chat waits for; empty: for the user.
-func (m *screen) waits() string {
+// waitsFor is what the chat waits for; empty: for the user.
+func (m *program) waitsFor() string {
 	if m.view == nil {
 		return "waiting for a node that opens the session"
 	}
@@ -129,13 +129,13 @@ func (m *screen) waits() string {
 	return ""
 }
 
-func (m *screen) resize(width, height int) {
+func (m *program) resize(width, height int) {
 	m.width, m.height = max(width, 10), max(height, 4)
 	m.input.SetWidth(m.width)
 }
 
 // joined shows a session that was opened, for example a fork.
-func (m *screen) joined(msg joinedMsg) {
+func (m *program) joined(msg joinedMsg) {
 	if msg.err != nil {
 		m.fail(msg.err)
 		return
@@ -146,11 +146,11 @@ func (m *screen) joined(msg joinedMsg) {
 	go m.driver.pass(msg.ctx, msg.gen, msg.seen)
 }
 
-func (m *screen) header() Line {
+func (m *program) header() Line {
 	return noted(Note, "session %s, model %s: /help lists what can be typed", m.session, m.view.Model())
 }
 
-func (m *screen) observe(msg seenMsg) {
+func (m *program) observe(msg seenMsg) {
 	if msg.gen != m.gen || m.view == nil {
 		return
 	}
@@ -166,11 +166,11 @@ func (m *screen) observe(msg seenMsg) {
 }
 
 // fail records the error and leaves.
-func (m *screen) fail(err error) {
+func (m *program) fail(err error) {
 	m.failed, m.leaving = err, true
 }
 
-func (m *screen) did(msg didMsg) tea.Cmd {
+func (m *program) did(msg didMsg) tea.Cmd {
 	delete(m.doing, msg.number)
 	m.print(msg.Lines...)
 	switch {
@@ -190,7 +190,7 @@ func (m *screen) did(msg didMsg) tea.Cmd {
 }
 
 // act executes a line.
-func (m *screen) act(a Action) tea.Cmd {
+func (m *program) act(a Action) tea.Cmd {
 	switch a.Verb {
 	case Nothing:
 		return nil
@@ -223,7 +223,7 @@ func (m *screen) act(a Action) tea.Cmd {
 }
 
 // prepare completes an action with its object, and executes those that need no session.
-func (m *screen) prepare(a Action) (Action, bool) {
+func (m *program) prepare(a Action) (Action, bool) {
 	switch a.Verb { //nolint:exhaustive // the others are complete
 	case Say:
 		a.Turn = events.TurnID(ulid.Make().String())
@@ -246,7 +246,7 @@ func (m *screen) prepare(a Action) (Action, bool) {
 }
 
 // branch finds the message to branch from, or lists the messages.
-func (m *screen) branch(a Action) (Action, bool) {
+func (m *program) branch(a Action) (Action, bool) {
 	places, err := m.view.Places()
 	if err != nil {
 		m.fail(err)
@@ -276,7 +276,7 @@ func (m *screen) branch(a Action) (Action, bool) {
 }
 
 // showing finds the call to show.
-func (m *screen) showing(a Action) (Action, bool) {
+func (m *program) showing(a Action) (Action, bool) {
 	n := len(m.view.calls)
 	if a.Text == "" {
 		if q := m.view.Question(); q != nil {
@@ -300,7 +300,7 @@ func (m *screen) showing(a Action) (Action, bool) {
 }
 
 // statusLine is what the session waits for, and for how long.
-func (m *screen) statusLine() string {
+func (m *program) statusLine() string {
 	if m.status == "" {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/cmd/lash-node/config"
+	"github.com/lash-go/lash/cmd/internal/config"
 )
 
 // endless is a file of blanks that counts the bytes read.
@@ -37,5 +37,18 @@ func TestConfigBounded(t *testing.T) {
 	e := &endless{}
 	if _, err := config.JSON(e); !errors.Is(err, config.ErrTooLarge) || e.read > 2*limit {
 		t.Errorf("got %v after %d bytes, want %v and no more than is needed read", err, e.read, config.ErrTooLarge)
+	}
+}
+
+// TestDeepConfig reads values that are nested deeper than any flag's.
+func TestDeepConfig(t *testing.T) {
+	t.Parallel()
+	for _, depth := range []int{20_000, 100_000} {
+		for _, pair := range []struct{ open, end string }{{"[", "]"}, {`{"a":`, "}"}} {
+			file := `{"store":` + strings.Repeat(pair.open, depth) + "1" + strings.Repeat(pair.end, depth) + "}"
+			if _, err := config.JSON(strings.NewReader(file)); err == nil {
+				t.Errorf("%d of %q: got no error", depth, pair.open)
+			}
+		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package config reads the configuration file of lash-node.
+// Package config reads the configuration file of commands.
 package config
 
 import (

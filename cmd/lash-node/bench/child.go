@@ -14,8 +14,8 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// apart is a server or a node that runs in another process.
-type apart struct {
+// child is a server or a node that runs in another process.
+type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Scanner
@@ -45,12 +45,12 @@ func ServeApart(store string, in io.Reader, out io.Writer) error {
 	return nil
 }
 
-// startApart starts this program with a hidden command, and waits for its first line.
-func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error) {
-	if r.Apart == nil {
+// startChild starts this program with a hidden command, and waits for its first line.
+func (r *runner) startChild(ctx context.Context, args ...string) (*child, error) {
+	if r.Command == nil {
 		return nil, errors.New("nothing says how a process is started")
 	}
-	cmd := r.Apart(ctx, args...)
+	cmd := r.Command(ctx, args...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	s := &apart{cmd: cmd, in: in, out: bufio.NewScanner(out)}
+	s := &child{cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	if !s.out.Scan() {
 		return nil, errors.Join(fmt.Errorf("%s did not start", args[0]), s.stop())
 	}
@@ -70,12 +70,12 @@ func (r *runner) startApart(ctx context.Context, args ...string) (*apart, error)
 	return s, nil
 }
 
-// apartServer starts a server in another process, so that its memory and processor time are separate.
-func (r *runner) apartServer(ctx context.Context, store string) (*apart, error) {
-	return r.startApart(ctx, "serve-apart", store)
+// childServer starts a server in another process, so that its memory and processor time are separate.
+func (r *runner) childServer(ctx context.Context, store string) (*child, error) {
+	return r.startChild(ctx, "serve-apart", store)
 }
 
-func (s *apart) resident() (float64, error) {
+func (s *child) resident() (float64, error) {
 	if _, err := io.WriteString(s.in, "\n"); err != nil {
 		return 0, err
 	}
@@ -85,7 +85,7 @@ func (s *apart) resident() (float64, error) {
 	return strconv.ParseFloat(strings.TrimSpace(s.out.Text()), 64)
 }
 
-func (s *apart) stop() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
+func (s *child) stop() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
 
 // NodeApart is the node process. It prints a line once it takes work, and ends when its input ends.
 func NodeApart(ctx context.Context, url string, in io.Reader, out io.Writer) error {
