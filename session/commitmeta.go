@@ -80,7 +80,7 @@ func (m *commitMeta) checkDigest(r projector.Request) error {
 	return nil
 }
 
-// committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.decideOnce] searches for
+// committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.tryDecide] searches for
 // it in every state that guards an append.
 func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	if m.key == "" {
@@ -106,33 +106,29 @@ func (h *Host) decideOnState(ctx context.Context, s *projector.State, meta commi
 		return nil, err
 	case seq == 0:
 		return d(s)
-	case meta.byID:
-		api.RecordSeq(ctx, s.Session, seq)
+	}
+	api.RecordSeq(ctx, s.Session, seq)
+	if meta.byID {
 		return d(s)
 	}
-	before, err := h.stateBeforeCommit(ctx, s, meta)
+	before, err := h.stateBeforeCommit(ctx, s, seq)
 	if err == nil {
 		_, err = d(before)
 	}
 	return nil, err
 }
 
-// decideRequest is decideAs for a request.
-func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
-	meta, err := h.keyedMeta(c, reqMeta)
-	if err != nil {
-		return err
+// repeatOf returns the sequence of the request's commit, and records it for the response; 0 where the history has none.
+// Code that prepares a decision uses it to find a repeat first.
+func (m *commitMeta) repeatOf(ctx context.Context, s *projector.State) (events.Seq, error) {
+	seq, err := m.committedAt(s)
+	if err == nil && seq != 0 {
+		api.RecordSeq(ctx, s.Session, seq)
 	}
-	return h.decideAs(ctx, id, meta, d)
+	return seq, err
 }
 
-// stateBeforeCommit returns the state before the request's commit; nil where the history has no such commit. Code that
-// prepares a decision uses it to find a repeat first.
-func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, meta commitMeta) (*projector.State, error) {
-	seq, err := meta.committedAt(s)
-	if err != nil || seq == 0 {
-		return nil, err
-	}
-	api.RecordSeq(ctx, s.Session, seq)
+// stateBeforeCommit returns the state before a commit.
+func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, seq events.Seq) (*projector.State, error) {
 	return follow.At(ctx, h.log, h.b, s.Session, seq-1)
 }

@@ -50,13 +50,14 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
 	first := events.Seq(0) // of a concurrent copy of the request
-	err = h.decideThen(ctx, id, meta, func(*projector.State) ([]events.Event, error) {
-		return []events.Event{events.Of("", fact)}, nil
-	}, func(state *projector.State, appended bool) (err error) {
+	then := func(state *projector.State, appended bool) (err error) {
 		if !appended {
 			first, err = meta.committedAt(state)
 		}
 		return err
+	}
+	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(*projector.State) ([]events.Event, error) {
+		return []events.Event{events.Of("", fact)}, nil
 	})
 	if err != nil || first == 0 {
 		return got, err

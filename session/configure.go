@@ -80,7 +80,7 @@ func (h *Host) configured(ctx context.Context, s *projector.State, reqMeta api.R
 	}
 	meta, err := h.keyedMeta(h.wanted(before, req), reqMeta)
 	if err == nil {
-		_, err = h.stateBeforeCommit(ctx, s, meta)
+		_, err = meta.repeatOf(ctx, s)
 	}
 	return true, err
 }
@@ -205,10 +205,7 @@ func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c request
 	if s, err = h.State(ctx, id); err != nil {
 		return meta, nil, false, err
 	}
-	seq, err := meta.committedAt(s)
-	if seq != 0 && err == nil {
-		api.RecordSeq(ctx, id, seq)
-	}
+	seq, err := meta.repeatOf(ctx, s)
 	return meta, s, seq != 0, err
 }
 
@@ -260,8 +257,12 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 	if err != nil || len(list) == 0 && with == nil {
 		return err
 	}
-	moved, saved := false, false
-	err = h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
+	moved, recorded := false, false
+	o := decideOptions{meta: meta, then: func(_ *projector.State, appended bool) error {
+		recorded = appended
+		return nil
+	}}
+	err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		var out []events.Event
 		moved = false
 		for _, fact := range list {
@@ -281,11 +282,8 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 		}
 		beside, err := with(s)
 		return append(out, beside...), err
-	}, func(_ *projector.State, appended bool) error {
-		saved = appended
-		return nil
 	})
-	if err == nil && saved {
+	if err == nil && recorded {
 		p.Committed(list)
 		return nil
 	}
@@ -314,8 +312,8 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.stateBeforeCommit(ctx, s, meta); err != nil || before != nil {
-		return before != nil, err
+	if seq, err := meta.repeatOf(ctx, s); err != nil || seq != 0 {
+		return err == nil, err
 	}
 	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
 		if err := blob.FillState(ctx, h.b, s); err != nil {

@@ -37,7 +37,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 	if err != nil {
 		return "", err
 	}
-	return req.ID, h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
+	return req.ID, h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:

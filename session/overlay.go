@@ -24,14 +24,15 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		}
 		fact := o.Recorded()
 		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
-		return h.decideThen(ctx, id, h.newCommitMeta("overlay", api.RequestMeta{}), func(s *projector.State) ([]events.Event, error) {
+		o := decideOptions{meta: h.newCommitMeta("overlay", api.RequestMeta{}), then: func(s *projector.State, _ bool) error {
+			p.FollowOverlay(s.Overlay, false)
+			return nil
+		}}
+		return h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}
 			return []events.Event{events.Of("", &fact)}, nil
-		}, func(s *projector.State, _ bool) error {
-			p.FollowOverlay(s.Overlay, false)
-			return nil
 		})
 	})
 }

@@ -66,15 +66,15 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 // not include later decisions.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideThen(ctx, id, meta, d, func(s *projector.State, _ bool) (err error) {
+	err := h.decideWith(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
 		t, err = reader.TaskOf(ctx, s, name)
 		return err
-	})
+	}}, d)
 	return t, err
 }
 
-// change runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
-func (h *Host) change(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
+// changeTask runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
+func (h *Host) changeTask(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
 	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Hidden {
 			return nil, nil
@@ -91,13 +91,13 @@ func (h *Host) change(ctx context.Context, id events.SessionID, name events.Task
 // unknown task.
 func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.callbacks.Drop(id, name)
-	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
+	return h.changeTask(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
 // CompleteBackgroundTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
 // task.
 func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
-	err := h.change(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
+	err := h.changeTask(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
@@ -108,7 +108,7 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 
 // TransitionBackgroundTask moves a live task to running or waiting; otherwise it does nothing.
 func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
-	return h.change(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
+	return h.changeTask(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
 // RequestCancelTask requests that a live task stops by itself: its context ends, and its runner reports how it ended.
@@ -193,15 +193,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	if err != nil {
 		return nil, err
 	}
-	err = h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
-		ids := task.Unreferenced(s, keep)
-		list = make([]projector.Task, len(ids))
-		for i, name := range ids {
-			t, _ := s.Task(name)
-			list[i] = *t
-		}
-		return task.CancelAll(s, ids, hostReason), nil
-	}, func(s *projector.State, _ bool) error {
+	then := func(s *projector.State, _ bool) error {
 		for i := range list {
 			if t, ok := s.Task(list[i].ID); ok {
 				list[i] = *t
@@ -211,6 +203,15 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 			}
 		}
 		return nil
+	}
+	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(s *projector.State) ([]events.Event, error) {
+		ids := task.Unreferenced(s, keep)
+		list = make([]projector.Task, len(ids))
+		for i, name := range ids {
+			t, _ := s.Task(name)
+			list[i] = *t
+		}
+		return task.CancelAll(s, ids, hostReason), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)

@@ -89,8 +89,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.stateBeforeCommit(ctx, source, m.meta); err != nil || before != nil {
-		return before != nil, err
+	if seq, err := m.meta.repeatOf(ctx, source); err != nil || seq != 0 {
+		return err == nil, err
 	}
 	list, err := task.Leaving(source, ids)
 	if err != nil || len(list) == 0 {
@@ -102,7 +102,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			return false, err // the task may have been replaced meanwhile
 		}
 	}
-	err = h.decideThen(api.WithSession(ctx, to), to, commitMeta{actor: m.meta.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
+	o := decideOptions{meta: commitMeta{actor: m.meta.actor, cause: transferring}}
+	err = h.decideWith(api.WithSession(ctx, to), to, o, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
 			if err := check.Open(s); err != nil {
 				return nil, err
@@ -114,11 +115,11 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			}
 		}
 		return task.Arrive(s, list)
-	}, func(*projector.State, bool) error { return nil })
+	})
 	if err != nil {
 		return false, err
 	}
-	err = h.decideAs(ctx, from, m.meta, func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideWith(ctx, from, decideOptions{meta: m.meta, repeatHints: true}, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Depart(s, to, list, source.Seq)
 		return out, nil
 	})

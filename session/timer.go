@@ -46,7 +46,7 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMet
 		return err
 	}
 	digest := projector.InputDigest(p.Input)
-	return h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
+	return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
 		found, err := reader.FindTurn(s, name)
 		switch {
 		case err != nil:
@@ -104,7 +104,8 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAs(ctx, id, commitMeta{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
+		o := decideOptions{meta: commitMeta{actor: h.actor, cause: "resolve at"}, repeatHints: true}
+		err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
 				return nil, api.ErrUnknownTurn

@@ -72,7 +72,13 @@ func callersOf(req api.TurnRequest, reqMeta api.RequestMeta) []string {
 // requestTurn appends the request of a turn, with the events of its policy.
 func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commitMeta, r turnRequest) (api.SubmitResponse, error) {
 	a := api.SubmitResponse{Turn: r.name, Input: projector.InputDigest(r.Input)}
-	err := h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
+	o := decideOptions{meta: meta, repeatHints: true, then: func(s *projector.State, _ bool) error {
+		found, err := reader.FindTurn(s, r.name)
+		a.Seq = found.Seq
+		api.RecordSeq(ctx, id, found.Seq)
+		return err
+	}}
+	err := h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 		found, err := reader.FindTurn(s, r.name)
 		switch {
 		case err != nil:
@@ -93,14 +99,6 @@ func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commit
 			err = h.quota.CheckBranch(ctx, s)
 		}
 		return list, err
-	}, func(s *projector.State, appended bool) error {
-		found, err := reader.FindTurn(s, r.name)
-		a.Seq = found.Seq
-		api.RecordSeq(ctx, id, found.Seq)
-		if err == nil && !appended {
-			err = h.hints.Repeat(ctx, s)
-		}
-		return err
 	})
 	return a, err
 }
