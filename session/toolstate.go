@@ -113,9 +113,11 @@ func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestCo
 			return 0, err
 		}
 		// The repeat is found first: after the request's commit the tools are no longer those that it was made for.
-		if seq, err := meta.repeatOf(ctx, current); err != nil {
+		seq, err := meta.repeatOf(ctx, current)
+		if err != nil {
 			return 0, err
-		} else if seq != 0 {
+		}
+		if seq != 0 {
 			before, err := h.stateBeforeCommit(ctx, current, seq)
 			if err != nil {
 				return 0, err

@@ -82,9 +82,9 @@ func (m *machine) freeTurn(prefix, name string) events.TurnID {
 		id = events.TurnID(events.DerivedID(prefix, name))
 	}
 	for n := 2; ; n++ {
-		known, err := Known(m.s, id)
+		place, err := m.s.FindTurn(id)
 		m.errs = errors.Join(m.errs, err)
-		if !known {
+		if !place.Known() {
 			return id
 		}
 		id = events.TurnID(events.DerivedID(prefix, name, strconv.Itoa(n)))

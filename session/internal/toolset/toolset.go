@@ -13,12 +13,7 @@ import (
 )
 
 // NextGeneration is the generation that a change of the tools makes.
-func NextGeneration(s *projector.State) int64 {
-	if s == nil {
-		return 0
-	}
-	return s.Catalog.Generation + 1
-}
+func NextGeneration(s *projector.State) int64 { return s.Catalog.Generation + 1 }
 
 // Event records a session's tools.
 func Event(generation int64, tools []events.ToolEntry) []events.Event {
