@@ -27,7 +27,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	s := &services{Host: h, id: id}
+	s := &runtimeHost{Host: h, id: id}
 	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
 		return s.completionAt(ctx, seq, err)
 	}
@@ -71,7 +71,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 }
 
 // completionAt reads the reply from the commit that recorded it.
-func (s *services) completionAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
+func (s *runtimeHost) completionAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -44,7 +44,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Services(id, nil, "")})
+		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.RuntimeHost(id, nil, "")})
 		return nil
 	})
 }

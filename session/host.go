@@ -146,7 +146,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
-		Services: func(id events.SessionID) plugin.RuntimeHost { return h.Services(id, nil, "") },
+		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.RuntimeHost(id, nil, "") },
 	})
 	return h, nil
 }

@@ -17,60 +17,60 @@ type Spawner interface {
 	SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error
 }
 
-func (s *services) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
+func (s *runtimeHost) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
 	_, err := s.Inject(ctx, id, req)
 	return err
 }
 
-func (s *services) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
+func (s *runtimeHost) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	if s.spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
 	return s.spawner.SpawnHiddenTask(ctx, id, label, work)
 }
 
-func (s *services) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
+func (s *runtimeHost) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	if s.spawner == nil {
 		return s.Host.AwaitHiddenTasks(ctx, id)
 	}
 	return s.spawner.AwaitHiddenTasks(ctx, id)
 }
 
-func (s *services) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
+func (s *runtimeHost) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
 	if s.spawner == nil {
 		return fmt.Errorf("managed background tasks: %w", plugin.ErrUnavailable)
 	}
 	return s.spawner.SpawnManagedTask(ctx, id, req, work)
 }
 
-func (s *services) RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error {
+func (s *runtimeHost) RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error {
 	_, err := s.RegisterTask(ctx, id, req)
 	return err
 }
 
-func (s *services) ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+func (s *runtimeHost) ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
 	return s.Tasks(ctx, id)
 }
 
-func (s *services) CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error) {
+func (s *runtimeHost) CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error) {
 	return s.CancelTask(ctx, id, task)
 }
 
-func (s *services) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
+func (s *runtimeHost) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
 	if err := s.startArmed(ctx, id); err != nil {
 		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
 	return s.Host.MonitorSnapshot(ctx, id)
 }
 
-func (s *services) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error) {
+func (s *runtimeHost) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error) {
 	if err := s.Host.StartMonitor(ctx, id, spec); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
 	return s.MonitorSnapshot(ctx, id)
 }
 
-func (s *services) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error) {
+func (s *runtimeHost) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error) {
 	if err := s.Host.StopMonitor(ctx, id, monitor); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
