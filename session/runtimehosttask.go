@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -14,7 +13,7 @@ import (
 type Spawner interface {
 	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error
 	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
-	SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error
+	SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error
 }
 
 func (s *runtimeHost) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
@@ -36,24 +35,11 @@ func (s *runtimeHost) AwaitHiddenTasks(ctx context.Context, id events.SessionID)
 	return s.spawner.AwaitHiddenTasks(ctx, id)
 }
 
-func (s *runtimeHost) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
+func (s *runtimeHost) SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
 	if s.spawner == nil {
-		return fmt.Errorf("managed background tasks: %w", plugin.ErrUnavailable)
+		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.spawner.SpawnManagedTask(ctx, id, req, work)
-}
-
-func (s *runtimeHost) RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error {
-	_, err := s.RegisterTask(ctx, id, req)
-	return err
-}
-
-func (s *runtimeHost) ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return s.Tasks(ctx, id)
-}
-
-func (s *runtimeHost) CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error) {
-	return s.CancelTask(ctx, id, task)
+	return s.spawner.SpawnTask(ctx, id, req, work)
 }
 
 func (s *runtimeHost) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {

@@ -87,16 +87,16 @@ func (h *Host) changeTask(ctx context.Context, id events.SessionID, name events.
 	return err
 }
 
-// UnregisterBackgroundTask removes a task from the registry, in any state, without cancelling it. It ignores an
+// UnregisterTask removes a task from the registry, in any state, without cancelling it. It ignores an
 // unknown task.
-func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+func (h *Host) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.callbacks.Drop(id, name)
 	return h.changeTask(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
-// CompleteBackgroundTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
+// CompleteTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
 // task.
-func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
 	err := h.changeTask(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
 	})
@@ -106,8 +106,8 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 	return err
 }
 
-// TransitionBackgroundTask moves a live task to running or waiting; otherwise it does nothing.
-func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
+// TransitionTask moves a live task to running or waiting; otherwise it does nothing.
+func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
 	return h.changeTask(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
@@ -131,8 +131,8 @@ func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.
 	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
-// CancelManagedTask is [Host.CancelTask], but ignores an unknown task.
-func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+// CancelTaskIfKnown is [Host.CancelTask], but ignores an unknown task.
+func (h *Host) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
 	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
 		return nil
@@ -157,12 +157,6 @@ func (h *Host) cancelTask(ctx context.Context, c requestContent, reqMeta api.Req
 	return t, err
 }
 
-// CancelAllBackgroundTasks cancels every live task, in one commit, and returns their records in the order of
-// creation.
-func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return h.CancelUnreferencedAsyncHandles(ctx, id, nil)
-}
-
 // CancelTasks cancels every live task of a session that is not in keep, in one commit, and returns their ids in the
 // order of creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
@@ -177,9 +171,9 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 	return ids, err
 }
 
-// CancelUnreferencedAsyncHandles cancels every live task that is not in keep, including those of monitors, in one
+// CancelTasksExcept cancels every live task that is not in keep, including those of monitors, in one
 // commit, and returns their records in the order of creation.
-func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
+func (h *Host) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
 	list, err := h.cancelUnreferenced(ctx, id, keep)
 	if errors.Is(err, events.ErrNoSession) {
 		return nil, nil
@@ -222,9 +216,9 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
+// CheckTasks reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
 // empty list is valid.
-func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
+func (h *Host) CheckTasks(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TransferAsyncHandles moves tasks to another session, all or none. An id that is a live task in the target refuses
+// TransferTasks moves tasks to another session, all or none. An id that is a live task in the target refuses
 // the transfer with [task.ErrRunning]. An id that the source does not have is skipped. The task of a monitor cannot
 // move: [task.ErrMonitorTask].
 //
@@ -26,7 +26,7 @@ import (
 // registered again before step 2. If the caller stops in between, a second call finishes the transfer; so does the
 // worker that receives the wakes of the tasks in the target. A task with an unfinished earlier transfer does not move
 // before that one is finished, because its first source still runs it.
-func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
+func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	if from == to || len(ids) == 0 {
 		return nil
 	}
