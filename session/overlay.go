@@ -36,11 +36,3 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		})
 	})
 }
-
-// InvalidateCaches drops this process's cached tool catalogue of a session.
-func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error {
-	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		p.InvalidateCaches()
-		return nil
-	})
-}

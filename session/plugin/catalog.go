@@ -173,10 +173,7 @@ func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint6
 }
 
 // RefreshCatalog makes the next [Session.Catalog] rebuild the catalogue.
-func (s *Session) RefreshCatalog() { s.InvalidateCaches() }
-
-// InvalidateCaches drops all catalogues.
-func (s *Session) InvalidateCaches() {
+func (s *Session) RefreshCatalog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs.clear()

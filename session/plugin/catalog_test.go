@@ -78,7 +78,7 @@ func TestCatalogAskedFromWithin(t *testing.T) {
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key has its own build
 			s.Message("free", "to call")
-			s.InvalidateCaches()
+			s.RefreshCatalog()
 			return plugin.CatalogContribution{}, nil
 		})
 	})
