@@ -108,7 +108,7 @@ func state(s *projector.State, id events.TurnID) string {
 		return "queued"
 	case needs.Model:
 		return "model"
-	case needs.Parked():
+	case needs.OnlyWaits():
 		return "approval"
 	case len(needs.Calls) > 0:
 		return "tools"

@@ -73,7 +73,7 @@ func Without(c *projector.Catalog, source string) []events.ToolEntry {
 
 // Offer is the catalogue's tools with the offered ones; the same list where nothing changes.
 func Offer(c *projector.Catalog, tools []events.ToolEntry) []events.ToolEntry {
-	if fact := turn.Offer(c, tools); fact != nil {
+	if fact := turn.OfferEvent(c, tools); fact != nil {
 		return fact.Tools
 	}
 	return c.Tools
