@@ -18,7 +18,7 @@ type emitter struct {
 	received chan struct{} // closed when a watcher has received the tool's text
 }
 
-// SessionReady implements [plugin.Readier].
+// SessionReady implements [plugin.SessionReadyNotifier].
 func (s *emitter) SessionReady(_ context.Context, stack *plugin.Session) error {
 	s.stack = stack
 	return nil

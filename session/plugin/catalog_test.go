@@ -54,7 +54,7 @@ func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)
 	return s, p
 }
 
-func tool(r plugin.Registry, name string) {
+func tool(r plugin.ToolAdder, name string) {
 	plugin.AddTool(r, plugin.Tool{Name: name}, func(context.Context, plugin.Call, struct{}) (string, error) { return name, nil })
 }
 
