@@ -27,11 +27,11 @@ type commitMeta struct {
 
 // newCommitMeta returns the metadata of the commit of a decision without a key.
 func (h *Host) newCommitMeta(cause string, reqMeta api.RequestMeta) commitMeta {
-	s := commitMeta{actor: h.actor, cause: cause}
+	m := commitMeta{actor: h.actor, cause: cause}
 	if reqMeta.Actor != "" {
-		s.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
+		m.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
 	}
-	return s
+	return m
 }
 
 // chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
@@ -49,27 +49,27 @@ type requestContent struct {
 // keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
 // requests with that key.
 func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	s := h.newCommitMeta(c.cause, reqMeta)
+	m := h.newCommitMeta(c.cause, reqMeta)
 	if reqMeta.Key == "" {
-		return s, nil
+		return m, nil
 	}
 	body, err := events.EncodePayload(c.body)
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", c.op, err)
+		return m, fmt.Errorf("%s: %w", c.op, err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
-	s.key, s.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
-	s.cause += " " + reqMeta.Key
-	s.older = s.cause
-	return s, nil
+	m.key, m.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
+	m.cause += " " + reqMeta.Key
+	m.older = m.cause
+	return m, nil
 }
 
 // keyedMetaByID is keyedMeta for a request that creates something with an id. A repeat finds it by the id, and decides on the
 // current state.
 func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	s, err := h.keyedMeta(c, reqMeta)
-	s.cause, s.byID = c.cause, true
-	return s, err
+	m, err := h.keyedMeta(c, reqMeta)
+	m.cause, m.byID = c.cause, true
+	return m, err
 }
 
 // checkDigest refuses a key that an earlier, different request used.
