@@ -11,14 +11,14 @@ import (
 // promises, see package bus. The caller owns the commit that it appends and gets its own copy of commits that it
 // reads.
 type Log interface {
-	// Append adds c to the history of c.Session with sequence at+1, and returns that sequence. at is the last
-	// sequence of the state on which c was decided. At 0 it creates the history.
+	// Append adds c to the history of c.Session with sequence expected+1, and returns that sequence. expected is the
+	// last sequence of the state on which c was decided. With 0 Append creates the history.
 	//
-	// If the history does not end at at, the error is a *[ConflictError] and the log is unchanged. If the history
+	// If the history does not end at expected, the error is a *[ConflictError] and the log is unchanged. If the history
 	// contains a commit with c's id, because an earlier attempt succeeded and its reply was lost, Append returns that
 	// commit's sequence. Other errors: [ErrNoSession], [ErrSealed], those of [Encode], and [ErrOutcomeUnknown] if ctx
 	// ended before the outcome was known.
-	Append(ctx context.Context, c *Commit, at Seq) (Seq, error)
+	Append(ctx context.Context, c *Commit, expected Seq) (Seq, error)
 	// Read yields the commits from sequence from on (0 and 1 mean all), in order and without gaps, up to the last one
 	// at the start of the read. The error is terminal: [ErrNoSession], [ErrMalformed], [ErrFutureVersion] or a
 	// transport error.

@@ -22,7 +22,7 @@ type memSession struct {
 }
 
 // Append implements [Log].
-func (l *MemLog) Append(ctx context.Context, c *Commit, at Seq) (Seq, error) {
+func (l *MemLog) Append(ctx context.Context, c *Commit, expected Seq) (Seq, error) {
 	data, err := Encode(c)
 	if err != nil {
 		return 0, err
@@ -34,12 +34,12 @@ func (l *MemLog) Append(ctx context.Context, c *Commit, at Seq) (Seq, error) {
 	defer l.mu.Unlock()
 	s := l.sessions[c.Session]
 	if s == nil {
-		if at != 0 {
+		if expected != 0 {
 			return 0, fmt.Errorf("append to %s: %w", c.Session, ErrNoSession)
 		}
 		s = l.createLocked(c.Session, 1)
 	}
-	return s.appendLocked(c, data, at)
+	return s.appendLocked(c, data, expected)
 }
 
 func (l *MemLog) createLocked(id SessionID, first Seq) *memSession {
@@ -53,15 +53,15 @@ func (l *MemLog) createLocked(id SessionID, first Seq) *memSession {
 
 func (s *memSession) last() Seq { return s.first + Seq(len(s.raw)) - 1 }
 
-func (s *memSession) appendLocked(c *Commit, data []byte, at Seq) (Seq, error) {
+func (s *memSession) appendLocked(c *Commit, data []byte, expected Seq) (Seq, error) {
 	last := s.last()
 	switch seq := s.ids[c.ID]; {
 	case seq != 0:
 		return seq, nil
 	case s.sealed:
 		return 0, fmt.Errorf("append to %s: %w", c.Session, ErrSealed)
-	case checksExpected && last != at:
-		return 0, &ConflictError{Session: c.Session, Expected: at, Last: last}
+	case checksExpected && last != expected:
+		return 0, &ConflictError{Session: c.Session, Expected: expected, Last: last}
 	}
 	s.add(c.ID, data)
 	return last + 1, nil

@@ -112,7 +112,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.TurnScheduled:
 		s.applyScheduled(ev.Turn, p, at)
 	case *events.TurnReleased:
-		// it is progress, see above
+		// progress has its kind
 	case *events.ToolResultScheduled:
 		s.applyTimed(ev.Turn, p)
 	case *events.TurnStarted:

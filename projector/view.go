@@ -165,16 +165,6 @@ func (v ReadView) Chronology() []Chronological {
 	return list
 }
 
-// FindCall finds the newest tool call with a model's call id.
-func FindCall(list []Chronological, id events.CallID) (ToolCallView, bool) {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Kind == EntryToolCall && list[i].Call.ID == id {
-			return list[i].Call, true
-		}
-	}
-	return ToolCallView{}, false
-}
-
 // Rewrite computes how to make the active path's messages equal to target without changing nodes: keep a prefix,
 // branch at leaf, append rest. target has no transient messages. Without a difference, branch is false and rest is
 // empty.

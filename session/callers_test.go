@@ -28,7 +28,7 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 		t.Helper()
 		n++
 		id := events.TurnID(fmt.Sprint("p", n))
-		if _, _, err := b.host.Services(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
+		if _, _, err := b.host.RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
 			t.Fatal(err)
 		}
 		queue := b.state().Queue

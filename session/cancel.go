@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
-	"github.com/lash-go/lash/session/reader"
 )
 
 // Cancel requests that a turn stops, and returns at once. The first request in the history wins; the evidence
@@ -49,36 +48,24 @@ type canceller struct {
 
 func (c *canceller) decide(s *projector.State) ([]events.Event, error) {
 	c.receipt, c.evidence = api.CancelRequested, c.req
-	if t := s.Turn(); t != nil && t.ID == c.turn {
-		if t.Cancelled {
-			c.requested(&t.Cancel)
-			return nil, nil
-		}
-		return []events.Event{c.event()}, nil
-	}
-	for i := range s.Queue {
-		switch q := &s.Queue[i]; {
-		case q.ID != c.turn:
-		case q.Cancelled:
-			c.requested(&q.Cancel)
-			return nil, nil
-		case q.Busy == events.BusyBranch: // another session has the turn, or will get it
-			c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}
-			return nil, nil
-		default:
-			return []events.Event{c.event()}, nil
-		}
-	}
-	found, err := reader.FindTurn(s, c.turn)
-	switch {
+	place, err := s.FindTurn(c.turn)
+	switch running, queued := place.Running, place.Queued; {
 	case err != nil:
 		return nil, err
-	case found.Scheduled: // no worker would end it before its time
+	case running != nil && running.Cancelled:
+		c.requested(&running.Cancel)
+		return nil, nil
+	case queued != nil && queued.Cancelled:
+		c.requested(&queued.Cancel)
+		return nil, nil
+	case running != nil, queued != nil && queued.Busy != events.BusyBranch:
+		return []events.Event{c.event()}, nil
+	case place.Scheduled != nil: // no worker would end it before its time
 		return []events.Event{c.event(), events.Of(c.turn, &events.TurnCompleted{End: events.EndCancelled})}, nil
-	case found.Record == nil:
+	case !place.Known():
 		return nil, api.ErrUnknownTurn
 	}
-	c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{}
+	c.receipt, c.evidence = api.CancelCompletionWon, api.CancelRequest{} // it has ended, or another session has it or will get it
 	return nil, nil
 }
 

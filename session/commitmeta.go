@@ -27,11 +27,11 @@ type commitMeta struct {
 
 // newCommitMeta returns the metadata of the commit of a decision without a key.
 func (h *Host) newCommitMeta(cause string, reqMeta api.RequestMeta) commitMeta {
-	s := commitMeta{actor: h.actor, cause: cause}
+	m := commitMeta{actor: h.actor, cause: cause}
 	if reqMeta.Actor != "" {
-		s.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
+		m.actor = events.Actor{Kind: events.ActorClient, ID: reqMeta.Actor}
 	}
-	return s
+	return m
 }
 
 // chooseID returns the id of what a request creates: the id in the request, else its key, else a new id.
@@ -49,27 +49,27 @@ type requestContent struct {
 // keyedMeta returns the commit metadata of a request. The cause contains the key. The digest distinguishes the request from other
 // requests with that key.
 func (h *Host) keyedMeta(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	s := h.newCommitMeta(c.cause, reqMeta)
+	m := h.newCommitMeta(c.cause, reqMeta)
 	if reqMeta.Key == "" {
-		return s, nil
+		return m, nil
 	}
 	body, err := events.EncodePayload(c.body)
 	if err != nil {
-		return s, fmt.Errorf("%s: %w", c.op, err)
+		return m, fmt.Errorf("%s: %w", c.op, err)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s", reqMeta.Actor, c.op, body)) // the same at every host
-	s.key, s.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
-	s.cause += " " + reqMeta.Key
-	s.older = s.cause
-	return s, nil
+	m.key, m.digest = reqMeta.Key, hex.EncodeToString(sum[:16])
+	m.cause += " " + reqMeta.Key
+	m.older = m.cause
+	return m, nil
 }
 
 // keyedMetaByID is keyedMeta for a request that creates something with an id. A repeat finds it by the id, and decides on the
 // current state.
 func (h *Host) keyedMetaByID(c requestContent, reqMeta api.RequestMeta) (commitMeta, error) {
-	s, err := h.keyedMeta(c, reqMeta)
-	s.cause, s.byID = c.cause, true
-	return s, err
+	m, err := h.keyedMeta(c, reqMeta)
+	m.cause, m.byID = c.cause, true
+	return m, err
 }
 
 // checkDigest refuses a key that an earlier, different request used.
@@ -80,7 +80,7 @@ func (m *commitMeta) checkDigest(r projector.Request) error {
 	return nil
 }
 
-// committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.decideOnce] searches for
+// committedAt returns the sequence of the request's commit; 0 where the history has none. [Host.tryDecide] searches for
 // it in every state that guards an append.
 func (m *commitMeta) committedAt(s *projector.State) (events.Seq, error) {
 	if m.key == "" {
@@ -106,33 +106,29 @@ func (h *Host) decideOnState(ctx context.Context, s *projector.State, meta commi
 		return nil, err
 	case seq == 0:
 		return d(s)
-	case meta.byID:
-		api.RecordSeq(ctx, s.Session, seq)
+	}
+	api.RecordSeq(ctx, s.Session, seq)
+	if meta.byID {
 		return d(s)
 	}
-	before, err := h.stateBeforeCommit(ctx, s, meta)
+	before, err := h.stateBeforeCommit(ctx, s, seq)
 	if err == nil {
 		_, err = d(before)
 	}
 	return nil, err
 }
 
-// decideRequest is decideAs for a request.
-func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
-	meta, err := h.keyedMeta(c, reqMeta)
-	if err != nil {
-		return err
+// repeatOf returns the sequence of the request's commit, and records it for the response; 0 where the history has none.
+// Code that prepares a decision uses it to find a repeat first.
+func (m *commitMeta) repeatOf(ctx context.Context, s *projector.State) (events.Seq, error) {
+	seq, err := m.committedAt(s)
+	if err == nil && seq != 0 {
+		api.RecordSeq(ctx, s.Session, seq)
 	}
-	return h.decideAs(ctx, id, meta, d)
+	return seq, err
 }
 
-// stateBeforeCommit returns the state before the request's commit; nil where the history has no such commit. Code that
-// prepares a decision uses it to find a repeat first.
-func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, meta commitMeta) (*projector.State, error) {
-	seq, err := meta.committedAt(s)
-	if err != nil || seq == 0 {
-		return nil, err
-	}
-	api.RecordSeq(ctx, s.Session, seq)
+// stateBeforeCommit returns the state before a commit.
+func (h *Host) stateBeforeCommit(ctx context.Context, s *projector.State, seq events.Seq) (*projector.State, error) {
 	return follow.At(ctx, h.log, h.b, s.Session, seq-1)
 }

@@ -29,7 +29,7 @@ type DirectCall struct {
 
 // Complete makes a direct completion with the session's model. In a turn the reply is recorded under its key before
 // it is used. A repeated request gets the recorded reply.
-func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+func (s *runtimeHost) Complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	got, err := s.complete(ctx, req, source)
 	if err != nil {
 		return plugin.Completion{}, fmt.Errorf("direct completion: %w", err)
@@ -37,7 +37,7 @@ func (s *services) Complete(ctx context.Context, req plugin.CompletionRequest, s
 	return got, nil
 }
 
-func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
+func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest, source string) (plugin.Completion, error) {
 	state, err := s.SnapshotCurrent(ctx)
 	if err != nil {
 		return plugin.Completion{}, err
@@ -68,7 +68,7 @@ func (s *services) complete(ctx context.Context, req plugin.CompletionRequest, s
 }
 
 // directCall builds the model call of a request, and the event that records it.
-func (s *services) directCall(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
+func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
 	if s.Host.complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
@@ -91,14 +91,14 @@ func (s *services) directCall(state *projector.State, req plugin.CompletionReque
 }
 
 // callModel calls the model, and stores the reply in the event.
-func (s *services) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
+func (s *runtimeHost) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
 	got, err := s.Host.complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }
 
 // recordedCompletion returns a reply as the history has it.
-func (s *services) recordedCompletion(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
+func (s *runtimeHost) recordedCompletion(ctx context.Context, p *events.ModelCompleted, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}

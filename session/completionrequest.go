@@ -27,7 +27,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	s := &services{Host: h, id: id}
+	s := &runtimeHost{Host: h, id: id}
 	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
 		return s.completionAt(ctx, seq, err)
 	}
@@ -50,13 +50,14 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 		return plugin.Completion{}, fmt.Errorf("complete: %w", err)
 	}
 	first := events.Seq(0) // of a concurrent copy of the request
-	err = h.decideThen(ctx, id, meta, func(*projector.State) ([]events.Event, error) {
-		return []events.Event{events.Of("", fact)}, nil
-	}, func(state *projector.State, appended bool) (err error) {
+	then := func(state *projector.State, appended bool) (err error) {
 		if !appended {
 			first, err = meta.committedAt(state)
 		}
 		return err
+	}
+	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(*projector.State) ([]events.Event, error) {
+		return []events.Event{events.Of("", fact)}, nil
 	})
 	if err != nil || first == 0 {
 		return got, err
@@ -70,7 +71,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 }
 
 // completionAt reads the reply from the commit that recorded it.
-func (s *services) completionAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
+func (s *runtimeHost) completionAt(ctx context.Context, seq events.Seq, err error) (plugin.Completion, error) {
 	if err != nil {
 		return plugin.Completion{}, err
 	}

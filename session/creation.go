@@ -2,13 +2,122 @@ package session
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin"
 )
+
+// creation is a session before its first commit.
+type creation struct {
+	h        *Host
+	id       events.SessionID
+	reqMeta  api.RequestMeta
+	creators []string         // callers on whose behalf the session is created
+	grantsOf *projector.State // the state whose grants count; nil: those of the base
+	meta     commitMeta
+	req      api.CreateRequest
+	creator  *projector.State // nil: none
+	base     *projector.State // nil: empty; may be partial
+}
+
+// setCommitMeta sets the metadata of the commits, from the full content of the request.
+func (o *creation) setCommitMeta() (err error) {
+	body := struct {
+		Request  api.CreateRequest `msgpack:"r"`
+		Snapshot events.SessionID  `msgpack:"s,omitempty"`
+		At       events.Seq        `msgpack:"q,omitempty"`
+	}{Request: o.req}
+	body.Request.ID = o.id
+	if s := o.req.Snapshot; s != nil {
+		body.Snapshot, body.At = s.Session, s.Seq
+	}
+	o.meta, err = o.h.keyedMeta(requestContent{operation.Create.Name, "create", &body}, o.reqMeta)
+	return err
+}
+
+func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (err error) {
+	if creator == "" {
+		creator = o.req.Parent
+	} else if o.req.Relation != events.RelationRoot && o.req.Parent == "" {
+		o.req.Parent = creator
+	}
+	caller, _ := api.CallerOf(ctx)
+	if creator != "" {
+		elsewhere := o.req.Start != api.StartCurrent && o.req.Plugins == "" && !caller.Own // a parent that the caller cannot reach gets no children
+		if o.creator, err = o.h.State(api.WithSession(ctx, creator), creator); errors.Is(err, events.ErrNoSession) && elsewhere {
+			o.creator, err = nil, nil // the parent is not in this deployment
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := o.h.checkParents(ctx, o.id, o.req.Parent); err != nil {
+		return err
+	}
+	switch o.req.Start {
+	case api.StartEmpty:
+	case api.StartCurrent:
+		if o.creator != nil {
+			o.base, err = o.h.reader.Open(api.WithSession(ctx, creator), creator)
+		}
+	case api.StartExisting:
+		o.base, err = o.h.reader.Open(api.WithSession(ctx, o.req.From), o.req.From)
+	case api.StartSnapshot:
+		if o.req.Snapshot != nil {
+			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)
+		}
+	default:
+		return &events.FieldError{Field: "start", Reason: fmt.Sprintf("unknown %q", o.req.Start), Err: events.ErrInvalid}
+	}
+	if err == nil && o.req.Start != api.StartEmpty && o.base == nil {
+		err = &events.FieldError{Field: "start", Reason: fmt.Sprintf("%q without a state to start from", o.req.Start), Err: events.ErrInvalid}
+	}
+	if err == nil {
+		err = o.reduceToPath(ctx)
+	}
+	if err == nil {
+		err = o.applyLocks(ctx)
+	}
+	if err == nil && o.req.Plugins == api.PluginsFork && o.creator == nil {
+		err = &events.FieldError{Field: "plugins", Reason: "fork without a creator", Err: events.ErrInvalid}
+	}
+	return err
+}
+
+// applyLocks applies the operator's locks to the request, and refuses an unknown model or protocol. What the session copies
+// from a session that is older than a lock, the nodes check.
+func (o *creation) applyLocks(ctx context.Context) (err error) {
+	if err := o.h.checkModel(ctx, o.req.Config); err != nil {
+		return err
+	}
+	if !o.req.Config.IsZero() {
+		if o.req.Config, err = o.h.locks.Config(o.req.Config); err != nil {
+			return err
+		}
+	}
+	if o.h.plugins != nil && o.req.Config.Protocol != "" {
+		if err := o.h.plugins.CheckConfig(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Config: o.req.Config, Options: o.h.locks.Open(o.req.Options)}); err != nil {
+			return err
+		}
+	}
+	for id, text := range o.req.Options {
+		if o.creator != nil && o.creator.Options[id] == text {
+			continue
+		}
+		if err := o.h.locks.Options("options", map[string]string{id: text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // openedEvent builds the event that opens the session.
 func (o *creation) openedEvent() *events.SessionOpened {

@@ -13,6 +13,9 @@ import (
 	"github.com/lash-go/lash/session/operation"
 )
 
+// openingFrame is the cause of a commit that opens a frame.
+const openingFrame = "open frame"
+
 // OpenFrame starts a new frame, with an empty prompt over the same graph. opened is false, and nothing changes, when
 // the id is blank or the current frame's.
 func (h *Host) OpenFrame(ctx context.Context, id events.SessionID, req api.FrameRequest) (opened bool, err error) {

@@ -32,23 +32,23 @@ func (h *Host) AppendNodes(ctx context.Context, id events.SessionID, req api.App
 	if err != nil {
 		return api.AppendedNodes{}, err
 	}
-	asks, err := h.checkPlugins()
+	mustAsk, err := h.checkPlugins()
 	if err != nil {
 		return api.AppendedNodes{}, fmt.Errorf("append nodes: %w", err)
 	}
-	for shown, wanted := !asks, true; wanted; {
-		if !shown {
-			if shown, err = h.protocolAppend(ctx, id, req, meta); err != nil {
+	for checked, retry := !mustAsk, true; retry; {
+		if !checked {
+			if checked, err = h.protocolAppend(ctx, id, req, meta); err != nil {
 				return api.AppendedNodes{}, err
 			}
 		}
-		err = h.decideAs(ctx, id, meta, func(s *projector.State) (list []events.Event, err error) {
-			wanted = false
+		err = h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) (list []events.Event, err error) {
+			retry = false
 			result, err = earlierAppend(s, req)
 			if err != nil || result.IDs != nil {
 				return nil, err
 			}
-			if wanted = !shown; wanted {
+			if retry = !checked; retry { // the cached state refused what this one accepts: the protocol has not checked the nodes
 				return nil, nil
 			}
 			list, result, err = appendNodes(s, req)
@@ -86,15 +86,15 @@ func earlierAppend(s *projector.State, req api.AppendNodesRequest) (api.Appended
 }
 
 // protocolAppend passes the nodes to the protocol, unless the cached state already refuses their append.
-func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, meta commitMeta) (shown bool, err error) {
-	wanted := false
+func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.AppendNodesRequest, meta commitMeta) (checked bool, err error) {
+	needed := false
 	s, err := h.cached(ctx, id, func(s *projector.State) error {
 		_, different := meta.committedAt(s)
 		old, err := earlierAppend(s, req)
-		wanted = different == nil && err == nil && old.IDs == nil
+		needed = different == nil && err == nil && old.IDs == nil
 		return nil
 	})
-	if err != nil || !wanted {
+	if err != nil || !needed {
 		return false, err
 	}
 	p, _, release, err := h.Stack(ctx, s)

@@ -146,7 +146,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
-		Services: func(id events.SessionID) plugin.RuntimeHost { return h.Services(id, nil, "") },
+		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.RuntimeHost(id, nil, "") },
 	})
 	return h, nil
 }
@@ -154,29 +154,38 @@ func New(cfg Config) (*Host, error) {
 // decision returns the events to append for a state; none where the state needs no change.
 type decision func(*projector.State) ([]events.Event, error)
 
-// decide runs a decision of the host itself until its events are committed or the decision refuses: fold, decide,
-// append at that sequence; where the session has new commits, fold them and decide again. The first try uses the
-// cached state: if that is behind, the append conflicts. Only a current state can refuse.
+// decide runs a decision of the host itself; cause is that of the commit.
 func (h *Host) decide(ctx context.Context, id events.SessionID, cause string, d decision) error {
-	return h.decideThen(ctx, id, commitMeta{actor: h.actor, cause: cause}, d, func(*projector.State, bool) error { return nil })
+	return h.decideWith(ctx, id, decideOptions{meta: h.newCommitMeta(cause, api.RequestMeta{})}, d)
 }
 
-// decideAs is decide for a client's command. For a command that the history already has it publishes the hints again,
-// because the first host may have stopped before it published them.
-func (h *Host) decideAs(ctx context.Context, id events.SessionID, meta commitMeta, d decision) error {
-	return h.decideThen(ctx, id, meta, d, func(s *projector.State, appended bool) error {
-		if appended {
-			return nil
-		}
-		return h.hints.Repeat(ctx, s)
-	})
+// decideRequest runs the decision of a client's request. Where the history already has the request it publishes the
+// hints again.
+func (h *Host) decideRequest(ctx context.Context, id events.SessionID, c requestContent, reqMeta api.RequestMeta, d decision) error {
+	meta, err := h.keyedMeta(c, reqMeta)
+	if err != nil {
+		return err
+	}
+	return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, d)
 }
 
-// decideThen is decide, followed by then with the resulting state.
-func (h *Host) decideThen(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(s *projector.State, appended bool) error) error {
+// decideOptions are the options of [Host.decideWith].
+type decideOptions struct {
+	meta commitMeta
+	// repeatHints publishes the hints of the state again where the decision appends nothing: the host that appended the
+	// events may have stopped before it published them.
+	repeatHints bool
+	// then receives the resulting state, under the session's lock. Defaults to none.
+	then func(s *projector.State, appended bool) error
+}
+
+// decideWith runs a decision until its events are committed or the decision refuses: fold, decide, append at that
+// sequence; where the session has new commits, fold them and decide again. The first try uses the cached state: if
+// that is behind, the append conflicts. Only a current state can refuse.
+func (h *Host) decideWith(ctx context.Context, id events.SessionID, o decideOptions, d decision) error {
 	began := time.Now()
 	for conflicts := 0; ; conflicts++ {
-		err := h.decideOnce(ctx, id, meta, d, then, conflicts > 0, began)
+		err := h.tryDecide(ctx, id, o, d, conflicts > 0, began)
 		if !errors.As(err, new(*events.ConflictError)) {
 			if conflicts > 1 {
 				h.b.ReleasePriority(id)
@@ -198,36 +207,40 @@ const (
 	manyWait      = 20 * time.Millisecond
 )
 
-// decideOnce holds the session's lock from the decision to the end of then. It decides on the state in memory first;
-// before it returns an error or an empty decision, it decides once more on the state of the log. fresh skips the first
-// try. Errors: [*events.ConflictError] for another append in between.
-func (h *Host) decideOnce(ctx context.Context, id events.SessionID, meta commitMeta, d decision, then func(*projector.State, bool) error, fresh bool, began time.Time) error {
+// tryDecide decides and appends once. It holds the session's lock from the decision to the end of the append. It decides on
+// the cached state first, unless that is known to be old. A refusal, or a decision without events, counts on the current
+// state only. Errors: [*events.ConflictError] for another append in between.
+func (h *Host) tryDecide(ctx context.Context, id events.SessionID, o decideOptions, d decision, old bool, began time.Time) error {
 	s, yielded, err := h.states.LockAfter(ctx, id, began)
 	if err != nil {
 		return err
 	}
 	defer s.Unlock()
-	fresh = fresh || yielded
-	for fresh = fresh || s.State == nil; ; fresh = true {
-		if err := s.Load(ctx, fresh); err != nil {
+	var list []events.Event
+	for current := old || yielded || s.State == nil; ; current = true {
+		if err := s.Load(ctx, current); err != nil {
 			return err
 		}
-		list, err := h.decideOnState(ctx, s.State, meta, d, fresh)
-		switch {
-		case (err != nil || len(list) == 0) && !fresh:
-			continue
-		case err == nil && len(list) > 0:
-			err = h.appendLocked(ctx, s, meta, list)
+		list, err = h.decideOnState(ctx, s.State, o.meta, d, current)
+		if current || err == nil && len(list) > 0 {
+			break
 		}
-		if err != nil {
-			return err
-		}
-		return then(s.State, len(list) > 0)
 	}
+	if err == nil && len(list) > 0 {
+		err = h.appendLocked(ctx, s, o.meta, list)
+	}
+	if err == nil && o.then != nil {
+		err = o.then(s.State, len(list) > 0)
+	}
+	if err == nil && o.repeatHints && len(list) == 0 {
+		err = h.hints.Repeat(ctx, s.State)
+	}
+	return err
 }
 
-// appendLocked commits the events after the entry's state and folds them into it. The caller holds the entry's lock. Where
-// the fold fails, the commit stays in the history; the entry loses its state, and the next Load folds the log.
+// appendLocked appends events at the sequence of the locked state, folds them, and publishes the hints. The caller has
+// the lock of the entry. Where the fold fails, the commit stays in the history; the entry loses its state, and the next
+// Load folds the log.
 func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMeta, list []events.Event) error {
 	c, err := h.commit(ctx, s.State.Session, meta, list)
 	if err != nil {

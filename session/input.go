@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -37,7 +38,7 @@ func (h *Host) Inject(ctx context.Context, id events.SessionID, req api.InjectRe
 	if err != nil {
 		return "", err
 	}
-	return req.ID, h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
+	return req.ID, h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
 		known, err := inputDigest(s, req.ID)
 		switch {
 		case err != nil:
@@ -152,4 +153,31 @@ func receiptOf(s *projector.State, input events.InputID) (api.InputReceipt, erro
 		return api.InputAlreadyClaimed, nil
 	}
 	return api.InputAlreadyCompleted, err
+}
+
+// TakeFirstTurnInput returns the first turn's input once; nil after that, and for unknown sessions.
+func (h *Host) TakeFirstTurnInput(ctx context.Context, id events.SessionID) (first *events.Message, err error) {
+	ctx, reqMeta := api.TakeRequestMeta(ctx)
+	err = h.decideRequest(ctx, id, requestContent{operation.TakeFirstInput.Name, "take first turn input", &struct{}{}}, reqMeta, func(s *projector.State) ([]events.Event, error) {
+		first = nil
+		if s.First.IsZero() || s.Status == projector.StatusClosed {
+			return nil, nil
+		}
+		if err := api.CheckRead(ctx, s); err != nil {
+			return nil, err
+		}
+		m := s.First
+		first = &m
+		return []events.Event{events.Of("", &events.SessionFirstInputTaken{By: h.newCommitMeta("", reqMeta).actor.ID})}, nil
+	})
+	switch {
+	case errors.Is(err, events.ErrNoSession):
+		return nil, nil //nolint:nilnil // an unknown session has no first input
+	case err != nil:
+		return nil, err
+	}
+	if first != nil {
+		first.Parts, err = blob.FillParts(ctx, h.b, first.Parts)
+	}
+	return first, err
 }

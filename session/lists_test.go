@@ -30,7 +30,7 @@ func TestListsAreBounded(t *testing.T) {
 			return err
 		}},
 		"tasks": {task.MaxLive, func(ctx context.Context, n int) error {
-			return b.host.TransferAsyncHandles(ctx, sid, "other", make([]events.TaskID, n))
+			return b.host.TransferTasks(ctx, sid, "other", make([]events.TaskID, n))
 		}},
 		"inputs": {session.MaxInputs, func(ctx context.Context, n int) error {
 			_, err := b.host.CancelInputs(ctx, sid, make([]events.InputID, n)...)

@@ -131,18 +131,20 @@ func (h *Host) startArmed(ctx context.Context, id events.SessionID) error {
 	if err != nil {
 		return err
 	}
-	return h.decideThen(ctx, id, commitMeta{actor: h.actor, cause: "start armed monitors"}, func(s *projector.State) ([]events.Event, error) {
-		if s.Status != projector.StatusOpen {
-			return nil, nil
-		}
-		return task.Declare(s, specs)
-	}, func(s *projector.State, _ bool) error {
+	then := func(s *projector.State, _ bool) error {
 		for i := range s.Tasks {
 			if t := &s.Tasks[i]; t.Of == events.TaskMonitor && t.Attempt == 0 {
 				h.hints.Task(s, t.ID)
 			}
 		}
 		return nil
+	}
+	o := decideOptions{meta: commitMeta{actor: h.actor, cause: "start armed monitors"}, then: then}
+	return h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+		if s.Status != projector.StatusOpen {
+			return nil, nil
+		}
+		return task.Declare(s, specs)
 	})
 }
 

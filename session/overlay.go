@@ -24,22 +24,15 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 		}
 		fact := o.Recorded()
 		p.AddOverlayHandlers(h.stacks.KeepOverlays(id, o)...)
-		return h.decideThen(ctx, id, h.newCommitMeta("overlay", api.RequestMeta{}), func(s *projector.State) ([]events.Event, error) {
+		o := decideOptions{meta: h.newCommitMeta("overlay", api.RequestMeta{}), then: func(s *projector.State, _ bool) error {
+			p.FollowOverlay(s.Overlay, false)
+			return nil
+		}}
+		return h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			if err := check.Open(s); err != nil || plugin.SameOverlay(s.Overlay.SessionOverlaid, fact) {
 				return nil, err
 			}
 			return []events.Event{events.Of("", &fact)}, nil
-		}, func(s *projector.State, _ bool) error {
-			p.FollowOverlay(s.Overlay, false)
-			return nil
 		})
-	})
-}
-
-// InvalidateCaches drops this process's cached tool catalogue of a session.
-func (h *Host) InvalidateCaches(ctx context.Context, id events.SessionID) error {
-	return h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
-		p.InvalidateCaches()
-		return nil
 	})
 }

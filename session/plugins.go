@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
 
@@ -40,4 +42,90 @@ func (h *Host) FollowStack(ctx context.Context, state *projector.State, p *plugi
 // from time to time. It returns all stored overlays, the newest first.
 func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
 	return h.stacks.KeepOverlays(id, o)
+}
+
+// withStack calls work with a session's plugins at the current state.
+func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*plugin.Session, *projector.State) error) error {
+	s, err := h.State(ctx, id)
+	if err != nil {
+		return err
+	}
+	return h.withStackOf(ctx, s, work)
+}
+
+// withStackOf is withStack on a state that the caller has just read.
+func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Session, *projector.State) error) error {
+	p, beside, release, err := h.Stack(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !api.ReadsOnly(ctx) { // else the next caller with the right records it
+		if err := h.record(ctx, s.Session, "materialise", beside); err != nil {
+			return err
+		}
+	}
+	return work(p, s)
+}
+
+// record appends events that need no decision.
+func (h *Host) record(ctx context.Context, id events.SessionID, cause string, list []events.Payload) error {
+	if len(list) == 0 {
+		return nil
+	}
+	return h.decide(ctx, id, cause, func(*projector.State) ([]events.Event, error) {
+		out := make([]events.Event, len(list))
+		for i, p := range list {
+			out[i] = events.Of("", p)
+		}
+		return out, nil
+	})
+}
+
+// saveStates records the plugin states that changed outside of a turn, and the events of with, which may be nil.
+// Where a copy of the request did so meanwhile, saveStates drops these changes.
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Session, with decision) error {
+	list, err := p.Unsaved()
+	if err != nil || len(list) == 0 && with == nil {
+		return err
+	}
+	moved, recorded := false, false
+	o := decideOptions{meta: meta, then: func(_ *projector.State, appended bool) error {
+		recorded = appended
+		return nil
+	}}
+	err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+		var out []events.Event
+		moved = false
+		for _, fact := range list {
+			saved := fact.(*events.PluginStateSaved)
+			now := uint64(0)
+			if old := s.Plugin(saved.Plugin); old != nil {
+				now = old.Revision
+			}
+			moved = moved || now != saved.Base
+			out = append(out, events.Of("", saved))
+		}
+		if moved {
+			return nil, nil
+		}
+		if with == nil {
+			return out, nil
+		}
+		beside, err := with(s)
+		return append(out, beside...), err
+	})
+	if err == nil && recorded {
+		p.Committed(list)
+		return nil
+	}
+	p.Discarded(list)
+	if moved {
+		err = fmt.Errorf("session %s: %w", id, plugin.ErrStateMoved)
+	}
+	now, loadErr := h.State(ctx, id)
+	if loadErr == nil {
+		loadErr = h.FollowStack(ctx, now, p)
+	}
+	return errors.Join(err, loadErr)
 }

@@ -66,15 +66,15 @@ func (h *Host) rewakeTask(ctx context.Context, id events.SessionID, name events.
 // not include later decisions.
 func (h *Host) decideTask(ctx context.Context, id events.SessionID, meta commitMeta, name events.TaskID, d decision) (projector.Task, error) {
 	var t projector.Task
-	err := h.decideThen(ctx, id, meta, d, func(s *projector.State, _ bool) (err error) {
+	err := h.decideWith(ctx, id, decideOptions{meta: meta, then: func(s *projector.State, _ bool) (err error) {
 		t, err = reader.TaskOf(ctx, s, name)
 		return err
-	})
+	}}, d)
 	return t, err
 }
 
-// change runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
-func (h *Host) change(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
+// changeTask runs a decision about one task. It does nothing where the task is unknown, hidden or ended.
+func (h *Host) changeTask(ctx context.Context, id events.SessionID, name events.TaskID, cause string, d func(*projector.State) []events.Event) error {
 	err := h.decide(ctx, id, cause, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); ok && t.Hidden {
 			return nil, nil
@@ -87,17 +87,17 @@ func (h *Host) change(ctx context.Context, id events.SessionID, name events.Task
 	return err
 }
 
-// UnregisterBackgroundTask removes a task from the registry, in any state, without cancelling it. It ignores an
+// UnregisterTask removes a task from the registry, in any state, without cancelling it. It ignores an
 // unknown task.
-func (h *Host) UnregisterBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+func (h *Host) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	h.callbacks.Drop(id, name)
-	return h.change(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
+	return h.changeTask(ctx, id, name, "unregister task", func(s *projector.State) []events.Event { return task.Remove(s, name) })
 }
 
-// CompleteBackgroundTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
+// CompleteTask ends a live task. It does nothing for a state that ends no task, and for an unknown or ended
 // task.
-func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
-	err := h.change(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
+func (h *Host) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+	err := h.changeTask(ctx, id, name, "complete task", func(s *projector.State) []events.Event {
 		return task.Complete(s, name, state, clipText(summary))
 	})
 	if err == nil && state.Terminal() {
@@ -106,9 +106,9 @@ func (h *Host) CompleteBackgroundTask(ctx context.Context, id events.SessionID, 
 	return err
 }
 
-// TransitionBackgroundTask moves a live task to running or waiting; otherwise it does nothing.
-func (h *Host) TransitionBackgroundTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
-	return h.change(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
+// TransitionTask moves a live task to running or waiting; otherwise it does nothing.
+func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
+	return h.changeTask(ctx, id, name, "transition task", func(s *projector.State) []events.Event { return task.Transition(s, name, to) })
 }
 
 // RequestCancelTask requests that a live task stops by itself: its context ends, and its runner reports how it ended.
@@ -131,8 +131,8 @@ func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.
 	return h.cancelTask(ctx, request, reqMeta, id, name, func(s *projector.State) []events.Event { return task.Cancel(s, name, hostReason) })
 }
 
-// CancelManagedTask is [Host.CancelTask], but ignores an unknown task.
-func (h *Host) CancelManagedTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+// CancelTaskIfKnown is [Host.CancelTask], but ignores an unknown task.
+func (h *Host) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
 	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
 		return nil
@@ -157,12 +157,6 @@ func (h *Host) cancelTask(ctx context.Context, c requestContent, reqMeta api.Req
 	return t, err
 }
 
-// CancelAllBackgroundTasks cancels every live task, in one commit, and returns their records in the order of
-// creation.
-func (h *Host) CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return h.CancelUnreferencedAsyncHandles(ctx, id, nil)
-}
-
 // CancelTasks cancels every live task of a session that is not in keep, in one commit, and returns their ids in the
 // order of creation.
 func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error) {
@@ -177,9 +171,9 @@ func (h *Host) CancelTasks(ctx context.Context, id events.SessionID, keep []even
 	return ids, err
 }
 
-// CancelUnreferencedAsyncHandles cancels every live task that is not in keep, including those of monitors, in one
+// CancelTasksExcept cancels every live task that is not in keep, including those of monitors, in one
 // commit, and returns their records in the order of creation.
-func (h *Host) CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
+func (h *Host) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
 	list, err := h.cancelUnreferenced(ctx, id, keep)
 	if errors.Is(err, events.ErrNoSession) {
 		return nil, nil
@@ -193,15 +187,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	if err != nil {
 		return nil, err
 	}
-	err = h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
-		ids := task.Unreferenced(s, keep)
-		list = make([]projector.Task, len(ids))
-		for i, name := range ids {
-			t, _ := s.Task(name)
-			list[i] = *t
-		}
-		return task.CancelAll(s, ids, hostReason), nil
-	}, func(s *projector.State, _ bool) error {
+	then := func(s *projector.State, _ bool) error {
 		for i := range list {
 			if t, ok := s.Task(list[i].ID); ok {
 				list[i] = *t
@@ -211,6 +197,15 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 			}
 		}
 		return nil
+	}
+	err = h.decideWith(ctx, id, decideOptions{meta: meta, then: then}, func(s *projector.State) ([]events.Event, error) {
+		ids := task.Unreferenced(s, keep)
+		list = make([]projector.Task, len(ids))
+		for i, name := range ids {
+			t, _ := s.Task(name)
+			list[i] = *t
+		}
+		return task.CancelAll(s, ids, hostReason), nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cancel tasks of %s: %w", id, err)
@@ -221,9 +216,9 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// ValidateAsyncHandlesVisible reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
+// CheckTasks reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
 // empty list is valid.
-func (h *Host) ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
+func (h *Host) CheckTasks(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {
 		return nil
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// TransferAsyncHandles moves tasks to another session, all or none. An id that is a live task in the target refuses
+// TransferTasks moves tasks to another session, all or none. An id that is a live task in the target refuses
 // the transfer with [task.ErrRunning]. An id that the source does not have is skipped. The task of a monitor cannot
 // move: [task.ErrMonitorTask].
 //
@@ -26,7 +26,7 @@ import (
 // registered again before step 2. If the caller stops in between, a second call finishes the transfer; so does the
 // worker that receives the wakes of the tasks in the target. A task with an unfinished earlier transfer does not move
 // before that one is finished, because its first source still runs it.
-func (h *Host) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
+func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	if from == to || len(ids) == 0 {
 		return nil
 	}
@@ -89,8 +89,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 	if err != nil {
 		return false, err
 	}
-	if before, err := h.stateBeforeCommit(ctx, source, m.meta); err != nil || before != nil {
-		return before != nil, err
+	if seq, err := m.meta.repeatOf(ctx, source); err != nil || seq != 0 {
+		return err == nil, err
 	}
 	list, err := task.Leaving(source, ids)
 	if err != nil || len(list) == 0 {
@@ -102,7 +102,8 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			return false, err // the task may have been replaced meanwhile
 		}
 	}
-	err = h.decideThen(api.WithSession(ctx, to), to, commitMeta{actor: m.meta.actor, cause: transferring}, func(s *projector.State) ([]events.Event, error) {
+	o := decideOptions{meta: commitMeta{actor: m.meta.actor, cause: transferring}}
+	err = h.decideWith(api.WithSession(ctx, to), to, o, func(s *projector.State) ([]events.Event, error) {
 		if task.New(s, list) {
 			if err := check.Open(s); err != nil {
 				return nil, err
@@ -114,11 +115,11 @@ func (h *Host) transfer(ctx context.Context, from, to events.SessionID, ids []ev
 			}
 		}
 		return task.Arrive(s, list)
-	}, func(*projector.State, bool) error { return nil })
+	})
 	if err != nil {
 		return false, err
 	}
-	err = h.decideAs(ctx, from, m.meta, func(s *projector.State) (out []events.Event, err error) {
+	err = h.decideWith(ctx, from, decideOptions{meta: m.meta, repeatHints: true}, func(s *projector.State) (out []events.Event, err error) {
 		out, moved = task.Depart(s, to, list, source.Seq)
 		return out, nil
 	})

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
-	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -46,12 +45,12 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMet
 		return err
 	}
 	digest := projector.InputDigest(p.Input)
-	return h.decideAs(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
-		found, err := reader.FindTurn(s, name)
+	return h.decideWith(ctx, id, decideOptions{meta: meta, repeatHints: true}, func(s *projector.State) ([]events.Event, error) {
+		place, err := s.FindTurn(name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.Digest == "":
+		case !place.Known():
 			if err := check.Open(s); err != nil {
 				return nil, err
 			}
@@ -60,15 +59,13 @@ func (h *Host) schedule(ctx context.Context, id events.SessionID, meta commitMet
 				err = h.quota.CheckBranch(ctx, s)
 			}
 			return h.scheduled(s, name, p), err
-		case found.Digest != digest:
+		case place.InputDigest() != digest:
 			return nil, api.ErrDifferent
 		}
-		for i := range s.Scheduled {
-			if d := &s.Scheduled[i]; d.ID == name && (d.At != p.At || d.Busy != p.Busy) {
-				return nil, api.ErrDifferent
-			}
+		if t := place.Scheduled; t != nil && (t.At != p.At || t.Busy != p.Busy) {
+			return nil, api.ErrDifferent
 		}
-		api.RecordSeq(ctx, id, found.Seq)
+		api.RecordSeq(ctx, id, place.AcceptedSeq())
 		return nil, nil // the history has it
 	})
 }
@@ -104,7 +101,8 @@ func (h *Host) ResolveAt(ctx context.Context, id events.SessionID, key events.Ef
 	p := &events.ToolResultScheduled{Effect: key, At: events.MillisOf(at), Result: result, By: h.actor.ID}
 	err := p.Validate()
 	if err == nil {
-		err = h.decideAs(ctx, id, commitMeta{actor: h.actor, cause: "resolve at"}, func(s *projector.State) ([]events.Event, error) {
+		o := decideOptions{meta: commitMeta{actor: h.actor, cause: "resolve at"}, repeatHints: true}
+		err = h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
 			switch t := s.Turn(); {
 			case t == nil || t.Cancelled || !turn.Resolvable(t, key):
 				return nil, api.ErrUnknownTurn

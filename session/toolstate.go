@@ -113,8 +113,16 @@ func (h *Host) decideTools(ctx context.Context, id events.SessionID, c requestCo
 			return 0, err
 		}
 		// The repeat is found first: after the request's commit the tools are no longer those that it was made for.
-		if before, err := h.stateBeforeCommit(ctx, current, meta); err != nil || before != nil {
-			return toolset.NextGeneration(before), err
+		seq, err := meta.repeatOf(ctx, current)
+		if err != nil {
+			return 0, err
+		}
+		if seq != 0 {
+			before, err := h.stateBeforeCommit(ctx, current, seq)
+			if err != nil {
+				return 0, err
+			}
+			return toolset.NextGeneration(before), nil
 		}
 		if err := check.Open(current); err != nil {
 			return 0, err

@@ -44,7 +44,7 @@ func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEve
 }
 
 // traceContext is the trace context of a service's caller.
-func (s *services) traceContext() api.TraceContext {
+func (s *runtimeHost) traceContext() api.TraceContext {
 	c := api.TraceContext{Session: s.id}
 	if s.current != nil {
 		state := s.current()
@@ -59,7 +59,7 @@ func (s *services) traceContext() api.TraceContext {
 }
 
 // traced puts a plugin's request under the span of its call, else under the span of the session's turn.
-func (s *services) traced(ctx context.Context) context.Context {
+func (s *runtimeHost) traced(ctx context.Context) context.Context {
 	where := s.traceContext()
 	if trace.SpanContextFromContext(ctx).IsValid() || where.Turn == "" {
 		return ctx
@@ -67,7 +67,7 @@ func (s *services) traced(ctx context.Context) context.Context {
 	return tracing.Under(ctx, tracing.SpanKey{Session: where.Session, Turn: where.Turn, Client: where.Client})
 }
 
-func (s *services) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
+func (s *runtimeHost) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
 	if s.Traces() {
 		s.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}

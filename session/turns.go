@@ -14,7 +14,6 @@ import (
 	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
 )
 
@@ -72,35 +71,33 @@ func callersOf(req api.TurnRequest, reqMeta api.RequestMeta) []string {
 // requestTurn appends the request of a turn, with the events of its policy.
 func (h *Host) requestTurn(ctx context.Context, id events.SessionID, meta commitMeta, r turnRequest) (api.SubmitResponse, error) {
 	a := api.SubmitResponse{Turn: r.name, Input: projector.InputDigest(r.Input)}
-	err := h.decideThen(ctx, id, meta, func(s *projector.State) ([]events.Event, error) {
-		found, err := reader.FindTurn(s, r.name)
+	o := decideOptions{meta: meta, repeatHints: true, then: func(s *projector.State, _ bool) error {
+		place, err := s.FindTurn(r.name)
+		a.Seq = place.AcceptedSeq()
+		api.RecordSeq(ctx, id, a.Seq)
+		return err
+	}}
+	err := h.decideWith(ctx, id, o, func(s *projector.State) ([]events.Event, error) {
+		place, err := s.FindTurn(r.name)
 		switch {
 		case err != nil:
 			return nil, err
-		case found.Digest != "" && found.Digest != a.Input:
+		case place.Known() && place.InputDigest() != a.Input:
 			return nil, api.ErrDifferent
-		case found.Digest != "" && !found.Scheduled:
+		case place.Known() && place.Scheduled == nil:
 			return nil, nil
 		}
 		if err := errors.Join(check.Open(s), r.Busy.Check(r.Input)); err != nil {
 			return nil, err
 		}
-		if !found.Scheduled {
+		if !place.Known() {
 			err = check.QueuedTurn(s, &r.Input, h.maxQueued)
 		}
 		list := turn.Request(s, r.name, r.TurnRequested)
-		if err == nil && !found.Scheduled && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
+		if err == nil && !place.Known() && list[0].Payload.(*events.TurnRequested).Busy == events.BusyBranch {
 			err = h.quota.CheckBranch(ctx, s)
 		}
 		return list, err
-	}, func(s *projector.State, appended bool) error {
-		found, err := reader.FindTurn(s, r.name)
-		a.Seq = found.Seq
-		api.RecordSeq(ctx, id, found.Seq)
-		if err == nil && !appended {
-			err = h.hints.Repeat(ctx, s)
-		}
-		return err
 	})
 	return a, err
 }
@@ -140,8 +137,9 @@ func (h *Host) checkProtocol(ctx context.Context, id events.SessionID, name even
 		return nil
 	}
 	known := false
-	s, err := h.cached(ctx, id, func(s *projector.State) (err error) {
-		known, err = turn.Known(s, name)
+	s, err := h.cached(ctx, id, func(s *projector.State) error {
+		place, err := s.FindTurn(name)
+		known = place.Known()
 		return err
 	})
 	if err != nil || known || check.Open(s) != nil {

@@ -26,7 +26,7 @@ func TestTaskCallbackMoves(t *testing.T) {
 		register(name)
 		for range 2 {
 			to := b.Open(api.CreateRequest{})
-			harness.WantError(t, "transfer", by.TransferAsyncHandles(b.Ctx, taskAt(b, id, name), to, []events.TaskID{name}), nil)
+			harness.WantError(t, "transfer", by.TransferTasks(b.Ctx, taskAt(b, id, name), to, []events.TaskID{name}), nil)
 		}
 		_, err := by.CancelTask(b.Ctx, taskAt(b, id, name), name) // whether or not the callback has followed by now
 		harness.WantError(t, "cancel", err, nil)

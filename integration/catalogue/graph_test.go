@@ -288,8 +288,7 @@ func testChronology(t *testing.T) {
 		kinds = append(kinds, c.Kind)
 	}
 	harness.EqualLists(t, "kinds", kinds, []projector.EntryKind{projector.EntryMessage, projector.EntryToolCall, projector.EntryMessage, projector.EntryNode})
-	found, ok := projector.FindCall(list, "k")
-	if !ok || found.Tool != "tool" || found.Text != "seen" {
-		t.Errorf("call k: got %+v, %v, want that of tool", found, ok)
+	if call := list[1].Call; call.ID != "k" || call.Tool != "tool" || call.Text != "seen" {
+		t.Errorf("call: got %+v, want k of tool", call)
 	}
 }

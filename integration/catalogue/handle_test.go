@@ -16,12 +16,12 @@ import (
 func testValidate(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "h1", "h2")
-	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
-	harness.WantError(t, "live", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{"h1"}), nil)
-	err := b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{"h1", "h2"})
+	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "live", b.CheckTasks(b.Ctx, id, []events.TaskID{"h1"}), nil)
+	err := b.CheckTasks(b.Ctx, id, []events.TaskID{"h1", "h2"})
 	harness.WantError(t, "ended", err, task.ErrUnknown)
 	harness.Equal(t, "named", strings.Contains(errText(err), "h2"), true)
-	harness.WantError(t, "none", b.ValidateAsyncHandlesVisible(b.Ctx, id, nil), nil)
+	harness.WantError(t, "none", b.CheckTasks(b.Ctx, id, nil), nil)
 }
 
 func testTransferRefused(t *testing.T) {
@@ -30,12 +30,12 @@ func testTransferRefused(t *testing.T) {
 	outside(b, id, "h0", "h1")
 	outside(b, to, "h1")
 	from, target := b.LastSeq(id), b.LastSeq(to)
-	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), task.ErrRunning)
+	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), task.ErrRunning)
 	harness.Equal(t, "source", b.LastSeq(id), from)
 	harness.Equal(t, "target", b.LastSeq(to), target)
-	harness.WantError(t, "transfer to itself", b.TransferAsyncHandles(b.Ctx, id, id, []events.TaskID{"h0"}), nil)
-	harness.WantError(t, "transfer of none", b.TransferAsyncHandles(b.Ctx, id, to, nil), nil)
-	harness.WantError(t, "transfer of unknown", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"x"}), nil)
+	harness.WantError(t, "transfer to itself", b.TransferTasks(b.Ctx, id, id, []events.TaskID{"h0"}), nil)
+	harness.WantError(t, "transfer of none", b.TransferTasks(b.Ctx, id, to, nil), nil)
+	harness.WantError(t, "transfer of unknown", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"x"}), nil)
 }
 
 // testTransfer ends tasks after their transfer: a closure, a task that was transferred twice, and one whose caller
@@ -47,9 +47,9 @@ func testTransfer(t *testing.T) {
 	for _, name := range []events.TaskID{"k", "twice", "half"} {
 		b.Spawn(s, id, name, harness.GatedTask(gates[name]))
 	}
-	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"k", "twice"}), nil)
-	harness.WantError(t, "transfer again", b.TransferAsyncHandles(b.Ctx, id, to, []events.TaskID{"k", "twice"}), nil)
-	harness.WantError(t, "transfer on", b.TransferAsyncHandles(b.Ctx, to, third, []events.TaskID{"twice"}), nil)
+	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"k", "twice"}), nil)
+	harness.WantError(t, "transfer again", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"k", "twice"}), nil)
+	harness.WantError(t, "transfer on", b.TransferTasks(b.Ctx, to, third, []events.TaskID{"twice"}), nil)
 	harness.Equal(t, "listed at the source", b.ListedTask(id, "k").ID, "")
 	close(gates["k"])
 	close(gates["twice"])
@@ -76,7 +76,7 @@ func testUnreferenced(t *testing.T) {
 	outside(b, id, "a", "b")
 	harness.WantError(t, "start monitor", b.StartMonitor(b.Ctx, id, forever("m")), nil)
 	b.AwaitTask(id, "monitor-m", events.TaskRunning)
-	list, err := b.CancelUnreferencedAsyncHandles(b.Ctx, id, []events.TaskID{"a"})
+	list, err := b.CancelTasksExcept(b.Ctx, id, []events.TaskID{"a"})
 	harness.WantError(t, "cancel", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {

@@ -176,10 +176,10 @@ func testTaskFails(t *testing.T) {
 func testTaskEnded(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	outside(b, id, "k")
-	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
+	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "k", events.TaskCompleted, "42"), nil)
 	before := b.LastSeq(id)
-	harness.WantError(t, "complete again", b.CompleteBackgroundTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
-	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	harness.WantError(t, "complete again", b.CompleteTask(b.Ctx, id, "k", events.TaskFailed, "no"), nil)
+	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	rec, err := b.CancelTask(b.Ctx, id, "k")
 	harness.WantError(t, "cancel", err, nil)
 	harness.Equal(t, "state", rec.State, events.TaskCompleted)
@@ -192,9 +192,9 @@ func testTaskRunWithoutEnd(t *testing.T) {
 	outside(b, id, "k")
 	before := b.LastSeq(id)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskRunning, events.TaskWaiting, events.TaskCancelling} {
-		harness.WantError(t, "complete as "+string(state), b.CompleteBackgroundTask(b.Ctx, id, "k", state, ""), nil)
+		harness.WantError(t, "complete as "+string(state), b.CompleteTask(b.Ctx, id, "k", state, ""), nil)
 	}
-	harness.WantError(t, "complete unknown", b.CompleteBackgroundTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "complete unknown", b.CompleteTask(b.Ctx, id, "x", events.TaskCompleted, ""), nil)
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
 }
@@ -210,10 +210,10 @@ func testTaskMoves(t *testing.T) {
 	})
 	b.AwaitTask(id, "k", events.TaskWaiting)
 	for _, state := range []events.TaskState{events.TaskPending, events.TaskCancelling, events.TaskCompleted, events.TaskCancelled} {
-		harness.WantError(t, "transition to "+string(state), b.TransitionBackgroundTask(b.Ctx, id, "k", state), nil)
+		harness.WantError(t, "transition to "+string(state), b.TransitionTask(b.Ctx, id, "k", state), nil)
 	}
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskWaiting)
-	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskRunning)
 	close(gate)
 	harness.Equal(t, "progress", b.AwaitTask(id, "k", events.TaskCompleted).Message, "waiting")
@@ -232,7 +232,7 @@ func testTaskCancelRequested(t *testing.T) {
 	harness.WantError(t, "request", err, nil)
 	harness.WantError(t, "cause of the task's end", harness.Receive(b, "the outcome", outcomes), workers.ErrTaskCancelled)
 	before := b.LastSeq(id)
-	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, "k", events.TaskRunning), nil)
+	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, "k", events.TaskRunning), nil)
 	harness.Equal(t, "state", b.ListedTask(id, "k").State, events.TaskCancelling)
 	harness.Equal(t, "sequence", b.LastSeq(id), before)
 	close(gate)
@@ -243,7 +243,7 @@ func testTaskUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	_, err := b.CancelTask(b.Ctx, id, "x")
 	harness.WantError(t, "cancel", err, task.ErrUnknown)
-	harness.WantError(t, "cancel managed", b.CancelManagedTask(b.Ctx, id, "x"), nil)
+	harness.WantError(t, "cancel of an unknown task", b.CancelTaskIfKnown(b.Ctx, id, "x"), nil)
 	list, err := b.Tasks(b.Ctx, "no-such-session")
 	harness.WantError(t, "list", err, nil)
 	harness.Equal(t, "tasks of no session", len(list), 0)
@@ -275,7 +275,7 @@ func testCancelAll(t *testing.T) {
 	b, id, s := harness.StartWithTasks(t)
 	stopped := make(chan error, 1)
 	outside(b, id, "c", "done")
-	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
+	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "done", events.TaskCompleted, ""), nil)
 	b.Spawn(s, id, "b", func(ctx context.Context, _ *workers.RunningTask) (string, error) {
 		<-ctx.Done()
 		stopped <- context.Cause(ctx)
@@ -283,7 +283,7 @@ func testCancelAll(t *testing.T) {
 	})
 	outside(b, id, "a")
 	before := b.LastSeq(id)
-	list, err := b.CancelAllBackgroundTasks(b.Ctx, id)
+	list, err := b.CancelTasksExcept(b.Ctx, id, nil)
 	harness.WantError(t, "cancel all", err, nil)
 	var names []events.TaskID
 	for _, rec := range list {
@@ -304,8 +304,8 @@ func testUnregister(t *testing.T) {
 		outcomes <- errText(err)
 		return "", err
 	})
-	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, "k"), nil)
-	harness.WantError(t, "unregister again", b.UnregisterBackgroundTask(b.Ctx, id, "k"), nil)
+	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, "k"), nil)
+	harness.WantError(t, "unregister again", b.UnregisterTask(b.Ctx, id, "k"), nil)
 	harness.Equal(t, "listed", b.ListedTask(id, "k").ID, "")
 	b.Spawn(s, id, "k2", harness.GatedTask(nil)) // a commit that the first task's runner receives
 	close(gate)

@@ -74,7 +74,6 @@ func testCatalogKey(t *testing.T) {
 		harness.WantError(t, "overlay", p.SetOverlay(plugin.Overlay{Tools: []*plugin.Tools{plugin.NewTools()}}), nil)
 	})
 	changed("a refresh", p.RefreshCatalog)
-	changed("an invalidation", p.InvalidateCaches)
 	fork, err := p.Fork(b.Ctx, plugin.BuildContext{Session: "fork"})
 	harness.WantError(t, "fork", err, nil)
 	defer fork.Close()

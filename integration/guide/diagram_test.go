@@ -112,9 +112,9 @@ func state(s *projector.State, id events.TurnID) string {
 		return "queued"
 	case needs.Model:
 		return "model"
-	case needs.Parked() && s.Turn().WaitsForApproval(turn.ToolEffect(id, 0, 0)):
+	case needs.OnlyWaits() && s.Turn().WaitsForApproval(turn.ToolEffect(id, 0, 0)):
 		return "approval"
-	case needs.Parked():
+	case needs.OnlyWaits():
 		return "outside"
 	case len(needs.Calls) > 0:
 		return "tools"

@@ -113,7 +113,7 @@ func CallEach(t *testing.T, b *System, tools ...string) []events.ToolResult {
 }
 
 // NamedTools registers tools that answer with their names.
-func NamedTools(r plugin.Registry, names ...string) {
+func NamedTools(r plugin.ToolAdder, names ...string) {
 	for _, name := range names {
 		plugin.AddTool(r, plugin.Tool{Name: name}, func(context.Context, plugin.Call, struct{}) (string, error) { return name, nil })
 	}
@@ -162,7 +162,7 @@ func AddTool(b *System, effects events.Effects) {
 }
 
 // OuterTool registers a repeatable tool that makes these calls, one by one.
-func OuterTool(r plugin.Registry, list ...plugin.NestedCall) {
+func OuterTool(r plugin.ToolAdder, list ...plugin.NestedCall) {
 	plugin.AddTool(r, plugin.Tool{Name: "outer", Effects: events.EffectsIdempotent}, func(ctx context.Context, c plugin.Call, _ struct{}) (string, error) {
 		all := ""
 		for i := range list {

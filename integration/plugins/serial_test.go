@@ -31,7 +31,7 @@ func newCrowd(t *testing.T) *concurrentCalls {
 	return c
 }
 
-func (c *concurrentCalls) register(r plugin.Registry) {
+func (c *concurrentCalls) register(r plugin.ToolAdder) {
 	for _, tool := range []plugin.Tool{{Name: "s1", Serial: true}, {Name: "p1"}, {Name: "s2", Serial: true, Effects: events.EffectsNone}, {Name: "p2"}} {
 		plugin.AddTool(r, tool, func(ctx context.Context, _ plugin.Call, _ struct{}) (string, error) {
 			c.enter(tool)

@@ -66,8 +66,8 @@ func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	close(release)
 	b.AwaitState("s1", "the question, or the end", func(st *projector.State) bool { return harness.HasAsk(st) || st.Turns == 1 && st.Turn() == nil })
 	harness.Equal(t, "runs without an approval", ran, 0)
-	harness.Equal(t, "questions", len(d.StateOf("s1").Questions()), 1)
-	if q := d.StateOf("s1").Questions(); len(q) == 1 && !strings.Contains(q[0].Question, "wipe") {
+	harness.Equal(t, "questions", len(d.StateOf("s1").UnansweredApprovals()), 1)
+	if q := d.StateOf("s1").UnansweredApprovals(); len(q) == 1 && !strings.Contains(q[0].Question, "wipe") {
 		t.Errorf("question: got %q", q[0].Question)
 	}
 }

@@ -107,7 +107,7 @@ func TestTasksOfPlugins(t *testing.T) {
 	other := f.Open(api.CreateRequest{})
 	register := func(ctx context.Context, c plugin.Call, names ...events.TaskID) error {
 		for _, name := range names {
-			if err := c.Host.RegisterBackgroundTask(ctx, c.Session, api.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
+			if _, err := c.Host.RegisterTask(ctx, c.Session, api.TaskRequest{ID: name, Of: events.TaskOther, Producer: "test"}); err != nil {
 				return err
 			}
 		}
@@ -136,7 +136,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			if err := register(ctx, c, "a", "b"); err != nil {
 				return err
 			}
-			err := c.Host.UnregisterBackgroundTask(ctx, c.Session, "a")
+			err := c.Host.UnregisterTask(ctx, c.Session, "a")
 			harness.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
 			_, inspectErr := f.Task(ctx, c.Session, "a")
 			harness.WantError(t, "a after it was unregistered", inspectErr, task.ErrUnknown)
@@ -148,7 +148,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			if err := register(ctx, c, "a", "b"); err != nil {
 				return err
 			}
-			list, err := c.Host.CancelAllBackgroundTasks(ctx, c.Session)
+			list, err := c.Host.CancelTasksExcept(ctx, c.Session, nil)
 			for _, name := range []events.TaskID{"a", "b"} {
 				harness.Equal(t, string(name), taskOf(c.Session, name).State, events.TaskCancelled)
 			}
@@ -164,7 +164,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			if err := register(ctx, c, "a", "b"); err != nil {
 				return err
 			}
-			err := c.Host.TransferAsyncHandles(ctx, c.Session, other, []events.TaskID{"a"})
+			err := c.Host.TransferTasks(ctx, c.Session, other, []events.TaskID{"a"})
 			harness.Equal(t, "a at the other", taskOf(other, "a").State, events.TaskRunning)
 			harness.Equal(t, "a is told to be", taskOf(c.Session, "a").To, other)
 			harness.Equal(t, "b", taskOf(c.Session, "b").To, "")

@@ -34,7 +34,7 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 			return func(ctx context.Context) error { return other.AwaitHiddenTasks(ctx, id) }
 		},
 		"host": func(b *harness.System, id events.SessionID) func(context.Context) error {
-			services := b.OtherHost().Services(id, nil, "")
+			services := b.OtherHost().RuntimeHost(id, nil, "")
 			b.StartTasks(bustest.Open(b.T, b.Server), nil) // which finds that the other one is dead
 			return func(ctx context.Context) error { return services.AwaitHiddenTasks(ctx, id) }
 		},
@@ -107,14 +107,14 @@ func TestHiddenIsHidden(t *testing.T) {
 	harness.WantError(t, "cancel", err, task.ErrUnknown)
 	_, err = b.RequestCancelTask(b.Ctx, id, name, "")
 	harness.WantError(t, "request", err, task.ErrUnknown)
-	list, err = b.CancelAllBackgroundTasks(b.Ctx, id)
+	list, err = b.CancelTasksExcept(b.Ctx, id, nil)
 	harness.WantError(t, "cancel all", err, nil)
 	harness.Equal(t, "cancelled", len(list), 0)
-	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, name), nil)
-	harness.WantError(t, "complete", b.CompleteBackgroundTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
-	harness.WantError(t, "transition", b.TransitionBackgroundTask(b.Ctx, id, name, events.TaskWaiting), nil)
-	harness.WantError(t, "transfer", b.TransferAsyncHandles(b.Ctx, id, other, []events.TaskID{name}), nil)
-	harness.WantError(t, "visible", b.ValidateAsyncHandlesVisible(b.Ctx, id, []events.TaskID{name}), task.ErrUnknown)
+	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, name), nil)
+	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, name, events.TaskFailed, ""), nil)
+	harness.WantError(t, "transition", b.TransitionTask(b.Ctx, id, name, events.TaskWaiting), nil)
+	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, other, []events.TaskID{name}), nil)
+	harness.WantError(t, "visible", b.CheckTasks(b.Ctx, id, []events.TaskID{name}), task.ErrUnknown)
 	harness.Equal(t, "state", b.StateOf(id).Tasks[0].State, events.TaskRunning)
 	close(gate)
 	harness.WantError(t, "await", s.AwaitHiddenTasks(b.Ctx, id), nil)

@@ -312,7 +312,7 @@ func keyedCases() []keyedCase {
 		},
 		{
 			operation.TransferTasks.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {
-				return none(h.TransferAsyncHandles(c, id, "base", []events.TaskID{outside(n)}))
+				return none(h.TransferTasks(c, id, "base", []events.TaskID{outside(n)}))
 			},
 			func(n int) any { return &api.TransferArgs{To: "base", Tasks: []events.TaskID{outside(n)}} }, func(n int) [3]string {
 				return send("POST", "/tasks/transfer", object{"to": "base", "tasks": []events.TaskID{outside(n)}})

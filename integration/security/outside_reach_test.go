@@ -39,12 +39,12 @@ func TestTransferNeedsBothSessions(t *testing.T) {
 				c := api.Caller{Name: "bob", Reach: api.Reach{Scope: api.ScopeAdmin, Own: true}}
 				return api.WithRequestMeta(api.WithCaller(ctx, c, operation.TransferTasks.Needs, from), api.RequestMeta{Actor: "bob", Key: "k"})
 			}
-			harness.WantError(t, direction+" a session with a grant to "+what, b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), want.err)
+			harness.WantError(t, direction+" a session with a grant to "+what, b.TransferTasks(bob(b.Ctx), from, to, []events.TaskID{"k1"}), want.err)
 			if want.err != nil {
 				harness.EqualLists(t, "sequences after "+what+" "+direction, []events.Seq{b.LastSeq(from), b.LastSeq(to)}, before)
 				continue
 			}
-			harness.WantError(t, "again", b.TransferAsyncHandles(bob(b.Ctx), from, to, []events.TaskID{"k1"}), nil)
+			harness.WantError(t, "again", b.TransferTasks(bob(b.Ctx), from, to, []events.TaskID{"k1"}), nil)
 			moved, err := b.Task(b.Ctx, from, "k1")
 			harness.WantError(t, "task", err, nil)
 			harness.Equal(t, "moved to", moved.To, to)

@@ -54,11 +54,9 @@ func (h *host) submit(id events.SessionID, name events.TurnID, busy events.WhenB
 func (h *host) request(id events.SessionID, name events.TurnID, busy events.WhenBusy) (hints []func(), err error) {
 	attached, ended := false, false
 	hints, err = h.decide(id, func(s *projector.State) ([]events.Event, error) {
-		known, err := turn.Known(s, name)
-		attached = known && !isScheduled(s, name)
+		place, err := s.FindTurn(name)
+		attached, ended = place.Known() && place.Scheduled == nil, place.Ended != nil
 		if err != nil || attached {
-			record, err := s.Record(name)
-			ended = record != nil
 			return nil, err
 		}
 		return turn.Request(s, name, events.TurnRequested{Input: inputOf(name), Busy: busy}), nil
@@ -83,7 +81,7 @@ func (w *world) schedule(*rapid.T) {
 	id, name, h := w.firstSession(), w.anyTurn(), w.anyHost()
 	p := &events.TurnScheduled{Input: inputOf(name), At: w.now + w.anyWait(), Busy: rapid.SampledFrom(policies).Draw(w.t, "busy")}
 	hints, err := h.decide(id, func(s *projector.State) ([]events.Event, error) {
-		if known, err := turn.Known(s, name); known || err != nil {
+		if place, err := s.FindTurn(name); place.Known() || err != nil {
 			return nil, err
 		}
 		return []events.Event{events.Of(name, p)}, nil

@@ -166,7 +166,7 @@ func (r *run) work() (err error) {
 func (r *run) advance() (pace, error) {
 	t := r.state.Turn()
 	needs := turn.Next(r.state)
-	parked := needs.Parked() && !needs.Stop
+	parked := needs.OnlyWaits() && !needs.Stop
 	if t != nil && !parked && !r.ours(t) {
 		return goOn, r.meet(t)
 	}

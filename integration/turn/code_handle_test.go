@@ -153,7 +153,7 @@ func TestCodeHandleGone(t *testing.T) {
 	list, err := b.Tasks(b.Ctx, id)
 	harness.WantError(t, "tasks", err, nil)
 	removed := list[0].ID
-	harness.WantError(t, "unregister", b.UnregisterBackgroundTask(b.Ctx, id, removed), nil)
+	harness.WantError(t, "unregister", b.UnregisterTask(b.Ctx, id, removed), nil)
 	harness.Equal(t, "end", b.RunTurn(id, "t2", harness.Text("on")).End, events.EndFinished)
 	outputs := b.Outputs(id)
 	harness.Equal(t, "names it: "+outputs[1], strings.HasPrefix(outputs[1], "[error] continue_as: ") && strings.Contains(outputs[1], string(removed)), true)

@@ -54,7 +54,7 @@ const (
 func RowOf(s *projector.State) Directory {
 	d := Directory{
 		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
-		Owner: s.Owner, Asks: len(s.Questions()),
+		Owner: s.Owner, Asks: len(s.UnansweredApprovals()),
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
 		Untold: int64(len(s.Untold)),
 		Due:    s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),

@@ -70,7 +70,7 @@ type Service interface {
 	RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error)
 	CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error)
 	CancelTasks(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]events.TaskID, error)
-	TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error
+	TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error
 	StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) error
 	StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error
 	MonitorSnapshot(ctx context.Context, id events.SessionID) (MonitorSnapshot, error)

@@ -132,7 +132,7 @@ func (o *served) parameters(c *call) (err error) {
 			return err
 		}
 	}
-	if o.staysOpen && o.events == nil {
+	if o.mayWait {
 		var patience time.Duration
 		patience, err = c.readWait()
 		c.startWait(patience)

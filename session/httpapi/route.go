@@ -21,7 +21,7 @@ type route struct {
 	method         string
 	path           string
 	needs          api.Right // empty: no authentication
-	staysOpen      bool      // it may stay open: a stream, or a request that waits
+	mayWait        bool      // a request may wait for the end of a turn
 	long           bool      // it stays open for the duration of its work, without a timeout while the client waits
 	query          []param
 	repeatable     string // the parameter that may be repeated; empty: none

@@ -149,7 +149,7 @@ func (r route) takesLong() route {
 
 // withEvents makes the route a stream of these events.
 func (r route) withEvents(events map[string]reflect.Type) route {
-	r.events, r.staysOpen = events, true
+	r.events = events
 	return r
 }
 

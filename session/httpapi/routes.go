@@ -104,8 +104,8 @@ func sessionParams() []param {
 func turnRoutes() []route {
 	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[PendingTurn]()}
 	return []route{
-		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, staysOpen: true, request: typeOf[NewTurn](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
-		fromRow(operation.Turn, route{header: []param{preferParam}, staysOpen: true, responses: ended, handle: getTurn}).withQuery(waitParam),
+		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, mayWait: true, request: typeOf[NewTurn](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
+		fromRow(operation.Turn, route{header: []param{preferParam}, mayWait: true, responses: ended, handle: getTurn}).withQuery(waitParam),
 		plainRoute(operation.Turns, (*call).page, turns).withQuery(limitParam, cursorParam),
 		bodyRoute(operation.Cancel, CancelTurn.args, cancelled),
 		fromRow(operation.WatchTurn, route{handle: watchTurn}).

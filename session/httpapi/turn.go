@@ -131,7 +131,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
-	if t := s.Turn(); t != nil && t.ID == turn && len(s.Questions()) > 0 {
+	if t := s.Turn(); t != nil && t.ID == turn && len(s.UnansweredApprovals()) > 0 {
 		out.body = PendingTurn{Turn: turn, Status: "asking"}
 	}
 	return out

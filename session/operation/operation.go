@@ -44,14 +44,14 @@ type Row struct {
 	Summary string // one or two sentences, without the last period
 }
 
-// session is the path of a session over HTTP.
-const session = "/v1/sessions/{session}"
+// sessionPath is the path of a session over HTTP.
+const sessionPath = "/v1/sessions/{session}"
 
 // HTTP is the method and the path over HTTP.
 func (r *Row) HTTP() (method, path string) {
 	method, path, _ = strings.Cut(r.Route, " ")
 	if !strings.HasPrefix(path, "/v1/") {
-		path = session + path
+		path = sessionPath + path
 	}
 	return method, path
 }
@@ -59,7 +59,7 @@ func (r *Row) HTTP() (method, path string) {
 // Anywhere reports whether requests of the row name no session.
 func (r *Row) Anywhere() bool {
 	_, path := r.HTTP()
-	return !strings.HasPrefix(path, session)
+	return !strings.HasPrefix(path, sessionPath)
 }
 
 // Op is an operation with request type In and answer type Out.

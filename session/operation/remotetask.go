@@ -42,8 +42,8 @@ func (r Remote) CancelTasks(ctx context.Context, id events.SessionID, keep []eve
 	return send(ctx, r, CancelTasks, id, keep)
 }
 
-// TransferAsyncHandles implements [api.Service].
-func (r Remote) TransferAsyncHandles(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
+// TransferTasks implements [api.Service].
+func (r Remote) TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
 	return sendOnly(ctx, r, TransferTasks, from, api.TransferArgs{To: to, Tasks: ids})
 }
 

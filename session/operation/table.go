@@ -150,7 +150,7 @@ var (
 	CancelTasks   = withInput(Row{"cancel_tasks", "cancelTasks", write, ByKey, post + "/tasks/cancel", "Cancel all background tasks but the kept ones. It returns the ids of the cancelled ones"}, Host.CancelTasks)
 	TransferTasks = register(Row{"transfer_tasks", "transferTasks", write, ByKey, post + "/tasks/transfer", "Move background tasks to another session"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.TransferArgs) (None, error) {
-			return None{}, h.TransferAsyncHandles(ctx, id, in.To, in.Tasks)
+			return None{}, h.TransferTasks(ctx, id, in.To, in.Tasks)
 		})
 
 	StartMonitor    = withoutResult(Row{"start_monitor", "startMonitor", command, ByKey, put + "/monitors/{monitor}", "Run a command on a node, and record its lines of output"}, Host.StartMonitor)

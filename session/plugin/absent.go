@@ -118,63 +118,58 @@ func (Absent) SpawnHiddenTask(context.Context, events.SessionID, string, TaskFun
 // AwaitHiddenTasks implements [TaskHost]: it returns at once.
 func (Absent) AwaitHiddenTasks(context.Context, events.SessionID) error { return nil }
 
-// SpawnManagedTask implements [TaskHost].
-func (Absent) SpawnManagedTask(context.Context, events.SessionID, api.TaskRequest, TaskFunc) error {
-	return unavailable("managed background tasks")
+// SpawnTask implements [TaskHost].
+func (Absent) SpawnTask(context.Context, events.SessionID, api.TaskRequest, TaskFunc) error {
+	return unavailable("background tasks")
 }
 
-// CancelManagedTask implements [TaskHost].
-func (Absent) CancelManagedTask(context.Context, events.SessionID, events.TaskID) error {
-	return unavailable("managed background tasks")
+// CancelTaskIfKnown implements [TaskHost].
+func (Absent) CancelTaskIfKnown(context.Context, events.SessionID, events.TaskID) error {
+	return unavailable("background tasks")
 }
 
-// RegisterBackgroundTask implements [TaskHost].
-func (Absent) RegisterBackgroundTask(context.Context, events.SessionID, api.TaskRequest) error {
-	return unavailable("background task registry")
-}
-
-// UnregisterBackgroundTask implements [TaskHost]: it does nothing.
-func (Absent) UnregisterBackgroundTask(context.Context, events.SessionID, events.TaskID) error {
-	return nil
-}
-
-// CompleteBackgroundTask implements [TaskHost]: it does nothing.
-func (Absent) CompleteBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
-	return nil
-}
-
-// TransitionBackgroundTask implements [TaskHost]: it does nothing.
-func (Absent) TransitionBackgroundTask(context.Context, events.SessionID, events.TaskID, events.TaskState) error {
-	return nil
-}
-
-// ListBackgroundTasks implements [TaskHost].
-func (Absent) ListBackgroundTasks(context.Context, events.SessionID) ([]projector.Task, error) {
-	return nil, unavailable("background task registry")
-}
-
-// CancelBackgroundTask implements [TaskHost].
-func (Absent) CancelBackgroundTask(context.Context, events.SessionID, events.TaskID) (projector.Task, error) {
+// RegisterTask implements [TaskHost].
+func (Absent) RegisterTask(context.Context, events.SessionID, api.TaskRequest) (projector.Task, error) {
 	return projector.Task{}, unavailable("background task registry")
 }
 
-// CancelAllBackgroundTasks implements [TaskHost].
-func (Absent) CancelAllBackgroundTasks(context.Context, events.SessionID) ([]projector.Task, error) {
+// UnregisterTask implements [TaskHost]: it does nothing.
+func (Absent) UnregisterTask(context.Context, events.SessionID, events.TaskID) error {
+	return nil
+}
+
+// CompleteTask implements [TaskHost]: it does nothing.
+func (Absent) CompleteTask(context.Context, events.SessionID, events.TaskID, events.TaskState, string) error {
+	return nil
+}
+
+// TransitionTask implements [TaskHost]: it does nothing.
+func (Absent) TransitionTask(context.Context, events.SessionID, events.TaskID, events.TaskState) error {
+	return nil
+}
+
+// Tasks implements [TaskHost].
+func (Absent) Tasks(context.Context, events.SessionID) ([]projector.Task, error) {
 	return nil, unavailable("background task registry")
 }
 
-// ValidateAsyncHandlesVisible implements [TaskHost]: it accepts all handles.
-func (Absent) ValidateAsyncHandlesVisible(context.Context, events.SessionID, []events.TaskID) error {
+// CancelTask implements [TaskHost].
+func (Absent) CancelTask(context.Context, events.SessionID, events.TaskID) (projector.Task, error) {
+	return projector.Task{}, unavailable("background task registry")
+}
+
+// CheckTasks implements [TaskHost]: it accepts all ids.
+func (Absent) CheckTasks(context.Context, events.SessionID, []events.TaskID) error {
 	return nil
 }
 
-// TransferAsyncHandles implements [TaskHost]: it does nothing.
-func (Absent) TransferAsyncHandles(context.Context, events.SessionID, events.SessionID, []events.TaskID) error {
+// TransferTasks implements [TaskHost]: it does nothing.
+func (Absent) TransferTasks(context.Context, events.SessionID, events.SessionID, []events.TaskID) error {
 	return nil
 }
 
-// CancelUnreferencedAsyncHandles implements [TaskHost]: it does nothing.
-func (Absent) CancelUnreferencedAsyncHandles(context.Context, events.SessionID, []events.TaskID) ([]projector.Task, error) {
+// CancelTasksExcept implements [TaskHost]: it does nothing.
+func (Absent) CancelTasksExcept(context.Context, events.SessionID, []events.TaskID) ([]projector.Task, error) {
 	return nil, nil
 }
 

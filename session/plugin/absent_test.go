@@ -14,8 +14,8 @@ import (
 func TestAbsent(t *testing.T) {
 	t.Parallel()
 	quiet := []string{
-		"TakeFirstTurnInput", "AwaitHiddenTasks", "UnregisterBackgroundTask", "CompleteBackgroundTask", "TransitionBackgroundTask",
-		"ValidateAsyncHandlesVisible", "TransferAsyncHandles", "CancelUnreferencedAsyncHandles", "EmitTrace",
+		"TakeFirstTurnInput", "AwaitHiddenTasks", "UnregisterTask", "CompleteTask", "TransitionTask",
+		"CheckTasks", "TransferTasks", "CancelTasksExcept", "EmitTrace",
 	}
 	host := reflect.ValueOf(plugin.Absent{})
 	capabilities := reflect.TypeFor[plugin.RuntimeHost]()

@@ -18,20 +18,22 @@ type TaskHost interface {
 	// SpawnHiddenTask starts work in this process that no list shows.
 	SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work TaskFunc) error
 	AwaitHiddenTasks(ctx context.Context, id events.SessionID) error
-	// SpawnManagedTask registers a task and runs it in this process. If the process dies, the task fails.
-	SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work TaskFunc) error
-	CancelManagedTask(ctx context.Context, id events.SessionID, task events.TaskID) error
-	// RegisterBackgroundTask registers a task that a named runner or a program outside runs.
-	RegisterBackgroundTask(ctx context.Context, id events.SessionID, req api.TaskRequest) error
-	UnregisterBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) error
-	CompleteBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
-	TransitionBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error
-	ListBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
-	CancelBackgroundTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error)
-	CancelAllBackgroundTasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
-	ValidateAsyncHandlesVisible(ctx context.Context, id events.SessionID, handles []events.TaskID) error
-	TransferAsyncHandles(ctx context.Context, from, to events.SessionID, handles []events.TaskID) error
-	CancelUnreferencedAsyncHandles(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error)
+	// SpawnTask registers a task and runs it in this process. If the process dies, the task fails.
+	SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work TaskFunc) error
+	// RegisterTask registers a task that a named runner or a program outside runs.
+	RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error)
+	UnregisterTask(ctx context.Context, id events.SessionID, task events.TaskID) error
+	CompleteTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState, summary string) error
+	TransitionTask(ctx context.Context, id events.SessionID, task events.TaskID, state events.TaskState) error
+	Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error)
+	CancelTask(ctx context.Context, id events.SessionID, task events.TaskID) (projector.Task, error)
+	// CancelTaskIfKnown is CancelTask, and ignores an unknown task.
+	CancelTaskIfKnown(ctx context.Context, id events.SessionID, task events.TaskID) error
+	// CancelTasksExcept cancels the live tasks that are not in keep.
+	CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error)
+	// CheckTasks refuses an id that is not a live task of the session.
+	CheckTasks(ctx context.Context, id events.SessionID, tasks []events.TaskID) error
+	TransferTasks(ctx context.Context, from, to events.SessionID, tasks []events.TaskID) error
 }
 
 // MonitorHost runs monitors.

@@ -47,7 +47,7 @@ type CatalogKey struct {
 type CatalogEntry struct {
 	Tools    []events.ToolEntry // tools that the stack offers, sorted by name
 	Preamble Preamble
-	offered  map[string]*Registered
+	offered  map[string]*BoundTool
 	list     func() []json.RawMessage
 }
 
@@ -55,7 +55,7 @@ type CatalogEntry struct {
 func (c *CatalogEntry) List() []json.RawMessage { return c.list() }
 
 // Find returns the offered tool of a name.
-func (c *CatalogEntry) Find(name string) (*Registered, bool) {
+func (c *CatalogEntry) Find(name string) (*BoundTool, bool) {
 	r, ok := c.offered[name]
 	return r, ok
 }
@@ -151,7 +151,7 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 			close(ended)
 		}()
 		ctx := context.Background() // what is built is not one caller's: the time of hooks bounds it
-		var base map[string]*Registered
+		var base map[string]*BoundTool
 		if !over.WithoutBase {
 			sets, err := s.sourceTools(ctx, sources)
 			if err != nil {
@@ -173,18 +173,15 @@ func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint6
 }
 
 // RefreshCatalog makes the next [Session.Catalog] rebuild the catalogue.
-func (s *Session) RefreshCatalog() { s.InvalidateCaches() }
-
-// InvalidateCaches drops all catalogues.
-func (s *Session) InvalidateCaches() {
+func (s *Session) RefreshCatalog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs.clear()
 }
 
 // buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out.
-func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[string]*Registered, state *projector.Catalog) (*CatalogEntry, error) {
-	entry := &CatalogEntry{offered: make(map[string]*Registered)}
+func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[string]*BoundTool, state *projector.Catalog) (*CatalogEntry, error) {
+	entry := &CatalogEntry{offered: make(map[string]*BoundTool)}
 	if !over.WithoutBase {
 		only := s.build.Access.Tools
 		for name, tool := range base {
@@ -211,7 +208,7 @@ func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[strin
 }
 
 // contributeTo runs the catalogue contributors in order.
-func (s *Session) contributeTo(ctx context.Context, offered map[string]*Registered) (map[string]events.Availability, error) {
+func (s *Session) contributeTo(ctx context.Context, offered map[string]*BoundTool) (map[string]events.Availability, error) {
 	levels := make(map[string]events.Availability)
 	for _, h := range s.c.catalog {
 		in := CatalogContext{
@@ -236,7 +233,7 @@ func (s *Session) contributeTo(ctx context.Context, offered map[string]*Register
 	return levels, nil
 }
 
-func entriesOf(offered map[string]*Registered, levels map[string]events.Availability) []events.ToolEntry {
+func entriesOf(offered map[string]*BoundTool, levels map[string]events.Availability) []events.ToolEntry {
 	list := make([]events.ToolEntry, 0, len(offered))
 	for _, name := range slices.Sorted(maps.Keys(offered)) {
 		entry := offered[name].entry

@@ -54,7 +54,7 @@ func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)
 	return s, p
 }
 
-func tool(r plugin.Registry, name string) {
+func tool(r plugin.ToolAdder, name string) {
 	plugin.AddTool(r, plugin.Tool{Name: name}, func(context.Context, plugin.Call, struct{}) (string, error) { return name, nil })
 }
 
@@ -78,7 +78,7 @@ func TestCatalogAskedFromWithin(t *testing.T) {
 		r.Catalog(func(plugin.CatalogContext) (plugin.CatalogContribution, error) {
 			_, within = s.Catalog(&projector.Catalog{Generation: 2}) // another key has its own build
 			s.Message("free", "to call")
-			s.InvalidateCaches()
+			s.RefreshCatalog()
 			return plugin.CatalogContribution{}, nil
 		})
 	})

@@ -13,7 +13,7 @@ import (
 type contributions struct {
 	tools        *Tools
 	owners       map[string]string // plugin id by tool name
-	reserved     map[toolID]*Registered
+	reserved     map[toolID]*BoundTool
 	sources      map[string]Owned[SourceFunc] // by name
 	beforeTurn   []Owned[HookFunc[TurnContext]]
 	checkpoint   []Owned[HookFunc[CheckpointContext]]
@@ -40,7 +40,7 @@ type contributions struct {
 
 func newContributions() contributions {
 	return contributions{
-		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*Registered),
+		tools: NewTools(), owners: make(map[string]string), reserved: make(map[toolID]*BoundTool),
 		sources: make(map[string]Owned[SourceFunc]), actions: make(map[string]Owned[action]),
 	}
 }

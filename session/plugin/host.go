@@ -197,7 +197,7 @@ func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []pro
 		return nil, err
 	}
 	for i := range s.plugins {
-		if p, ok := s.plugins[i].plugin.(Readier); ok {
+		if p, ok := s.plugins[i].plugin.(SessionReadyNotifier); ok {
 			_, err := contain(ctx, s, s.plugins[i].id, "session_ready", func(ctx context.Context) (struct{}, error) {
 				return struct{}{}, p.SessionReady(ctx, s)
 			})

@@ -58,8 +58,8 @@ func (o Overlay) Recorded() events.SessionOverlaid {
 	return fact
 }
 
-func (o Overlay) byName() map[string]*Registered {
-	byName := make(map[string]*Registered)
+func (o Overlay) byName() map[string]*BoundTool {
+	byName := make(map[string]*BoundTool)
 	for i := len(o.Tools) - 1; i >= 0; i-- {
 		maps.Copy(byName, o.Tools[i].byName)
 	}
@@ -183,8 +183,8 @@ func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 }
 
 // handlerLocked is a recorded tool with the handler that runs it in this process.
-func (s *Session) handlerLocked(entry *events.ToolEntry) *Registered {
-	var tool *Registered
+func (s *Session) handlerLocked(entry *events.ToolEntry) *BoundTool {
+	var tool *BoundTool
 	for i := 0; i < len(s.handlers) && tool == nil; i++ {
 		if own := s.handlers[i].byName()[entry.Name]; own != nil && own.Source == entry.Source {
 			tool = own
@@ -202,9 +202,9 @@ func (s *Session) handlerLocked(entry *events.ToolEntry) *Registered {
 }
 
 // absentTool is a tool without a handler in this process.
-func absentTool(entry *events.ToolEntry) *Registered {
+func absentTool(entry *events.ToolEntry) *BoundTool {
 	name := entry.Name
-	tool, _ := register(Tool{Name: name}, func(context.Context, Call, json.RawMessage) (Result, error) { // accepts any object
+	tool, _ := bind(Tool{Name: name}, func(context.Context, Call, json.RawMessage) (Result, error) { // accepts any object
 		return Result{}, &Failure{
 			Class: ClassUnavailable, Code: CodeUnavailable,
 			Message: fmt.Sprintf("tool %q was laid over this session's tools by a process that is gone, and no plugin of this node reserves it", name),

@@ -28,7 +28,7 @@ type BuildContext struct {
 // IsRoot reports whether the session has no parent.
 func (c BuildContext) IsRoot() bool { return c.Parent == "" }
 
-// Plugin is one plugin in one session. It may also implement [Versioned], [Stateful] and [Readier].
+// Plugin is one plugin in one session. It may also implement [Versioned], [Stateful] and [SessionReadyNotifier].
 //
 // A plugin runs on the node that works on the session, and that node changes. Values that must outlive a hook call
 // belong into the plugin's state.
@@ -52,9 +52,9 @@ type Stateful interface {
 	Restore(meta Meta, artifacts SnapshotReader) error
 }
 
-// Readier gets one call after the stack is complete and before the session runs. Capabilities of the host that need
-// the complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
-type Readier interface {
+// SessionReadyNotifier gets one call after the stack is complete and before the session runs. Capabilities of the host
+// that need the complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
+type SessionReadyNotifier interface {
 	SessionReady(ctx context.Context, s *Session) error
 }
 
@@ -88,7 +88,7 @@ func New(id string, build func(BuildContext) (Plugin, error)) Factory { return f
 
 // Func makes a factory of a plugin without state or options: it only registers tools and hooks.
 func Func(id string, register func(*Registrar) error) Factory {
-	return factory{id, func(BuildContext) (Plugin, error) { return registration(register), nil }}
+	return factory{id, func(BuildContext) (Plugin, error) { return registerFunc(register), nil }}
 }
 
 // OfTool makes a factory of one typed tool, see [AddTool]. The factory's id is the tool's name.
@@ -113,21 +113,21 @@ func (f driverFactory) ID() string { return f.id }
 func (f driverFactory) Wants(in BuildContext) bool { return in.Config.Protocol == f.id }
 
 func (f driverFactory) Build(BuildContext) (Plugin, error) {
-	return registration(func(r *Registrar) error {
+	return registerFunc(func(r *Registrar) error {
 		r.Protocol(BaseProtocol{})
 		r.Driver(f.driver)
 		return nil
 	}), nil
 }
 
-type registration func(*Registrar) error
+type registerFunc func(*Registrar) error
 
-func (f registration) Register(r *Registrar) error { return f(r) }
+func (f registerFunc) Register(r *Registrar) error { return f(r) }
 
 // OfTools makes a factory of a set of tools. The function runs once per session; nil means no tools.
 func OfTools(id string, tools func(events.SessionID) *Tools) Factory {
 	return factory{id, func(ctx BuildContext) (Plugin, error) {
-		return registration(func(r *Registrar) error {
+		return registerFunc(func(r *Registrar) error {
 			if set := tools(ctx.Session); set != nil {
 				return r.Tools(set)
 			}

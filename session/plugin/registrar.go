@@ -44,14 +44,14 @@ func (r *Registrar) add(tool Tool, run Handler) error {
 	if err := events.CheckToken("tool.name", tool.Name); err != nil {
 		return err
 	}
-	registered, err := register(tool, run)
+	bound, err := bind(tool, run)
 	if err != nil {
 		return err
 	}
-	return r.addTool(registered)
+	return r.addTool(bound)
 }
 
-func (r *Registrar) addTool(tool *Registered) error {
+func (r *Registrar) addTool(tool *BoundTool) error {
 	if owner, taken := r.c.owners[tool.Name]; taken {
 		return fmt.Errorf("tool %s is registered by %s and by %s", tool.Name, owner, r.plugin)
 	}

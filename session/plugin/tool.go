@@ -166,30 +166,30 @@ const (
 
 // Tools is a set of tools by name. After construction it is read-only.
 type Tools struct {
-	byName  map[string]*Registered
+	byName  map[string]*BoundTool
 	entries []events.ToolEntry
 }
 
-// Registered is a tool with its compiled schema and its handler.
-type Registered struct {
+// BoundTool is a tool with its compiled schema and its handler.
+type BoundTool struct {
 	Tool
 	Handler Handler
 	schema  *jsonschema.Resolved
 	entry   events.ToolEntry
 }
 
-// Registry accepts tools: a [Tools] set or a [Registrar].
-type Registry interface {
+// ToolAdder accepts tools: a [Tools] set or a [Registrar].
+type ToolAdder interface {
 	add(tool Tool, run Handler) error
 }
 
 // NewTools returns an empty set.
-func NewTools() *Tools { return &Tools{byName: make(map[string]*Registered)} }
+func NewTools() *Tools { return &Tools{byName: make(map[string]*BoundTool)} }
 
 // AddTool registers a typed tool. The argument schema comes from the struct In. A result of type string becomes the
 // text; a [Result] stays as it is; other types become JSON. Registration is static, so AddTool panics on an invalid
 // declaration.
-func AddTool[In, Out any](tools Registry, tool Tool, run func(context.Context, Call, In) (Out, error)) {
+func AddTool[In, Out any](tools ToolAdder, tool Tool, run func(context.Context, Call, In) (Out, error)) {
 	if tool.Schema == nil {
 		schema, err := jsonschema.For[In](nil)
 		if err != nil {
@@ -237,14 +237,14 @@ func (t *Tools) add(tool Tool, run Handler) error {
 
 // AddNamed is [Tools.Add] without the check of the name, for tools of recorded conversations.
 func (t *Tools) AddNamed(tool Tool, run Handler) error {
-	registered, err := register(tool, run)
+	bound, err := bind(tool, run)
 	if err != nil {
 		return err
 	}
-	return t.put(registered)
+	return t.put(bound)
 }
 
-func register(tool Tool, run Handler) (*Registered, error) {
+func bind(tool Tool, run Handler) (*BoundTool, error) {
 	if tool.Schema == nil {
 		tool.Schema = &jsonschema.Schema{Type: "object"}
 	}
@@ -260,19 +260,19 @@ func register(tool Tool, run Handler) (*Registered, error) {
 		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,
 		Availability: tool.Level, Serial: tool.Serial,
 	}
-	registered := &Registered{Tool: tool, Handler: run, schema: resolved}
-	if err := registered.describe(&entry); err != nil {
+	bound := &BoundTool{Tool: tool, Handler: run, schema: resolved}
+	if err := bound.describe(&entry); err != nil {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
 	if err := checkEntry(entry); err != nil {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
-	registered.entry = entry
-	return registered, nil
+	bound.entry = entry
+	return bound, nil
 }
 
 // describe fills in the fields for searches.
-func (r *Registered) describe(entry *events.ToolEntry) error {
+func (r *BoundTool) describe(entry *events.ToolEntry) error {
 	entry.Namespace, entry.Aliases = r.Namespace, r.Aliases
 	if r.Output != nil {
 		if _, err := schema.Compile("output", r.Output); err != nil {
@@ -301,7 +301,7 @@ func checkEntry(entry events.ToolEntry) error {
 	return (&events.ToolStateApplied{Tools: []events.ToolEntry{entry}}).Validate()
 }
 
-func (t *Tools) put(tool *Registered) error {
+func (t *Tools) put(tool *BoundTool) error {
 	if _, exists := t.byName[tool.Name]; exists {
 		return fmt.Errorf("tool %s is registered twice", tool.Name)
 	}
@@ -323,7 +323,7 @@ func (t *Tools) names() []string {
 func (t *Tools) Entries() []events.ToolEntry { return t.entries }
 
 // Find returns the tool of a name.
-func (t *Tools) Find(name string) (*Registered, bool) {
+func (t *Tools) Find(name string) (*BoundTool, bool) {
 	r, ok := t.byName[name]
 	return r, ok
 }
@@ -345,7 +345,7 @@ const (
 )
 
 // Check validates arguments. Input that is no JSON counts as {}, so that the model gets the schema's error message.
-func (r *Registered) Check(args []byte) (json.RawMessage, error) {
+func (r *BoundTool) Check(args []byte) (json.RawMessage, error) {
 	if err := events.CheckJSON("arguments", args); err != nil {
 		return nil, &Failure{Class: ClassInvalidRequest, Code: CodeInvalidArgs, Message: err.Error()}
 	}

@@ -109,7 +109,7 @@ func (s *Session) CatalogWith(ctx context.Context, state *projector.Catalog, sou
 }
 
 // baseTools are the tools of plugins and sources. If two have the same name, the first wins.
-func (s *Session) baseTools(sources []*Tools) map[string]*Registered {
+func (s *Session) baseTools(sources []*Tools) map[string]*BoundTool {
 	all := maps.Clone(s.c.tools.byName)
 	for _, set := range sources {
 		for name, tool := range set.byName {

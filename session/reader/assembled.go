@@ -86,11 +86,11 @@ func finished(s *projector.State, turn events.TurnID) (record projector.TurnReco
 			from = records[i].Seq
 		}
 	}
-	found, err := FindTurn(s, turn)
+	place, err := s.FindTurn(turn)
 	switch {
 	case err != nil:
 		return record, 0, err
-	case found.Digest != "":
+	case place.Known():
 		return record, 0, api.ErrTurnRunning
 	}
 	return record, 0, api.ErrUnknownTurn

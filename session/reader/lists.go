@@ -92,7 +92,7 @@ func questionsFrom(s *projector.State, from api.Position) []projector.Approval {
 	if s == nil {
 		return nil
 	}
-	list := s.Questions()
+	list := s.UnansweredApprovals()
 	t := s.Turn()
 	if t == nil || from.ID != string(s.Session) {
 		return list

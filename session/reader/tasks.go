@@ -19,7 +19,7 @@ func (r *Reader) Approvals(ctx context.Context, id events.SessionID) ([]projecto
 	if err != nil {
 		return nil, err
 	}
-	list := s.Questions()
+	list := s.UnansweredApprovals()
 	for i := range list {
 		a := &list[i]
 		if a.Args, err = blob.Body(ctx, r.b, a.Args, a.Blob); err != nil {

@@ -69,45 +69,15 @@ func resultParts(m events.Message) []events.Part {
 	return list
 }
 
-// Turn is the place of a turn in a session.
-type Turn struct {
-	Record    *projector.TurnRecord // of a turn that has ended
-	Scheduled bool                  // the turn waits for its time
-	Digest    string                // of the input; empty: the session does not have the turn
-	Seq       events.Seq            // of the commit that accepted it
-}
-
-// FindTurn finds a turn that runs, waits or has ended.
-func FindTurn(s *projector.State, id events.TurnID) (Turn, error) {
-	if t := s.Turn(); t != nil && t.ID == id {
-		return Turn{Digest: projector.InputDigest(t.Input), Seq: t.Seq}, nil
-	}
-	for i := range s.Queue {
-		if q := &s.Queue[i]; q.ID == id {
-			return Turn{Digest: projector.InputDigest(q.Input), Seq: q.Seq}, nil
-		}
-	}
-	for i := range s.Scheduled {
-		if d := &s.Scheduled[i]; d.ID == id {
-			return Turn{Scheduled: true, Digest: projector.InputDigest(d.Input), Seq: d.Seq}, nil
-		}
-	}
-	record, err := s.Record(id)
-	if record == nil {
-		return Turn{}, err
-	}
-	return Turn{Record: record, Digest: record.Input, Seq: record.Asked}, err
-}
-
-// Turn is the place of a turn in the history. Errors: [api.ErrUnknownTurn].
-func (r *Reader) Turn(ctx context.Context, id events.SessionID, turn events.TurnID) (found Turn, err error) {
+// FindTurn finds a turn in the history. Errors: [api.ErrUnknownTurn].
+func (r *Reader) FindTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (projector.TurnPlace, error) {
 	s, err := r.State(ctx, id)
 	if err != nil {
-		return Turn{}, err
+		return projector.TurnPlace{}, err
 	}
-	found, err = FindTurn(s, turn)
-	if err == nil && found.Digest == "" {
+	place, err := s.FindTurn(turn)
+	if err == nil && !place.Known() {
 		err = api.ErrUnknownTurn
 	}
-	return found, err
+	return place, err
 }

@@ -57,7 +57,7 @@ func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
 	}
 	if t := s.Turn(); t != nil {
 		status := api.TurnRunning
-		if len(s.Questions()) > 0 {
+		if len(s.UnansweredApprovals()) > 0 {
 			status = api.TurnAsking
 		}
 		list = append(list, api.TurnSummary{

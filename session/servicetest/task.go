@@ -122,16 +122,16 @@ var taskCases = []testCase{
 	{"tasks_transferred", func(b *bench) {
 		from, to := b.open(), b.open()
 		b.registers(from, "k1")
-		b.must("transfer", b.TransferAsyncHandles(b.ctx, from, to, []events.TaskID{"k1", "k9"}), nil)
+		b.must("transfer", b.TransferTasks(b.ctx, from, to, []events.TaskID{"k1", "k9"}), nil)
 		_, err := b.ProgressTask(b.ctx, from, "k1", "x")
 		b.must("progress where it was", err, api.ErrUnknownTask)
 		got, err := b.ProgressTask(b.ctx, to, "k1", "here now")
 		b.must("progress where it is", err, nil)
 		equal(b, "producer", got.Producer, "me")
 		b.registers(from, "k1")
-		b.must("transfer of a taken id", b.TransferAsyncHandles(b.ctx, from, to, []events.TaskID{"k1"}), api.ErrTaskRunning)
-		b.must("transfer to nothing", b.TransferAsyncHandles(b.ctx, from, "nobody", []events.TaskID{"k1"}), events.ErrNoSession)
-		b.must("transfer of too many", b.TransferAsyncHandles(b.ctx, from, to, make([]events.TaskID, 1025)), events.ErrTooLarge)
+		b.must("transfer of a taken id", b.TransferTasks(b.ctx, from, to, []events.TaskID{"k1"}), api.ErrTaskRunning)
+		b.must("transfer to nothing", b.TransferTasks(b.ctx, from, "nobody", []events.TaskID{"k1"}), events.ErrNoSession)
+		b.must("transfer of too many", b.TransferTasks(b.ctx, from, to, make([]events.TaskID, 1025)), events.ErrTooLarge)
 	}},
 	{"task_refused", func(b *bench) {
 		id := b.open()

@@ -31,7 +31,7 @@ func (m *machine) claim(c Claim) (Output, error) {
 		return m.done()
 	}
 	m.repairLeaf()
-	if fact := Offer(&m.s.Catalog, c.Tools); fact != nil {
+	if fact := OfferEvent(&m.s.Catalog, c.Tools); fact != nil {
 		m.emit(fact)
 	}
 	if len(m.s.Queue) == 0 || m.s.Queue[0].Switches == 0 { // a follow-on turn precedes all waiting inputs
@@ -82,9 +82,9 @@ func (m *machine) freeTurn(prefix, name string) events.TurnID {
 		id = events.TurnID(events.DerivedID(prefix, name))
 	}
 	for n := 2; ; n++ {
-		known, err := Known(m.s, id)
+		place, err := m.s.FindTurn(id)
 		m.errs = errors.Join(m.errs, err)
-		if !known {
+		if !place.Known() {
 			return id
 		}
 		id = events.TurnID(events.DerivedID(prefix, name, strconv.Itoa(n)))
@@ -139,9 +139,9 @@ func (m *machine) repairLeaf() {
 	}
 }
 
-// Offer is the catalogue of a worker's tools, or nil if it equals have. It keeps the overrides that hosts set, also
+// OfferEvent is the catalogue of a worker's tools, or nil if it equals have. It keeps the overrides that hosts set, also
 // those of tools that are not offered now.
-func Offer(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
+func OfferEvent(have *projector.Catalog, tools []events.ToolEntry) *events.ToolStateApplied {
 	entries := make([]events.ToolEntry, 0, len(tools))
 	old := have.Tools
 	for i := 0; i < len(tools) || len(old) > 0; {

@@ -75,9 +75,9 @@ func (m *machine) followOn(root events.TurnID, n int64) events.TurnID {
 		if len(id) > events.MaxTokenBytes {
 			id = events.DerivedID("", string(root)) + suffix
 		}
-		known, err := Known(m.s, events.TurnID(id))
+		place, err := m.s.FindTurn(events.TurnID(id))
 		m.errs = errors.Join(m.errs, err)
-		if !known {
+		if !place.Known() {
 			return events.TurnID(id)
 		}
 	}

@@ -111,17 +111,6 @@ func Resolvable(t *projector.Turn, effect events.EffectID) bool {
 	return false
 }
 
-// Known reports whether the session ever accepted a turn of that id.
-func Known(s *projector.State, id events.TurnID) (bool, error) {
-	if t := s.Turn(); t != nil && t.ID == id ||
-		slices.ContainsFunc(s.Queue, func(q projector.QueuedTurn) bool { return q.ID == id }) ||
-		slices.ContainsFunc(s.Scheduled, func(d projector.ScheduledTurn) bool { return d.ID == id }) {
-		return true, nil
-	}
-	record, err := s.Record(id)
-	return record != nil, err
-}
-
 // GiveUp ends a turn whose attempts all fail, with the reason: the running turn, otherwise the next one.
 func GiveUp(s *projector.State, issue events.Issue) ([]events.Event, error) {
 	if t := s.Turn(); t != nil {

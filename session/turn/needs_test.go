@@ -188,8 +188,8 @@ func TestBegunAfterTheGate(t *testing.T) {
 	}
 }
 
-// TestKnown finds queued, scheduled, running and finished turns.
-func TestKnown(t *testing.T) {
+// TestFindTurn finds queued, scheduled, running and finished turns.
+func TestFindTurn(t *testing.T) {
 	t.Parallel()
 	p := &player{t: t, s: projector.New("s1")}
 	for _, line := range [][]string{
@@ -206,9 +206,21 @@ func TestKnown(t *testing.T) {
 	} {
 		p.happen(line)
 	}
-	for id, want := range map[events.TurnID]bool{"old": true, "runs": true, "waits": true, "later": true, "never": true, "other": false} {
-		if got, err := turn.Known(p.s, id); got != want || err != nil {
-			t.Errorf("%s: got %v, %v, want %v", id, got, err, want)
+	for id, want := range map[events.TurnID]string{"old": "ended", "runs": "running", "waits": "queued", "later": "scheduled", "never": "ended", "other": ""} {
+		place, err := p.s.FindTurn(id)
+		got := ""
+		switch {
+		case place.Running != nil && place.Running.ID == id:
+			got = "running"
+		case place.Queued != nil && place.Queued.ID == id:
+			got = "queued"
+		case place.Scheduled != nil && place.Scheduled.ID == id:
+			got = "scheduled"
+		case place.Ended != nil && place.Ended.ID == id:
+			got = "ended"
+		}
+		if known := want != ""; got != want || err != nil || place.Known() != known || (place.AcceptedSeq() != 0) != known || (place.InputDigest() != "") != known {
+			t.Errorf("%s: got %q (known %v, accepted at %d), %v, want %q", id, got, place.Known(), place.AcceptedSeq(), err, want)
 		}
 	}
 }

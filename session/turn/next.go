@@ -20,9 +20,9 @@ type Needs struct {
 	Waits     bool   // calls wait for an approval or a pending result
 }
 
-// Parked reports whether all calls wait for an approval or a result from outside, so that no worker has the turn.
-// With Stop set, a worker has work all the same.
-func (o Needs) Parked() bool { return o.Waits && len(o.Calls) == 0 }
+// OnlyWaits reports whether all calls wait for an approval or a result from outside. With Stop set, a worker has work
+// all the same.
+func (n Needs) OnlyWaits() bool { return n.Waits && len(n.Calls) == 0 }
 
 // Call is one tool call to run.
 type Call struct {
@@ -39,8 +39,8 @@ type Call struct {
 
 // Parked reports whether the running turn only waits for approvals or results from outside, so that no worker has it.
 func Parked(s *projector.State) bool {
-	o := Next(s)
-	return o.Parked() && !o.Stop
+	n := Next(s)
+	return n.OnlyWaits() && !n.Stop
 }
 
 // Next computes the effects that the state needs.
@@ -49,11 +49,11 @@ func Next(s *projector.State) Needs {
 	if t == nil {
 		return Needs{}
 	}
-	o := nextEffects(s, t)
-	if t.Cancelled && o.At != events.AtEnd {
-		return Needs{Turn: t.ID, Iteration: t.Iteration, Stop: true, Waits: o.Parked()}
+	n := nextEffects(s, t)
+	if t.Cancelled && n.At != events.AtEnd {
+		return Needs{Turn: t.ID, Iteration: t.Iteration, Stop: true, Waits: n.OnlyWaits()}
 	}
-	return o
+	return n
 }
 
 // nextEffects is [Next] for a turn without a cancel.

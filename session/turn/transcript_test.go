@@ -214,11 +214,11 @@ func (p *player) owed() {
 	switch {
 	case owes.Turn == "":
 		p.out.WriteString("  owes nothing\n")
-	case owes.Stop && owes.Parked():
+	case owes.Stop && owes.OnlyWaits():
 		fmt.Fprintf(&p.out, "  owes the end of %s, which nobody holds\n", owes.Turn)
 	case owes.Stop:
 		fmt.Fprintf(&p.out, "  owes the end of %s\n", owes.Turn)
-	case owes.Parked():
+	case owes.OnlyWaits():
 		fmt.Fprintf(&p.out, "  %s waits for somebody outside\n", owes.Turn)
 	case owes.Model:
 		fmt.Fprintf(&p.out, "  owes %s%s\n", turn.ModelEffect(owes.Turn, owes.Iteration), p.model())

@@ -13,7 +13,6 @@ import (
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/reader"
 )
 
 // StartTurnStream submits a turn and yields its events from the first to done. For the id of an existing turn it
@@ -28,11 +27,11 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 	if err != nil {
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
-	found, err := reader.FindTurn(before, req.ID)
+	place, err := before.FindTurn(req.ID)
 	if err != nil {
 		return "", nil, fmt.Errorf("start turn %s: %w", req.ID, err)
 	}
-	if found.Digest != "" {
+	if place.Known() {
 		before = projector.New(id) // the state before the turn is unknown: start from the empty one
 	}
 	a, err := submitter.SubmitTurn(ctx, id, req)
@@ -46,7 +45,7 @@ func (w *Watcher) StartTurnStream(ctx context.Context, submitter Submitter, id e
 // its start. A turn that the history does not have is [api.ErrUnknownTurn]. Errors inside the stream are terminal,
 // and are those of [Watcher.Observe].
 func (w *Watcher) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
-	if _, err := w.reader.Turn(ctx, id, turn); err != nil {
+	if _, err := w.reader.FindTurn(ctx, id, turn); err != nil {
 		return nil, fmt.Errorf("watch turn %s of session %s: %w", turn, id, err)
 	}
 	return w.turnEvents(ctx, turn, projector.New(id)), nil

@@ -48,11 +48,11 @@ func (w *Watcher) Await(ctx context.Context, id events.SessionID, turn events.Tu
 		return api.TurnResult{}, err
 	}
 	defer waiter.Close()
-	found, err := w.reader.Turn(ctx, id, turn)
+	place, err := w.reader.FindTurn(ctx, id, turn)
 	if err != nil {
 		return api.TurnResult{}, fmt.Errorf("await turn %s of session %s: %w", turn, id, err)
 	}
-	if found.Record == nil {
+	if place.Ended == nil {
 		if err := waitForEnd(ctx, waiter, turn, checkAccepted); err != nil {
 			return api.TurnResult{}, err
 		}

@@ -30,7 +30,7 @@ func (v *View) Recent(limit int) ([]Line, error) {
 			v.ending(n.Turn)
 		}
 	}
-	for _, q := range v.s.Questions() {
+	for _, q := range v.s.UnansweredApprovals() {
 		v.asked(&q)
 	}
 	return v.out, nil

@@ -87,7 +87,7 @@ func (v *View) Ended(id events.TurnID) (*projector.TurnRecord, error) { return v
 
 // Question is the oldest call that waits for an approval, or nil.
 func (v *View) Question() *projector.Approval {
-	if list := v.s.Questions(); len(list) > 0 {
+	if list := v.s.UnansweredApprovals(); len(list) > 0 {
 		return &list[0]
 	}
 	return nil
@@ -131,8 +131,8 @@ func (v *View) Status() string {
 		return "waiting for a node to take the turn"
 	case t.Cancelled:
 		return "waiting for the turn to stop"
-	case len(v.s.Questions()) > 0:
-		return "waiting for an approval of " + transcript.VisibleLine(v.s.Questions()[0].Tool)
+	case len(v.s.UnansweredApprovals()) > 0:
+		return "waiting for an approval of " + transcript.VisibleLine(v.s.UnansweredApprovals()[0].Tool)
 	case !t.Replied && !v.retry.IsZero():
 		return fmt.Sprintf("waiting for the model, try %d of %d", v.retry.Attempt+1, v.retry.Attempts)
 	case !t.Replied:

@@ -15,13 +15,13 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Config of the stacks of a process. Logger and Services are required.
+// Config of the stacks of a process. Logger and RuntimeHost are required.
 type Config struct {
-	Plugins  *plugin.Host // nil: the process has no plugins
-	Blobs    blob.Reader
-	Locks    lock.Locks
-	Logger   *zap.Logger
-	Services func(events.SessionID) plugin.RuntimeHost // the capabilities that a session's plugins get
+	Plugins     *plugin.Host // nil: the process has no plugins
+	Blobs       blob.Reader
+	Locks       lock.Locks
+	Logger      *zap.Logger
+	RuntimeHost func(events.SessionID) plugin.RuntimeHost // the capabilities that a session's plugins get
 }
 
 // Stacks are the plugins of the sessions that a process works on. They are safe for concurrent use.
@@ -153,7 +153,7 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Se
 	}
 	if built {
 		p.NotifyLifecycle(api.WithoutCaller(ctx), plugin.Lifecycle{
-			Kind: plugin.SessionRestored, Session: state.Session, State: s.Filled(ctx, state), Host: s.cfg.Services(state.Session),
+			Kind: plugin.SessionRestored, Session: state.Session, State: s.Filled(ctx, state), Host: s.cfg.RuntimeHost(state.Session),
 		})
 	}
 	return p, record, release, nil

@@ -13,12 +13,7 @@ import (
 )
 
 // NextGeneration is the generation that a change of the tools makes.
-func NextGeneration(s *projector.State) int64 {
-	if s == nil {
-		return 0
-	}
-	return s.Catalog.Generation + 1
-}
+func NextGeneration(s *projector.State) int64 { return s.Catalog.Generation + 1 }
 
 // Event records a session's tools.
 func Event(generation int64, tools []events.ToolEntry) []events.Event {
@@ -78,7 +73,7 @@ func Without(c *projector.Catalog, source string) []events.ToolEntry {
 
 // Offer is the catalogue's tools with the offered ones; the same list where nothing changes.
 func Offer(c *projector.Catalog, tools []events.ToolEntry) []events.ToolEntry {
-	if fact := turn.Offer(c, tools); fact != nil {
+	if fact := turn.OfferEvent(c, tools); fact != nil {
 		return fact.Tools
 	}
 	return c.Tools

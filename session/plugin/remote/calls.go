@@ -232,7 +232,7 @@ func (i *Instance) recorded(m *nats.Msg) {
 }
 
 // run runs the tool. A panic is a failure.
-func (i *Instance) run(ctx context.Context, tool *plugin.Registered, in *wire.Call) (outcome *wire.Outcome) {
+func (i *Instance) run(ctx context.Context, tool *plugin.BoundTool, in *wire.Call) (outcome *wire.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			i.cfg.Logger.Error("tool panicked", zap.String("call", string(in.Call)), zap.ByteString("stack", debug.Stack()))

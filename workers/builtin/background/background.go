@@ -136,7 +136,7 @@ type Task struct {
 }
 
 func tasks(ctx context.Context, call plugin.Call, _ struct{}) ([]Task, error) {
-	all, err := call.Host.ListBackgroundTasks(ctx, call.Session)
+	all, err := call.Host.Tasks(ctx, call.Session)
 	list := []Task{}
 	for i := range all {
 		t := Task{ID: all[i].ID, Kind: all[i].Of, State: all[i].State, Message: all[i].Message, Summary: all[i].Summary}
@@ -152,6 +152,6 @@ func cancel(ctx context.Context, call plugin.Call, in struct {
 	ID events.TaskID `json:"id"`
 },
 ) (string, error) {
-	task, err := call.Host.CancelBackgroundTask(ctx, call.Session, in.ID)
+	task, err := call.Host.CancelTask(ctx, call.Session, in.ID)
 	return string(task.State), err
 }

@@ -32,7 +32,7 @@ func (b *background) begin(ctx context.Context, call plugin.Call, in taskRequest
 	}
 	req := api.TaskRequest{ID: in.ID, Of: events.TaskTool, Producer: ID, Close: events.CloseCancel}
 	command := process.Command{Script: in.Command, Dir: b.dir(in.Cwd)}
-	err := call.Host.SpawnManagedTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
+	err := call.Host.SpawnTask(ctx, call.Session, req, func(ctx context.Context) error { return work(ctx, call, in.ID, command) })
 	if err != nil {
 		return "", err
 	}

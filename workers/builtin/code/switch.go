@@ -44,7 +44,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := in.Host.ListBackgroundTasks(ctx, in.Session)
+	tasks, err := in.Host.Tasks(ctx, in.Session)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 			keptTasks = append(keptTasks, id)
 		}
 	}
-	if err := in.Host.ValidateAsyncHandlesVisible(ctx, in.Session, keptTasks); err != nil {
+	if err := in.Host.CheckTasks(ctx, in.Session, keptTasks); err != nil {
 		return nil, err
 	}
 	now, err := in.Host.SnapshotCurrent(ctx)
@@ -64,7 +64,7 @@ func continueAs(ctx context.Context, in plugin.ExecContext, c *sandbox.Continuat
 		return nil, err
 	}
 	if t := now.Turn(); t != nil && t.Switches < events.MaxSwitches { // at the limit the turn ends here
-		if _, err := in.Host.CancelUnreferencedAsyncHandles(ctx, in.Session, keptTasks); err != nil {
+		if _, err := in.Host.CancelTasksExcept(ctx, in.Session, keptTasks); err != nil {
 			return nil, err
 		}
 	}

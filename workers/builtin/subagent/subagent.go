@@ -111,9 +111,10 @@ func register(ctx context.Context, call plugin.Call, agent events.SessionID) err
 	if known, err := lookUp(ctx, call, agent); known || err != nil {
 		return err
 	}
-	return call.Host.RegisterBackgroundTask(ctx, call.Session, api.TaskRequest{
+	_, err := call.Host.RegisterTask(ctx, call.Session, api.TaskRequest{
 		ID: events.TaskID(agent), Of: events.TaskSubagent, Producer: ID, Child: agent, Close: events.CloseCancel,
 	})
+	return err
 }
 
 type sendRequest struct {
@@ -130,7 +131,7 @@ func (a agents) send(ctx context.Context, call plugin.Call, in sendRequest) (Age
 }
 
 func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]Agent, error) {
-	tasks, err := call.Host.ListBackgroundTasks(ctx, call.Session)
+	tasks, err := call.Host.Tasks(ctx, call.Session)
 	list := []Agent{}
 	for i := range tasks {
 		if !tasks[i].Live() || tasks[i].Of != events.TaskSubagent {
@@ -161,7 +162,7 @@ func (a agents) close(ctx context.Context, call plugin.Call, in struct {
 
 // closeTree closes an agent, and before it the agents below.
 func closeTree(ctx context.Context, host plugin.ToolHost, parent, agent events.SessionID) error {
-	tasks, err := host.ListBackgroundTasks(ctx, agent)
+	tasks, err := host.Tasks(ctx, agent)
 	if err != nil {
 		return err
 	}
@@ -178,7 +179,7 @@ func closeTree(ctx context.Context, host plugin.ToolHost, parent, agent events.S
 	if err := host.CloseSession(ctx, agent); err != nil {
 		return err
 	}
-	return host.CompleteBackgroundTask(ctx, parent, events.TaskID(agent), events.TaskCompleted, "closed")
+	return host.CompleteTask(ctx, parent, events.TaskID(agent), events.TaskCompleted, "closed")
 }
 
 // own rejects an agent that is not the caller's.
@@ -191,7 +192,7 @@ func own(ctx context.Context, call plugin.Call, agent events.SessionID) error {
 }
 
 func lookUp(ctx context.Context, call plugin.Call, agent events.SessionID) (known bool, err error) {
-	tasks, err := call.Host.ListBackgroundTasks(ctx, call.Session)
+	tasks, err := call.Host.Tasks(ctx, call.Session)
 	for i := range tasks {
 		known = known || tasks[i].Live() && tasks[i].Of == events.TaskSubagent && tasks[i].Child == agent
 	}

@@ -23,7 +23,7 @@ func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message
 		prefix = background
 	}
 	req := api.TurnRequest{ID: events.TurnID(events.DerivedID(prefix, call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
-	if err := call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskRunning); err != nil {
+	if err := call.Host.TransitionTask(ctx, call.Session, task, events.TaskRunning); err != nil {
 		return Agent{}, err
 	}
 	if inBackground {
@@ -31,7 +31,7 @@ func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message
 		return Agent{Agent: agent, State: events.TaskRunning}, err
 	}
 	got, err := call.Host.StartTurn(ctx, agent, req)
-	if err := errors.Join(err, call.Host.TransitionBackgroundTask(ctx, call.Session, task, events.TaskWaiting)); err != nil {
+	if err := errors.Join(err, call.Host.TransitionTask(ctx, call.Session, task, events.TaskWaiting)); err != nil {
 		return Agent{}, err
 	}
 	return Agent{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
@@ -55,7 +55,7 @@ func (a agents) ended(ctx context.Context, e plugin.Lifecycle) error {
 	if e.State.Subagent.IsZero() || !strings.HasPrefix(string(e.Turn), background) {
 		return err
 	}
-	return errors.Join(err, e.Host.TransitionBackgroundTask(ctx, e.State.Parent, events.TaskID(e.Session), events.TaskWaiting))
+	return errors.Join(err, e.Host.TransitionTask(ctx, e.State.Parent, events.TaskID(e.Session), events.TaskWaiting))
 }
 
 // report gives the parent the answer of a background turn. It runs before the turn's end is recorded, and again after
@@ -91,7 +91,7 @@ func (a agents) cancelled(ctx context.Context, e plugin.Lifecycle) error {
 		if err != nil {
 			return err
 		}
-		if err := e.Host.TransitionBackgroundTask(ctx, e.Session, task.ID, events.TaskWaiting); err != nil {
+		if err := e.Host.TransitionTask(ctx, e.Session, task.ID, events.TaskWaiting); err != nil {
 			return err
 		}
 	}

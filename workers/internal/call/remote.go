@@ -37,7 +37,7 @@ type Remote struct {
 const remoteInline = 16 << 10
 
 // registerRemote registers the task of a call. It changes nothing where a task of the call lives.
-func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.Registered, args []byte) error {
+func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.BoundTool, args []byte) error {
 	a := Remote{Turn: d.at.turn, Effect: d.call.Effect, Call: d.call.ID, Index: d.call.Index, Tool: d.call.Tool, Args: args}
 	if len(args) > remoteInline {
 		var err error

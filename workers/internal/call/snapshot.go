@@ -90,7 +90,7 @@ func (s *Snapshot) stateWithBodies(ctx context.Context) (*projector.State, error
 
 // host serves the plugins of an effect.
 func (s *Snapshot) host(effect events.EffectID) plugin.RuntimeHost {
-	return s.env.Host.Services(s.session, s.copy, effect)
+	return s.env.Host.RuntimeHost(s.session, s.copy, effect)
 }
 
 // copy is the state for one plugin, which may change it. Its views have every

@@ -17,7 +17,7 @@ import (
 
 // attempts runs a tool under its retry policy, or passes the call to a node with the tool role. It returns the number
 // of attempts.
-func (d *dispatch) attempts(ctx context.Context, tool *plugin.Registered, args []byte) (plugin.Result, int, error) {
+func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []byte) (plugin.Result, int, error) {
 	if tool.Portable && !d.inner && !d.env.RunsTools {
 		err := d.registerRemote(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
@@ -50,7 +50,7 @@ func retryWait(policy plugin.Retry, failure *plugin.Failure, n int) time.Duratio
 
 // attempt runs a tool once, within its timeout. A panic of the tool, and a result that cannot be recorded, fail the
 // call.
-func (d *dispatch) attempt(ctx context.Context, tool *plugin.Registered, call plugin.Call, args []byte) (result plugin.Result, err error) {
+func (d *dispatch) attempt(ctx context.Context, tool *plugin.BoundTool, call plugin.Call, args []byte) (result plugin.Result, err error) {
 	if tool.Timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, tool.Timeout)

@@ -37,7 +37,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 	}
 	t := r.state.Turn()
 	needs := turn.Next(r.state)
-	parked := needs.Parked() && !needs.Stop
+	parked := needs.OnlyWaits() && !needs.Stop
 	if t != nil && !parked && !r.isOurs(t) {
 		return paceContinue, r.transferOrTakeOver(ctx, t)
 	}

@@ -118,7 +118,7 @@ func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Session, state *
 		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}
 	stack.NotifyLifecycle(ctx, plugin.Lifecycle{
-		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.Services(state.Session, nil, ""),
+		Kind: plugin.TurnPersisted, Session: state.Session, Turn: id, State: state, Host: p.cfg.Host.RuntimeHost(state.Session, nil, ""),
 	})
 }
 

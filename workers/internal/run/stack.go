@@ -192,7 +192,7 @@ func (r *run) recordTools(ctx context.Context) error {
 	if err != nil || entry == r.stack.offered {
 		return err
 	}
-	if fact := turn.Offer(&r.state.Catalog, entry.Tools); fact != nil {
+	if fact := turn.OfferEvent(&r.state.Catalog, entry.Tools); fact != nil {
 		if err := r.add(ctx, nil, []events.Event{events.Of(r.state.Turn().ID, fact)}); err != nil {
 			return err
 		}

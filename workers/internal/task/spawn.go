@@ -84,8 +84,8 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api
 	return rec, nil
 }
 
-// SpawnManagedTask implements [session.Spawner].
-func (t *Service) SpawnManagedTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
+// SpawnTask implements [session.Spawner].
+func (t *Service) SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return "", work(ctx) })
 	return err
 }

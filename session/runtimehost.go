@@ -16,24 +16,24 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// services are the capabilities of one session for its plugins. They work on any node, because each is a decision on
+// runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
-type services struct {
+type runtimeHost struct {
 	*Host   // implements the capabilities that plugins and hosts share
 	id      events.SessionID
 	current func() *projector.State // the caller's working state; nil reads the history
 	effect  events.EffectID         // the calling effect, or empty; it names what must happen only once
 }
 
-// Services returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
+// RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
 // state. effect names the caller: a repeated call of the same effect creates and requests the same things.
-func (h *Host) Services(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &services{Host: h, id: id, current: current, effect: effect}
+func (h *Host) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
+	return &runtimeHost{Host: h, id: id, current: current, effect: effect}
 }
 
-var _ plugin.RuntimeHost = (*services)(nil)
+var _ plugin.RuntimeHost = (*runtimeHost)(nil)
 
-func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
+func (s *runtimeHost) SnapshotCurrent(ctx context.Context) (*projector.State, error) {
 	var state *projector.State
 	if s.current != nil {
 		state = s.current().Clone()
@@ -46,7 +46,7 @@ func (s *services) SnapshotCurrent(ctx context.Context) (*projector.State, error
 	return state, blob.FillState(ctx, s.b, state)
 }
 
-func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
+func (s *runtimeHost) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if id == s.id {
 		return s.SnapshotCurrent(ctx)
 	}
@@ -57,22 +57,22 @@ func (s *services) SnapshotSession(ctx context.Context, id events.SessionID) (*p
 	return state, blob.FillState(ctx, s.b, state)
 }
 
-func (s *services) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
+func (s *runtimeHost) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
 	return s.SetToolsAvailability(ctx, id, []string{name}, level)
 }
 
-func (s *services) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {
+func (s *runtimeHost) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {
 	return s.CreateFrom(ctx, s.id, req)
 }
 
-func (s *services) CloseSession(ctx context.Context, id events.SessionID) error {
+func (s *runtimeHost) CloseSession(ctx context.Context, id events.SessionID) error {
 	if id == s.id {
 		return fmt.Errorf("close session %s: %w", id, api.ErrCurrent)
 	}
 	return s.Host.CloseSession(ctx, id, "closed by a plugin")
 }
 
-func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+func (s *runtimeHost) AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	if _, err := s.Await(ctx, id, turn); err != nil {
 		return api.AssembledTurn{}, err
 	}
@@ -81,7 +81,7 @@ func (s *services) AwaitTurn(ctx context.Context, id events.SessionID, turn even
 
 // ended assembles a turn that has ended. It first charges the child's usage, so that the waiting turn's usage
 // includes it.
-func (s *services) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
+func (s *runtimeHost) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
 	state, err := s.State(ctx, id)
 	if err == nil && state.Parent == s.id {
 		err = s.ChargeChild(ctx, state)
@@ -92,14 +92,14 @@ func (s *services) ended(ctx context.Context, id events.SessionID, turn events.T
 	return s.AssembledTurn(ctx, id, turn)
 }
 
-func (s *services) CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error {
+func (s *runtimeHost) CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error {
 	_, _, err := s.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
 	return err
 }
 
 // callers are the callers on whose behalf a plugin acts: those of the turn that its call belongs to, else of the
 // running turn, else of the turn that ended last.
-func (s *services) callers(ctx context.Context) ([]string, error) {
+func (s *runtimeHost) callers(ctx context.Context) ([]string, error) {
 	state, err := s.SnapshotCurrent(ctx)
 	if err != nil {
 		return nil, err
@@ -125,7 +125,7 @@ func callersIn(record *projector.TurnRecord) []string {
 	return strings.Fields(record.Callers)
 }
 
-func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
+func (s *runtimeHost) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	var err error
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return "", nil, err
@@ -133,7 +133,7 @@ func (s *services) StartTurnStream(ctx context.Context, id events.SessionID, req
 	return s.Host.StartTurnStream(s.traced(ctx), id, req)
 }
 
-func (s *services) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
+func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
 	var err error
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return api.AssembledTurn{}, err

@@ -1,8 +1,8 @@
 package projector
 
-// Questions are the unanswered approval requests of the running turn, in the order of the requests. Arguments above
+// UnansweredApprovals are the unanswered approval requests of the running turn, in the order of the requests. Arguments above
 // the inline limit are references.
-func (s *State) Questions() []Approval {
+func (s *State) UnansweredApprovals() []Approval {
 	t := s.Turn()
 	if t == nil || t.Cancelled {
 		return nil
