@@ -9,7 +9,7 @@
 // archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go bulk.go errors.go batch.go
+//	connection    bus.go waiting.go request.go backoff.go bulk.go errors.go batch.go
 //	assets        subject.go topology.go assets.go reader.go list.go hot.go stats.go agreed.go
 //	histories     log.go read.go location.go hint.go archive.go erase.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
