@@ -55,8 +55,8 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	return p, on
 }
 
-// TestAsk distinguishes yes, no, and no response.
-func TestAsk(t *testing.T) {
+// TestPeerRequest distinguishes yes, no, and no response.
+func TestPeerRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	asker, _ := b.peer("w1", "")
@@ -88,7 +88,7 @@ func TestAsk(t *testing.T) {
 			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
 		}
 		if yes := asker.Request(t.Context(), c.worker, c.q); yes != c.yes {
-			t.Errorf("%s: ask: got %v, want %v", name, yes, c.yes)
+			t.Errorf("%s: request: got %v, want %v", name, yes, c.yes)
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: took %v", name, took)
@@ -107,14 +107,11 @@ func (b *bundle) runPeers(p *Peers) {
 // meet waits until a worker knows another.
 func meet(t *testing.T, p *Peers, other events.WorkerID) {
 	t.Helper()
-	for known := false; !known; {
-		if t.Context().Err() != nil {
-			t.Fatal("the workers do not meet")
-		}
+	bustest.Eventually(t, "the workers know each other", func() bool {
 		p.mu.Lock()
-		known = p.peers[other]
-		p.mu.Unlock()
-	}
+		defer p.mu.Unlock()
+		return p.peers[other]
+	})
 }
 
 // TestNeighbourWakes closes the connection of a worker that has wakes: its neighbour wakes these sessions, long
@@ -156,8 +153,7 @@ func TestNeighbourWakes(t *testing.T) {
 	if again.Session != "s" || !again.Repair || again.Deliveries != 1 {
 		t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
 	}
-	for !second.Lowest() && t.Context().Err() == nil { // until the dead one no longer leads
-	}
+	bustest.Eventually(t, "the dead worker no longer leads", second.Lowest)
 }
 
 // TestStartWakes wakes the sessions of an earlier run: a node with a name at once, a worker that is alone after
