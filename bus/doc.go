@@ -1,5 +1,5 @@
-// Package bus owns JetStream: the connection, every stream, bucket and subject, and the messages on them. It imports
-// package events only. One switch maps every error of NATS to an error of this project (errors.go).
+// Package bus owns JetStream: the connection, every stream, bucket and subject, and the messages on them. One
+// switch maps the errors of requests to errors of this project (errors.go).
 //
 // # Why one package
 //

@@ -145,7 +145,7 @@ func (r *run) work(ctx context.Context) error {
 // load gets the cached state, which may be behind the log, or folds the log.
 func (r *run) load(ctx context.Context) (err error) {
 	w := r.currentWake()
-	suspicious := w != nil && (w.Repair || w.Deliveries > 1)
+	suspicious := w != nil && wake.Suspicious(w)
 	if suspicious {
 		if r.trial, err = r.p.trials.Begin(ctx, w); err != nil {
 			return err

@@ -80,7 +80,7 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 // resolve gives a call its result, unless the call has one or its turn has ended.
 func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte, result events.ToolResult) error {
 	var a call.Remote
-	if err := json.Unmarshal(args, &a); err != nil { // a host registered the task: it has no call
+	if err := json.Unmarshal(args, &a); err != nil {
 		return nil //nolint:nilerr // a host registered the task: it has no call
 	}
 	return t.resolveCall(ctx, id, &a, result)

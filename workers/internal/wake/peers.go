@@ -39,7 +39,7 @@ type PeerRequest struct {
 	Notifies bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
 }
 
-// Responder responds to a question. With the response yes it takes over the wake.
+// Responder decides on a request of another worker. If it returns true, this worker owns the wake of the request.
 type Responder func(q *PeerRequest) (yes bool)
 
 // Peers are the other workers that a worker knows. Workers announce themselves periodically. Each watches the one

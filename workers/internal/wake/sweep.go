@@ -44,7 +44,7 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	lost       chan struct{} // has a value after a loss of wakes: the next sweep does not wait
+	lost       chan struct{} // receives after a loss of wakes, so that the next sweep starts at once
 	soon       bool          // wakes were lost: sessions need not be quiet
 	full       bool          // every hot session becomes a candidate
 	cold       bool          // timers were lost: cold sessions that have one become candidates too
