@@ -44,7 +44,7 @@ type run struct {
 	ticks       int
 	turns       int       // claimed since the run began
 	trustedAt   time.Time // when the state was last known to be the end of the log
-	unnotified  bool      // it appended, and has not notified projectors yet
+	unmarked    bool      // whether projectors have yet to be notified of appends of this run
 	branchLater bool      // a branch failed: retried at the next tick
 	lifecycle   notifications
 	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]

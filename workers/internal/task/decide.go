@@ -97,7 +97,7 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 		return t.startTask(ctx, w, &rec)
 	}
 	gone, err := t.gone(ctx, rec.Worker, w, wake.PeerRequest{
-		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Moved: rec.From != "", Handle: w.Handle(), Class: w.Class,
+		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Transferred: rec.From != "", Handle: w.Handle(), Class: w.Class,
 	})
 	switch {
 	case err != nil:

@@ -83,9 +83,9 @@ func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake,
 	}
 	began, unsubscribed := time.Now(), time.Now() // unsubscribed: since when it has no subscription
 	for {
-		switch answer, known := t.cfg.Peers.RequestReply(ctx, worker, q); {
+		switch response, known := t.cfg.Peers.RequestReply(ctx, worker, q); {
 		case known:
-			return !answer, nil
+			return !response, nil
 		case !t.cfg.Bus.WorkerGone(ctx, worker):
 			unsubscribed = time.Now()
 		}

@@ -216,7 +216,7 @@ func (t *Service) findLocked(q *wake.PeerRequest) (r *taskRun, starting bool) {
 		return r, false
 	}
 	for _, r := range t.runs {
-		if q.Moved && r.claim.Task == q.Task && r.createdAt == q.Created {
+		if q.Transferred && r.claim.Task == q.Task && r.createdAt == q.Created {
 			return r, false
 		}
 	}

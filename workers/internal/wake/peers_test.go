@@ -59,13 +59,13 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 func TestPeerRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	asker, _ := b.peer("w1", "")
+	requester, _ := b.peer("w1", "")
 	holder, _ := b.peer("w2", "")
-	question := PeerRequest{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Moved: true, Handle: "h", Class: bus.ClassTool}
+	request := PeerRequest{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Transferred: true, Handle: "h", Class: bus.ClassTool}
 	released := make(chan struct{})
-	for _, p := range []*Peers{asker, holder} {
+	for _, p := range []*Peers{requester, holder} {
 		p.Add(func(*PeerRequest) bool { return false })
-		p.Add(func(q *PeerRequest) bool { return *q == question })
+		p.Add(func(q *PeerRequest) bool { return *q == request })
 	}
 	silent, _ := b.peer("w4", "")
 	silent.Add(func(*PeerRequest) bool {
@@ -73,21 +73,21 @@ func TestPeerRequest(t *testing.T) {
 		return true
 	})
 	t.Cleanup(func() { close(released) })
-	other := question
+	other := request
 	other.Attempt++
 	for name, c := range map[string]struct {
 		worker     events.WorkerID
 		q          PeerRequest
 		yes, known bool
 	}{
-		"yes": {"w2", question, true, true}, "no": {"w2", other, false, true}, "own": {"w1", question, true, true},
-		"ownNo": {"w1", other, false, true}, "gone": {"w3", question, false, false}, "silent": {"w4", question, false, false}, "none": {"", question, false, false},
+		"yes": {"w2", request, true, true}, "no": {"w2", other, false, true}, "own": {"w1", request, true, true},
+		"ownNo": {"w1", other, false, true}, "gone": {"w3", request, false, false}, "silent": {"w4", request, false, false}, "none": {"", request, false, false},
 	} {
 		began := time.Now()
-		if yes, known := asker.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
+		if yes, known := requester.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
 			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
 		}
-		if yes := asker.Request(t.Context(), c.worker, c.q); yes != c.yes {
+		if yes := requester.Request(t.Context(), c.worker, c.q); yes != c.yes {
 			t.Errorf("%s: request: got %v, want %v", name, yes, c.yes)
 		}
 		if took := time.Since(began); took > 5*time.Second {
