@@ -296,10 +296,10 @@ func (l Log) readOne(ctx context.Context, stream string, seq events.Seq) (rawEnt
 	return rawEntry{seq, data}, err
 }
 
-// Next is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
+// CommitInFirstStream is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
 // does not mean that the session ends there: a replica that is behind may have answered. [Log.Read] finds such a
 // commit.
-func (l Log) Next(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
+func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
 	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)

@@ -175,7 +175,7 @@ func (r *run) needsWorker(ctx context.Context) bool {
 	if turn.NeedsWorker(r.state, r.now()) {
 		return true
 	}
-	entry, err := r.p.cfg.Bus.Log().Next(ctx, r.session, r.state.Seq+1)
+	entry, err := r.p.cfg.Bus.Log().CommitInFirstStream(ctx, r.session, r.state.Seq+1)
 	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
@@ -70,7 +71,7 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 	}
 	for i := range s.Turn().Calls {
 		effect := turn.ToolEffect(s.Turn().ID, s.Turn().Iteration, int64(i))
-		if call.RemoteTask(id, effect) == name {
+		if task.CallTask(id, effect) == name {
 			return t.resolveCall(ctx, id, &call.Remote{Effect: effect, Index: int64(i)}, cancelledCall())
 		}
 	}
