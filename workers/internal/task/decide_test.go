@@ -32,12 +32,15 @@ func TestDecide(t *testing.T) {
 		prepare func(*bundle, *Service)
 		decision
 	}{
-		"first": {func(b *bundle, _ *Service) { b.register(api.TaskRequest{Runner: "r"}) },
-			decision{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
-		"unknownRunner": {func(b *bundle, _ *Service) { b.register(api.TaskRequest{Runner: "other"}) },
-			decision{wakeLater, events.TaskPending, "", 0, "", 0}},
-		"outside": {func(b *bundle, _ *Service) { b.register(api.TaskRequest{}) },
-			decision{wakeDone, events.TaskRunning, "", 0, "", 0}},
+		"first": {func(b *bundle, _ *Service) {
+			b.register(api.TaskRequest{Runner: "r"})
+		}, decision{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
+		"unknownRunner": {func(b *bundle, _ *Service) {
+			b.register(api.TaskRequest{Runner: "other"})
+		}, decision{wakeLater, events.TaskPending, "", 0, "", 0}},
+		"outside": {func(b *bundle, _ *Service) {
+			b.register(api.TaskRequest{})
+		}, decision{wakeDone, events.TaskRunning, "", 0, "", 0}},
 		"ended": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
 			if err := b.host.CompleteBackgroundTask(b.t.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {

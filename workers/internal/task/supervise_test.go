@@ -106,7 +106,9 @@ func TestSuperseded(t *testing.T) {
 	got(t, work.started)
 	b.answer("w2", true)
 	claimed := b.claim("w2")
-	got(t, work.causes)
+	if cause := got(t, work.causes); !errors.Is(cause, wake.ErrSuperseded) {
+		t.Errorf("got the cause %v, want %v", cause, wake.ErrSuperseded)
+	}
 	if rec := b.task(); rec.State != events.TaskRunning || rec.Worker != "w2" || rec.Attempt != claimed.Attempt {
 		t.Errorf("got %s, attempt %d of %s, want it running on w2", rec.State, rec.Attempt, rec.Worker)
 	}
