@@ -43,7 +43,7 @@ const (
 )
 
 // readEntry reads a session's entry from the leader. A session without one has the zero entry.
-func (b *Bus) readEntry(ctx context.Context, session events.SessionID) (row archiveEntry, err error) {
+func (b *Bus) readEntry(ctx context.Context, session events.SessionID) (entry archiveEntry, err error) {
 	if b.archives == nil {
 		return archiveEntry{}, nil
 	}
@@ -52,11 +52,11 @@ func (b *Bus) readEntry(ctx context.Context, session events.SessionID) (row arch
 		if err != nil {
 			return err
 		}
-		row = archiveEntry{}
-		if err := events.DecodePayload(msg.Data, &row); err != nil {
+		entry = archiveEntry{}
+		if err := events.DecodePayload(msg.Data, &entry); err != nil {
 			return fmt.Errorf("archives of session %s: %w", session, err)
 		}
-		row.Revision, row.PutAt = msg.Sequence, msg.Time
+		entry.Revision, entry.PutAt = msg.Sequence, msg.Time
 		return nil
 	})
 	switch {
@@ -65,17 +65,17 @@ func (b *Bus) readEntry(ctx context.Context, session events.SessionID) (row arch
 	case isNoAsset(err): // cold sessions may still exist
 		err = fmt.Errorf("%w: the server lacks the stream of archives; a node that starts makes it", events.ErrOutcomeUnknown)
 	}
-	return row, err
+	return entry, err
 }
 
 // putEntry replaces the entry, and updates its revision. [ErrStale]: another process replaced it first.
-func (b *Bus) putEntry(ctx context.Context, session events.SessionID, row *archiveEntry) error {
-	data, err := events.EncodePayload(row)
+func (b *Bus) putEntry(ctx context.Context, session events.SessionID, entry *archiveEntry) error {
+	data, err := events.EncodePayload(entry)
 	if err != nil {
 		return err
 	}
 	msg := &nats.Msg{Subject: b.names.archive(session), Data: data, Header: nats.Header{
-		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(row.Revision, 10)},
+		jetstream.ExpectedLastSubjSeqHeader: {strconv.FormatUint(entry.Revision, 10)},
 	}}
 	for try := 1; ; try++ {
 		var ack *jetstream.PubAck
@@ -85,7 +85,7 @@ func (b *Bus) putEntry(ctx context.Context, session events.SessionID, row *archi
 		})
 		switch {
 		case err == nil:
-			row.Revision = ack.Sequence
+			entry.Revision = ack.Sequence
 			return nil
 		case errors.Is(err, events.ErrMoved):
 			return ErrStale // also where an earlier try was stored: the caller reads the entry again
@@ -117,49 +117,49 @@ func (b *Bus) Archive(ctx context.Context, session events.SessionID, at events.S
 }
 
 func (b *Bus) archive(ctx context.Context, session events.SessionID, at events.Seq) error {
-	p, err := b.locate(ctx, session)
-	if err != nil || p.stream == "" {
+	loc, err := b.locate(ctx, session)
+	if err != nil || loc.stream == "" {
 		return err
 	}
-	err = b.seal(ctx, session, &p, &at)
+	err = b.seal(ctx, session, &loc, &at)
 	if errors.Is(err, events.ErrNoSession) {
 		return ErrStale
 	}
 	if err != nil {
 		return err
 	}
-	row, err := b.readEntry(ctx, session)
+	entry, err := b.readEntry(ctx, session)
 	if err != nil {
 		return err
 	}
-	switch p, err = b.locate(ctx, session); {
+	switch loc, err = b.locate(ctx, session); {
 	case err != nil:
 		return err
-	case p.stream == "" || p.stream == row.Stream:
+	case loc.stream == "" || loc.stream == entry.Stream:
 		return nil
-	case !p.sealed, p.last < at: // another process archived it, and it is hot again; or the server that answered is behind
+	case !loc.sealed, loc.last < at: // another process archived it, and it is hot again; or the server that answered is behind
 		return ErrStale
 	}
-	if p.last > row.Last {
-		fresh, err := b.writeRuns(ctx, session, &row, p)
+	if loc.last > entry.Last {
+		fresh, err := b.writeRuns(ctx, session, &entry, loc)
 		if err != nil {
 			return err
 		}
-		row.Runs, row.Last = append(row.Runs, fresh...), p.last
-		if err := b.fitEntry(ctx, row.Runs); err != nil {
+		entry.Runs, entry.Last = append(entry.Runs, fresh...), loc.last
+		if err := b.fitEntry(ctx, entry.Runs); err != nil {
 			return err
 		}
 	}
-	row.Stream, row.Next = p.stream, ""
-	return b.putEntry(ctx, session, &row)
+	entry.Stream, entry.Next = loc.stream, ""
+	return b.putEntry(ctx, session, &entry)
 }
 
 // Discard makes an archived session cold. It reads the archive back, compares it with the stream, and deletes the
 // stream. Where they differ, the stream stays: [events.ErrMalformed].
 func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
-	row, err := b.readEntry(ctx, session)
-	if err == nil && row.Revision != 0 {
-		err = b.removeArchivedStreams(ctx, session, row)
+	entry, err := b.readEntry(ctx, session)
+	if err == nil && entry.Revision != 0 {
+		err = b.removeArchivedStreams(ctx, session, entry)
 	}
 	if err != nil {
 		return fmt.Errorf("discard stream of %s: %w", session, err)
@@ -169,8 +169,8 @@ func (b *Bus) Discard(ctx context.Context, session events.SessionID) error {
 
 // seal stops appends to the stream of a hot session, if the stream ends at end or end is nil. The entry names the
 // stream first: see [Bus.recreateStream].
-func (b *Bus) seal(ctx context.Context, session events.SessionID, p *location, end *events.Seq) error {
-	info, err := b.streamInfo(ctx, p.stream)
+func (b *Bus) seal(ctx context.Context, session events.SessionID, loc *location, end *events.Seq) error {
+	info, err := b.streamInfo(ctx, loc.stream)
 	if err != nil {
 		return err
 	}
@@ -180,12 +180,12 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *location, e
 	if last := events.Seq(info.State.LastSeq); end != nil && *end != last {
 		return &events.ConflictError{Session: session, Expected: *end, Last: last}
 	}
-	p.entry, err = b.readEntry(ctx, session)
+	loc.entry, err = b.readEntry(ctx, session)
 	switch {
-	case err == nil && p.entry.Revision == 0:
-		p.entry.Next = p.stream
-		err = b.putEntry(ctx, session, &p.entry)
-	case err == nil && !p.entry.Erased.IsZero(): // erased meanwhile: the tombstone stays
+	case err == nil && loc.entry.Revision == 0:
+		loc.entry.Next = loc.stream
+		err = b.putEntry(ctx, session, &loc.entry)
+	case err == nil && !loc.entry.Erased.IsZero(): // erased meanwhile: the tombstone stays
 		err = ErrStale
 	}
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *location, e
 	}
 	cfg := info.Config
 	cfg.Sealed = true
-	err = b.retry(ctx, "seal stream "+p.stream, func(ctx context.Context) error {
+	err = b.retry(ctx, "seal stream "+loc.stream, func(ctx context.Context) error {
 		_, err := b.js.UpdateStream(ctx, cfg)
 		return err
 	})
@@ -205,15 +205,15 @@ func (b *Bus) seal(ctx context.Context, session events.SessionID, p *location, e
 
 // writeRuns writes the stream to archive files. The last file of the entry is written again with it, while that file
 // is small.
-func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, row *archiveEntry, p location) ([]archiveRun, error) {
-	from := p.first
-	if n := len(row.Runs); n > 0 && row.Runs[n-1].Blob.IsZero() {
-		from = row.Runs[n-1].First
-		row.Runs = row.Runs[:n-1]
+func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, entry *archiveEntry, loc location) ([]archiveRun, error) {
+	from := loc.first
+	if n := len(entry.Runs); n > 0 && entry.Runs[n-1].Blob.IsZero() {
+		from = entry.Runs[n-1].First
+		entry.Runs = entry.Runs[:n-1]
 	}
 	var list []archiveRun
-	for from <= p.last {
-		r, err := b.writeRun(ctx, session, from, p.last)
+	for from <= loc.last {
+		r, err := b.writeRun(ctx, session, from, loc.last)
 		if err != nil {
 			return nil, err
 		}
@@ -230,15 +230,15 @@ func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last
 		return archiveRun{}, err
 	}
 	r, size := archiveRun{First: from}, 0
-	for entry, err := range b.Log().Read(ctx, session, from) {
+	for logEntry, err := range b.Log().Read(ctx, session, from) {
 		if err == nil {
-			err = w.Commit(entry)
+			err = w.Commit(logEntry)
 		}
 		if err != nil {
 			return archiveRun{}, err
 		}
-		r.Last = entry.Seq
-		if size += len(entry.Data); size >= maxRun || r.Last == last {
+		r.Last = logEntry.Seq
+		if size += len(logEntry.Data); size >= maxRun || r.Last == last {
 			break
 		}
 	}
@@ -283,25 +283,25 @@ func (b *Bus) fitEntry(ctx context.Context, runs []archiveRun) error {
 // verifyArchive compares a session's archive with the stream that it was made from, before that stream is deleted. It
 // reports whether the stream exists. [ErrStale]: the stream goes on after the archive, as where the server lost a
 // seal; the entry then names the stream again. [events.ErrMalformed]: they differ.
-func (b *Bus) verifyArchive(ctx context.Context, session events.SessionID, row archiveEntry) (there bool, err error) {
-	info, err := b.streamInfo(ctx, row.Stream)
+func (b *Bus) verifyArchive(ctx context.Context, session events.SessionID, entry archiveEntry) (there bool, err error) {
+	info, err := b.streamInfo(ctx, entry.Stream)
 	if errors.Is(err, events.ErrNoSession) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	if events.Seq(info.State.LastSeq) > row.Last && row.Next == "" {
-		row.Stream, row.Next = "", row.Stream
-		return true, errors.Join(ErrStale, b.putEntry(ctx, session, &row))
+	if events.Seq(info.State.LastSeq) > entry.Last && entry.Next == "" {
+		entry.Stream, entry.Next = "", entry.Stream
+		return true, errors.Join(ErrStale, b.putEntry(ctx, session, &entry))
 	}
 	if info.State.Msgs == 0 {
 		return true, nil
 	}
-	first, last := events.Seq(info.State.FirstSeq), min(row.Last, events.Seq(info.State.LastSeq))
-	next, stop := iter.Pull2(b.Log().readAt(ctx, session, location{entry: row}, first, last))
+	first, last := events.Seq(info.State.FirstSeq), min(entry.Last, events.Seq(info.State.LastSeq))
+	next, stop := iter.Pull2(b.Log().readAt(ctx, session, location{entry: entry}, first, last))
 	defer stop()
-	for entry, err := range b.Log().readAt(ctx, session, location{stream: row.Stream}, first, last) {
+	for logEntry, err := range b.Log().readAt(ctx, session, location{stream: entry.Stream}, first, last) {
 		if errors.Is(err, events.ErrNoSession) {
 			return false, nil // another process deleted it
 		}
@@ -311,8 +311,8 @@ func (b *Bus) verifyArchive(ctx context.Context, session events.SessionID, row a
 		switch kept, err, ok := next(); {
 		case err != nil:
 			return true, err
-		case !ok || !bytes.Equal(kept.Data, entry.Data):
-			return true, fmt.Errorf("%w: archive of %s differs from its stream at sequence %d", events.ErrMalformed, session, entry.Seq)
+		case !ok || !bytes.Equal(kept.Data, logEntry.Data):
+			return true, fmt.Errorf("%w: archive of %s differs from its stream at sequence %d", events.ErrMalformed, session, logEntry.Seq)
 		}
 	}
 	return true, nil

@@ -6,28 +6,49 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
 )
 
-// assets are the streams that all nodes share; a bucket is a stream too.
-func (b *Bus) assets() []string {
+// asset is a stream that all nodes share; a bucket is a stream too.
+type asset struct {
+	name   string                      // of the stream
+	ensure func(context.Context) error // creates or updates it
+}
+
+func (b *Bus) assets() []asset {
 	n := b.names
-	return []string{
-		n.workStream(), n.dirtyStream(), n.archiveStream(), n.deadStream(), n.timerStream(), n.deltaStream(),
-		n.rowStream(n.directory()), n.rowStream(n.catalogs()), n.rowStream(n.snapshots()), n.rowStream(n.manifests()), n.blobStream(),
+	var list []asset
+	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()} {
+		list = append(list, asset{cfg.Name, func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }})
 	}
+	list = append(list, asset{n.deltaStream(), b.ensureDeltas})
+	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.manifests()} {
+		list = append(list, asset{n.rowStream(bucket), func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }})
+	}
+	return append(list, asset{n.blobStream(), b.ensureBlobs})
+}
+
+// createAssets creates or updates shared streams. It changes no handle: the bus may be in use.
+func (b *Bus) createAssets(ctx context.Context, list []asset) error {
+	for _, a := range list {
+		if err := a.ensure(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // MissingStreams lists the shared streams that the servers do not have.
 func (b *Bus) MissingStreams(ctx context.Context) (names []string, err error) {
-	for _, name := range b.assets() {
-		switch _, err := b.streamInfo(ctx, name); {
+	for _, a := range b.assets() {
+		switch _, err := b.streamInfo(ctx, a.name); {
 		case isMissingAsset(err):
-			names = append(names, name)
+			names = append(names, a.name)
 		case err != nil && !isUnknown(err) && !isOffline(err): // a stream without a leader, or on servers that are away, exists
-			return names, fmt.Errorf("look for %s: %w", name, err)
+			return names, fmt.Errorf("look for %s: %w", a.name, err)
 		}
 	}
 	return names, nil
@@ -51,5 +72,6 @@ func (b *Bus) RecreateMissing(ctx context.Context) (made []string, err error) {
 		return nil, context.Cause(ctx)
 	}
 	b.log.Error("shared streams are gone and are made again, empty: what only they held needs a backup", zap.Strings("streams", made))
-	return made, b.createAssets(ctx, made)
+	missing := slices.DeleteFunc(b.assets(), func(a asset) bool { return !slices.Contains(made, a.name) })
+	return made, b.createAssets(ctx, missing)
 }

@@ -27,9 +27,9 @@ type Config struct {
 	Prefix   string        // of every asset's name. Defaults to "lash"
 	Inbox    string        // prefix of reply subjects, "_INBOX" or "_INBOX.NAME": the user may have the right to this one only. Defaults to "_INBOX"
 	Replicas int           // of every durable stream: 1, 3 or 5; more where shared streams have more. Defaults to 1
-	// MaxHot limits the hot sessions: above it new sessions are refused with [ErrFull]. Now and then the bus counts
-	// the streams of the account, its ten other ones too. Cold sessions become hot up to an eighth more. Defaults to
-	// 4000, what one server takes; negative leaves the limit to the server.
+	// MaxHot limits the hot sessions: above it new sessions are refused with [ErrFull]. The count is of all
+	// streams of the account, the shared ones included, and is up to 10 s old. Cold sessions become hot up to an eighth
+	// more. Defaults to 4000, what one server takes; negative leaves the limit to the server.
 	MaxHot int
 	// Timeout bounds one request to the server. Defaults to 5 s.
 	Timeout time.Duration
@@ -186,6 +186,12 @@ func (b *Bus) Close() {
 // Replicas is how many replicas shared streams and the streams of sessions have: [Config.Replicas], or the number
 // that the bus found where that is larger.
 func (b *Bus) Replicas() int { return b.replicas }
+
+// Connected reports whether the primary connection is up.
+func (b *Bus) Connected() bool { return b.nc.IsConnected() }
+
+// Closed reports whether the primary connection was closed for good.
+func (b *Bus) Closed() bool { return b.nc.IsClosed() }
 
 // Conn is the primary connection, for measurements and tests.
 func (b *Bus) Conn() *nats.Conn { return b.nc }

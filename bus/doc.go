@@ -1,5 +1,6 @@
-// Package bus owns JetStream: the connection, every stream, bucket and subject, and the messages on them. It imports
-// package events only. One switch maps every error of NATS to an error of this project (errors.go).
+// Package bus owns JetStream: the connection, every stream, bucket and subject, and the messages on them. Of
+// this repository it may import events and the packages below events only. One switch maps the errors of requests to
+// errors of this project (errors.go).
 //
 // # Why one package
 //
@@ -9,8 +10,8 @@
 // archive entry. A cut between them would export the entry, the location of a history and the loop to each other.
 // Files are grouped by subject:
 //
-//	connection    bus.go waiting.go request.go bulk.go errors.go batch.go
-//	assets        subject.go topology.go assets.go reader.go list.go hot.go stats.go agreed.go
+//	connection    bus.go waiting.go request.go backoff.go bulk.go errors.go batch.go
+//	assets        subject.go topology.go assets.go reader.go list.go capacity.go stats.go agreed.go
 //	histories     log.go read.go location.go hint.go archive.go erase.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go live.go blob.go blob_sweep.go
@@ -132,20 +133,9 @@
 // work. It is a message of a few bytes, without a body, on <prefix>.work.<class>.<session>[.<task>] ([WakeKey]).
 // Its header has hints that may be wrong ([WakeHint]). The worker that gets a wake reads the session's history.
 //
-//	                         PublishWake (replaces the wake of the same key)
-//	(none) ─────────────────────────► queued ──fetch──► delivered ──Ack──► (none)
-//	   ▲                                ▲                   │
-//	   │ queue deleted: Fetch           ├───────────────────┤ Nak, or AckWait without Progress
-//	   │ makes it again, empty          └───────────────────┘ PublishWake: a new wake; the old Ack has no effect
-//
-//	transition     fault                                  guard
-//	PublishWake    message lost                           the leading node's sweep publishes a wake for every hot
-//	                                                      session that needs a worker
-//	PublishWake    published twice                        one wake of each key; the history shows that nothing is due
-//	delivered      worker dies or freezes                 no Progress for AckWait: another worker gets the wake
-//	delivered      worker slow, wake redelivered          appends name the last sequence; one worker's succeeds
-//	Ack            lost                                   redelivered; the history shows that nothing is due
-//	queue deleted  every wake lost                        Fetch reports recreated; the sweep publishes the wakes again
+// The queue has one wake of each key: PublishWake replaces it, and a later Ack of the old one has no effect. A wake without
+// Progress for AckWait is delivered again. If the queue was deleted, Fetch makes it again, empty, and reports it.
+// The package comment of workers has the states of a wake, and the faults that each transition survives.
 //
 // # Timers and dead letters
 //

@@ -46,40 +46,40 @@ func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *e
 }
 
 func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
-	p, err := b.locate(ctx, session)
+	loc, err := b.locate(ctx, session)
 	switch {
-	case !p.entry.Erased.IsZero():
-		return p.entry.Erased, nil
+	case !loc.entry.Erased.IsZero():
+		return loc.entry.Erased, nil
 	case err != nil:
 		return t, err
 	}
-	if p.stream != "" { // a sealed stream has a fixed end, which the tombstone names
-		if err := b.seal(ctx, session, &p, end); err != nil {
+	if loc.stream != "" { // a sealed stream has a fixed end, which the tombstone names
+		if err := b.seal(ctx, session, &loc, end); err != nil {
 			return t, staleIfGone(err)
 		}
-		stream, err := b.streamEnd(ctx, p.stream)
+		stream, err := b.streamEnd(ctx, loc.stream)
 		if err != nil {
 			return t, staleIfGone(err)
 		}
-		p.last = max(stream.last, p.entry.Last)
+		loc.last = max(stream.last, loc.entry.Last)
 	}
-	if p.last == 0 {
+	if loc.last == 0 {
 		return t, noHistory(session)
 	}
-	if end != nil && *end != p.last {
-		return t, &events.ConflictError{Session: session, Expected: *end, Last: p.last}
+	if end != nil && *end != loc.last {
+		return t, &events.ConflictError{Session: session, Expected: *end, Last: loc.last}
 	}
-	row := archiveEntry{Last: p.last, Stream: p.stream, Erased: t, Revision: p.entry.Revision}
-	row.Erased.Last = p.last
-	if row.Stream == "" {
-		row.Stream = p.entry.Stream
+	entry := archiveEntry{Last: loc.last, Stream: loc.stream, Erased: t, Revision: loc.entry.Revision}
+	entry.Erased.Last = loc.last
+	if entry.Stream == "" {
+		entry.Stream = loc.entry.Stream
 	}
-	for _, r := range p.entry.Runs {
+	for _, r := range loc.entry.Runs {
 		if !r.Blob.IsZero() {
-			row.Runs = append(row.Runs, r)
+			entry.Runs = append(entry.Runs, r)
 		}
 	}
-	return row.Erased, b.putEntry(ctx, session, &row)
+	return entry.Erased, b.putEntry(ctx, session, &entry)
 }
 
 // staleIfGone is [ErrStale] where another process archived the stream since it was located.
@@ -102,14 +102,14 @@ func (b *Bus) Purge(ctx context.Context, session events.SessionID) error {
 }
 
 func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
-	row, err := b.readEntry(ctx, session)
+	entry, err := b.readEntry(ctx, session)
 	if err != nil {
 		return err
 	}
-	if row.Erased.IsZero() {
+	if entry.Erased.IsZero() {
 		return fmt.Errorf("%w: session %s has no tombstone", events.ErrInvalid, session)
 	}
-	for _, name := range []string{row.Stream, b.names.firstStream(session)} { // may be the same stream
+	for _, name := range []string{entry.Stream, b.names.firstStream(session)} { // may be the same stream
 		if name == "" {
 			continue
 		}
@@ -122,15 +122,15 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	for _, r := range row.Runs {
+	for _, r := range entry.Runs {
 		anyContent := func(string) bool { return true }
 		if err := b.dropBlob(ctx, r.Blob.Digest, anyContent); err != nil { // the file has the session's id, so no other session refers to it
 			return err
 		}
 	}
-	if len(row.Runs) > 0 {
-		row.Runs = nil
-		if err := b.putEntry(ctx, session, &row); err != nil && !errors.Is(err, ErrStale) {
+	if len(entry.Runs) > 0 {
+		entry.Runs = nil
+		if err := b.putEntry(ctx, session, &entry); err != nil && !errors.Is(err, ErrStale) {
 			return err
 		}
 	}

@@ -89,8 +89,8 @@ func isAnswer(err error) bool {
 	return !isUnknown(mapError(err))
 }
 
-// mapError maps every error of the client and the server. No other file looks at their codes. [Bus.onceWithin], and
-// everything built on it, returns mapped errors.
+// mapError maps the errors of requests: those of the client and of the server. [Bus.onceWithin], and everything built on
+// it, returns mapped errors. Package access and waiting.go distinguish the errors of connecting.
 func mapError(err error) error {
 	if err == nil {
 		return nil

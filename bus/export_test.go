@@ -8,26 +8,26 @@ import (
 
 // PausedReopen reads a cold session's entry now, and reopens the session when open is called.
 func (b *Bus) PausedReopen(ctx context.Context, session events.SessionID) (open func() error, err error) {
-	row, err := b.readEntry(ctx, session)
-	return func() error { return b.reopen(ctx, session, row) }, err
+	entry, err := b.readEntry(ctx, session)
+	return func() error { return b.reopen(ctx, session, entry) }, err
 }
 
 // PausedOpening makes the next stream of a session, as a process does that then dies or pauses. name puts its name
 // into the entry.
 func (b *Bus) PausedOpening(ctx context.Context, session events.SessionID) (name func() error, err error) {
-	row, err := b.readEntry(ctx, session)
+	entry, err := b.readEntry(ctx, session)
 	if err != nil {
 		return nil, err
 	}
-	cfg := b.openingConfig(session, row, "nonce")
-	row.Next = cfg.Name
-	return func() error { return b.putEntry(ctx, session, &row) }, b.makeStream(ctx, cfg)
+	cfg := b.openingConfig(session, entry, "nonce")
+	entry.Next = cfg.Name
+	return func() error { return b.putEntry(ctx, session, &entry) }, b.makeStream(ctx, cfg)
 }
 
 // PausedPutEntry reads a session's entry now, and puts it when it is called, on another bus.
 func (b *Bus) PausedPutEntry(ctx context.Context, session events.SessionID) (put func(*Bus) error, err error) {
-	row, err := b.readEntry(ctx, session)
-	return func(later *Bus) error { return later.putEntry(ctx, session, &row) }, err
+	entry, err := b.readEntry(ctx, session)
+	return func(later *Bus) error { return later.putEntry(ctx, session, &entry) }, err
 }
 
 // PausedCreate creates a session without its first commit, which publish publishes.

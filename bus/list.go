@@ -94,11 +94,11 @@ func (b *Bus) Sessions(ctx context.Context) iter.Seq2[events.SessionID, error] {
 // StoredAt is when the servers stored a session's last commit, by their clock; for a cold session, when it was
 // archived. Errors: [events.ErrNoSession].
 func (b *Bus) StoredAt(ctx context.Context, session events.SessionID) (time.Time, error) {
-	p, err := b.locate(ctx, session)
-	if err != nil || p.stream == "" {
-		return p.entry.PutAt, err
+	loc, err := b.locate(ctx, session)
+	if err != nil || loc.stream == "" {
+		return loc.entry.PutAt, err
 	}
-	info, err := b.streamInfo(ctx, p.stream)
+	info, err := b.streamInfo(ctx, loc.stream)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -22,7 +22,8 @@ type Live struct {
 	// C delivers messages for [ParseLive]. Messages that arrive while C is full are lost: a gap in the sequences and
 	// [Live.Dropped] show it. C is never closed.
 	C <-chan *nats.Msg
-	// Status delivers CONNECTED after a reconnect, and CLOSED. Messages sent before it may be lost.
+	// Status delivers CONNECTED after a reconnect, and CLOSED at the end of the connection. Messages published before a
+	// reconnect may be lost.
 	Status   <-chan nats.Status
 	nc       *nats.Conn
 	listener chan nats.Status

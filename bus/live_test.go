@@ -54,7 +54,7 @@ func awaitValue[T any](t *testing.T, from <-chan T) (got T) {
 	select {
 	case got = <-from:
 	case <-time.After(time.Minute):
-		t.Fatal("got nothing in 20 s, want a delivery")
+		t.Fatal("got nothing in a minute, want a delivery")
 	}
 	return got
 }

@@ -27,48 +27,48 @@ func (b *Bus) locate(ctx context.Context, session events.SessionID) (location, e
 	if err := events.CheckToken("session", session); err != nil {
 		return location{}, err
 	}
-	p := location{stream: b.names.firstStream(session), first: 1}
-	end, err := b.streamEnd(ctx, p.stream)
-	p.last, p.sealed = end.last, end.sealed
-	if err == nil && p.last > 0 && !end.sealed && !end.opening {
-		return p, nil
+	loc := location{stream: b.names.firstStream(session), first: 1}
+	end, err := b.streamEnd(ctx, loc.stream)
+	loc.last, loc.sealed = end.last, end.sealed
+	if err == nil && loc.last > 0 && !end.sealed && !end.opening {
+		return loc, nil
 	}
 	if err != nil && !errors.Is(err, events.ErrNoSession) {
 		return location{}, err
 	}
-	row, rowErr := b.readEntry(ctx, session)
+	entry, entryErr := b.readEntry(ctx, session)
 	switch {
-	case rowErr != nil:
-		return location{}, rowErr
-	case row.Revision != 0:
-		return b.locateArchived(ctx, session, row)
+	case entryErr != nil:
+		return location{}, entryErr
+	case entry.Revision != 0:
+		return b.locateArchived(ctx, session, entry)
 	case err != nil:
 		return location{}, noHistory(session)
 	}
-	return p, nil
+	return loc, nil
 }
 
 // locateArchived is [Bus.locate] for a session that has an entry.
-func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, row archiveEntry) (p location, err error) {
+func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, entry archiveEntry) (loc location, err error) {
 	for try := 1; ; try++ {
-		p = location{last: row.Last, entry: row}
+		loc = location{last: entry.Last, entry: entry}
 		switch {
-		case !row.Erased.IsZero():
-			return p, row.Erased.erasedError(session)
-		case row.Next == "":
-			return p, nil
+		case !entry.Erased.IsZero():
+			return loc, entry.Erased.erasedError(session)
+		case entry.Next == "":
+			return loc, nil
 		}
-		end, err := b.streamEnd(ctx, row.Next)
+		end, err := b.streamEnd(ctx, entry.Next)
 		if err == nil {
-			p.stream, p.first, p.last, p.sealed = row.Next, row.Last+1, max(row.Last, end.last), end.sealed
-			b.hints.put(session, streamHint{p.stream, p.first})
-			return p, nil
+			loc.stream, loc.first, loc.last, loc.sealed = entry.Next, entry.Last+1, max(entry.Last, end.last), end.sealed
+			b.hints.put(session, streamHint{loc.stream, loc.first})
+			return loc, nil
 		}
 		if !errors.Is(err, events.ErrNoSession) {
 			return location{}, err
 		}
 		again, err := b.readEntry(ctx, session)
-		if err == nil && again.Revision == row.Revision { // otherwise it was archived again
+		if err == nil && again.Revision == entry.Revision { // otherwise it was archived again
 			if err = b.recreateStream(ctx, session, again); err == nil {
 				again, err = b.readEntry(ctx, session)
 			}
@@ -77,7 +77,7 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, row 
 		if err != nil {
 			return location{}, err
 		}
-		row = again
+		entry = again
 	}
 }
 
@@ -87,14 +87,14 @@ func (b *Bus) locateArchived(ctx context.Context, session events.SessionID, row 
 //
 // The server may have lost a seal too. So the entry is first put unchanged: its revision moves, and an archiver that
 // saw the seal gets [ErrStale]. Where the entry was replaced meanwhile, no stream is made.
-func (b *Bus) recreateStream(ctx context.Context, session events.SessionID, row archiveEntry) error {
+func (b *Bus) recreateStream(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	if b.reader {
 		return fmt.Errorf("%w: the server lacks stream %s of session %s; a node that comes to the session makes it again, with what the disk has",
-			events.ErrOutcomeUnknown, row.Next, session)
+			events.ErrOutcomeUnknown, entry.Next, session)
 	}
-	cfg := b.openingConfig(session, row, ulid.Make().String())
-	cfg.Name = row.Next
-	err := b.putEntry(ctx, session, &row)
+	cfg := b.openingConfig(session, entry, ulid.Make().String())
+	cfg.Name = entry.Next
+	err := b.putEntry(ctx, session, &entry)
 	if err == nil {
 		err = b.makeStream(ctx, cfg)
 	}
@@ -142,8 +142,8 @@ func (b *Bus) streamEnd(ctx context.Context, name string) (streamEnd, error) {
 
 // reopen makes a cold session hot, unless another process did. It makes the next stream, then puts its name into the
 // entry. The stream takes no appends before that, so the late stream of a paused process is never appended to.
-func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archiveEntry) error {
-	cfg := b.openingConfig(session, row, ulid.Make().String())
+func (b *Bus) reopen(ctx context.Context, session events.SessionID, entry archiveEntry) error {
+	cfg := b.openingConfig(session, entry, ulid.Make().String())
 	err := b.reserveReopen(ctx)
 	if err == nil {
 		err = b.makeStream(ctx, cfg)
@@ -151,8 +151,8 @@ func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archiveE
 	if err != nil {
 		return fmt.Errorf("reopen session %s: %w", session, err)
 	}
-	row.Next = cfg.Name
-	err = b.putEntry(ctx, session, &row)
+	entry.Next = cfg.Name
+	err = b.putEntry(ctx, session, &entry)
 	if errors.Is(err, ErrStale) {
 		now, err := b.readEntry(ctx, session)
 		if err != nil || now.Next == cfg.Name {
@@ -164,19 +164,19 @@ func (b *Bus) reopen(ctx context.Context, session events.SessionID, row archiveE
 }
 
 // openingConfig is a session's next stream before it takes appends.
-func (b *Bus) openingConfig(session events.SessionID, row archiveEntry, nonce string) jetstream.StreamConfig {
+func (b *Bus) openingConfig(session events.SessionID, entry archiveEntry, nonce string) jetstream.StreamConfig {
 	cfg := b.sessionConfig(session, b.names.nextStream(session, nonce))
-	cfg.FirstSeq, cfg.Subjects = uint64(row.Last+1), []string{b.names.opening(session, nonce)}
+	cfg.FirstSeq, cfg.Subjects = uint64(entry.Last+1), []string{b.names.opening(session, nonce)}
 	return cfg
 }
 
 // bind lets a session's next stream take the session's appends. Errors: [events.ErrNoSession] where the stream was
 // archived meanwhile.
-func (b *Bus) bind(ctx context.Context, session events.SessionID, row archiveEntry) error {
-	if err := b.removeArchivedStreams(ctx, session, row); err != nil {
+func (b *Bus) bind(ctx context.Context, session events.SessionID, entry archiveEntry) error {
+	if err := b.removeArchivedStreams(ctx, session, entry); err != nil {
 		return err
 	}
-	info, err := b.streamInfo(ctx, row.Next)
+	info, err := b.streamInfo(ctx, entry.Next)
 	if err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (b *Bus) bind(ctx context.Context, session events.SessionID, row archiveEnt
 		return nil
 	}
 	now, err := b.readEntry(ctx, session) // the stream may have been made again too late
-	if err == nil && now.Next != row.Next {
+	if err == nil && now.Next != entry.Next {
 		err = ErrStale
 	}
 	if err != nil {
@@ -236,14 +236,14 @@ func (b *Bus) SweepOrphans(ctx context.Context) error {
 // sweepOpening decides about a stream that takes no appends yet. If the entry names it, it is bound. Otherwise the
 // entry is put unchanged, so that no paused process can name the stream any more, and the stream is deleted.
 func (b *Bus) sweepOpening(ctx context.Context, session events.SessionID, name string) error {
-	row, err := b.readEntry(ctx, session)
+	entry, err := b.readEntry(ctx, session)
 	switch {
 	case err != nil:
 		return err
-	case row.Next == name && row.Erased.IsZero():
-		return b.bind(ctx, session, row)
-	case row.Revision != 0:
-		if err := b.putEntry(ctx, session, &row); err != nil {
+	case entry.Next == name && entry.Erased.IsZero():
+		return b.bind(ctx, session, entry)
+	case entry.Revision != 0:
+		if err := b.putEntry(ctx, session, &entry); err != nil {
 			return err
 		}
 	}
@@ -265,29 +265,29 @@ func (b *Bus) removeEmpty(ctx context.Context, session events.SessionID) error {
 }
 
 // removeArchivedStreams deletes the streams of a session whose content is archived.
-func (b *Bus) removeArchivedStreams(ctx context.Context, session events.SessionID, row archiveEntry) error {
-	if row.Stream != "" {
-		there, err := b.verifyArchive(ctx, session, row)
+func (b *Bus) removeArchivedStreams(ctx context.Context, session events.SessionID, entry archiveEntry) error {
+	if entry.Stream != "" {
+		there, err := b.verifyArchive(ctx, session, entry)
 		if err == nil && there {
-			err = b.deleteStream(ctx, row.Stream)
+			err = b.deleteStream(ctx, entry.Stream)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	plain := b.names.firstStream(session)
-	if row.Stream == plain || row.Next == plain {
+	firstStream := b.names.firstStream(session)
+	if entry.Stream == firstStream || entry.Next == firstStream {
 		return nil
 	}
-	end, err := b.streamEnd(ctx, plain)
+	end, err := b.streamEnd(ctx, firstStream)
 	switch {
 	case errors.Is(err, events.ErrNoSession):
 		return nil
-	case err == nil && (end.last == 0 || row.Last > 0):
+	case err == nil && (end.last == 0 || entry.Last > 0):
 		// The stream of a creator that had not checked the entry yet. Its messages are not the session's, which
 		// continues elsewhere: nats-server 2.15.2 may give a new stream the messages of an earlier one of its name
 		// that is being deleted.
-		return b.deleteStream(ctx, plain)
+		return b.deleteStream(ctx, firstStream)
 	}
 	return err
 }

@@ -64,32 +64,32 @@ func (l Log) appendFirst(ctx context.Context, c *events.Commit, data []byte) (ev
 	if err != nil && !conflicts {
 		return 0, err
 	}
-	row, rowErr := l.b.readEntry(ctx, c.Session)
+	entry, entryErr := l.b.readEntry(ctx, c.Session)
 	if conflicts {
-		if rowErr != nil || row.Revision == 0 {
-			return 0, errors.Join(err, rowErr)
+		if entryErr != nil || entry.Revision == 0 {
+			return 0, errors.Join(err, entryErr)
 		}
-		if rowErr = l.b.removeArchivedStreams(ctx, c.Session, row); rowErr != nil { // the stream that refused it is not the session's
-			return 0, errors.Join(err, rowErr)
+		if entryErr = l.b.removeArchivedStreams(ctx, c.Session, entry); entryErr != nil { // the stream that refused it is not the session's
+			return 0, errors.Join(err, entryErr)
 		}
 		if err = l.startsWith(ctx, c, err); err != nil {
 			return 0, err
 		}
 		return 1, nil
 	}
-	err = rowErr
-	plain := l.b.names.firstStream(c.Session)
-	if err == nil && (row.Last == 0 || row.Next == plain || !row.Erased.IsZero()) {
+	err = entryErr
+	firstStream := l.b.names.firstStream(c.Session)
+	if err == nil && (entry.Last == 0 || entry.Next == firstStream || !entry.Erased.IsZero()) {
 		return seq, nil
 	}
 	if err == nil {
-		err = l.startsWithAt(ctx, c, location{entry: row}, &events.ConflictError{Session: c.Session, Last: row.Last})
+		err = l.startsWithAt(ctx, c, location{entry: entry}, &events.ConflictError{Session: c.Session, Last: entry.Last})
 	}
 	switch {
-	case err == nil && row.Stream == plain: // this may be the session's own stream, which an archiver is about to delete
-		err = l.b.removeArchivedStreams(ctx, c.Session, row)
+	case err == nil && entry.Stream == firstStream: // this may be the session's own stream, which an archiver is about to delete
+		err = l.b.removeArchivedStreams(ctx, c.Session, entry)
 	case err == nil, errors.As(err, new(*events.ConflictError)):
-		err = errors.Join(err, l.b.deleteStream(ctx, plain))
+		err = errors.Join(err, l.b.deleteStream(ctx, firstStream))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("append to %s: %w", c.Session, err)
@@ -121,22 +121,22 @@ func (l Log) appendAt(ctx context.Context, c *events.Commit, data []byte, at eve
 // create makes the stream of a session that does not exist. An archived session exists; the stream of a hot one
 // accepts or refuses the append itself.
 func (l Log) create(ctx context.Context, session events.SessionID) error {
-	plain := l.b.names.firstStream(session)
+	firstStream := l.b.names.firstStream(session)
 	for made := false; ; made = true { // the second check finds a session that was archived before the stream was made
-		row, err := l.b.readEntry(ctx, session)
+		entry, err := l.b.readEntry(ctx, session)
 		switch {
 		case err != nil:
 			return err
-		case row.Revision != 0:
+		case entry.Revision != 0:
 			if made {
-				err = l.b.removeArchivedStreams(ctx, session, row)
+				err = l.b.removeArchivedStreams(ctx, session, entry)
 			}
-			return errors.Join(l.createArchived(ctx, session, row), err)
+			return errors.Join(l.createArchived(ctx, session, entry), err)
 		case made:
 			return nil
 		}
 		if err = l.b.reserveNew(ctx, session); err == nil {
-			err = l.b.makeStream(ctx, l.b.sessionConfig(session, plain))
+			err = l.b.makeStream(ctx, l.b.sessionConfig(session, firstStream))
 		}
 		if err != nil {
 			return err
@@ -144,43 +144,42 @@ func (l Log) create(ctx context.Context, session events.SessionID) error {
 	}
 }
 
-// startsWith is nil if the session's history starts with this commit, as for a repeated creation, and else
-// `otherwise`.
-func (l Log) startsWith(ctx context.Context, c *events.Commit, otherwise error) error {
-	p, err := l.b.locate(ctx, c.Session)
+// startsWith is nil if the session's history starts with this commit, as for a repeated creation, and else refusal.
+func (l Log) startsWith(ctx context.Context, c *events.Commit, refusal error) error {
+	loc, err := l.b.locate(ctx, c.Session)
 	if err != nil {
 		return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 	}
-	return l.startsWithAt(ctx, c, p, otherwise)
+	return l.startsWithAt(ctx, c, loc, refusal)
 }
 
 // startsWithAt is [Log.startsWith] for a located history.
-func (l Log) startsWithAt(ctx context.Context, c *events.Commit, p location, otherwise error) error {
-	for entry, err := range l.readAt(ctx, c.Session, p, 1, 1) {
+func (l Log) startsWithAt(ctx context.Context, c *events.Commit, loc location, refusal error) error {
+	for logEntry, err := range l.readAt(ctx, c.Session, loc, 1, 1) {
 		if err != nil {
 			return fmt.Errorf("%w: %w", events.ErrOutcomeUnknown, err)
 		}
-		if entry.Commit.ID == c.ID {
+		if logEntry.Commit.ID == c.ID {
 			return nil
 		}
 		break
 	}
-	return otherwise
+	return refusal
 }
 
 // createArchived decides the creation of a session that has an entry. nil means that the session has no commit yet
 // and takes the first one. A first commit must reach no other stream than the session's: any empty stream accepts it.
-func (l Log) createArchived(ctx context.Context, session events.SessionID, row archiveEntry) error {
+func (l Log) createArchived(ctx context.Context, session events.SessionID, entry archiveEntry) error {
 	switch {
-	case !row.Erased.IsZero():
-		return row.Erased.erasedError(session)
-	case row.Last > 0:
+	case !entry.Erased.IsZero():
+		return entry.Erased.erasedError(session)
+	case entry.Last > 0:
 		last, err := l.lastSeq(ctx, session)
 		if err == nil {
-			err = &events.ConflictError{Session: session, Last: max(last, row.Last)}
+			err = &events.ConflictError{Session: session, Last: max(last, entry.Last)}
 		}
 		return err
-	case row.Next == l.b.names.firstStream(session):
+	case entry.Next == l.b.names.firstStream(session):
 		return nil // the stream accepts or refuses the commit
 	}
 	for try := 1; ; try++ { // the session never had a commit, and its first stream is gone
@@ -236,37 +235,37 @@ func (l Log) publishOnce(ctx context.Context, session events.SessionID, msg *nat
 // makeHot handles a publish that met no stream, or a sealed one. The cases: the session does not exist; it is cold;
 // it is being archived, by a process that may be dead; its stream has no leader. makeHot completes the archive and
 // opens the next stream. [errMadeHot]: the append can be tried again.
-func (l Log) makeHot(ctx context.Context, session events.SessionID, otherwise error) error {
-	if errors.Is(otherwise, events.ErrSealed) {
-		otherwise = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
+func (l Log) makeHot(ctx context.Context, session events.SessionID, refusal error) error {
+	if errors.Is(refusal, events.ErrSealed) {
+		refusal = fmt.Errorf("%w: the session was being archived", events.ErrOutcomeUnknown)
 	}
-	p, err := l.b.locate(ctx, session)
-	if err == nil && p.sealed {
+	loc, err := l.b.locate(ctx, session)
+	if err == nil && loc.sealed {
 		if err = l.b.Archive(ctx, session, 0); err == nil {
 			err = l.b.Discard(ctx, session)
 		}
 		if errors.As(err, new(*events.ConflictError)) {
-			return otherwise // it is hot again
+			return refusal // it is hot again
 		}
 		if err == nil {
-			p, err = l.b.locate(ctx, session)
+			loc, err = l.b.locate(ctx, session)
 		}
 	}
-	if err == nil && p.stream == "" {
-		if err = l.b.removeArchivedStreams(ctx, session, p.entry); err == nil {
-			err = l.b.reopen(ctx, session, p.entry)
+	if err == nil && loc.stream == "" {
+		if err = l.b.removeArchivedStreams(ctx, session, loc.entry); err == nil {
+			err = l.b.reopen(ctx, session, loc.entry)
 		}
 		if err == nil {
-			p, err = l.b.locate(ctx, session)
+			loc, err = l.b.locate(ctx, session)
 		}
 	}
 	switch {
 	case errors.Is(err, events.ErrNoSession), errors.Is(err, ErrFull):
 		return err // nothing was written, and a retry would not help
-	case err != nil || p.entry.Next == "":
-		return otherwise
-	case l.b.bind(ctx, session, p.entry) != nil:
-		return otherwise
+	case err != nil || loc.entry.Next == "":
+		return refusal
+	case l.b.bind(ctx, session, loc.entry) != nil:
+		return refusal
 	}
 	return errMadeHot
 }
@@ -280,9 +279,9 @@ func (l Log) makeHot(ctx context.Context, session events.SessionID, otherwise er
 //
 // lastAfterRefusal removes that stream.
 func (l Log) lastAfterRefusal(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	row, err := l.b.readEntry(ctx, session)
-	if err == nil && row.Revision != 0 && row.Erased.IsZero() {
-		if err = l.b.removeArchivedStreams(ctx, session, row); err == nil {
+	entry, err := l.b.readEntry(ctx, session)
+	if err == nil && entry.Revision != 0 && entry.Erased.IsZero() {
+		if err = l.b.removeArchivedStreams(ctx, session, entry); err == nil {
 			err = l.makeHot(ctx, session, nil)
 		}
 		if errors.Is(err, errMadeHot) {
@@ -326,6 +325,6 @@ func noHistory(session events.SessionID) error {
 
 // lastSeq is [Log.Last], and 0 for a stream without commits.
 func (l Log) lastSeq(ctx context.Context, session events.SessionID) (events.Seq, error) {
-	p, err := l.b.locateFrom(ctx, session, math.MaxUint64)
-	return p.last, err
+	loc, err := l.b.locateFrom(ctx, session, math.MaxUint64)
+	return loc.last, err
 }

@@ -121,7 +121,7 @@ func TestNext(t *testing.T) {
 	log := b.Log()
 	grow(t, log, "s", 3)
 	for seq := range events.Seq(5) {
-		entry, err := log.Next(t.Context(), "s", seq)
+		entry, err := log.CommitInFirstStream(t.Context(), "s", seq)
 		switch {
 		case seq == 0 || seq == 4:
 			if !errors.Is(err, bus.ErrNotFound) {
@@ -131,7 +131,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("sequence %d: got %+v, %v", seq, entry, err)
 		}
 	}
-	if entry, err := log.Next(t.Context(), "none", 1); err == nil {
+	if entry, err := log.CommitInFirstStream(t.Context(), "none", 1); err == nil {
 		t.Errorf("a session that does not exist: got %+v", entry)
 	}
 }

@@ -129,8 +129,7 @@ func TestWorkerGone(t *testing.T) {
 		}
 	}
 	b.Close()
-	for !other.WorkerGone(t.Context(), "w1") && t.Context().Err() == nil { // until the server has seen the end of the connection
-	}
+	bustest.Eventually(t, "the server notices the end of the connection", func() bool { return other.WorkerGone(t.Context(), "w1") })
 }
 
 func TestAnnounced(t *testing.T) {

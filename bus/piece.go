@@ -89,9 +89,9 @@ func (l *listeners) stop() {
 	}
 }
 
-// watch starts to watch the client of a request: ctx ends when the client stops to listen, until forget. It ends at once if
-// the client has stopped already. ok is false for a request without a token, or with one that is too long or in use: it is
-// answered without pieces.
+// watch starts to watch the client of a request: the returned context ends when the client stops to listen, or has stopped
+// already. forget ends the watch. ok: the client receives pieces. It is false for a request without a token, or with one
+// that is too long or in use.
 func (l *listeners) watch(ctx context.Context, key listenerKey) (_ context.Context, forget func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -25,22 +25,22 @@ func (l Log) read(ctx context.Context, session events.SessionID, from events.Seq
 
 func (l Log) readFrom(ctx context.Context, session events.SessionID, from events.Seq, mustExist bool) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		p, err := l.b.locateFrom(ctx, session, max(from, 1))
-		if err == nil && p.last == 0 && mustExist {
+		loc, err := l.b.locateFrom(ctx, session, max(from, 1))
+		if err == nil && loc.last == 0 && mustExist {
 			err = noHistory(session)
 		}
 		if err != nil {
 			yield(events.Entry{}, fmt.Errorf("read: %w", err))
 			return
 		}
-		next, last := max(from, 1), p.last
+		next, last := max(from, 1), loc.last
 		for next <= last {
-			err := l.readLocation(ctx, session, p, &next, last, yield)
+			err := l.readLocation(ctx, session, loc, &next, last, yield)
 			switch {
 			case errors.Is(err, errEnough):
 				return
 			case errors.Is(err, events.ErrNoSession): // it was archived meanwhile
-				p, err = l.b.locate(ctx, session)
+				loc, err = l.b.locate(ctx, session)
 			}
 			if err != nil {
 				yield(events.Entry{}, fmt.Errorf("read %s at %d: %w", session, next, err))
@@ -54,16 +54,16 @@ func (l Log) readFrom(ctx context.Context, session events.SessionID, from events
 var errEnough = errors.New("enough was read")
 
 // readAt yields the commits of a location from a sequence to last.
-func (l Log) readAt(ctx context.Context, session events.SessionID, p location, from, last events.Seq) iter.Seq2[events.Entry, error] {
+func (l Log) readAt(ctx context.Context, session events.SessionID, loc location, from, last events.Seq) iter.Seq2[events.Entry, error] {
 	return func(yield func(events.Entry, error) bool) {
-		if err := l.readLocation(ctx, session, p, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
+		if err := l.readLocation(ctx, session, loc, &from, last, yield); err != nil && !errors.Is(err, errEnough) {
 			yield(events.Entry{}, err)
 		}
 	}
 }
 
 // readLocation yields the commits of a location from *next to last, and advances *next.
-func (l Log) readLocation(ctx context.Context, session events.SessionID, p location, next *events.Seq, last events.Seq,
+func (l Log) readLocation(ctx context.Context, session events.SessionID, loc location, next *events.Seq, last events.Seq,
 	yield func(events.Entry, error) bool,
 ) error {
 	deliver := func(entry events.Entry, err error) error {
@@ -79,7 +79,7 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, p locat
 		}
 		return nil
 	}
-	for _, r := range p.entry.Runs {
+	for _, r := range loc.entry.Runs {
 		if r.Last < *next || r.First > last {
 			continue
 		}
@@ -92,10 +92,10 @@ func (l Log) readLocation(ctx context.Context, session events.SessionID, p locat
 			}
 		}
 	}
-	if p.stream == "" || *next > last {
+	if loc.stream == "" || *next > last {
 		return nil
 	}
-	for raw, err := range l.readDirect(ctx, p.stream, *next, last) {
+	for raw, err := range l.readDirect(ctx, loc.stream, *next, last) {
 		entry := events.Entry{Seq: raw.seq, Data: raw.data}
 		if err == nil {
 			entry.Commit, err = events.Decode(raw.data)
@@ -296,10 +296,10 @@ func (l Log) readOne(ctx context.Context, stream string, seq events.Seq) (rawEnt
 	return rawEntry{seq, data}, err
 }
 
-// Next is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
+// CommitInFirstStream is the commit at a sequence of a session that was never archived, in one request to any replica. [ErrNotFound]
 // does not mean that the session ends there: a replica that is behind may have answered. [Log.Read] finds such a
 // commit.
-func (l Log) Next(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
+func (l Log) CommitInFirstStream(ctx context.Context, session events.SessionID, seq events.Seq) (events.Entry, error) {
 	raw, err := l.readOne(ctx, l.b.names.firstStream(session), seq)
 	if err != nil {
 		return events.Entry{}, fmt.Errorf("read %s at %d: %w", session, seq, err)

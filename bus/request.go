@@ -69,25 +69,6 @@ func (b *Bus) listen(subject string, deliver nats.MsgHandler) (stop func(), err 
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// pause waits before try n, up to half a second.
-func pause(ctx context.Context, n int) error {
-	if !Sleep(ctx, min(time.Millisecond<<min(n, 10), 500*time.Millisecond)) {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-// Sleep waits for d, or until ctx ends: then it is false.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
-	return ctx.Err() == nil
-}
-
 // minUnanswered is the number of unanswered requests before a reconnect.
 const minUnanswered = 3
 

@@ -16,7 +16,7 @@ type Stats struct {
 	Dirty    uint64 // sessions with commits that are not projected yet
 	Archived uint64 // archive entries
 	Dead     int    // dead letters
-	Streams  int    // of the account: the hot sessions, and ten shared streams
+	Streams  int    // of the account: the hot sessions, and the shared streams
 	Bytes    uint64 // of the account, on disk
 }
 

@@ -102,6 +102,9 @@ func ofSession(stream, subject string) bool {
 
 func (n names) liveAll(id events.SessionID) string { return n.prefix + ".live." + string(id) + ".>" }
 
+// The words way, tries and ask in subjects are older than the names of their functions. Users have permissions of these
+// subjects, so they stay.
+
 func (n names) priorityAll() string                 { return n.prefix + ".way.*" }
 func (n names) priority(id events.SessionID) string { return n.prefix + ".way." + string(id) }
 

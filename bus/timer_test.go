@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -24,11 +25,12 @@ func joinTimers(t *testing.T, b *bus.Bus) *bus.Due {
 // nextDue is the session of the next timer.
 func nextDue(t *testing.T, d *bus.Due) (session events.SessionID) {
 	t.Helper()
-	for session == "" && t.Context().Err() == nil { // an early timer is redelivered
+	bustest.Eventually(t, "a timer is due", func() bool { // an early timer is redelivered
 		if recreated, err := d.Fetch(t.Context(), 1, fetchWait, func(id events.SessionID, _ events.Millis) error { session = id; return nil }); recreated || err != nil {
 			t.Fatalf("fetch: got recreated %v, %v", recreated, err)
 		}
-	}
+		return session != ""
+	})
 	return session
 }
 
@@ -42,16 +44,14 @@ func setTimer(t *testing.T, b *bus.Bus, session events.SessionID, at events.Mill
 // awaitTimers waits until exactly these sessions have a waiting timer.
 func awaitTimers(t *testing.T, b *bus.Bus, want ...events.SessionID) {
 	t.Helper()
-	for {
+	bustest.Eventually(t, fmt.Sprintf("timers of %v", want), func() bool {
 		list, err := b.Timers(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		slices.Sort(list)
-		if slices.Equal(list, want) {
-			return
-		}
-	}
+		return slices.Equal(list, want)
+	})
 }
 
 // inMillis is a time from now.
@@ -126,9 +126,10 @@ func TestTimerFiresAgain(t *testing.T) {
 	d := joinTimers(t, b)
 	setTimer(t, b, "s", 1)
 	failed := errors.New("the handler failed")
-	for rang := 0; rang < 2; {
+	fired := 0
+	bustest.Eventually(t, "the timer fires twice", func() bool {
 		_, err := d.Fetch(t.Context(), 1, fetchWait, func(events.SessionID, events.Millis) error {
-			if rang++; rang == 1 {
+			if fired++; fired == 1 {
 				return failed
 			}
 			return nil
@@ -136,7 +137,8 @@ func TestTimerFiresAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return fired == 2
+	})
 }
 
 // TestTimerStreamDeleted: Fetch creates the stream again and reports it; every timer is lost.

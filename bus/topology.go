@@ -39,38 +39,18 @@ func (b *Bus) ensure(ctx context.Context) error {
 // readReplicas raises the bus's replicas to those of the shared streams: a node that is configured with fewer would
 // lower them for all others.
 func (b *Bus) readReplicas(ctx context.Context) error {
-	for _, name := range b.assets() {
-		if name == b.names.deltaStream() { // has one replica, and does not answer while its server is away
+	for _, a := range b.assets() {
+		if a.name == b.names.deltaStream() { // has one replica, and does not answer while its server is away
 			continue
 		}
-		err := b.retry(ctx, "look for "+name, func(ctx context.Context) error {
-			stream, err := b.js.Stream(ctx, name)
+		err := b.retry(ctx, "look for "+a.name, func(ctx context.Context) error {
+			stream, err := b.js.Stream(ctx, a.name)
 			if err == nil {
 				b.replicas = max(b.replicas, stream.CachedInfo().Config.Replicas)
 			}
 			return err
 		})
 		if err != nil && !isMissingAsset(err) && !isOffline(err) { // if it is offline, createAssets decides
-			return err
-		}
-	}
-	return nil
-}
-
-// createAssets creates or updates shared streams and buckets, by name. It changes no handle: the bus may be in use.
-func (b *Bus) createAssets(ctx context.Context, names []string) error {
-	n := b.names
-	makers := map[string]func(context.Context) error{
-		n.deltaStream(): b.ensureDeltas, n.blobStream(): b.ensureBlobs,
-	}
-	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()} {
-		makers[cfg.Name] = func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }
-	}
-	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.manifests()} {
-		makers[n.rowStream(bucket)] = func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }
-	}
-	for _, name := range names {
-		if err := makers[name](ctx); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (w *waiting) limit(most time.Duration, try int) time.Duration {
 	if w == nil {
 		return most
 	}
-	return min(most, openTry<<min(try-1, 10))
+	return Backoff(openTry, most, try)
 }
 
 // report reports an error, at most once per [waitEvery].

@@ -55,17 +55,13 @@ func publish(t *testing.T, b *bus.Bus, key bus.WakeKey, hint bus.WakeHint) {
 // next is the next wake. A pull ends early while the consumer has no leader.
 func next(t *testing.T, q *bus.Queue) *bus.Wake {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < waitLimit; {
-		if w := fetchWithin(t, q, fetchWait); w != nil {
-			return w
-		}
-	}
-	t.Fatalf("got no wake in %v, want one", waitLimit)
-	return nil
+	var w *bus.Wake
+	bustest.Eventually(t, "a wake", func() bool {
+		w = fetchWithin(t, q, fetchWait)
+		return w != nil
+	})
+	return w
 }
-
-// waitLimit bounds the wait for an event that takes milliseconds on an idle machine.
-const waitLimit = 30 * time.Second
 
 // fetchWithin is a wake that arrives within a time; nil where none does, also where the server does not answer in
 // that time.
@@ -97,18 +93,13 @@ func flush(t *testing.T, b *bus.Bus) {
 // awaitWakes waits until the queue has n wakes.
 func awaitWakes(t *testing.T, b *bus.Bus, n int) {
 	t.Helper()
-	for began := time.Now(); ; {
+	bustest.Eventually(t, fmt.Sprintf("%d wakes", n), func() bool {
 		wakes, err := b.Wakes(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(wakes) == n {
-			return
-		}
-		if time.Since(began) > waitLimit {
-			t.Fatalf("got the wakes %v for %v, want %d", wakes, waitLimit, n)
-		}
-	}
+		return len(wakes) == n
+	})
 }
 
 // TestStoreWakeAndTimer: StoreWake and StoreTimer return when the message is stored, and fail where the stream is

@@ -75,8 +75,7 @@ func TestWatchCommitsAfterReconnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	awaitValue(t, back)
-	for !m.Lost() && t.Context().Err() == nil { // until the status listener has it too
-	}
+	bustest.Eventually(t, "the status listener has the reconnect", m.Lost)
 	if m.Lost() {
 		t.Error("the second time: got lost messages")
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -61,8 +60,7 @@ func (h *Host) lateAnswer(ctx context.Context, id events.SessionID, answer event
 	if err != nil {
 		return err
 	}
-	name, _, _ := strings.Cut(string(answer.Effect), "/")
-	record, err := s.Record(events.TurnID(name))
+	record, err := s.Record(turn.OfEffect(answer.Effect))
 	if err != nil || record == nil {
 		return cmp.Or(err, notAsked)
 	}

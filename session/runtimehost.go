@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
@@ -105,8 +106,7 @@ func (s *runtimeHost) callers(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	t := state.Turn()
-	of, _, _ := strings.Cut(string(s.effect), "/")
-	if id := events.TurnID(of); id != "" && (t == nil || t.ID != id) {
+	if id := turn.OfEffect(s.effect); id != "" && (t == nil || t.ID != id) {
 		record, err := state.Record(id)
 		if err != nil || record != nil {
 			return callersIn(record), err

@@ -22,6 +22,7 @@ import (
 	"github.com/lash-go/lash/workers/builtin/code"
 	"github.com/lash-go/lash/workers/builtin/gate"
 	"github.com/lash-go/lash/workers/builtin/standard"
+	"github.com/lash-go/lash/workers/internal/call"
 	"github.com/lash-go/lash/workers/internal/task"
 	"github.com/lash-go/lash/workers/internal/wake"
 	"github.com/lash-go/lash/workers/llm"
@@ -47,6 +48,8 @@ type (
 	Tasks = task.Service
 	// JobRetry sets the attempts and the waits of turns and tasks that fail repeatedly.
 	JobRetry = wake.Retry
+	// ModelRetry sets the retries of failed model calls.
+	ModelRetry = call.Retry
 )
 
 // Builtins are the protocols of this module: "standard", the default, and "code".
@@ -98,7 +101,7 @@ type Config struct {
 	Concurrency     int           // sessions whose turns run at once, without those that wait for another session. Defaults to 256
 	TaskConcurrency int           // background tasks that run at once. Defaults to 1024
 	ToolConcurrency int           // tool calls that run at once here for turns of other workers. Defaults to 256
-	Linger          time.Duration // see package turn. Defaults to 2 ms; negative is 0
+	Linger          time.Duration // how long results that may wait share one append. Defaults to 2 ms; negative is 0
 	MaxQueued       int           // turns that may wait in one session. Defaults to 1024
 	ModelRetry      ModelRetry
 	JobRetry        JobRetry
@@ -117,17 +120,9 @@ type Config struct {
 // MaxName is the limit of [Config.Name] in bytes. The rest of an id is for the part that is unique to a run.
 const MaxName = events.MaxTokenBytes - len("-") - ulid.EncodedSize
 
-// ModelRetry sets the retries of failed model calls.
-type ModelRetry struct {
-	Attempts int           // in all. Defaults to 4
-	Base     time.Duration // of the first wait; it doubles with each retry. Defaults to 2 s
-	Max      time.Duration // of one wait. Defaults to 10 s
-	MaxAfter time.Duration // limit of the wait that a provider requests. Defaults to 60 s
-}
-
 // defaults sets the defaults and checks the fields. The error has all problems.
 func (c *Config) defaults() error {
-	errs := []error{c.check(), c.setPlugins(), c.JobRetry.Defaults()}
+	errs := []error{c.check(), c.setPlugins(), c.JobRetry.Defaults(), c.ModelRetry.Defaults()}
 	if c.ForbidSelfApproval {
 		c.Locks.Plugins = append(slices.Clone(c.Locks.Plugins), gate.ID)
 	}
@@ -142,10 +137,6 @@ func (c *Config) defaults() error {
 	c.MaxQueued = cmp.Or(c.MaxQueued, session.DefaultMaxQueued)
 	c.Sessions = cmp.Or(c.Sessions, 1024)
 	c.Linger = max(cmp.Or(c.Linger, 2*time.Millisecond), 0)
-	c.ModelRetry.Attempts = cmp.Or(c.ModelRetry.Attempts, 4)
-	c.ModelRetry.Base = cmp.Or(c.ModelRetry.Base, 2*time.Second)
-	c.ModelRetry.Max = cmp.Or(c.ModelRetry.Max, 10*time.Second)
-	c.ModelRetry.MaxAfter = cmp.Or(c.ModelRetry.MaxAfter, time.Minute)
 	c.Logger = cmp.Or(c.Logger, zap.NewNop())
 	c.setID()
 	return errors.Join(errs...)

@@ -54,7 +54,7 @@ func NewNode(cfg Config) (*Node, error) {
 	})
 	calls := &call.Env{
 		Bus: cfg.Bus, Blobs: call.NewBlobCache(cfg.Bus), Log: n.log,
-		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: call.Retry(cfg.ModelRetry),
+		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
 		RunsTools: n.Has(RoleTool),
 	}
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)

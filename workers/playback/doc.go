@@ -1,6 +1,6 @@
 // Package playback runs recorded conversations through the whole runtime. A host client makes the requests of the
 // users, a scripted model and scripted tools return the recorded answers, and [Compare] compares the resulting
-// history with the recording. The package imports everything below workers.
+// history with the recording.
 //
 // An entry of a recording becomes:
 //

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -201,13 +201,9 @@ func (p *Player) call(ctx context.Context, c plugin.Call, _ json.RawMessage) (pl
 }
 
 func (pl *play) callOf(c plugin.Call) (*Call, error) {
-	var turn string
-	var iteration, index int
-	if _, err := fmt.Sscanf(strings.ReplaceAll(string(c.Effect), "/", " "), "%s %d %d", &turn, &iteration, &index); err != nil {
-		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
-	}
-	t := pl.plan.Turns[events.TurnID(turn)]
-	if t == nil || iteration >= len(t.Replies) || index >= len(t.Replies[iteration].Calls) {
+	id, iteration, index, ok := turn.ParseToolEffect(c.Effect)
+	t := pl.plan.Turns[id]
+	if !ok || t == nil || iteration >= int64(len(t.Replies)) || index >= int64(len(t.Replies[iteration].Calls)) {
 		return nil, fmt.Errorf("%w: effect %s", errUnplanned, c.Effect)
 	}
 	return t.Replies[iteration].Calls[index], nil

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/transcript"
+	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -229,14 +230,14 @@ func (v *View) thought(parts []events.Part) {
 }
 
 // made shows the tool calls of a reply.
-func (v *View) made(turn events.TurnID, iteration int64, parts []events.Part) {
+func (v *View) made(id events.TurnID, iteration int64, parts []events.Part) {
 	call := int64(0)
 	for i := range parts {
 		p := &parts[i]
 		if p.Kind != events.PartToolCall {
 			continue
 		}
-		n := v.number(effect(turn, iteration, call))
+		n := v.number(turn.ToolEffect(id, iteration, call))
 		args := packed(p.Args)
 		if !p.Blob.IsZero() {
 			args = fmt.Sprintf("(%d bytes)", p.Blob.Size)
@@ -255,17 +256,17 @@ func (v *View) short(text string, lines, limit, n int) string {
 }
 
 // call names a call of the running turn.
-func (v *View) call(turn events.TurnID, iteration, call int64) string {
+func (v *View) call(id events.TurnID, iteration, call int64) string {
 	tool := ""
-	if t := v.s.Turn(); t != nil && t.ID == turn && call < int64(len(t.Calls)) {
+	if t := v.s.Turn(); t != nil && t.ID == id && call < int64(len(t.Calls)) {
 		tool = " " + t.Calls[call].Tool
 	}
-	return fmt.Sprintf("#%d%s", v.number(effect(turn, iteration, call)), tool)
+	return fmt.Sprintf("#%d%s", v.number(turn.ToolEffect(id, iteration, call)), tool)
 }
 
-func (v *View) result(turn events.TurnID, iteration int64, r *events.ToolResult) {
-	name := v.call(turn, iteration, r.Call)
-	n := v.number(effect(turn, iteration, r.Call))
+func (v *View) result(id events.TurnID, iteration int64, r *events.ToolResult) {
+	name := v.call(id, iteration, r.Call)
+	n := v.number(turn.ToolEffect(id, iteration, r.Call))
 	word := ""
 	if r.Outcome != events.OutcomeSuccess {
 		word = " " + string(r.Outcome)

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // Talk is the access of a chat to sessions.
@@ -237,38 +238,27 @@ func (t *Talk) show(ctx context.Context, id events.SessionID, effect events.Effe
 
 // argsOf are the arguments of a call, from the model's message.
 func argsOf(s *projector.State, call events.EffectID) []Line {
+	id, iteration, index, ok := turn.ParseToolEffect(call)
 	nodes, err := s.AllNodes()
-	if err != nil {
+	if err != nil || !ok {
 		return nil
 	}
 	for _, n := range nodes {
+		if n.Turn != id || n.ID != events.NodeID(projector.ReplyMessage(id, iteration)) {
+			continue
+		}
 		at := int64(-1)
 		for i := range n.Message.Parts {
 			p := &n.Message.Parts[i]
 			if p.Kind != events.PartToolCall {
 				continue
 			}
-			at++
-			if iteration, ok := iterationOf(call); ok && n.ID == events.NodeID(projector.ReplyMessage(n.Turn, iteration)) && effect(n.Turn, iteration, at) == call {
+			if at++; at == index {
 				return append([]Line{noted(Note, "arguments of %s:", p.Tool)}, linesOf(Call, packed(p.Args))...)
 			}
 		}
 	}
 	return nil
-}
-
-// iterationOf is the number of the model call in the id of a tool call.
-func iterationOf(call events.EffectID) (n int64, ok bool) {
-	var turn string
-	var at int64
-	for i, r := range call {
-		if r == '/' {
-			turn = string(call[:i])
-			_, err := fmt.Sscanf(string(call[i+1:]), "%d/%d", &n, &at)
-			return n, err == nil && turn != ""
-		}
-	}
-	return 0, false
 }
 
 // Explain adds the next step to an error. It is nil where err is.

@@ -149,8 +149,3 @@ func (v *View) Status() string {
 	}
 	return "waiting for " + strings.Join(names, ", ")
 }
-
-// effect is the id of a tool call of the model.
-func effect(turn events.TurnID, iteration, call int64) events.EffectID {
-	return events.EffectID(fmt.Sprintf("%s/%d/%d", turn, iteration, call))
-}

@@ -153,18 +153,9 @@ func (a *audit) knew(e entry, r recorded, ranBefore bool) bool {
 		return true
 	}
 	i := slices.IndexFunc(a.claims, func(c claim) bool {
-		return c.worker == e.Worker && c.seq > r.seq && string(c.turn) == turnOf(e.Effect) && c.at.UnixMilli() <= e.At
+		return c.worker == e.Worker && c.seq > r.seq && c.turn == turn.OfEffect(e.Effect) && c.at.UnixMilli() <= e.At
 	})
 	return i >= 0
-}
-
-func turnOf(effect events.EffectID) string {
-	for i := range effect {
-		if effect[i] == '/' {
-			return string(effect[:i])
-		}
-	}
-	return string(effect)
 }
 
 // mustNotRepeat are the calls of a plan whose tools are not idempotent.

@@ -92,7 +92,7 @@ func (c *Callbacks) look(ctx context.Context, k key, cb *callback) error {
 func (c *Callbacks) lookAgain() {
 	c.mu.Lock()
 	list := maps.Clone(c.list)
-	if c.again = nil; len(list) > 0 && !c.b.Conn().IsClosed() {
+	if c.again = nil; len(list) > 0 && !c.b.Closed() {
 		c.again = time.AfterFunc(c.every, c.lookAgain)
 	}
 	c.mu.Unlock()

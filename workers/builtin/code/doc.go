@@ -1,6 +1,6 @@
 // Package code is the protocol of code execution. The model writes a program in a fenced block, the session's tools
-// are its functions, and its output is what the model reads next. The package imports session/plugin and its sandbox,
-// which has the language and its limits.
+// are its functions, and its output is what the model reads next. Package sandbox has the language and its
+// limits.
 //
 // # The prompt
 //

@@ -3,7 +3,7 @@
 // "plan_mode.set". The model leaves it with the tool exit_plan_mode, after a human has approved its plan.
 //
 // Guarantees: the mode is part of the history and outlives the node. The model reads of a change exactly once, at the
-// next turn or checkpoint, and hosts receive an event. The package imports session/plugin, events and projector.
+// next turn or checkpoint, and hosts receive an event.
 package planmode
 
 import (

@@ -1,5 +1,5 @@
 // Package standard is the protocol of tool calling: the model sees its tools, calls them, and answers in prose. It is
-// the default protocol of a session. The package imports session/plugin only.
+// the default protocol of a session.
 package standard
 
 import "github.com/lash-go/lash/session/plugin"

@@ -53,7 +53,7 @@ func (c *directiveOutcome) approvalRequest(call *turn.Call) *events.ToolApproval
 
 // applyDirectives executes directives in order. The stack has checked all of them. The ids of the sessions that it creates
 // follow from the effect, so a repeated effect creates none twice. An error is a session that could not be created;
-// apply does not execute the directives after it.
+// the directives after it are not executed.
 func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, list []plugin.Owned[plugin.Directive]) (directiveOutcome, error) {
 	var c directiveOutcome
 	host := s.host(effect)

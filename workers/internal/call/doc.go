@@ -16,7 +16,4 @@
 //
 // Every result can be recorded: a result with a body larger than [events.MaxBlobBytes] becomes a failure of its call,
 // of class resource_limit.
-//
-// The package imports events, bus, projector, session and the packages below it, and workers/llm. It does not import
-// workers.
 package call

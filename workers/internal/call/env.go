@@ -105,7 +105,7 @@ func (e *Env) withRetries(ctx context.Context, call func(context.Context) (llm.R
 		if err == nil || ctx.Err() != nil || !errors.As(err, &failure) || !failure.Retryable() || n >= e.Retry.Attempts {
 			return resp, t, err
 		}
-		wait := e.Retry.wait(n)
+		wait := bus.Backoff(e.Retry.Base, e.Retry.Max, n)
 		if failure.RetryAfter > 0 {
 			wait = min(failure.RetryAfter, e.Retry.MaxAfter)
 		}

@@ -151,8 +151,8 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	if err := checkReply(&reply.ModelReplied, events.MaxEventBytes-maxMessageBytes); err != nil { // plugins and the protocol may have enlarged it
 		return m.refuse(ctx, &resp, err)
 	}
-	if fact := m.stream.fact(m.Needs); fact != nil {
-		reply.Extra = append(reply.Extra, fact)
+	if event := m.stream.event(m.Needs); event != nil {
+		reply.Extra = append(reply.Extra, event)
 	}
 	return reply
 }

@@ -55,18 +55,13 @@ func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.BoundTool, a
 		restart = events.RestartNever
 	}
 	_, err = d.env.Host.RegisterTask(ctx, d.at.session, api.TaskRequest{
-		ID: RemoteTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
+		ID: task.CallTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
 	if errors.Is(err, task.ErrRunning) {
 		return nil
 	}
 	return err
-}
-
-// RemoteTask is the id of the task of a [Remote] call.
-func RemoteTask(id events.SessionID, effect events.EffectID) events.TaskID {
-	return task.CallTask(id, effect)
 }
 
 // RunRemote does the work of a task of class tool: it runs the call, and passes its result to resolve. args are those

@@ -1,34 +1,50 @@
 package call
 
 import (
+	"math"
 	"testing"
 	"time"
+
+	"github.com/lash-go/lash/session/plugin"
 )
 
-// TestRetryWait doubles the pause up to its maximum, after however many tries.
-func TestRetryWait(t *testing.T) {
+func TestRetryDefaults(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		base, max time.Duration
-		want      []time.Duration // of the first tries; the last one of all others
-	}{
-		"usual": {time.Second, 5 * time.Second, []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second}},
-		"large": {time.Second, 1<<63 - 1, []time.Duration{time.Second, 2 * time.Second}},
-		"above": {9 * time.Second, 5 * time.Second, []time.Duration{5 * time.Second}},
-		"none":  {0, 5 * time.Second, []time.Duration{0}},
-	} {
-		r := Retry{Base: tc.base, Max: tc.max}
-		for n := 1; n <= 100; n++ {
-			got := r.wait(n)
-			if n <= len(tc.want) && got != tc.want[n-1] {
-				t.Errorf("%s: wait after try %d: got %v, want %v", name, n, got, tc.want[n-1])
-			}
-			if n > 1 && got < r.wait(n-1) {
-				t.Errorf("%s: wait after try %d: got %v, want no less than before", name, n, got)
-			}
+	var r Retry
+	if want := (Retry{4, 2 * time.Second, 10 * time.Second, time.Minute}); r.Defaults() != nil || r != want {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	r = Retry{1, 2, 3, 4}
+	if want := r; r.Defaults() != nil || r != want {
+		t.Errorf("got %+v, want %+v", r, want)
+	}
+	for _, r := range []Retry{{Attempts: -1}, {Base: -1}, {Max: -1}, {MaxAfter: -1}} {
+		if r.Defaults() == nil {
+			t.Errorf("%+v: got no error", r)
 		}
-		if got := r.wait(100); tc.max != 1<<63-1 && got != tc.want[len(tc.want)-1] || tc.max == 1<<63-1 && got != tc.max {
-			t.Errorf("%s: wait after try 100: got %v", name, got)
+	}
+}
+
+// TestToolRetryWait doubles the wait of a tool up to its limit, if there is one. A wait that the tool requests replaces
+// it, up to the same limit.
+func TestToolRetryWait(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		policy plugin.Retry
+		after  time.Duration
+		try    int
+		want   time.Duration
+	}{
+		"first":            {plugin.Retry{Base: time.Second}, 0, 1, time.Second},
+		"third":            {plugin.Retry{Base: time.Second}, 0, 3, 4 * time.Second},
+		"limited":          {plugin.Retry{Base: time.Second, Max: 3 * time.Second}, 0, 3, 3 * time.Second},
+		"noLimit":          {plugin.Retry{Base: time.Second}, 0, 100, math.MaxInt64},
+		"noBase":           {plugin.Retry{}, 0, 100, 0},
+		"requested":        {plugin.Retry{Base: time.Hour}, time.Second, 3, time.Second},
+		"requestedLimited": {plugin.Retry{Base: time.Second, Max: time.Minute}, time.Hour, 1, time.Minute},
+	} {
+		if got := retryWait(c.policy, &plugin.Failure{After: c.after}, c.try); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -139,8 +139,8 @@ func (s *stream) emit(list []plugin.Owned[[]byte]) error {
 	return nil
 }
 
-// fact records what hooks emitted with the reply; nil where they emitted nothing.
-func (s *stream) fact(needs turn.Needs) events.Payload {
+// event records what hooks emitted with the reply; nil where they emitted nothing.
+func (s *stream) event(needs turn.Needs) events.Payload {
 	if s == nil || len(s.emitted) == 0 {
 		return nil
 	}

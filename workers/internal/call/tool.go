@@ -52,8 +52,8 @@ func (t Tool) Recorded() func() {
 	return func() { tool.Recorded(d.pluginCall()) }
 }
 
-// dispatch is a tool call that runs: one of the model, one inside another, a
-// background tool, or one of a turn that another node runs.
+// dispatch is a tool call that runs: one of the model, one inside another, a background tool, or one of a turn that
+// another node runs.
 type dispatch struct {
 	env        *Env
 	at         *Snapshot
@@ -64,7 +64,7 @@ type dispatch struct {
 	record     func(context.Context, ...events.Payload) error
 	extra      []events.Payload // additional events, in the commit of the result
 	parked     *parking         // see [errParked]
-	inner      bool             // the model does not read its result: another call made it, or another node handed it over
+	inner      bool             // the result goes to the call, or to the node, that made this one; the model does not read it
 	cannotPark bool             // an outer call must not run twice
 	stopIssue  *events.Issue    // the turn cannot continue
 	unknown    bool             // the catalogue has no such tool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -38,14 +39,14 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 
 // retryWait is the wait after try n, from 1.
 func retryWait(policy plugin.Retry, failure *plugin.Failure, n int) time.Duration {
-	wait := policy.Base << (n - 1)
+	limit := policy.Max
+	if limit <= 0 {
+		limit = math.MaxInt64
+	}
 	if failure.After > 0 {
-		wait = failure.After
+		return min(failure.After, limit)
 	}
-	if policy.Max > 0 {
-		wait = min(wait, policy.Max)
-	}
-	return wait
+	return bus.Backoff(policy.Base, limit, n)
 }
 
 // attempt runs a tool once, within its timeout. A panic of the tool, and a result that cannot be recorded, fail the

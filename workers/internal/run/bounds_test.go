@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -83,11 +84,9 @@ func TestResultsDueTogether(t *testing.T) {
 			for i := range c.calls {
 				result := events.ToolResult{Call: int64(i), Outcome: events.OutcomeSuccess, Text: strings.Repeat("x", c.bytes)}
 				effect := turn.ToolEffect("t1", 0, int64(i))
-				for b.host.ResolveAt(t.Context(), sid, effect, at, result) != nil { // the history lacks the calls at first
-					if t.Context().Err() != nil {
-						t.FailNow()
-					}
-				}
+				bustest.Eventually(t, "the history has the calls", func() bool {
+					return b.host.ResolveAt(t.Context(), sid, effect, at, result) == nil
+				})
 			}
 			if r := b.await("t1"); r.End != events.EndFinished || r.ToolCalls != int64(c.calls) {
 				t.Errorf("got %s after %d calls, want it finished after %d", r.End, r.ToolCalls, c.calls)
@@ -116,11 +115,10 @@ func TestManyCalls(t *testing.T) {
 		return answer, err
 	}, tools))
 	b.submit("t1")
-	for tn := b.state().Turn(); tn == nil || !tn.Replied; tn = b.state().Turn() {
-		if t.Context().Err() != nil {
-			t.FailNow()
-		}
-	}
+	bustest.Eventually(t, "the turn has a reply", func() bool {
+		tn := b.state().Turn()
+		return tn != nil && tn.Replied
+	})
 	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}

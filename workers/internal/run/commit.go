@@ -22,13 +22,13 @@ import (
 // batch is the commit that a run prepares. The run's state has its events folded ahead; durable is the state without
 // them.
 type batch struct {
-	ahead   bool // an input replies to a prompt that was built on events of the batch
-	events  []events.Event
-	inputs  []turn.Input // the events follow from these inputs, which are stepped again after a conflict
-	at      events.Millis
-	bytes   int
-	durable *projector.State
-	linger  *time.Timer
+	ahead     bool // an input replies to a prompt that was built on events of the batch
+	events    []events.Event
+	inputs    []turn.Input // the events follow from these inputs, which are stepped again after a conflict
+	startedAt events.Millis
+	bytes     int
+	durable   *projector.State
+	linger    *time.Timer
 }
 
 func (b *batch) timer() <-chan time.Time {
@@ -83,7 +83,7 @@ func (r *run) record(ctx context.Context, list []events.Event) error {
 func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error {
 	if len(r.batch.events) == 0 {
 		r.batch.durable = r.state.Clone()
-		r.batch.at = events.MillisOf(time.Now())
+		r.batch.startedAt = events.MillisOf(time.Now())
 	}
 	list = r.withAnnouncements(list)
 	for i := range list {
@@ -101,7 +101,7 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		}
 		list[i].Payload = payload
 		r.batch.bytes += blob.Size(payload)
-		r.state.Ahead(&list[i], r.batch.at)
+		r.state.Ahead(&list[i], r.batch.startedAt)
 		r.followOverlay(list[i].Payload)
 		r.batch.events = append(r.batch.events, list[i])
 	}
@@ -126,12 +126,12 @@ func (r *run) rollBack() {
 // was started meanwhile that the new state does not need.
 func (r *run) flush(ctx context.Context) error {
 	for conflicts := 0; len(r.batch.events) > 0; conflicts++ {
-		c := r.commit(r.batch.at, r.batch.events)
+		c := r.commit(r.batch.startedAt, r.batch.events)
 		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
-		at := r.batch.durable.Seq
+		expected := r.batch.durable.Seq
 		undo := r.setClaimEarly(c)
-		seq, err := r.p.cfg.Host.AppendAs(ctx, c, at, func() *projector.State { r.state.Committed(); return r.state.Clone() })
-		if err == nil && seq == at+1 {
+		seq, err := r.p.cfg.Host.AppendAs(ctx, c, expected, func() *projector.State { r.state.Committed(); return r.state.Clone() })
+		if err == nil && seq == expected+1 {
 			if conflicts > 0 {
 				r.p.cfg.Bus.ReleasePriority(r.session)
 			}
@@ -143,7 +143,7 @@ func (r *run) flush(ctx context.Context) error {
 		undo()
 		inputs, ahead := r.batch.inputs, r.batch.ahead
 		if err == nil { // not observed with one server; possible with three, if a leader is lost meanwhile
-			err = fmt.Errorf("append to %s: expected sequence %d, committed as %d", r.session, at+1, seq)
+			err = fmt.Errorf("append to %s: expected sequence %d, committed as %d", r.session, expected+1, seq)
 		}
 		r.rollBack()
 		if !errors.As(err, new(*events.ConflictError)) {
@@ -222,7 +222,7 @@ func (r *run) endIfRejected(ctx context.Context, in turn.Input, err error) error
 
 // committed drops the batch, which the log has now. The state has its events already.
 func (r *run) committed(ctx context.Context, c *events.Commit) {
-	r.unnotified = true
+	r.unmarked = true
 	trace.Commit(r.p.cfg.Host, r.batch.durable, c)
 	r.batch.clear()
 	r.stackCommitted(ctx, c)

@@ -1,6 +1,5 @@
 // Package run does the work that sessions need. It fetches wakes from the queue, steps the state machine of a turn,
-// starts effects and appends the events that follow. It imports everything below workers, and the packages wake, call
-// and trace.
+// starts effects and appends the events that follow.
 //
 // A [Pool] has at most one run for each session. A run stores nothing that is not in the history: the claim of a turn
 // is the event turn.started, and the guarded append is the fence. A run that loses its turn notices it at its next

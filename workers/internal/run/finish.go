@@ -82,8 +82,8 @@ func (p *Pool) failed(ctx context.Context, r *run, w *bus.Wake, err error) {
 		_ = w.Nak(wait)
 		return
 	}
-	if kept := p.trials.DeadLetter(ctx, r.session, r.trial, err); kept != nil {
-		log.Warn("keep dead letter", zap.Error(kept))
+	if putErr := p.trials.DeadLetter(ctx, r.session, r.trial, err); putErr != nil {
+		log.Warn("keep dead letter", zap.Error(putErr))
 		_ = w.Nak(p.cfg.Retry.Base)
 		return
 	}

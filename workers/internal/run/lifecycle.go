@@ -16,16 +16,16 @@ import (
 
 // notifications is the state of a run's notifications to plugins about ended turns.
 type notifications struct {
-	running   map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
-	returned  chan events.TurnID     // turns whose notification returned
-	notified  map[events.TurnID]bool // turns whose notification returned; the history may lack it
-	elsewhere map[events.TurnID]bool // another worker notifies plugins of these
+	running      map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
+	returned     chan events.TurnID     // turns whose notification returned
+	notifiedHere map[events.TurnID]bool // turns whose notification returned; the history may lack it
+	elsewhere    map[events.TurnID]bool // another worker notifies plugins of these
 }
 
 func newNotifications() notifications {
 	return notifications{
 		running: make(map[events.TurnID]bool), returned: make(chan events.TurnID, 16),
-		notified: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
+		notifiedHere: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
 	}
 }
 
@@ -54,7 +54,7 @@ func (r *run) notifyPlugins(ctx context.Context) error {
 		return nil // plugins are notified only of events in the log
 	}
 	for _, u := range r.state.Untold {
-		if r.lifecycle.notified[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
+		if r.lifecycle.notifiedHere[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
 			continue
 		}
 		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Request(ctx, u.Worker, wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
@@ -65,7 +65,7 @@ func (r *run) notifyPlugins(ctx context.Context) error {
 		if err != nil || !ready {
 			return err
 		}
-		if !r.lifecycle.notified[u.Turn] {
+		if !r.lifecycle.notifiedHere[u.Turn] {
 			r.startNotifying(ctx, u.Turn)
 		}
 	}
@@ -92,7 +92,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 		why = zap.String("why", r.stack.issue.Message)
 	}
 	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.lifecycle.notified[id] = true
+	r.lifecycle.notifiedHere[id] = true
 	return true, nil
 }
 
@@ -124,7 +124,7 @@ func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Session, state *
 
 // notificationReturned handles the end of a notification.
 func (r *run) notificationReturned(id events.TurnID) {
-	r.lifecycle.notified[id] = true
+	r.lifecycle.notifiedHere[id] = true
 	r.setNotifying(id, false)
 }
 
@@ -149,7 +149,7 @@ func (r *run) isNotifying(id events.TurnID) bool {
 func (r *run) notifiedEvents() []events.Event {
 	var list []events.Event
 	for _, u := range r.state.Untold {
-		if r.lifecycle.notified[u.Turn] {
+		if r.lifecycle.notifiedHere[u.Turn] {
 			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
 		}
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -137,7 +138,7 @@ func got[T any](t *testing.T, from <-chan T) (v T) {
 	select {
 	case v = <-from:
 	case <-time.After(time.Minute):
-		t.Fatal("got nothing in 20 s")
+		t.Fatal("got nothing in a minute")
 	}
 	return v
 }
@@ -210,23 +211,19 @@ func (b *bundle) fetchWake(on *bus.Bus) *bus.Wake {
 // awaitWakes waits until the queue has that many wakes.
 func (b *bundle) awaitWakes(n int) {
 	b.t.Helper()
-	for last := -1; last != n; {
+	bustest.Eventually(b.t, fmt.Sprintf("%d wakes", n), func() bool {
 		wakes, err := b.bus.Wakes(b.t.Context())
 		if err != nil {
-			b.t.Fatalf("wakes: got %v with %d, want %d", err, last, n)
+			b.t.Fatal(err)
 		}
-		last = len(wakes)
-	}
+		return len(wakes) == n
+	})
 }
 
 // idle waits until a pool has no runs.
 func idle(t *testing.T, p *Pool) {
 	t.Helper()
-	for p.Running() > 0 {
-		if t.Context().Err() != nil {
-			t.Fatal("the pool works on")
-		}
-	}
+	bustest.Eventually(t, "the pool has no runs", func() bool { return p.Running() == 0 })
 }
 
 // unstarted is a run with a wake, of a pool that is not started. Turn t1 is queued in its session.

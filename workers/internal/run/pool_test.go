@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -96,14 +97,11 @@ func TestHandOver(t *testing.T) {
 	first := holder.runs[sid].wake
 	holder.mu.Unlock()
 	b.publish()
-	for handed := false; !handed; {
-		if t.Context().Err() != nil {
-			t.Fatal("the wake was not handed over")
-		}
+	bustest.Eventually(t, "the run has the second wake", func() bool {
 		holder.mu.Lock()
-		handed = holder.runs[sid].wake != first
-		holder.mu.Unlock()
-	}
+		defer holder.mu.Unlock()
+		return holder.runs[sid].wake != first
+	})
 	idle(t, other)
 	close(model.open)
 	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 1 || r.Text != "hi" {
@@ -249,8 +247,7 @@ func TestSoftStop(t *testing.T) {
 	got(t, model.asked)
 	stopped := make(chan struct{})
 	go func() { first.Stop(t.Context()); close(stopped) }()
-	for !first.draining.Load() && t.Context().Err() == nil {
-	}
+	bustest.Eventually(t, "the pool stops", first.draining.Load)
 	close(model.open)
 	got(t, stopped)
 	if run := b.state().Turn(); run == nil || !run.Replied || run.Starts != 0 || run.Attempt != 1 || len(looked) != 0 {

@@ -44,7 +44,7 @@ type run struct {
 	ticks       int
 	turns       int       // claimed since the run began
 	trustedAt   time.Time // when the state was last known to be the end of the log
-	unnotified  bool      // it appended, and has not notified projectors yet
+	unmarked    bool      // whether projectors have yet to be notified of appends of this run
 	branchLater bool      // a branch failed: retried at the next tick
 	lifecycle   notifications
 	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
@@ -145,7 +145,7 @@ func (r *run) work(ctx context.Context) error {
 // load gets the cached state, which may be behind the log, or folds the log.
 func (r *run) load(ctx context.Context) (err error) {
 	w := r.currentWake()
-	suspicious := w != nil && (w.Repair || w.Deliveries > 1)
+	suspicious := w != nil && wake.Suspicious(w)
 	if suspicious {
 		if r.trial, err = r.p.trials.Begin(ctx, w); err != nil {
 			return err
@@ -175,7 +175,7 @@ func (r *run) needsWorker(ctx context.Context) bool {
 	if turn.NeedsWorker(r.state, r.now()) {
 		return true
 	}
-	entry, err := r.p.cfg.Bus.Log().Next(ctx, r.session, r.state.Seq+1)
+	entry, err := r.p.cfg.Bus.Log().CommitInFirstStream(ctx, r.session, r.state.Seq+1)
 	return err == nil && r.state.Apply(entry) == nil && turn.NeedsWorker(r.state, r.now())
 }
 

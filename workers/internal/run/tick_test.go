@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // TestTimeComesToFullPool makes a scheduled turn due while another turn of the session fills the pool, which fetches
@@ -38,33 +40,25 @@ func (b *bundle) purge(name string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	for {
-		s, err := js.Stream(b.t.Context(), name)
-		if err != nil {
+	var s jetstream.Stream
+	bustest.Eventually(b.t, "a message in "+name, func() bool {
+		if s, err = js.Stream(b.t.Context(), name); err != nil {
 			b.t.Fatal(err)
 		}
-		if s.CachedInfo().State.Msgs == 0 { // the hint has not arrived
-			continue
-		}
-		if err := s.Purge(b.t.Context()); err != nil {
-			b.t.Fatal(err)
-		}
-		return
+		return s.CachedInfo().State.Msgs > 0
+	})
+	if err := s.Purge(b.t.Context()); err != nil {
+		b.t.Fatal(err)
 	}
 }
 
 // awaitQueued waits until a turn is queued behind the running one.
 func (b *bundle) awaitQueued(id string) {
 	b.t.Helper()
-	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+	bustest.Eventually(b.t, id+" is queued behind the running turn", func() bool {
 		s := b.state()
-		if len(s.Queue) == 1 && string(s.Queue[0].ID) == id && s.Turn() != nil {
-			return
-		}
-		if time.Since(began) > 30*time.Second {
-			b.t.Fatalf("got the queue %v and %d scheduled turns after 30 s, want %s", s.Queue, len(s.Scheduled), id)
-		}
-	}
+		return len(s.Queue) == 1 && string(s.Queue[0].ID) == id && s.Turn() != nil
+	})
 }
 
 // TestRunMarks expects notifications of projectors during a long turn and at its end, and one for a short turn.

@@ -53,9 +53,9 @@ func (r *run) tick(ctx context.Context) error {
 
 // notifyProjectors notifies projectors of the run's appends since the last call.
 func (r *run) notifyProjectors() {
-	if r.unnotified {
+	if r.unmarked {
 		_ = r.p.cfg.Bus.MarkDirty(r.session)
-		r.unnotified = false
+		r.unmarked = false
 	}
 }
 

@@ -97,7 +97,7 @@ func (t *Service) decide(ctx context.Context, w *bus.Wake) (wakeDecision, error)
 		return t.startTask(ctx, w, &rec)
 	}
 	gone, err := t.gone(ctx, rec.Worker, w, wake.PeerRequest{
-		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Moved: rec.From != "", Handle: w.Handle(), Class: w.Class,
+		Session: w.Session, Task: rec.ID, Created: rec.CreatedAt, Transferred: rec.From != "", Handle: w.Handle(), Class: w.Class,
 	})
 	switch {
 	case err != nil:
@@ -130,11 +130,11 @@ func (t *Service) takeOver(ctx context.Context, w *bus.Wake, rec *projector.Task
 		}
 		return wakeDone, t.h.CancelTaskAs(ctx, w.Session, task.ClaimOf(rec))
 	}
-	again := rec.Restart == events.RestartAlways && rec.Runner != ""
+	restartable := rec.Restart == events.RestartAlways && rec.Runner != ""
 	switch {
-	case again && rec.Starts >= int64(t.cfg.Retry.Attempts):
+	case restartable && rec.Starts >= int64(t.cfg.Retry.Attempts):
 		return wakeDone, t.abandonFailing(ctx, w, rec)
-	case again:
+	case restartable:
 		if wait := t.cfg.Retry.Pause(rec.Starts, rec.StartedAt, string(w.Session)); wait > 0 {
 			return wakeLater, wake.SoonError(wait)
 		}
@@ -181,7 +181,7 @@ func (t *Service) startTask(ctx context.Context, w *bus.Wake, rec *projector.Tas
 	r := t.newRun(w.Session, &claimed, false)
 	r.wake = w
 	if rec.Of == events.TaskMonitor && rec.Runner == task.MonitorRunner {
-		r.work, r.monitors = r.monitor, true
+		r.work, r.isMonitor = r.monitor, true
 	} else {
 		r.work = r.plain(work)
 	}

@@ -1,5 +1,4 @@
-// Package task runs background tasks, monitors, and tool calls for turns on other nodes ([Service]). It imports bus,
-// call, events, projector, session, session/task and wake.
+// Package task runs background tasks, monitors, and tool calls for turns on other nodes ([Service]).
 //
 // The history registers a task. The queue has the task's wake until the task has ended, and the worker that runs the
 // task owns the wake:

@@ -16,8 +16,8 @@ import (
 var ErrOutOfTouch = errors.New("worker is out of touch with the queue")
 
 // Limits of a run without a response from the queue. Another worker takes the task over when this one had no
-// subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + askWait: see
-// [Service.gone]. The work ends untouched before that.
+// subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + [peerWait]: see
+// [Service.gone]. The work ends by itself before that.
 const (
 	peerWait        = 2 * time.Second
 	fenceMargin     = 500 * time.Millisecond
@@ -67,7 +67,7 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 		case <-tick.C:
 		}
 		quiet := r.contact.since()
-		if quiet > maxUnanswered || quiet > maxDisconnected && !r.t.cfg.Bus.Conn().IsConnected() {
+		if quiet > maxUnanswered || quiet > maxDisconnected && !r.t.cfg.Bus.Connected() {
 			r.cancel(ErrOutOfTouch)
 			return
 		}
@@ -75,17 +75,17 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 }
 
 // gone reports whether the worker of a task no longer runs it. A worker that lives ends its work by itself: after
-// touchAlone if it has no subscription, after touchWait if it does not respond. After the response yes, that worker
-// owns the wake.
+// [maxDisconnected] without a connection, after [maxUnanswered] without an answer of the queue. After the response yes,
+// that worker owns the wake.
 func (t *Service) gone(ctx context.Context, worker events.WorkerID, w *bus.Wake, q wake.PeerRequest) (bool, error) {
 	if worker == t.cfg.ID {
 		return !t.cfg.Peers.Request(ctx, worker, q), nil
 	}
 	began, unsubscribed := time.Now(), time.Now() // unsubscribed: since when it has no subscription
 	for {
-		switch answer, known := t.cfg.Peers.RequestReply(ctx, worker, q); {
+		switch response, known := t.cfg.Peers.RequestReply(ctx, worker, q); {
 		case known:
-			return !answer, nil
+			return !response, nil
 		case !t.cfg.Bus.WorkerGone(ctx, worker):
 			unsubscribed = time.Now()
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/call"
 )
@@ -70,7 +71,7 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 	}
 	for i := range s.Turn().Calls {
 		effect := turn.ToolEffect(s.Turn().ID, s.Turn().Iteration, int64(i))
-		if call.RemoteTask(id, effect) == name {
+		if task.CallTask(id, effect) == name {
 			return t.resolveCall(ctx, id, &call.Remote{Effect: effect, Index: int64(i)}, cancelledCall())
 		}
 	}
@@ -80,7 +81,7 @@ func (t *Service) resolveEnded(ctx context.Context, id events.SessionID, name ev
 // resolve gives a call its result, unless the call has one or its turn has ended.
 func (t *Service) resolve(ctx context.Context, id events.SessionID, args []byte, result events.ToolResult) error {
 	var a call.Remote
-	if err := json.Unmarshal(args, &a); err != nil { // a host registered the task: it has no call
+	if err := json.Unmarshal(args, &a); err != nil {
 		return nil //nolint:nilerr // a host registered the task: it has no call
 	}
 	return t.resolveCall(ctx, id, &a, result)

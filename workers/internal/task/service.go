@@ -128,7 +128,7 @@ func (t *Service) Stop(ctx context.Context) {
 	t.mu.Lock()
 	t.stopping = true
 	for _, r := range t.runs {
-		if r.again || r.monitors {
+		if r.restartable || r.isMonitor {
 			r.cancel(wake.ErrStopped)
 		}
 	}
@@ -177,8 +177,8 @@ func (t *Service) freeOneLocked(class bus.Class) {
 }
 
 func (t *Service) freeLocked(class bus.Class) int {
-	if class == classHidden { // the session limits them
-		return 1 // their own limit is the session's
+	if class == classHidden { // the session limits hidden tasks
+		return 1
 	}
 	free := t.cfg.TaskConcurrency
 	if class == bus.ClassTool {
@@ -216,7 +216,7 @@ func (t *Service) findLocked(q *wake.PeerRequest) (r *taskRun, starting bool) {
 		return r, false
 	}
 	for _, r := range t.runs {
-		if q.Moved && r.claim.Task == q.Task && r.createdAt == q.Created {
+		if q.Transferred && r.claim.Task == q.Task && r.createdAt == q.Created {
 			return r, false
 		}
 	}

@@ -23,14 +23,14 @@ type taskRun struct {
 	local     bool // a closure of this process
 	args      []byte
 	createdAt events.Millis
-	// again: another worker may run it after this one.
-	again bool
-	class bus.Class
-	// monitors: it runs the process of a monitor.
-	monitors bool
-	work     func(context.Context) taskEnd
-	ctx      context.Context //nolint:containedctx // context of the work; cancel ends it with a cause
-	cancel   context.CancelCauseFunc
+	// restartable: if this run stops, another worker may run the task.
+	restartable bool
+	class       bus.Class
+	// isMonitor: the work is the process of a monitor.
+	isMonitor bool
+	work      func(context.Context) taskEnd
+	ctx       context.Context //nolint:containedctx // context of the work; cancel ends it with a cause
+	cancel    context.CancelCauseFunc
 
 	contact  lastContact
 	wakes    chan *bus.Wake // wakes that arrived while it runs
@@ -55,7 +55,7 @@ type taskEnd struct {
 
 func (t *Service) newRun(id events.SessionID, rec *projector.Task, local bool) *taskRun {
 	r := &taskRun{
-		t: t, local: local, args: rec.Args, createdAt: rec.CreatedAt, again: rec.Restart == events.RestartAlways,
+		t: t, local: local, args: rec.Args, createdAt: rec.CreatedAt, restartable: rec.Restart == events.RestartAlways,
 		class: hint.TaskKey(id, rec).Class, session: id, claim: task.ClaimOf(rec), wakes: make(chan *bus.Wake, 4), notified: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(tracing.Continue(t.life, rec.Trace))
@@ -292,7 +292,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 		gone = "was out of touch"
 	}
 	for !r.over && !end.recorded {
-		if gone != "" && r.again {
+		if gone != "" && r.restartable {
 			r.release(ctx)
 			return
 		}

@@ -5,6 +5,4 @@
 // again. A commit whose node crashes between the append and the trace is in the history only.
 //
 // Neither blocks a turn: a [File] counts and drops the lines that it cannot write in time.
-//
-// The package imports events, projector and session. It does not import workers.
 package trace

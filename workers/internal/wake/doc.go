@@ -1,6 +1,6 @@
 // Package wake finds the sessions that need a worker, and lets workers send each other requests. It has the peers of a
 // worker ([Peers]), the sweep that repairs lost hints ([Sweeper]), and the attempts that the history cannot count
-// ([Trials]). It imports events, bus, projector, session and session/turn.
+// ([Trials]).
 //
 // Everything here is a hint. The history decides what a session needs ([turn.NeedsWorker]). The event turn.started decides
 // which worker runs a turn, and the guarded append is the only fence.

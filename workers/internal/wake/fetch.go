@@ -16,8 +16,8 @@ const fetchWait = 10 * time.Second
 type Fetcher struct {
 	Free  func() int      // capacity for further messages
 	Freed <-chan struct{} // receives when capacity may have grown
-	// Pull fetches up to n messages within wait. remade: the stored messages were lost, see [bus.Queue.Fetch].
-	Pull func(ctx context.Context, n int, wait time.Duration) (remade bool, err error)
+	// Pull fetches up to n messages within wait. recreated: the stored messages were lost, see [bus.Queue.Fetch].
+	Pull func(ctx context.Context, n int, wait time.Duration) (recreated bool, err error)
 	Lost func() // called after such a loss
 	Log  *zap.Logger
 }
@@ -33,8 +33,8 @@ func (f Fetcher) Run(ctx context.Context) {
 			}
 			continue
 		}
-		remade, err := f.Pull(ctx, free, fetchWait)
-		if remade {
+		recreated, err := f.Pull(ctx, free, fetchWait)
+		if recreated {
 			f.Lost()
 		}
 		if err != nil && ctx.Err() == nil {

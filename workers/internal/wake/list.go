@@ -46,7 +46,7 @@ func (s *Sweeper) listHot(ctx context.Context, soon bool) error {
 	}
 	for id, row := range rows {
 		if row.Place == follow.PlaceHot && !row.Inactive() {
-			s.missing(id, candidate{moved: row.UpdatedAt.Time(), soon: soon, folds: true})
+			s.missing(id, candidate{lastCommitAt: row.UpdatedAt.Time(), soon: soon, folds: true})
 		}
 	}
 	_ = s.repair(ctx) // a session that fails here is a candidate of the list
@@ -62,7 +62,7 @@ func (s *Sweeper) listStreams(ctx context.Context, rows map[events.SessionID]fol
 		if hot.Last == 0 || hot.Sealed || known && row.Seq == hot.Last && row.Inactive() && row.Due == 0 {
 			continue
 		}
-		s.missing(hot.ID, candidate{moved: hot.ChangedAt, soon: soon, folds: true})
+		s.missing(hot.ID, candidate{lastCommitAt: hot.ChangedAt, soon: soon, folds: true})
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func (s *Sweeper) missing(id events.SessionID, found candidate) {
 	}
 	c.soon, c.folds, c.missed = c.soon || found.soon, true, true
 	if c.seq == 0 {
-		c.moved = found.moved
+		c.lastCommitAt = found.lastCommitAt
 	}
 }
 

@@ -56,16 +56,16 @@ func TestSweepOfClockAhead(t *testing.T) {
 	ahead, listed := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
 	b.sweep.quiet = 30 * time.Second
 	for _, id := range []events.SessionID{"row", "seen"} {
-		b.sweep.missing(id, candidate{moved: ahead})
+		b.sweep.missing(id, candidate{lastCommitAt: ahead})
 	}
 	b.sweep.Moved("seen", 7, false)
 	if due := b.sweep.due(); len(due) != 0 {
 		t.Errorf("by rows: got %v, want none", due)
 	}
 	for _, id := range []events.SessionID{"row", "seen"} {
-		b.sweep.missing(id, candidate{moved: listed})
+		b.sweep.missing(id, candidate{lastCommitAt: listed})
 	}
-	if due := b.sweep.due(); len(due) != 1 || !due["row"].moved.Equal(listed) {
+	if due := b.sweep.due(); len(due) != 1 || !due["row"].lastCommitAt.Equal(listed) {
 		t.Errorf("by the list: got %v, want the session that was not seen to move", due)
 	}
 }
@@ -87,7 +87,7 @@ func TestSweepAfterLoss(t *testing.T) {
 	}
 	known := map[string]func(b *bundle, last events.Seq){
 		"unknown": func(*bundle, events.Seq) {},
-		"listed":  func(b *bundle, _ events.Seq) { b.sweep.missing("s", candidate{moved: time.Now()}) },
+		"listed":  func(b *bundle, _ events.Seq) { b.sweep.missing("s", candidate{lastCommitAt: time.Now()}) },
 		"moved":   func(b *bundle, last events.Seq) { b.sweep.Moved("s", last, false) },
 		"folded": func(b *bundle, last events.Seq) {
 			b.submit("s", "t1")

@@ -24,22 +24,22 @@ const requestWait = 250 * time.Millisecond
 
 // PeerRequest is a request of one worker to another about a turn or a task.
 type PeerRequest struct {
-	Session  events.SessionID `msgpack:"s"`
-	Turn     events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
-	Attempt  int64            `msgpack:"a,omitempty"`
-	Offer    bool             `msgpack:"o,omitempty"` // do you accept the wake? Sent to the worker that may have cached the state
-	Runs     int64            `msgpack:"n,omitempty"` // of an offer: how many turns the sender runs
-	Task     events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
-	Created  events.Millis    `msgpack:"c,omitempty"`
-	Moved    bool             `msgpack:"m,omitempty"` // the session was transferred and its run may not know: the session of the task is not compared
-	Handle   string           `msgpack:"h,omitempty"` // of the wake, which the receiver owns after the response yes
-	Class    bus.Class        `msgpack:"l,omitempty"` // class of the wake
-	Due      events.Millis    `msgpack:"d,omitempty"` // of the wake, see [bus.WakeHint]
-	Repair   bool             `msgpack:"r,omitempty"` // of the wake, see [bus.WakeHint]
-	Notifies bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
+	Session     events.SessionID `msgpack:"s"`
+	Turn        events.TurnID    `msgpack:"t,omitempty"` // do you run this attempt of the turn?
+	Attempt     int64            `msgpack:"a,omitempty"`
+	Offer       bool             `msgpack:"o,omitempty"` // do you accept the wake? Sent to the worker that may have cached the state
+	Runs        int64            `msgpack:"n,omitempty"` // of an offer: how many turns the sender runs
+	Task        events.TaskID    `msgpack:"k,omitempty"` // do you run this task?
+	Created     events.Millis    `msgpack:"c,omitempty"`
+	Transferred bool             `msgpack:"m,omitempty"` // the task was transferred and its run may not know: the session of the task is not compared
+	Handle      string           `msgpack:"h,omitempty"` // of the wake, which the receiver owns after the response yes
+	Class       bus.Class        `msgpack:"l,omitempty"` // class of the wake
+	Due         events.Millis    `msgpack:"d,omitempty"` // of the wake, see [bus.WakeHint]
+	Repair      bool             `msgpack:"r,omitempty"` // of the wake, see [bus.WakeHint]
+	Notifies    bool             `msgpack:"g,omitempty"` // do you notify plugins of the turn's end?
 }
 
-// Responder responds to a question. With the response yes it takes over the wake.
+// Responder decides on a request of another worker. If it returns true, this worker owns the wake of the request.
 type Responder func(q *PeerRequest) (yes bool)
 
 // Peers are the other workers that a worker knows. Workers announce themselves periodically. Each watches the one
@@ -98,14 +98,14 @@ func (p *Peers) respond(q *PeerRequest) bool {
 	return false
 }
 
-// Request sends a question to a worker. No response in time counts as no: the guarded append decides in the end.
+// Request sends a request to a worker. No response in time counts as no: the guarded append decides in the end.
 func (p *Peers) Request(ctx context.Context, worker events.WorkerID, q PeerRequest) bool {
-	answer, known := p.RequestReply(ctx, worker, q)
-	return known && answer
+	response, known := p.RequestReply(ctx, worker, q)
+	return known && response
 }
 
 // RequestReply is [Peers.Request] for a caller to which no response is not the same as no.
-func (p *Peers) RequestReply(ctx context.Context, worker events.WorkerID, q PeerRequest) (answer, known bool) {
+func (p *Peers) RequestReply(ctx context.Context, worker events.WorkerID, q PeerRequest) (response, known bool) {
 	if worker == p.id {
 		return p.respond(&q), true
 	}

@@ -55,17 +55,17 @@ func (b *bundle) peer(id events.WorkerID, name string) (*Peers, *bus.Bus) {
 	return p, on
 }
 
-// TestAsk distinguishes yes, no, and no response.
-func TestAsk(t *testing.T) {
+// TestPeerRequest distinguishes yes, no, and no response.
+func TestPeerRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	asker, _ := b.peer("w1", "")
+	requester, _ := b.peer("w1", "")
 	holder, _ := b.peer("w2", "")
-	question := PeerRequest{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Moved: true, Handle: "h", Class: bus.ClassTool}
+	request := PeerRequest{Session: "s", Turn: "t", Attempt: 3, Offer: true, Task: "k", Created: 7, Transferred: true, Handle: "h", Class: bus.ClassTool}
 	released := make(chan struct{})
-	for _, p := range []*Peers{asker, holder} {
+	for _, p := range []*Peers{requester, holder} {
 		p.Add(func(*PeerRequest) bool { return false })
-		p.Add(func(q *PeerRequest) bool { return *q == question })
+		p.Add(func(q *PeerRequest) bool { return *q == request })
 	}
 	silent, _ := b.peer("w4", "")
 	silent.Add(func(*PeerRequest) bool {
@@ -73,22 +73,22 @@ func TestAsk(t *testing.T) {
 		return true
 	})
 	t.Cleanup(func() { close(released) })
-	other := question
+	other := request
 	other.Attempt++
 	for name, c := range map[string]struct {
 		worker     events.WorkerID
 		q          PeerRequest
 		yes, known bool
 	}{
-		"yes": {"w2", question, true, true}, "no": {"w2", other, false, true}, "own": {"w1", question, true, true},
-		"ownNo": {"w1", other, false, true}, "gone": {"w3", question, false, false}, "silent": {"w4", question, false, false}, "none": {"", question, false, false},
+		"yes": {"w2", request, true, true}, "no": {"w2", other, false, true}, "own": {"w1", request, true, true},
+		"ownNo": {"w1", other, false, true}, "gone": {"w3", request, false, false}, "silent": {"w4", request, false, false}, "none": {"", request, false, false},
 	} {
 		began := time.Now()
-		if yes, known := asker.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
+		if yes, known := requester.RequestReply(t.Context(), c.worker, c.q); yes != c.yes || known != c.known {
 			t.Errorf("%s: got %v, known %v, want %v, %v", name, yes, known, c.yes, c.known)
 		}
-		if yes := asker.Request(t.Context(), c.worker, c.q); yes != c.yes {
-			t.Errorf("%s: ask: got %v, want %v", name, yes, c.yes)
+		if yes := requester.Request(t.Context(), c.worker, c.q); yes != c.yes {
+			t.Errorf("%s: request: got %v, want %v", name, yes, c.yes)
 		}
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("%s: took %v", name, took)
@@ -107,14 +107,11 @@ func (b *bundle) runPeers(p *Peers) {
 // meet waits until a worker knows another.
 func meet(t *testing.T, p *Peers, other events.WorkerID) {
 	t.Helper()
-	for known := false; !known; {
-		if t.Context().Err() != nil {
-			t.Fatal("the workers do not meet")
-		}
+	bustest.Eventually(t, "the workers know each other", func() bool {
 		p.mu.Lock()
-		known = p.peers[other]
-		p.mu.Unlock()
-	}
+		defer p.mu.Unlock()
+		return p.peers[other]
+	})
 }
 
 // TestNeighbourWakes closes the connection of a worker that has wakes: its neighbour wakes these sessions, long
@@ -156,8 +153,7 @@ func TestNeighbourWakes(t *testing.T) {
 	if again.Session != "s" || !again.Repair || again.Deliveries != 1 {
 		t.Errorf("got %+v, delivery %d, want a new wake", again.WakeHint, again.Deliveries)
 	}
-	for !second.Lowest() && t.Context().Err() == nil { // until the dead one no longer leads
-	}
+	bustest.Eventually(t, "the dead worker no longer leads", second.Lowest)
 }
 
 // TestStartWakes wakes the sessions of an earlier run: a node with a name at once, a worker that is alone after

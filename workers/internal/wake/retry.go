@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 )
 
@@ -19,8 +21,8 @@ type Retry struct {
 
 // Defaults sets zero fields to their defaults, and rejects negative ones.
 func (r *Retry) Defaults() error {
-	if r.Attempts < 0 {
-		return fmt.Errorf("job retry: attempts: %d, want at least 1", r.Attempts)
+	if r.Attempts < 0 || r.Base < 0 || r.Max < 0 {
+		return fmt.Errorf("job retry: attempts %d, base %v, max %v, want none negative", r.Attempts, r.Base, r.Max)
 	}
 	r.Attempts = cmp.Or(r.Attempts, 8)
 	r.Base = cmp.Or(r.Base, time.Second)
@@ -39,13 +41,10 @@ func (r *Retry) Pause(attempts int64, began events.Millis, spread string) time.D
 	if n < 0 {
 		return 0
 	}
-	pause := r.Max
-	if n < 30 {
-		pause = min(r.Base<<n, r.Max)
-	}
+	pause := bus.Backoff(r.Base, min(r.Max, math.MaxInt64/2), int(n+1))
 	h := fnv.New32a()
 	_, _ = fmt.Fprintf(h, "%s/%d", spread, n)
-	pause = pause/2 + pause*time.Duration(h.Sum32()%1024)/1024
+	pause = pause/2 + pause/1024*time.Duration(h.Sum32()%1024)
 	since := time.Since(began.Time())
 	if since < 0 { // the clock of that node is ahead, so the remaining wait is unknown
 		return 0

@@ -44,7 +44,7 @@ type Sweeper struct {
 
 	mu         sync.Mutex
 	candidates map[events.SessionID]*candidate
-	lost       chan struct{} // has a value after a loss of wakes: the next sweep does not wait
+	lost       chan struct{} // receives after a loss of wakes, so that the next sweep starts at once
 	soon       bool          // wakes were lost: sessions need not be quiet
 	full       bool          // every hot session becomes a candidate
 	cold       bool          // timers were lost: cold sessions that have one become candidates too
@@ -52,13 +52,13 @@ type Sweeper struct {
 
 // candidate is a session that may need a worker.
 type candidate struct {
-	moved  time.Time     // time of the last commit that was seen
-	seq    events.Seq    // of that commit; 0: none was seen, and moved is from the directory or the list of streams
-	soon   bool          // checked at once, even if it is not quiet: its wake may be lost
-	folds  bool          // folded even if it has a wake: its tasks changed
-	missed bool          // commits after seq may have been missed: only a fold proves that it rests
-	tasks  []bus.WakeKey // live tasks of the last fold
-	timed  time.Time     // when it was found at rest until a time, and its timer was stored; else zero
+	lastCommitAt time.Time     // that was seen
+	seq          events.Seq    // of that commit; 0: none was seen, and lastCommitAt is from the directory or the list of streams
+	soon         bool          // checked at once, even if it is not quiet: its wake may be lost
+	folds        bool          // folded even if it has a wake: its tasks changed
+	missed       bool          // commits after seq may have been missed: only a fold proves that it rests
+	tasks        []bus.WakeKey // live tasks of the last fold
+	timed        time.Time     // when it was found at rest until a time, and its timer was stored; else zero
 }
 
 // NewSweeper creates a sweeper, which sweeps while lead returns true.
@@ -111,7 +111,7 @@ func (s *Sweeper) Moved(id events.SessionID, seq events.Seq, background bool) {
 		c = &candidate{}
 		s.candidates[id] = c
 	}
-	c.moved, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
+	c.lastCommitAt, c.seq, c.folds, c.timed = time.Now(), seq, c.folds || background, time.Time{}
 }
 
 // allMayHaveMoved makes every hot session a candidate, because commits may have been missed. timers: cold sessions may lack
@@ -181,7 +181,7 @@ func (s *Sweeper) due() map[events.SessionID]candidate {
 	defer s.mu.Unlock()
 	list := make(map[events.SessionID]candidate)
 	for id, c := range s.candidates {
-		quiet := time.Since(c.moved)
+		quiet := time.Since(c.lastCommitAt)
 		if !c.timed.IsZero() && time.Since(c.timed) < min(quiet/2, timerAgain) {
 			continue
 		}
@@ -226,7 +226,7 @@ func (s *Sweeper) sweepSession(ctx context.Context, id events.SessionID, c candi
 		}
 	}
 	opening := state.Status == projector.StatusOpening
-	if opening && time.Since(c.moved) > s.opening {
+	if opening && time.Since(c.lastCommitAt) > s.opening {
 		s.log.Warn("a creator died", zap.String("session", string(id)))
 		return s.host.CloseOpening(ctx, id, state.Seq, "its creator died before all of its nodes were appended")
 	}
@@ -249,7 +249,7 @@ const timerAgain = 10 * time.Minute
 func (s *Sweeper) markTimed(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
+	if c := s.candidates[id]; c != nil && c.lastCommitAt.Equal(seen.lastCommitAt) {
 		c.timed, c.folds, c.tasks = time.Now(), false, nil
 	}
 }
@@ -304,7 +304,7 @@ func (s *Sweeper) updateCandidate(id events.SessionID, seen candidate, tasks []b
 	defer s.mu.Unlock()
 	if c := s.candidates[id]; c != nil {
 		c.tasks = tasks
-		if c.moved.Equal(seen.moved) {
+		if c.lastCommitAt.Equal(seen.lastCommitAt) {
 			c.folds = false
 		}
 	}
@@ -314,7 +314,7 @@ func (s *Sweeper) updateCandidate(id events.SessionID, seen candidate, tasks []b
 func (s *Sweeper) dropCandidate(id events.SessionID, seen candidate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.candidates[id]; c != nil && c.moved.Equal(seen.moved) {
+	if c := s.candidates[id]; c != nil && c.lastCommitAt.Equal(seen.lastCommitAt) {
 		delete(s.candidates, id)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
@@ -232,16 +233,18 @@ func TestSweepStoresTimersAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for rang := false; !rang; {
+	fired := false
+	bustest.Eventually(t, "the timer fires", func() bool {
 		b.swept()
 		_, err := due.Fetch(t.Context(), 1, time.Second, func(id events.SessionID, _ events.Millis) error {
-			rang = id == "s"
+			fired = id == "s"
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return fired
+	})
 	if _, err := b.host.Submit(t.Context(), "s", api.Ask("now")); err != nil { // a commit
 		t.Fatal(err)
 	}

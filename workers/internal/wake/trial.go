@@ -41,11 +41,15 @@ func (e SoonError) Error() string {
 // ErrUnfoldable reports a session for which all attempts to fold it failed or killed their worker.
 var ErrUnfoldable = errors.New("no worker can fold the session")
 
-// Begin stores an attempt before it starts, if the wake is suspicious: it was delivered before, or follows the death
-// of a worker. Errors: [SoonError], [ErrUnfoldable], and those of the bus.
+// Suspicious reports whether an earlier attempt may have killed its worker: the wake was delivered before, or follows the
+// death of a worker.
+func Suspicious(w *bus.Wake) bool { return w.Deliveries > 1 || w.Repair }
+
+// Begin stores an attempt before it starts, if the wake is suspicious. Errors: [SoonError], [ErrUnfoldable], and those of
+// the bus.
 func (t *Trials) Begin(ctx context.Context, w *bus.Wake) (*Trial, error) {
 	trial := &Trial{of: t, session: w.Session}
-	if w.Deliveries <= 1 && !w.Repair {
+	if !Suspicious(w) {
 		return trial, nil
 	}
 	var err error

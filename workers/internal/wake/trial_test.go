@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.uber.org/zap/zaptest"
+	"pgregory.net/rapid"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -23,10 +24,26 @@ func TestRetryDefaults(t *testing.T) {
 	if want := r; r.Defaults() != nil || r != want {
 		t.Errorf("got %+v, want %+v", r, want)
 	}
-	r.Attempts = -1
-	if r.Defaults() == nil {
-		t.Error("negative: got no error")
+	for _, r := range []Retry{{Attempts: -1}, {Base: -1}, {Max: -1}} {
+		if r.Defaults() == nil {
+			t.Errorf("%+v: got no error", r)
+		}
 	}
+}
+
+// TestPauseRange expects each wait to vary by half around the doubled one, for policies and attempts of any size.
+func TestPauseRange(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		r := Retry{Base: time.Duration(rapid.Int64Min(1).Draw(t, "base")), Max: time.Duration(rapid.Int64Range(1<<20, 1<<62).Draw(t, "max"))}
+		n := rapid.Int64Range(0, 200).Draw(t, "free attempts and more")
+		began := time.Now()
+		got := r.Pause(freeAttempts+n, events.MillisOf(began), rapid.String().Draw(t, "spread"))
+		want, late := bus.Backoff(r.Base, r.Max, int(n+1)), time.Since(began)+time.Millisecond // Millis cuts
+		if got < want/2-late || got-want/2 > want {
+			t.Errorf("%+v, %d further attempts: got %v, want %v by half", r, n, got, want)
+		}
+	})
 }
 
 // TestPause expects no wait after the first attempts, and then waits that double, each varied by half.

@@ -21,9 +21,9 @@ func (kept) PutBlob(_ context.Context, body []byte) (events.BlobRef, error) {
 	return events.BlobRef{Digest: hex.EncodeToString(sum[:]), Size: int64(len(body))}, nil
 }
 
-// TestSpokenFits speaks in as many runs of every size as a reply may have: what is kept has all of it, in the order
+// TestStreamedPartsFit speaks in as many runs of every size as a reply may have: what is kept has all of it, in the order
 // of each kind, and its event is not too large.
-func TestSpokenFits(t *testing.T) {
+func TestStreamedPartsFit(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ runs, bytes int }{
 		{1, 1}, {2, 1}, {maxRuns - 1, 3}, {maxRuns, 3}, {maxRuns + 1, 3}, {maxRuns + 2, 3}, {26_000, 1}, {200_000, 5}, {4 * maxRuns, 700}, {1000, 10_000}, {maxRuns, 65_000}, {300, 100_000},

@@ -1,0 +1,85 @@
+package task
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// TestFenceIsFirst compares the limits of a worker that cannot reach the queue with those of [Service.gone], by which
+// another worker takes the task over: the work must have ended before. The fence looks once in a tick.
+func TestFenceIsFirst(t *testing.T) {
+	t.Parallel()
+	const tick = fenceMargin / 4
+	if last := maxDisconnected + tick; last >= bus.AckWait {
+		t.Errorf("without a connection: the work may run for %v, and a takeover waits for %v", last, bus.AckWait)
+	}
+	if last := maxUnanswered + tick; last >= bus.AckWait+peerWait {
+		t.Errorf("without an answer: the work may run for %v, and a takeover waits for %v", last, bus.AckWait+peerWait)
+	}
+}
+
+// TestFence cancels the work of a worker that loses its connection, before another one may start it.
+func TestFence(t *testing.T) {
+	t.Parallel()
+	b, work := setup(t), newBlocked()
+	s := b.start(b.service("w1", work.run), bus.ClassTask)
+	b.register(api.TaskRequest{Runner: "r"})
+	got(t, work.started)
+	b.awaitState(events.TaskRunning)
+	lost := time.Now()
+	s.cfg.Bus.Close()
+	if cause := got(t, work.causes); !errors.Is(cause, ErrOutOfTouch) {
+		t.Errorf("got the cause %v, want %v", cause, ErrOutOfTouch)
+	}
+	if took := time.Since(lost); took >= bus.AckWait {
+		t.Errorf("got the cancel after %v, want it within %v", took, bus.AckWait)
+	}
+}
+
+// TestGone takes a worker for gone by its subscription, or by its silence if it has one.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		worker events.WorkerID
+		gone   bool
+		least  time.Duration
+	}{
+		"itself":  {"w1", true, 0},
+		"runs":    {"w2", false, 0},
+		"refuses": {"w3", true, 0},
+		"dead":    {"w4", true, bus.AckWait},
+		"silent":  {"w5", true, bus.AckWait + peerWait},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			s := b.start(b.service("w1", newBlocked().run))
+			for id, yes := range map[events.WorkerID]bool{"w2": true, "w3": false} {
+				peer := wake.NewPeers(b.bus, id, "", s.log)
+				peer.Add(func(q *wake.PeerRequest) bool { return yes && q.Task == name })
+				unlisten, err := peer.Listen()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer unlisten()
+			}
+			if _, err := b.bus.Notified("w5", func(events.SessionID) {}); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.bus.Conn().Flush(); err != nil {
+				t.Fatal(err)
+			}
+			w, began := b.fetchWake(s, name), time.Now()
+			gone, err := s.gone(t.Context(), c.worker, w, wake.PeerRequest{Session: sid, Task: name})
+			if took := time.Since(began); err != nil || gone != c.gone || took < c.least {
+				t.Errorf("got gone %v, %v, after %v, want %v after at least %v", gone, err, took, c.gone, c.least)
+			}
+		})
+	}
+}
