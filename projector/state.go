@@ -7,8 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// FoldVersion changes with every change of Apply or of the snapshot format. Snapshots of other versions are
-// discarded.
+// FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
 const FoldVersion = 13
 
 // ErrPartial is a question that needs pieces which are not attached; see [State.Missing].

@@ -10,7 +10,8 @@
 //
 // A host needs a bus only. It decides from any process, and a worker of any process runs the turns:
 //
-//	b, err := bus.Open(ctx, bus.Config{URL: "nats://127.0.0.1:4222"})
+//	own, err := busembed.ReadAccess(".lash") // the key of a store; servers without keys need none
+//	b, err := bus.Open(ctx, bus.Config{URL: "nats://127.0.0.1:4222", Options: []nats.Option{own.Option()}})
 //	host, err := session.New(session.Config{Bus: b, Actor: "me", NoPlugins: true})
 //	id, err := host.Create(ctx, api.CreateRequest{})
 //	turn, err := host.Submit(ctx, id, api.Ask("What is 2 + 2?"))

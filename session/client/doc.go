@@ -3,7 +3,8 @@
 //
 // # First lines
 //
-//	b, err := bus.OpenReader(ctx, bus.Config{URL: "nats://127.0.0.1:4222"})
+//	own, err := busembed.ReadAccess(".lash") // the key of a store; servers without keys need none
+//	b, err := bus.OpenReader(ctx, bus.Config{URL: "nats://127.0.0.1:4222", Options: []nats.Option{own.Option()}})
 //	c, err := client.New(client.Config{Bus: b, Actor: "me"})
 //	id, err := c.Create(ctx, api.CreateRequest{})
 //	turn, err := c.Submit(ctx, id, api.Ask("What is 2 + 2?"))

@@ -46,8 +46,12 @@ func (v *View) ending(turn events.TurnID) {
 	v.emit(noted(Note, "(turn %s ended: %s%s; lash-replay show has its partial reply, if any)", turn, r.End, because(why)))
 }
 
-// caller is the caller that sent a message.
+// caller is the caller that requested the message's turn with it. It is empty for other messages of the turn: plugins
+// and other callers may have added them.
 func (v *View) caller(n *projector.Node) string {
+	if n.Message.ID != projector.UserMessage(n.Turn) {
+		return ""
+	}
 	if t := v.s.Turn(); t != nil && t.ID == n.Turn && len(t.Callers) > 0 {
 		return t.Callers[0]
 	}

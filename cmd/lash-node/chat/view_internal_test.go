@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -99,6 +100,26 @@ func TestEndedTurnIsShown(t *testing.T) {
 	list, err := v.Recent(5)
 	if want := "(turn t1 ended: provider_error: server no; lash-replay show has its partial reply, if any)"; err != nil || len(list) == 0 || list[len(list)-1].Text != want {
 		t.Errorf("got %v, %v, want %q", list, err, want)
+	}
+}
+
+// TestRecentNamesWhoWrote joins a session in which a plugin and another caller added messages to the turn of a user.
+// None of them is shown as the user's.
+func TestRecentNamesWhoWrote(t *testing.T) {
+	t.Parallel()
+	v := running(t, Options{})
+	say := func(id events.MessageID, origin, text string) events.Message {
+		return events.Message{ID: id, Role: events.RoleUser, Origin: origin, Parts: []events.Part{{Kind: events.PartText, Text: text}}}
+	}
+	for i, m := range []events.Message{say(projector.UserMessage("t1"), "", "hello"), say("m2", "greeter", "greet"), say("m3", "", "added")} {
+		n := &projector.Node{}
+		n.ID, n.Turn, n.Kind, n.Message = events.NodeID(fmt.Sprint(i)), "t1", events.NodeMessage, m
+		v.s.Turn().Callers = []string{"ann"}
+		v.message(&n.Message, v.caller(n))
+	}
+	want := []Line{{Note, ""}, {Said, "ann > hello"}, {Note, ""}, {Said, "greeter > greet"}, {Note, ""}, {Said, "user > added"}}
+	if !slices.Equal(v.out[len(v.out)-len(want):], want) {
+		t.Errorf("got %v, want %v", v.out, want)
 	}
 }
 

@@ -42,7 +42,7 @@ func (c *Command) servers(s *program.Streams, n *Node) (cfg bus.Config, err erro
 	cfg = bus.Config{URL: c.NATS, Prefix: c.Prefix, Inbox: c.Inbox, Replicas: c.Replicas}
 	if c.NATS != "" {
 		cfg.Options, err = c.Options(c.NATS, c.Store, s.Err)
-		s.Printf("durability as %s keeps it, %d replicas", bus.Redacted(c.NATS), c.Replicas)
+		s.Printf("durability as %s keeps it (its sync_interval), replicas: %d", bus.Redacted(c.NATS), c.Replicas)
 		return cfg, err
 	}
 	if n.server, err = c.embedded(s); err != nil {
