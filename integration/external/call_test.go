@@ -2,6 +2,7 @@ package external
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
@@ -16,6 +18,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -279,4 +282,36 @@ func TestCancelOfExternalCall(t *testing.T) {
 	}
 	s.logged("stopped", 1)
 	s.AwaitTurn(id, "t1")
+}
+
+// TestRecordedOutcomeIsDropped repeats a call whose result the history has: the instance has dropped the outcome, and
+// does not run the tool again.
+func TestRecordedOutcomeIsDropped(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"write", "look"} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, calling(tool, `{"text":"milk"}`)...)
+			s.node()
+			s.program("i1")
+			id := s.begin()
+			s.AwaitTurn(id, "t1")
+			again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: tool, Args: json.RawMessage(`{"text":"milk"}`)})
+			harness.WantError(t, "call", err, nil)
+			c := s.client()
+			s.AwaitPolling("the outcome to be dropped", func() bool {
+				m, err := c.nc.Request("lash.plugin.notes.i1.call", again, 10*time.Second)
+				harness.WantError(t, "call again", err, nil)
+				var answer wire.Progress
+				harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+				if !answer.Last() {
+					t.Fatalf("the call runs again: got %+v", answer)
+				}
+				return answer.Forgotten
+			})
+			if got := s.began(); got != 1 {
+				t.Errorf("runs: got %d, want 1", got)
+			}
+		})
+	}
 }
