@@ -52,7 +52,7 @@ func (s *setting) node() (kill func()) {
 
 func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 	s.T.Helper()
-	p, err := external.New(external.Config{Bus: on, Names: []string{"notes"}})
+	p, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{{Name: "notes"}}})
 	if err == nil {
 		err = p.Start(s.Ctx)
 	}

@@ -168,7 +168,7 @@ func TestToolNameOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	s := start(t, calling("own", `{}`)...)
 	on := bustest.Open(t, s.Server)
-	p, err := external.New(external.Config{Bus: on, Names: []string{"notes", "other"}})
+	p, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
 	harness.WantError(t, "plugins", err, nil)
 	harness.WantError(t, "start", p.Start(s.Ctx), nil)
 	t.Cleanup(p.Stop)

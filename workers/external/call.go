@@ -177,7 +177,7 @@ func (p *Plugins) leave(ctx context.Context, name, id string, call wire.CallID) 
 	if cause != context.Canceled && cause != context.DeadlineExceeded { //nolint:errorlint // the causes of other ends may wrap these
 		return
 	}
-	if data, err := json.Marshal(call); err == nil {
+	if data, err := json.Marshal(wire.Cancel{CallID: call, GraceMS: wire.CancelGrace.Milliseconds()}); err == nil {
 		_ = p.bus.TellInstance(name, id, "cancel", data)
 	}
 }

@@ -2,7 +2,7 @@
 // and the calls of their tools. Package session/plugin/remote is the other side, session/plugin/wire the protocol
 // between them.
 //
-//	plugins, err := external.New(external.Config{Bus: b, Names: []string{"weather"}})
+//	plugins, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "weather"}}})
 //	err = plugins.Start(ctx)
 //	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: plugins.Factories()})
 //	node, err := workers.NewNode(workers.Config{Bus: b, Plugins: stack})

@@ -19,16 +19,16 @@ import (
 
 // Config of a node's external plugins. Bus is required.
 type Config struct {
-	Bus    *bus.Bus
-	Names  []string    // of the plugins, in stack order: tokens, each once
-	Logger *zap.Logger // nil logs nothing
+	Bus     *bus.Bus
+	Plugins []Plugin    // in stack order; each name once
+	Logger  *zap.Logger // nil logs nothing
 }
 
 // Plugins are the external plugins of a node. They are safe for concurrent use.
 type Plugins struct {
 	bus    *bus.Bus
 	log    *zap.Logger
-	names  []string
+	names  []string // in stack order
 	stops  []func()
 	ctx    context.Context //nolint:containedctx // of reads of manifests, ends with Stop
 	cancel context.CancelFunc
@@ -41,6 +41,7 @@ type Plugins struct {
 
 // known is what this node knows of one plugin.
 type known struct {
+	settings  Plugin
 	hash      string
 	version   string
 	revision  uint64 // of the manifest's row; 0: none was registered
@@ -67,20 +68,21 @@ type row struct {
 
 // New checks the configuration. Errors: [*events.FieldError].
 func New(cfg Config) (*Plugins, error) {
-	p := &Plugins{bus: cfg.Bus, log: cfg.Logger, names: slices.Clone(cfg.Names), byName: make(map[string]*known), heard: make(chan struct{}, 1)}
+	p := &Plugins{bus: cfg.Bus, log: cfg.Logger, byName: make(map[string]*known), heard: make(chan struct{}, 1)}
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
 	p.log = p.log.Named("external")
-	for i, name := range cfg.Names {
-		field := fmt.Sprintf("names[%d]", i)
+	for i, settings := range cfg.Plugins {
+		name, field := settings.Name, fmt.Sprintf("plugins[%d].name", i)
 		if err := events.CheckToken(field, name); err != nil {
 			return nil, err
 		}
 		if p.byName[name] != nil {
 			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
-		p.byName[name] = &known{tools: plugin.NewTools(), instances: make(map[string]*instance)}
+		p.names = append(p.names, name)
+		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), instances: make(map[string]*instance)}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil

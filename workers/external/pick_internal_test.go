@@ -15,7 +15,7 @@ import (
 func TestPick(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		p, err := New(Config{Names: []string{"notes"}})
+		p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestPick(t *testing.T) {
 // TestPickSpreads has calls go to all instances.
 func TestPickSpreads(t *testing.T) {
 	t.Parallel()
-	p, err := New(Config{Names: []string{"notes"}})
+	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // answer handles a request of a plugin.
 func (p *Plugins) answer(name, op string, data []byte) []byte {
-	answer := wire.Registered{}
+	answer := wire.Registered{SignMS: wire.SignEvery.Milliseconds(), LeaseMS: wire.Lease.Milliseconds()}
 	hash, err := p.register(name, op, data)
 	refused := (*wire.Error)(nil)
 	switch field := (*events.FieldError)(nil); {

@@ -218,9 +218,9 @@ func (i *Instance) call(m *nats.Msg) {
 }
 
 func (i *Instance) cancelCall(m *nats.Msg) {
-	var id wire.CallID
-	if json.Unmarshal(m.Data, &id) == nil {
-		i.calls.stop(id)
+	var c wire.Cancel
+	if json.Unmarshal(m.Data, &c) == nil {
+		i.calls.stop(c.CallID)
 	}
 }
 

@@ -5,7 +5,7 @@
 //
 //	// in a node:
 //	plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{weather}})
-//	// or as a program of its own, with a node that has "weather" in external.Config.Names:
+//	// or as a program of its own, with a node that has "weather" in external.Config.Plugins:
 //	remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
 //
 // An instance registers, sends signs of life, runs calls, and keeps outcomes until the history has them. It writes

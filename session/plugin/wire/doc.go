@@ -43,12 +43,21 @@
 //
 // Subjects begin with the prefix of the fleet, "lash" by default. PLUGIN and INSTANCE are tokens.
 //
-//	subject                             sender     content
-//	lash.plugins.PLUGIN.register        instance   request [Registration], answered by one node with [Registered]
-//	lash.plugin-live.PLUGIN.INSTANCE    instance   [Sign], every [SignEvery]
-//	lash.plugin.PLUGIN.INSTANCE.call    node       request [Call], answered with many [Progress]
-//	lash.plugin.PLUGIN.INSTANCE.cancel  node       [CallID]: the tool's context ends; the call is answered as usual
-//	lash.plugin.PLUGIN.INSTANCE.recorded node      [CallID]: the outcome is in the history
-//	lash.plugin.PLUGIN.INSTANCE.register node      nothing: the manifest is lost, the instance registers again
-//	lash.plugin.PLUGIN.all.sign         node       nothing: each instance sends its sign now
+//	subject                                   sender    content
+//	lash.plugins.PLUGIN.register              instance  request [Registration], answered by one node with [Registered]
+//	lash.plugins.PLUGIN.fire                  instance  request [Fire], answered by one node with [Fired]
+//	lash.plugin-live.PLUGIN.INSTANCE          instance  [Sign], every [SignEvery]
+//	lash.plugin.PLUGIN.INSTANCE.call          node      [Call], answered with many [Progress]
+//	lash.plugin.PLUGIN.INSTANCE.callback      node      [CallbackAnswer], to a [Callback] in a [Progress]
+//	lash.plugin.PLUGIN.INSTANCE.cancel        node      [Cancel]
+//	lash.plugin.PLUGIN.INSTANCE.recorded      node      [CallID]: the outcome is in the history
+//	lash.plugin.PLUGIN.INSTANCE.hook          node      [HookCall], answered with [HookResult]
+//	lash.plugin.PLUGIN.INSTANCE.session_start node      [SessionStart], answered with [Placed]
+//	lash.plugin.PLUGIN.INSTANCE.idle          node      [Idle], answered with [IdleAnswer]
+//	lash.plugin.PLUGIN.INSTANCE.drain         node      nothing: an operator drains the instance
+//	lash.plugin.PLUGIN.INSTANCE.register      node      nothing: the manifest is lost, the instance registers again
+//	lash.plugin.PLUGIN.all.sign               node      nothing: each instance sends its sign now
+//
+// Every answer goes to the reply subject of its request, and to no other subject. In the operator's server
+// configuration each plugin has an account of its own, which has these subjects of its plugin and nothing else.
 package wire

@@ -1,0 +1,150 @@
+package wire
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Sign is a sign of life of an instance.
+type Sign struct {
+	Hash     string `json:"hash"`               // of the instance's manifest
+	Draining bool   `json:"draining,omitempty"` // it takes no new calls
+	Running  int    `json:"running"`            // calls that run
+}
+
+// CallID names a call: the same for every attempt, on every node.
+type CallID struct {
+	Session events.SessionID `json:"session"`
+	Call    events.EffectID  `json:"call"` // unique in the session
+}
+
+// Call is a tool call for an instance.
+type Call struct {
+	CallID
+	Turn    events.TurnID   `json:"turn"`
+	Model   events.CallID   `json:"model_call"` // the id from the model's reply
+	Key     string          `json:"key"`        // idempotency key: the same for every attempt
+	Attempt int             `json:"attempt"`    // from 1; attempts follow failures that are safe to repeat
+	Tool    string          `json:"tool"`
+	Args    json.RawMessage `json:"args"`
+	// Epoch numbers the placements of the session, for plugins of scope session. See [SessionStart].
+	Epoch int64 `json:"epoch,omitempty"`
+	// Again means that the call may have reached this instance before: an instance that may have dropped its outcome
+	// must not run it.
+	Again bool `json:"again,omitempty"`
+}
+
+// Progress is one answer to a [Call]. At most one field is set; none is a sign of life. The last answer has an outcome,
+// an error or Forgotten.
+type Progress struct {
+	Output    *Output   `json:"output,omitempty"`    // what the tool has printed, for people that watch
+	Callback  *Callback `json:"callback,omitempty"`  // a request of the tool to the node that holds the call
+	Piece     *Piece    `json:"piece,omitempty"`     // of an outcome that is too large for one message
+	Outcome   *Outcome  `json:"outcome,omitempty"`   // the tool has returned
+	Pieces    int       `json:"pieces,omitempty"`    // the tool has returned, with an outcome of this many pieces, all sent before
+	Error     *Error    `json:"error,omitempty"`     // the call is refused: the tool has not run, and does not run
+	Forgotten bool      `json:"forgotten,omitempty"` // the call may have run, and the instance does not have its outcome
+}
+
+// Last reports whether no answer follows.
+func (p *Progress) Last() bool {
+	return p.Outcome != nil || p.Pieces > 0 || p.Error != nil || p.Forgotten
+}
+
+// Limits of answers to a call.
+const (
+	MaxInlineBytes    = 512 << 10 // of the JSON of an outcome in one message; a larger one is sent in pieces of this size
+	MaxOutcomeBytes   = 32 << 20  // of the JSON of an outcome
+	MaxAttachment     = 5 << 20   // of one attachment
+	MaxAttachments    = 20 << 20  // of all attachments of an outcome
+	MaxOutputBytes    = 16 << 10  // of one [Output]
+	OutputsPerSecond  = 20        // that an instance sends for one call
+	MaxCallbackBytes  = 256 << 10 // of the body of a [Callback]
+	MaxCallbacks      = 16        // that one call waits for at once
+	MaxArgsBytes      = 700 << 10 // of the arguments of a call
+	CancelGrace       = 10 * time.Second
+	CallbackRepeat    = 2 * time.Second // an instance repeats a callback that has no answer
+	MaxFailureMessage = 16 << 10
+)
+
+// Output is text that a running tool has printed. Outputs may be lost: Offset shows the gap. The outcome counts.
+type Output struct {
+	Seq    int64  `json:"seq"`              // from 1, without gaps where none is lost
+	Offset int64  `json:"off"`              // of the text among all bytes that the tool printed to the stream
+	Stream string `json:"stream,omitempty"` // "stdout" by default, "stderr", "log" or "progress"
+	Text   string `json:"text"`             // UTF-8, 1 to [MaxOutputBytes] bytes
+}
+
+// Callback is a request of the HTTP API that the node performs for a running call. The OpenAPI document of the API has
+// the paths, bodies and answers. The operator lists the operations that the plugin may use. A request reaches only the
+// call's session and the sessions below it. The id is the request's idempotency key within the call: a repeat, also one
+// of another attempt of the call, gets the first one's result.
+type Callback struct {
+	ID     string          `json:"id"` // a token, unique in the call. Equal code of a tool gives equal requests equal ids
+	Method string          `json:"method"`
+	Path   string          `json:"path"` // e.g. "/v1/sessions/S/turns", with a query where the API has one
+	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// CallbackAnswer answers a [Callback]. Status and body are those of the HTTP API: 403 for an operation that the
+// operator does not list.
+type CallbackAnswer struct {
+	CallID
+	ID     string          `json:"id"`
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body,omitempty"`
+}
+
+// Piece is a part of the JSON of an [Outcome].
+type Piece struct {
+	N    int    `json:"n"` // from 0, in order
+	Data []byte `json:"data"`
+}
+
+// Outcome is the result of a tool, or its failure.
+type Outcome struct {
+	Text        string            `json:"text,omitempty"` // for the model
+	Attachments []Attachment      `json:"attachments,omitempty"`
+	Control     events.Control    `json:"control,omitempty"` // whether the turn ends with this result
+	Emit        []json.RawMessage `json:"emit,omitempty"`    // events for the hosts that watch the session, recorded with the result
+	Failure     *Failure          `json:"failure,omitempty"` // excludes the other fields
+	Cancelled   bool              `json:"cancelled,omitempty"`
+}
+
+// Attachment is a picture or a file of a result.
+type Attachment struct {
+	MediaType string `json:"media_type"`
+	Data      []byte `json:"data"` // base64 in JSON
+}
+
+// Bytes is the size of the contents, roughly that of the message.
+func (o *Outcome) Bytes() int {
+	n := len(o.Text)
+	for i := range o.Attachments {
+		n += len(o.Attachments[i].Data)
+	}
+	for _, e := range o.Emit {
+		n += len(e)
+	}
+	if o.Failure != nil {
+		n += len(o.Failure.Message)
+	}
+	return n
+}
+
+// Cancel ends a call. The tool's context ends; the call is answered as usual, within the grace.
+type Cancel struct {
+	CallID
+	Reason  string `json:"reason,omitempty"`
+	GraceMS int64  `json:"grace_ms"` // after it the node records the call as cancelled without its outcome
+}
+
+// Failure says why a tool failed.
+type Failure struct {
+	Class   string `json:"class,omitempty"` // of package plugin. Defaults to "execution"
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	Safe    bool   `json:"safe,omitempty"` // a retry does no harm
+}

@@ -1,0 +1,85 @@
+package wire
+
+import (
+	"encoding/json"
+
+	"github.com/lash-go/lash/events"
+)
+
+// HookCall calls a [Hook] of an instance. It is answered once, with a [HookResult].
+type HookCall struct {
+	Hook       string           `json:"hook"`
+	Point      string           `json:"point"`
+	Invocation string           `json:"invocation"` // the same for every attempt: a repeat may follow a lost answer
+	Session    events.SessionID `json:"session"`
+	Turn       events.TurnID    `json:"turn,omitempty"`
+	Epoch      int64            `json:"epoch,omitempty"` // see [Call]
+	DeadlineMS int64            `json:"deadline_ms"`     // from now; an answer after it has no reader
+	// Redelivered means that an observing hook may have had this event before.
+	Redelivered bool `json:"redelivered,omitempty"`
+	// Messages is the number of messages of the conversation, at before_turn.
+	Messages int `json:"messages,omitempty"`
+	// Input is the text of the turn's input, at before_turn.
+	Input string `json:"input,omitempty"`
+	// Call is the tool call, at before_tool_call and after_tool_call.
+	Call *HookedCall `json:"call,omitempty"`
+	// Data is what a plugin fired at a custom point, and what the event of an observing hook has.
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// HookedCall is the tool call that a hook is called for.
+type HookedCall struct {
+	Call   events.EffectID `json:"call"`
+	Model  events.CallID   `json:"model_call"`
+	Tool   string          `json:"tool"`
+	Args   json.RawMessage `json:"args"`
+	Result *HookedResult   `json:"result,omitempty"` // at after_tool_call
+	Millis int64           `json:"millis,omitempty"` // at after_tool_call
+}
+
+// HookedResult is the result of a tool call.
+type HookedResult struct {
+	Text    string         `json:"text"`
+	Outcome events.Outcome `json:"outcome,omitempty"` // empty is success
+}
+
+// HookResult answers a [HookCall]. An error is a failure of the hook.
+type HookResult struct {
+	Directives []Directive `json:"directives,omitempty"`
+	Error      *Error      `json:"error,omitempty"`
+}
+
+// Directive is an instruction of a hook to the turn. Package session/plugin has the table of the points that each kind
+// is for.
+type Directive struct {
+	Kind     events.DirectiveKind `json:"kind"`                // all but create_session, for which there are callbacks
+	Code     string               `json:"code,omitempty"`      // of abort_turn
+	Message  string               `json:"message,omitempty"`   // of abort_turn and ask_approval
+	WithinMS int64                `json:"within_ms,omitempty"` // of ask_approval; 0 means no limit
+	Messages []Said               `json:"messages,omitempty"`  // of enqueue_messages
+	Args     json.RawMessage      `json:"args,omitempty"`      // of replace_tool_args
+	Result   *HookedResult        `json:"result,omitempty"`    // of short_circuit_tool
+	Events   []json.RawMessage    `json:"events,omitempty"`    // of emit_events
+	Name     string               `json:"name,omitempty"`      // of emit_trace
+	Payload  json.RawMessage      `json:"payload,omitempty"`   // of emit_trace
+}
+
+// Said is a message with one text.
+type Said struct {
+	Role events.Role `json:"role"` // "user" or "system"
+	Text string      `json:"text"`
+}
+
+// Fire is a request of an instance: nodes call the hooks of all other plugins at the custom point. It is answered with
+// [Fired].
+type Fire struct {
+	Point   string           `json:"point"` // "custom.NAME"
+	Session events.SessionID `json:"session,omitempty"`
+	Data    json.RawMessage  `json:"data,omitempty"`
+}
+
+// Fired answers a [Fire].
+type Fired struct {
+	Error   *Error   `json:"error,omitempty"`
+	Reached []string `json:"reached"` // plugins whose hooks returned
+}
