@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/bus/busembed"
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -31,6 +28,7 @@ type process struct {
 // setting is a system with nodes that have the plugin notes.
 type setting struct {
 	*harness.System
+	on    place
 	runs  string            // file of the plugin's runs
 	first *external.Plugins // of the first node
 	live  int               // programs that were started
@@ -38,13 +36,13 @@ type setting struct {
 
 func start(t *testing.T, script ...harness.Step) *setting {
 	t.Helper()
-	return &setting{System: harness.StartOn(t, busembed.Config{Listen: true}, script...), runs: filepath.Join(t.TempDir(), "runs")}
+	return oneServer(t).start(t, script...)
 }
 
 // node starts a node with the plugin on a connection of its own. kill stops it at once.
 func (s *setting) node() (kill func()) {
 	s.T.Helper()
-	on := bustest.Open(s.T, s.Server)
+	on := s.on.open(s.T)
 	n, kill := s.StartNodeOn(on, s.plugins(on).Factories()...)
 	s.Host = n.Host()
 	return kill
@@ -75,7 +73,7 @@ func (s *setting) program(instance string) *process {
 // run starts a program that is the plugin notes.
 func (s *setting) run(instance string, cmd *exec.Cmd) *process {
 	s.T.Helper()
-	cmd.Env = append(os.Environ(), serverVariable+"="+s.Server.URL(), instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), serverVariable+"="+s.on.url, prefixVariable+"="+s.on.prefix, instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {
@@ -300,7 +298,7 @@ func TestRecordedOutcomeIsDropped(t *testing.T) {
 			harness.WantError(t, "call", err, nil)
 			c := s.client()
 			s.AwaitPolling("the outcome to be dropped", func() bool {
-				m, err := c.nc.Request("lash.plugin.notes.i1.call", again, 10*time.Second)
+				m, err := c.nc.Request(c.prefix+".plugin.notes.i1.call", again, 10*time.Second)
 				harness.WantError(t, "call again", err, nil)
 				var answer wire.Progress
 				harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)

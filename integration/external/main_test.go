@@ -20,9 +20,10 @@ import (
 	"github.com/lash-go/lash/session/plugin/remote"
 )
 
-// In a process of [startProgram] these variables name the server, the instance and the file that runs are logged in.
+// In a process of [startProgram] these variables name the server, the prefix of subjects, the instance and the file that runs are logged in.
 const (
 	serverVariable   = "LASH_TEST_SERVER"
+	prefixVariable   = "LASH_TEST_PREFIX"
 	instanceVariable = "LASH_TEST_INSTANCE"
 	runsVariable     = "LASH_TEST_RUNS"
 )
@@ -49,6 +50,7 @@ func program() error {
 	defer conn.Close()
 	i, err := remote.Start(ctx, remote.Config{
 		Conn: conn, Plugin: notes(os.Getenv(runsVariable)), Version: "1", Instance: os.Getenv(instanceVariable),
+		Prefix: os.Getenv(prefixVariable),
 	})
 	if err != nil {
 		return err

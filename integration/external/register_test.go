@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/plugin"
@@ -21,18 +20,19 @@ import (
 
 // client is a plugin that speaks the protocol without the SDK.
 type client struct {
-	t  *testing.T
-	nc *nats.Conn
+	t      *testing.T
+	nc     *nats.Conn
+	prefix string
 }
 
 func (s *setting) client() *client {
 	s.T.Helper()
-	nc, err := nats.Connect(s.Server.URL())
+	nc, err := nats.Connect(s.on.url)
 	if err != nil {
 		s.T.Fatal(err)
 	}
 	s.T.Cleanup(nc.Close)
-	return &client{s.T, nc}
+	return &client{s.T, nc, s.on.prefix}
 }
 
 // request sends a request as plugin, and returns the answer.
@@ -45,7 +45,7 @@ func (c *client) request(plugin, op string, body any) (answer wire.Registered) {
 			c.t.Fatal(err)
 		}
 	}
-	m, err := c.nc.Request("lash.plugins."+plugin+"."+op, data, 10*time.Second)
+	m, err := c.nc.Request(c.prefix+".plugins."+plugin+"."+op, data, 10*time.Second)
 	if err == nil {
 		err = json.Unmarshal(m.Data, &answer)
 	}
@@ -151,7 +151,7 @@ func TestManifestLost(t *testing.T) {
 	kill()
 	js, err := jetstream.New(s.client().nc)
 	harness.WantError(t, "jetstream", err, nil)
-	harness.WantError(t, "delete the table", js.DeleteKeyValue(s.Ctx, "lash-plugins"), nil)
+	harness.WantError(t, "delete the table", js.DeleteKeyValue(s.Ctx, s.on.prefix+"-plugins"), nil)
 	s.first = nil
 	s.node()
 	s.AwaitPolling("the tools", func() bool { return len(s.first.Status()[0].Tools) == 2 })
@@ -167,7 +167,7 @@ func TestManifestLost(t *testing.T) {
 func TestToolNameOfAnotherPlugin(t *testing.T) {
 	t.Parallel()
 	s := start(t, calling("own", `{}`)...)
-	on := bustest.Open(t, s.Server)
+	on := s.on.open(t)
 	p, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
 	harness.WantError(t, "plugins", err, nil)
 	harness.WantError(t, "start", p.Start(s.Ctx), nil)

@@ -69,9 +69,15 @@ func StartIdle(t *testing.T, script ...Step) *System {
 // StartOn is [StartIdle] on a server of that configuration.
 func StartOn(t *testing.T, cfg busembed.Config, script ...Step) *System {
 	t.Helper()
-	b := &System{T: t, Ctx: Context(t), Server: bustest.Server(t, cfg), Model: &Model{T: t, Script: script}, Tools: plugin.NewTools()}
-	b.Bus = bustest.Open(t, b.Server)
-	b.Host = b.NewHost(b.Bus)
+	server := bustest.Server(t, cfg)
+	return StartWith(t, server, bustest.Open(t, server), script...)
+}
+
+// StartWith is [StartIdle] on a server that runs.
+func StartWith(t *testing.T, server *busembed.Server, on *bus.Bus, script ...Step) *System {
+	t.Helper()
+	b := &System{T: t, Ctx: Context(t), Server: server, Bus: on, Model: &Model{T: t, Script: script}, Tools: plugin.NewTools()}
+	b.Host = b.NewHost(on)
 	return b
 }
 

@@ -1,0 +1,77 @@
+package external
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/integration/harness"
+)
+
+// place is where the cases of the plugin service run: on one server, or on three.
+type place struct {
+	server   *busembed.Server
+	url      string
+	prefix   string // of subjects and streams, so that cases share servers
+	replicas int
+}
+
+func oneServer(t *testing.T) place {
+	t.Helper()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	return place{server, server.URL(), "lash", 1}
+}
+
+func (p place) open(t *testing.T) *bus.Bus {
+	t.Helper()
+	b, err := bus.Open(t.Context(), bus.Config{URL: p.url, Prefix: p.prefix, Replicas: p.replicas})
+	harness.WantError(t, "open", err, nil)
+	t.Cleanup(b.Close)
+	return b
+}
+
+// start returns a system without nodes and plugins.
+func (p place) start(t *testing.T, script ...harness.Step) *setting {
+	t.Helper()
+	return &setting{System: harness.StartWith(t, p.server, p.open(t), script...), on: p, runs: filepath.Join(t.TempDir(), "runs")}
+}
+
+// serviceCase is a case of the catalogue of the plugin service.
+type serviceCase struct {
+	name string // its id and behaviour
+	run  func(t *testing.T, on place)
+}
+
+// serviceCases has the cases of all files of this folder.
+func serviceCases() (all []serviceCase) {
+	for _, list := range [][]serviceCase{registrationCases} {
+		all = append(all, list...)
+	}
+	return all
+}
+
+// TestPluginService runs each case on a server of its own.
+func TestPluginService(t *testing.T) {
+	t.Parallel()
+	for _, c := range serviceCases() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, oneServer(t))
+		})
+	}
+}
+
+// TestPluginServiceOnThreeServers runs all cases on three servers that replicate.
+func TestPluginServiceOnThreeServers(t *testing.T) {
+	t.Parallel()
+	cluster := bustest.StartCluster(t)
+	for _, c := range serviceCases() {
+		t.Run(c.name, func(t *testing.T) {
+			id, _, _ := strings.Cut(c.name, "_")
+			c.run(t, place{cluster.Servers[0], cluster.URL, strings.ToLower(id), 3})
+		})
+	}
+}
