@@ -1,6 +1,7 @@
 // Package wire has the messages between nodes and plugins that run as programs of their own. A program in any language
 // that can connect to NATS and read JSON can be a plugin: integration/external/testdata/notes.mjs is one in JavaScript,
-// without an SDK. The package is pure, and imports events only.
+// without an SDK. PROTOCOL.md describes the messages for readers of any language. The package is pure, and imports events
+// only.
 //
 // # Why the history and one request, and no queue
 //
