@@ -11,12 +11,12 @@
 // the missing parts: a literal and its golden file, a section in FORMAT.md, a generator in eventstest, a case in the
 // fold. Raise projector.FoldVersion, because nodes without the kind fold it to nothing and save snapshots of that.
 //
-// These places also name kinds, and a new kind may concern them. No test checks that:
+// These places also name kinds (watch and reader are below session/internal), and a new kind may concern them. No test checks that:
 //
 //	projector, progress           the event resets the count of a turn's attempts
 //	session/turn, NeedsWake       the event gives a worker work
-//	session/watch, eventstream.go clients that watch a turn receive it
-//	session/reader, assembled.go  an assembled turn has it
+//	watch, eventstream.go         clients that watch a turn receive it
+//	reader, assembled.go          an assembled turn has it
 //
 // # Design
 //

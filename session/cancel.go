@@ -10,14 +10,14 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/operation"
 )
 
 // Cancel requests that a turn stops, and returns at once. The first request in the history wins; the evidence
 // returned is of that request. A turn that ended before does not change. A turn that waits for its time ends at once.
 // A turn that the history does not have is [api.ErrUnknownTurn]. The origin of an authenticated caller is its name.
-// Origin and reason have at most [check.MaxReasonBytes] bytes each.
+// Origin and reason have at most 1000 bytes each.
 func (h *Host) Cancel(ctx context.Context, id events.SessionID, of events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
 	cancel := requestContent{operation.Cancel.Name, "cancel", &api.CancelArgs{Turn: of, Request: req}}
 	if req.ID == "" {

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/task"
 )
@@ -19,7 +19,7 @@ import (
 //
 // A second close, or a close of a session that never existed, does nothing. A running or queued turn refuses the
 // close with [api.ErrTurnRunning]. A turn that waits for its time ends as cancelled, in the same commit. One commit
-// is always enough: [MostQueued], [task.MaxLive], [task.MaxMonitors] and [check.MaxReasonBytes] bound its size.
+// is always enough: [MostQueued], [task.MaxLive], [task.MaxMonitors] and the limit of the reason, 1000 bytes, bound its size.
 func (h *Host) CloseSession(ctx context.Context, id events.SessionID, reason string) error {
 	if err := check.Reason("reason", reason); err != nil {
 		return fmt.Errorf("close session %s: %w", id, err)

@@ -56,11 +56,12 @@
 // below do the rest of a host's work, and import only downwards:
 //
 //	session                     decide and append
-//	session/watch               observe, wait for turns
-//	session/reader              read
+//	session/internal/watch      observe, wait for turns
+//	session/internal/reader     read
 //	session/internal/stack      the plugins of sessions
 //	session/internal/states     one cache of states, waiting for a condition
-//	session/check, hint, blob   refusals and limits; wakes and timers; bodies outside the log
+//	session/internal/check      refusals and limits
+//	session/hint, blob          wakes and timers; bodies outside the log
 //
 // # Order and durability
 //

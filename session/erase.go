@@ -8,13 +8,13 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 )
 
 // Erase removes all data of a session, also while turns run in it. Only a tombstone in the directory remains, which
 // Erase returns: time, actor, reason and the length of the history. The id cannot be used again. A node finishes an
 // erase that an error interrupts. A second Erase returns the first tombstone. Copies and children of the session
-// remain. The reason has at most [check.MaxReasonBytes] bytes. Errors: [events.ErrNoSession].
+// remain. The reason has at most 1000 bytes. Errors: [events.ErrNoSession].
 func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
 	if err := check.Reason("reason", reason); err != nil {
 		return bus.Tombstone{}, fmt.Errorf("erase session %s: %w", id, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 )
 
 // as is the context of a request by a caller that reaches only its own sessions, with the right that it needs.

@@ -18,13 +18,13 @@ import (
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/internal/callback"
 	"github.com/lash-go/lash/session/internal/quota"
+	"github.com/lash-go/lash/session/internal/reader"
 	"github.com/lash-go/lash/session/internal/stack"
 	"github.com/lash-go/lash/session/internal/states"
+	"github.com/lash-go/lash/session/internal/watch"
 	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/reader"
 	"github.com/lash-go/lash/session/turn"
-	"github.com/lash-go/lash/session/watch"
 )
 
 // Config is the input of [New].

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
 )

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 )
 
 // checkParents refuses a parent that is a descendant of the session, and one with too many ancestors.

@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/watch"
 )
 
 // State implements [api.Service].
@@ -84,7 +85,9 @@ func (h *Host) Observe(ctx context.Context, id events.SessionID, cursor events.S
 	return h.watcher.Observe(ctx, id, cursor)
 }
 
-// WatchTurn streams the events of a turn that was submitted before, see [watch.Watcher.WatchTurn].
+// WatchTurn yields the events of a waiting, running or ended turn, from the first to done. It reads the session from
+// its start. A turn that the history does not have is [api.ErrUnknownTurn]. Errors inside the stream are terminal, and
+// are those of [Host.Observe].
 func (h *Host) WatchTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (iter.Seq2[api.SessionEvent, error], error) {
 	return h.watcher.WatchTurn(ctx, id, turn)
 }
@@ -94,12 +97,18 @@ func (h *Host) Await(ctx context.Context, id events.SessionID, turn events.TurnI
 	return h.watcher.Await(ctx, id, turn)
 }
 
-// Run submits a turn and waits for its end, see [watch.Watcher.Run].
+// Run implements [api.Service].
 func (h *Host) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
 	return h.watcher.Run(ctx, h, id, req)
 }
 
-// StartTurnStream submits a turn and streams its events, see [watch.Watcher.StartTurnStream].
+// StartTurnStream implements [api.Service].
 func (h *Host) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
 	return h.watcher.StartTurnStream(ctx, h, id, req)
+}
+
+// WithWaiting returns a context for calls of a host. A wait for a turn calls begin when it starts, and end when the
+// turn has ended.
+func WithWaiting(ctx context.Context, begin func() (end func())) context.Context {
+	return watch.WithWaiting(ctx, begin)
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 )
 
 // TestAgainHintsAgain loses the hint of every command. A repeat of the command from another host appends nothing and

@@ -11,7 +11,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/check"
+	"github.com/lash-go/lash/session/internal/check"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
@@ -27,7 +27,7 @@ func (h *Host) Submit(ctx context.Context, id events.SessionID, req api.TurnRequ
 	return a.Turn, err
 }
 
-// SubmitTurn implements [watch.Submitter].
+// SubmitTurn accepts a turn. The response has its sequence in the history.
 func (h *Host) SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error) {
 	ctx, reqMeta, err := api.TakeRequest(ctx, &req)
 	req.ID = chooseID(req.ID, reqMeta)

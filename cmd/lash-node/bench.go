@@ -9,7 +9,7 @@ import (
 	"runtime/pprof"
 	"slices"
 
-	"github.com/lash-go/lash/cmd/lash-node/bench"
+	"github.com/lash-go/lash/cmd/internal/bench"
 )
 
 type benchCmd struct {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/cmd/lash-node/bench"
+	"github.com/lash-go/lash/cmd/internal/bench"
 )
 
 // TestBenchLeavesOut prints one report for each figure, with that figure alone. The table has only its row, and the

@@ -9,8 +9,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/lash-go/lash/cmd/internal/chat"
 	"github.com/lash-go/lash/cmd/internal/program"
-	"github.com/lash-go/lash/cmd/lash-node/chat"
 	"github.com/lash-go/lash/cmd/lash-node/serve"
 )
 

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lash-go/lash/cmd/lash-node/soak"
+	"github.com/lash-go/lash/cmd/internal/soak"
 )
 
 type soakCmd struct {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/lash-go/lash/cmd/lash-node/soak"
+	"github.com/lash-go/lash/cmd/internal/soak"
 )
 
 // TestSoakVerdict checks the exit code and the message of a run with late takeovers.

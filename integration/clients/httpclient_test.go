@@ -17,12 +17,11 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
-	sessionreader "github.com/lash-go/lash/session/reader"
-	"github.com/lash-go/lash/session/watch"
 )
 
 // reads is the part of the service that only reads, and waits for commits.
@@ -40,24 +39,17 @@ type reads interface {
 type httpService struct {
 	operation.Remote
 	reads
-	watcher *watch.Watcher
-	web     *webTransport
+	log *session.Host
+	web *webTransport
 }
 
 // overWeb is the service at a URL, with a token.
 func overWeb(b *bus.Bus, url, token string) (*httpService, error) {
 	w := &webTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{}}}
 	s := &httpService{web: w, Remote: operation.Remote{Transport: w}}
-	r, err := sessionreader.New(b, 0)
-	if err != nil {
-		return nil, err
-	}
-	s.watcher = watch.New(b, r)
-	s.reads = struct {
-		*sessionreader.Reader
-		*watch.Watcher
-	}{r, s.watcher}
-	return s, nil
+	log, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	s.log, s.reads = log, log
+	return s, err
 }
 
 func (s *httpService) Configure(ctx context.Context, id events.SessionID, req api.ConfigureRequest) error {
@@ -99,15 +91,24 @@ func (s *httpService) Complete(ctx context.Context, id events.SessionID, req plu
 }
 
 func (s *httpService) Run(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.TurnResult, error) {
-	return s.watcher.Run(ctx, s, id, req)
+	a, err := s.SubmitTurn(ctx, id, req)
+	if err != nil {
+		return api.TurnResult{}, err
+	}
+	return s.Await(ctx, id, a.Turn)
 }
 
 func (s *httpService) StartTurnStream(ctx context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, iter.Seq2[api.SessionEvent, error], error) {
-	return s.watcher.StartTurnStream(ctx, s, id, req)
+	a, err := s.SubmitTurn(ctx, id, req)
+	if err != nil {
+		return "", nil, err
+	}
+	list, err := s.log.WatchTurn(ctx, id, a.Turn)
+	return a.Turn, list, err
 }
 
 func (s *httpService) Observe(ctx context.Context, id events.SessionID, cursor events.Seq) iter.Seq2[api.Observed, error] {
-	return s.watcher.Observe(ctx, id, cursor)
+	return s.log.Observe(ctx, id, cursor)
 }
 
 func (s *httpService) AssembledTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (a api.AssembledTurn, err error) {

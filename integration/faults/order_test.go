@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/watch"
 )
 
 // accepted is a turn that a client has an acceptance of.
@@ -24,8 +23,13 @@ type accepted struct {
 // orders are the submits of one client: by session, in the order of the responses.
 type orders map[events.SessionID][]accepted
 
+// submitter is a host or a client.
+type submitter interface {
+	SubmitTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.SubmitResponse, error)
+}
+
 // submitAll submits turns from first on to each session in turn, without a wait for their ends.
-func submitAll(ctx context.Context, by watch.Submitter, sessions, first, turns int) (orders, error) {
+func submitAll(ctx context.Context, by submitter, sessions, first, turns int) (orders, error) {
 	list := make(orders)
 	for k := range turns {
 		for i := range sessions {
@@ -69,7 +73,7 @@ func TestOrderOfLog(t *testing.T) {
 		var all sync.WaitGroup
 		lists, errs := make([]orders, clients), make([]error, clients)
 		for n := range clients {
-			by := watch.Submitter(s.NewHost(s.connect()))
+			by := submitter(s.NewHost(s.connect()))
 			if n%2 == 1 {
 				by = harness.Dial(s.T, harness.OpenReader(s.T, bus.Config{URL: s.url}))
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -141,8 +140,8 @@ func TestExtensionsRefused(t *testing.T) {
 		limit string
 	}{
 		"type": {[]events.Extension{{Type: "x"}, {}}, "extensions[1].type", ""}, "body": {[]events.Extension{{Type: "x", Body: []byte("{")}}, "extensions[0].body", ""},
-		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, check.MaxExtensionBytes)) + `"`)}}, "extensions[0].body", ""},
-		"many":  {many(check.MaxExtensions+1, 1), "", "extensions"},
+		"large": {[]events.Extension{{Type: "x", Body: []byte(`"` + string(make([]byte, 64<<10)) + `"`)}}, "extensions[0].body", ""},
+		"many":  {many(65, 1), "", "extensions"},
 	} {
 		err := b.ReplaceExtensions(b.Ctx, id, tc.list)
 		harness.Equal(t, name, fieldOf(err), tc.field)
@@ -150,7 +149,7 @@ func TestExtensionsRefused(t *testing.T) {
 		harness.Equal(t, name+": limit", errors.As(err, &limit) && limit.What == tc.limit, tc.limit != "")
 	}
 	harness.Equal(t, "last sequence", b.LastSeq(id), at)
-	harness.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(check.MaxExtensions, 1)), nil)
+	harness.WantError(t, "as many as there can be", b.ReplaceExtensions(b.Ctx, id, many(64, 1)), nil)
 	harness.WantError(t, "close", b.CloseSession(b.Ctx, id, ""), nil)
 	harness.WantError(t, "replace in a closed one", b.ReplaceExtensions(b.Ctx, id, nil), api.ErrClosed)
 }

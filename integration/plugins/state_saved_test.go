@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/check"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
@@ -61,7 +60,7 @@ func TestExtensionSaved(t *testing.T) {
 	_, kill := b.StartNodeOn(bustest.Open(t, b.Server), factory)
 	b.Host = b.NewNode(bustest.Open(t, b.Server), factory).Host()
 	id := b.Open(api.CreateRequest{})
-	for range check.MaxExtensions + 1 {
+	for range 65 {
 		harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	at := b.LastSeq(id)
@@ -73,25 +72,25 @@ func TestExtensionSaved(t *testing.T) {
 	kill()
 	b.StartNode(factory)
 	catalogue(b, id)
-	harness.Equal(t, "kept", len(last.state.Load()), check.MaxExtensions+1)
+	harness.Equal(t, "kept", len(last.state.Load()), 65)
 	harness.Equal(t, "handed again", len(last.extended), 0)
-	harness.Equal(t, "recorded", len(harness.Find[*events.SessionExtended](b, id)), check.MaxExtensions+1)
+	harness.Equal(t, "recorded", len(harness.Find[*events.SessionExtended](b, id)), 65)
 	harness.Equal(t, "folded", len(b.StateOf(id).Extensions), 0)
 
 	p := &mindful{}
 	b = harness.StartIdle(t)
 	b.StartNode(plugin.New(standard.ID, func(plugin.BuildContext) (plugin.Plugin, error) { return p, nil }))
 	id = b.Open(api.CreateRequest{})
-	for range check.MaxExtensions {
+	for range 64 {
 		harness.WantError(t, "extension", b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}), nil)
 	}
 	var limit *api.LimitError
-	if err := b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}); !errors.As(err, &limit) || limit.Limit != check.MaxExtensions {
-		t.Errorf("one more: got %v, want a limit of %d", err, check.MaxExtensions)
+	if err := b.ApplyExtension(b.Ctx, id, events.Extension{Type: "x"}); !errors.As(err, &limit) || limit.Limit != 64 {
+		t.Errorf("one more: got %v, want a limit of %d", err, 64)
 	}
-	harness.Equal(t, "handed", len(p.extended), check.MaxExtensions)
+	harness.Equal(t, "handed", len(p.extended), 64)
 	var field *events.FieldError
-	large := events.Extension{Type: "x", Body: []byte(`"` + strings.Repeat("x", check.MaxExtensionBytes) + `"`)}
+	large := events.Extension{Type: "x", Body: []byte(`"` + strings.Repeat("x", 64<<10) + `"`)}
 	if err := b.ApplyExtension(b.Ctx, id, large); !errors.As(err, &field) || field.Field != "body" {
 		t.Errorf("a large one: got %v, want a field error of body", err)
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/reader"
+	"github.com/lash-go/lash/session/internal/watch"
 	"github.com/lash-go/lash/session/operation"
-	"github.com/lash-go/lash/session/reader"
-	"github.com/lash-go/lash/session/watch"
 )
 
 // Config is the input of [New].

@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/process"
+	"github.com/lash-go/lash/workers/internal/process"
 )
 
 // maxReport limits the output of a command in a report, in bytes.

@@ -4,7 +4,7 @@
 // command has its own process group, which is killed at the end of the call, at the time limit, when its turn is
 // cancelled, and when the node dies. Its output is bounded, and its environment has none of the node's keys.
 // Otherwise it has the rights of the node, so register the approval gate before it. The package imports
-// session/plugin, events and workers/process.
+// session/plugin, events and workers/internal/process.
 package shell
 
 import (
@@ -18,7 +18,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/process"
+	"github.com/lash-go/lash/workers/internal/process"
 )
 
 // ID names the plugin in histories.

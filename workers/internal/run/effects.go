@@ -12,9 +12,9 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
-	"github.com/lash-go/lash/session/watch"
 	"github.com/lash-go/lash/workers/internal/call"
 )
 
@@ -68,7 +68,7 @@ func (r *run) launch(runCtx context.Context, e *effect, do func(context.Context)
 	if _, started := r.inflight[e.id]; started {
 		return
 	}
-	ctx, cancel := context.WithCancel(watch.WithWaiting(runCtx, r.markWaiting))
+	ctx, cancel := context.WithCancel(session.WithWaiting(runCtx, r.markWaiting))
 	e.cancel, e.ahead = cancel, e.prompt != "" && len(r.batch.events) > 0
 	r.inflight[e.id] = e
 	iteration := r.state.Turn().Iteration

@@ -13,7 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/task"
-	"github.com/lash-go/lash/workers/process"
+	"github.com/lash-go/lash/workers/internal/process"
 )
 
 const (

@@ -3,7 +3,7 @@ package chat_test
 import (
 	"testing"
 
-	"github.com/lash-go/lash/cmd/lash-node/chat"
+	"github.com/lash-go/lash/cmd/internal/chat"
 	"github.com/lash-go/lash/events"
 )
 

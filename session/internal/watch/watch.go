@@ -6,8 +6,8 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/internal/reader"
 	"github.com/lash-go/lash/session/internal/states"
-	"github.com/lash-go/lash/session/reader"
 )
 
 // Watcher observes sessions and waits for turns. It is safe for concurrent use.

@@ -8,7 +8,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/watch"
+	"github.com/lash-go/lash/session/internal/watch"
 )
 
 // play returns all events of the stream over the script, which starts with an open session.

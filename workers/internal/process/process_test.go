@@ -8,7 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lash-go/lash/workers/process"
+	"github.com/lash-go/lash/workers/internal/process"
 )
 
 func TestMain(m *testing.M) {

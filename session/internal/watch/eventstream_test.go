@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/watch"
+	"github.com/lash-go/lash/session/internal/watch"
 )
 
 // script is the list of observations of turn t1: commits ([]events.Event) and deltas.
