@@ -9,9 +9,6 @@ import (
 	"github.com/lash-go/lash/session/internal/states"
 )
 
-// Wake publishes the wake of a session that needs a worker.
-func (h *Host) Wake(s *projector.State) { h.hints.Wake(s) }
-
 // WakePassing publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
 // state that has such tasks.
 func (h *Host) WakePassing(s *projector.State) { h.hints.Passing(s) }

@@ -56,8 +56,8 @@ func (r *Row) HTTP() (method, path string) {
 	return method, path
 }
 
-// Anywhere reports whether requests of the row name no session.
-func (r *Row) Anywhere() bool {
+// anywhere reports whether requests of the row name no session.
+func (r *Row) anywhere() bool {
 	_, path := r.HTTP()
 	return !strings.HasPrefix(path, sessionPath)
 }

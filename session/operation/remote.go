@@ -38,7 +38,7 @@ func send[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events
 
 // sendWithKey sends a request with a key.
 func sendWithKey[In, Out any](ctx context.Context, r Remote, op *Op[In, Out], id events.SessionID, key string, in In) (out Out, err error) {
-	if !op.Anywhere() {
+	if !op.anywhere() {
 		err = events.CheckToken("session", id)
 	}
 	if err == nil {

@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// MaxLineBytes is the longest line that [Read] accepts, without its ending.
-const MaxLineBytes = 64 << 20
+// maxLineBytes is the longest line that [Read] accepts, without its ending.
+const maxLineBytes = 64 << 20
 
 const byteOrderMark = "\xef\xbb\xbf"
 

@@ -67,10 +67,10 @@ func TestReadLimit(t *testing.T) {
 	padded := func(n int64) io.Reader {
 		return io.MultiReader(io.LimitReader(spaces{}, n-int64(len(entry))), strings.NewReader(entry+"\r\n"))
 	}
-	if all, err := Read("f", padded(MaxLineBytes)); err != nil || len(all) != 1 {
+	if all, err := Read("f", padded(maxLineBytes)); err != nil || len(all) != 1 {
 		t.Errorf("at the limit: got %d conversations, %v", len(all), err)
 	}
-	_, err := Read("f", padded(MaxLineBytes+1))
+	_, err := Read("f", padded(maxLineBytes+1))
 	if err == nil || err.Error() != "f:1: line longer than 67108864 bytes" {
 		t.Errorf("above the limit: got %v", err)
 	}

@@ -12,7 +12,7 @@ import (
 // first lines; there is at least one. The first invalid line ends the read: every error is a [*LineError], without
 // conversations.
 func Read(name string, r io.Reader) ([]Conversation, error) {
-	return read(name, newLines(r, MaxLineBytes))
+	return read(name, newLines(r, maxLineBytes))
 }
 
 func read(name string, l *lines) ([]Conversation, error) {

@@ -20,8 +20,8 @@ import (
 // ID names the plugin in histories.
 const ID = "history"
 
-// Usage is the source of summaries in the usage ledger.
-const Usage = "compaction"
+// usageSource is the source of summaries in the usage ledger.
+const usageSource = "compaction"
 
 // priority of the transform and the compactor among those of other plugins.
 const priority = 100
@@ -85,7 +85,7 @@ func (h *history) compact(ctx context.Context, in plugin.TransformContext) (plug
 	if window := in.State.Config.ContextWindow; window > 0 {
 		old = tail(old, window-min(h.o.Reserve, window/4))
 	}
-	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: summaryRequest(old)}, Usage)
+	reply, err := in.Host.Complete(ctx, plugin.CompletionRequest{Messages: summaryRequest(old)}, usageSource)
 	switch {
 	case err != nil:
 		return plugin.Compaction{}, err

@@ -168,7 +168,7 @@ func boundChild(part string) {
 			began := time.Now()
 			resp, err := Run(context.Background(), limits, Request{Code: code}, newDesk())
 			took := time.Since(began)
-			if took > limits.Timeout+Slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
+			if took > limits.Timeout+slack+margin || err != nil || part == "wall" && !strings.Contains(resp.Error, "ran longer") {
 				fmt.Printf("%s\ntook %v: %v, %s\n", cutText(code, 300), took, err, cutText(resp.Error, 300))
 				os.Exit(1)
 			}

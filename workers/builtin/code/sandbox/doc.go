@@ -67,7 +67,7 @@
 //     waits, messages.
 //   - Time: the program is stopped between steps. The bytes that a step reads,
 //     compares and looks up in tables are charged first, so steps are short. If
-//     one is not, Run returns anyway, [Slack] after the limit; the step runs to its
+//     one is not, Run returns anyway, a second after the limit; the step runs to its
 //     end and calls no tool.
 //
 // Not limited: memory is an estimate. It does not cover the parser (some hundred

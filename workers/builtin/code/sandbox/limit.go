@@ -53,8 +53,8 @@ const (
 	machineWordBytes = 16      // of an element of a list
 )
 
-// Slack is the time after Limits.Timeout at which [Run] returns at the latest.
-const Slack = time.Second
+// slack is the time after Limits.Timeout at which [Run] returns at the latest.
+const slack = time.Second
 
 // limitError ends the program, which cannot catch it.
 type limitError struct{ message string }
@@ -146,7 +146,7 @@ type clock struct {
 	since   time.Time
 	paused  bool
 	expired atomic.Bool
-	overdue chan struct{} // closed when a step still runs Slack after the clock expired
+	overdue chan struct{} // closed when a step still runs slack after the clock expired
 }
 
 // errExpired ends the program; run replaces it with the error for the model.
@@ -164,7 +164,7 @@ func (c *clock) start(thread *starlark.Thread, timeout time.Duration) {
 		}
 		c.expired.Store(true)
 		thread.Cancel("timeout")
-		c.timer = time.AfterFunc(Slack, func() { close(c.overdue) })
+		c.timer = time.AfterFunc(slack, func() { close(c.overdue) })
 	})
 }
 

@@ -45,7 +45,7 @@ type run struct {
 
 // Run runs one program. An error is never the program's: ctx has ended, the caller stopped the run, or the request is
 // invalid. Run returns
-// at most [Slack] after the time limit. A step that still runs then ends later by itself, calls no tool, and its
+// at most a second after the time limit. A step that still runs then ends later by itself, calls no tool, and its
 // result is dropped.
 func Run(ctx context.Context, limits Limits, req Request, caller Caller) (Response, error) {
 	limits = limits.withDefaults()
