@@ -66,3 +66,15 @@ func (h *Host) appliedBefore(ctx context.Context, id events.SessionID, c request
 	seq, err := meta.repeatOf(ctx, s)
 	return meta, s, seq != 0, err
 }
+
+// ExternalPlugins are the plugins that run as programs of their own. Errors: [plugin.ErrUnavailable] of a host without
+// plugins.
+func (h *Host) ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error) {
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case h.plugins == nil:
+		return nil, fmt.Errorf("external plugins: %w", plugin.ErrUnavailable)
+	}
+	return h.plugins.External(), nil
+}

@@ -303,6 +303,8 @@ func lists(d *harness.HTTP) {
 	harness.Equal(d.T, "sequence of the view", view.Field("seq"), "2")
 	d.Want(200, "GET", "/v1/sessions?label=a=b&label=c=d&status=open&parent=s9&owner=writer&created_from_ms=1&created_to_ms=2&updated_from_ms=3&updated_to_ms=4&limit=1000", "")
 	d.Want(200, "GET", "/v1/approvals?limit=1", "")
+	harness.Equal(d.T, "plugins", string(d.Want(200, "GET", "/v1/plugins", "").Body), "{\"plugins\":[]}\n")
+	harness.Equal(d.T, "plugins without the right", d.Send("approver", "GET", "/v1/plugins", "").Status, 403)
 	for _, path := range []string{"/v1/sessions", "/v1/approvals", "/v1/sessions/s1/turns"} {
 		if path != "/v1/sessions/s1/turns" {
 			harness.Equal(d.T, path+" without the right", d.Send("approver", "GET", path, "").Status, 403)

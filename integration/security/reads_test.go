@@ -63,6 +63,7 @@ func TestReadsAppendNothing(t *testing.T) {
 	b, sid, results := setupActs(t)
 	looks := map[operation.Name]func(context.Context) error{
 		operation.ToolState.Name:       func(ctx context.Context) error { _, err := b.ToolState(ctx, sid); return err },
+		operation.ExternalPlugins.Name: func(ctx context.Context) error { _, err := b.ExternalPlugins(ctx); return err },
 		operation.Actions.Name:         func(ctx context.Context) error { _, err := b.Actions(ctx, sid); return err },
 		operation.MonitorSnapshot.Name: func(ctx context.Context) error { _, err := b.MonitorSnapshot(ctx, sid); return err },
 	}

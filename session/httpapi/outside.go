@@ -51,6 +51,11 @@ type ToolCatalog struct {
 	Tools []json.RawMessage `json:"tools" jsonschema:"tools with availability searchable or more, as JSON objects"`
 }
 
+// ExternalPlugins are the plugins that run as programs of their own.
+type ExternalPlugins struct {
+	Plugins []api.ExternalPlugin `json:"plugins" jsonschema:"in the order of the operator's file"`
+}
+
 // Actions are the actions of a session's plugins.
 type Actions struct {
 	Actions []Action `json:"actions" jsonschema:"by name"`
@@ -179,6 +184,10 @@ func (in Extensions) args(*call) ([]events.Extension, error) {
 }
 
 func (e Extension) args(*call) (events.Extension, error) { return e.extension(), nil }
+
+func externalPlugins(list []api.ExternalPlugin) ExternalPlugins {
+	return ExternalPlugins{Plugins: list}
+}
 
 func actions(list []plugin.ActionDef) Actions {
 	out := Actions{Actions: make([]Action, len(list))}

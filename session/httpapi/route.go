@@ -100,12 +100,9 @@ func (r *route) errorStatuses() []int {
 	if r.needs == "" {
 		return []int{http.StatusTooManyRequests}
 	}
-	list := append([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.extraErrors...)
+	list := append([]int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, r.extraErrors...)
 	if r.changes() {
 		list = append(list, http.StatusConflict) // for a key that another request used
-	}
-	if len(r.pathParams()) > 0 || len(r.query) > 0 || r.request != nil || r.rawRequest {
-		list = append(list, http.StatusBadRequest)
 	}
 	if r.request != nil || r.rawRequest {
 		list = append(list, http.StatusRequestEntityTooLarge)

@@ -147,6 +147,7 @@ func toolRoutes() []route {
 		plainRoute(operation.AddToolSource, infallible((*call).source), generation),
 		plainRoute(operation.RemoveToolSource, infallible((*call).source), generation),
 		plainRoute(operation.RefreshCatalog, noArgs, generation),
+		plainRoute(operation.ExternalPlugins, noArgs, externalPlugins),
 		plainRoute(operation.Actions, noArgs, actions),
 		bodyRoute(operation.InvokeAction, Invocation.args, actionResult).takesLong().withErrors(http.StatusUnprocessableEntity),
 	}

@@ -138,6 +138,7 @@ type Host interface {
 	// TakeMonitorUpdatesTo drains updates up to a sequence.
 	TakeMonitorUpdatesTo(ctx context.Context, id events.SessionID, upto int64) (api.MonitorUpdates, error)
 	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
+	ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error)
 	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)
 }

@@ -276,6 +276,11 @@ func (r Remote) RefreshCatalog(ctx context.Context, id events.SessionID) (int64,
 	return send(ctx, r, RefreshCatalog, id, None{})
 }
 
+// ExternalPlugins is that of [Host].
+func (r Remote) ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error) {
+	return send(ctx, r, ExternalPlugins, "", None{})
+}
+
 // Actions is that of [Host].
 func (r Remote) Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error) {
 	return send(ctx, r, Actions, id, None{})

@@ -120,6 +120,10 @@ var (
 	RemoveToolSource = withInput(Row{"remove_tool_source", "removeToolSource", configure, ByKey, remove + "/tools/sources/{source}", "Remove the tools of a source, from the next model call on"}, Host.RemoveToolSource)
 	RefreshCatalog   = withoutInput(Row{"refresh_catalog", "refreshCatalog", configure, ByKey, post + "/tools/refresh", "Make every node read its tools again"}, Host.RefreshCatalog)
 
+	ExternalPlugins = withoutInput(Row{"external_plugins", "listPlugins", read, ReadOnly, get + "/v1/plugins", "List the plugins that run as programs of their own, with the instances that live"},
+		func(h Host, ctx context.Context, _ events.SessionID) ([]api.ExternalPlugin, error) {
+			return h.ExternalPlugins(ctx)
+		})
 	Actions      = withoutInput(Row{"actions", "getActions", read, ReadOnly, get + "/actions", "List the actions of the session's plugins"}, Host.Actions)
 	InvokeAction = longRunning(register(Row{"invoke_action", "invokeAction", write, Once, post + "/actions", "Run an action of a plugin. The response waits for its result. A repeat of a key gets 504 if the action ran, because results are not stored"},
 		func(ctx context.Context, h Host, id events.SessionID, in api.ActionArgs) (plugin.Result, error) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // HostConfig configures a [Host].
@@ -78,6 +79,17 @@ func (h *Host) warn(plugin, point string, err error) {
 	if warned != nil {
 		warned(plugin, point, err)
 	}
+}
+
+// External are the plugins that run as programs of their own, in stack order.
+func (h *Host) External() []api.ExternalPlugin {
+	list := []api.ExternalPlugin{}
+	for _, f := range h.factories {
+		if r, ok := f.(Reporting); ok {
+			list = append(list, r.Report())
+		}
+	}
+	return list
 }
 
 // Session is a session's stack of plugins. It is safe for concurrent use.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Factory builds one plugin for each session.
@@ -64,6 +65,9 @@ type Selective interface{ Wants(BuildContext) bool }
 // Revised is a factory whose plugins change while the process runs. A session gets plugins of the new revision between
 // two turns.
 type Revised interface{ Revision() uint64 }
+
+// Reporting is a factory of a plugin that runs as programs of its own.
+type Reporting interface{ Report() api.ExternalPlugin }
 
 // Extending is a factory that contributes payloads to the stack's extensions.
 type Extending interface {

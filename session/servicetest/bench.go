@@ -18,6 +18,7 @@ import (
 // have.
 type Service interface {
 	api.Service
+	ExternalPlugins(ctx context.Context) ([]api.ExternalPlugin, error)
 	Actions(ctx context.Context, id events.SessionID) ([]plugin.ActionDef, error)
 	Complete(ctx context.Context, id events.SessionID, req plugin.CompletionRequest, source string) (plugin.Completion, error)
 	InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (plugin.Result, error)

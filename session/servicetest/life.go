@@ -3,6 +3,7 @@ package servicetest
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
@@ -156,6 +157,14 @@ var lifeCases = []testCase{
 		now, err := b.StateAt(b.ctx, id, math.MaxUint64)
 		b.must("state", err, nil)
 		equal(b, "leaf now", now.Leaf, "b")
+	}},
+	{"external_plugins", func(b *bench) {
+		list, err := b.ExternalPlugins(b.ctx)
+		b.must("external plugins", err, nil)
+		want := []api.ExternalPlugin{elsewhere()}
+		if !reflect.DeepEqual(list, want) {
+			b.t.Errorf("external plugins: got %+v, want %+v", list, want)
+		}
 	}},
 	{"actions", func(b *bench) {
 		id := b.open()

@@ -11,7 +11,22 @@ import (
 
 // Plugin is the plugin of the service's sessions, in addition to the standard protocol: a tool "gated" that needs an
 // approval, a tool "later" whose result comes from outside, a compactor, and an action "greet".
-func Plugin() plugin.Factory {
+func Plugin() plugin.Factory { return reporting{tools()} }
+
+// reporting is a factory that reports instances in other processes.
+type reporting struct{ plugin.Factory }
+
+// Report implements [plugin.Reporting].
+func (reporting) Report() api.ExternalPlugin { return elsewhere() }
+
+func elsewhere() api.ExternalPlugin {
+	return api.ExternalPlugin{
+		Name: "notes", Version: "1", Hash: "ab", Tools: []string{"write"}, Hooks: []string{"guard"},
+		Instances: []api.PluginInstance{{ID: "i1", Machine: "m", Current: true, Draining: true, Running: 1, Calls: 3, Failures: 2, SilentMS: 4}},
+	}
+}
+
+func tools() plugin.Factory {
 	return plugin.Func("servicetest", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "gated", Effects: events.EffectsNone}, func(context.Context, plugin.Call, struct{}) (string, error) {
 			return "open", nil

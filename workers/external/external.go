@@ -2,10 +2,13 @@ package external
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,10 +54,9 @@ type known struct {
 }
 
 type instance struct {
-	heard    time.Time
-	hash     string
-	draining bool
-	running  int
+	wire.Sign // the last one
+
+	heard time.Time
 }
 
 // maxInstances limits the instances of one plugin that a node knows. Further ones get no calls from it.
@@ -185,9 +187,10 @@ func (p *Plugins) take(name string, r *row, tools *plugin.Tools, revision uint64
 // sign handles a sign of life.
 func (p *Plugins) sign(name, id string, data []byte) {
 	var s wire.Sign
-	if json.Unmarshal(data, &s) != nil || events.CheckToken("instance", id) != nil {
+	if json.Unmarshal(data, &s) != nil || events.CheckToken("instance", id) != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
 		return
 	}
+	s.Machine = strings.ToValidUTF8(s.Machine[:min(len(s.Machine), wire.MaxMachine)], "")
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k := p.byName[name]
@@ -205,7 +208,7 @@ func (p *Plugins) sign(name, id string, data []byte) {
 			return
 		}
 	}
-	k.instances[id] = &instance{heard: now, hash: s.Hash, draining: s.Draining, running: s.Running}
+	k.instances[id] = &instance{s, now}
 	select {
 	case p.heard <- struct{}{}:
 	default: // Start has one to read, or has ended
@@ -237,7 +240,7 @@ func (p *Plugins) pick(name, call string, without ...string) string {
 	defer p.mu.Unlock()
 	k, best, most := p.byName[name], "", uint64(0)
 	for id, i := range k.instances {
-		if time.Since(i.heard) > wire.Lease || i.draining || i.hash != k.hash || slices.Contains(without, id) {
+		if time.Since(i.heard) > wire.Lease || i.Draining || i.Hash != k.hash || slices.Contains(without, id) {
 			continue
 		}
 		h := fnv.New64a()

@@ -26,14 +26,14 @@ func TestPick(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"change": func(t *rapid.T) {
 				id := fmt.Sprint("i", rapid.IntRange(0, 4).Draw(t, "instance"))
-				i := &instance{heard: time.Now(), hash: "h"}
+				i := &instance{wire.Sign{Hash: "h"}, time.Now()}
 				switch rapid.SampledFrom([]string{"live", "late", "draining", "other", "gone"}).Draw(t, "as") {
 				case "late":
 					i.heard = i.heard.Add(-wire.Lease - time.Second)
 				case "draining":
-					i.draining = true
+					i.Draining = true
 				case "other":
-					i.hash = "another"
+					i.Hash = "another"
 				case "gone":
 					i = nil
 				}
@@ -41,7 +41,7 @@ func TestPick(t *testing.T) {
 				if i != nil {
 					k.instances[id] = i
 				}
-				usable[id] = i != nil && time.Since(i.heard) < wire.Lease && !i.draining && i.hash == "h"
+				usable[id] = i != nil && time.Since(i.heard) < wire.Lease && !i.Draining && i.Hash == "h"
 				now := p.pick("notes", "call")
 				if now != before && usable[before] && now != id {
 					t.Fatalf("after a change of %s: got %q, want %q still", id, now, before)

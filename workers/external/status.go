@@ -5,41 +5,44 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// Status is what a node knows of one plugin.
-type Status struct {
-	Plugin    string
-	Version   string // of the registered manifest; empty: none is registered
-	Tools     []string
-	Instances []InstanceStatus // that live, by id
-}
-
-// InstanceStatus is one instance that lives.
-type InstanceStatus struct {
-	ID       string
-	Current  bool // has the registered manifest
-	Draining bool
-	Running  int // calls, at its last sign of life
-}
-
-// Status lists the plugins, in the order of their names in the configuration.
-func (p *Plugins) Status() []Status {
+// Status is what this node knows of the plugins, in the order of the configuration.
+func (p *Plugins) Status() []api.ExternalPlugin {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]Status, len(p.names))
+	list := make([]api.ExternalPlugin, len(p.names))
 	for i, name := range p.names {
-		k := p.byName[name]
-		list[i] = Status{Plugin: name, Version: k.version}
-		for _, entry := range k.tools.Entries() {
-			list[i].Tools = append(list[i].Tools, entry.Name)
-		}
-		for _, id := range slices.Sorted(maps.Keys(k.instances)) {
-			if s := k.instances[id]; time.Since(s.heard) <= wire.Lease {
-				list[i].Instances = append(list[i].Instances, InstanceStatus{id, s.hash == k.hash, s.draining, s.running})
-			}
-		}
+		list[i] = p.statusLocked(name)
 	}
 	return list
+}
+
+func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
+	k := p.byName[name]
+	out := api.ExternalPlugin{Name: name, Version: k.version, Hash: k.hash, Tools: []string{}, Hooks: []string{}, Instances: []api.PluginInstance{}}
+	for _, entry := range k.tools.Entries() {
+		out.Tools = append(out.Tools, entry.Name)
+	}
+	for _, id := range slices.Sorted(maps.Keys(k.instances)) {
+		s := k.instances[id]
+		silent := time.Since(s.heard)
+		if silent > wire.Lease {
+			continue
+		}
+		out.Instances = append(out.Instances, api.PluginInstance{
+			ID: id, Machine: s.Machine, Current: s.Hash == k.hash, Draining: s.Draining,
+			Running: s.Running, Calls: s.Calls, Failures: s.Failures, SilentMS: silent.Milliseconds(),
+		})
+	}
+	return out
+}
+
+// Report implements [plugin.Reporting].
+func (f factory) Report() api.ExternalPlugin {
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	return f.p.statusLocked(f.name)
 }

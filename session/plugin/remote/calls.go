@@ -36,6 +36,8 @@ type calls struct {
 	ended    []wire.CallID // in the order of their ends
 	old      int           // of ended, those whose outcomes are dropped as old
 	bytes    int           // of all outcomes
+	total    int64         // calls that ended
+	failed   int64         // of total
 	forgot   bool          // an id was dropped: an unknown call may have run
 	draining bool
 	idle     chan struct{} // closed while draining and nothing runs; nil before
@@ -81,6 +83,10 @@ func (c *calls) end(id wire.CallID, outcome *wire.Outcome, now time.Time) []stri
 	defer c.mu.Unlock()
 	known := c.byID[id]
 	known.outcome, known.over = outcome, now
+	c.total++
+	if outcome.Failure != nil {
+		c.failed++
+	}
 	c.bytes += outcome.Bytes()
 	replies := known.replies
 	known.replies = nil
@@ -146,10 +152,11 @@ func (c *calls) readers() (list []string) {
 	return list
 }
 
-func (c *calls) running() int {
+// counts are the calls that run, and those that ended and failed since the start.
+func (c *calls) counts() (running, ended, failed int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.byID) - len(c.ended)
+	return int64(len(c.byID) - len(c.ended)), c.total, c.failed
 }
 
 // drain refuses new calls from now on. It returns false if it did before.

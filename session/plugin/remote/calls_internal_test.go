@@ -81,8 +81,9 @@ func TestCalls(t *testing.T) {
 						bytes += len(call.Call)
 					}
 				}
-				if c.running() != runs || c.bytes != bytes {
-					t.Fatalf("running %d, %d bytes; want %d, %d", c.running(), c.bytes, runs, bytes)
+				running, ended, _ := c.counts()
+				if running != int64(runs) || ended != int64(len(over)) || c.bytes != bytes {
+					t.Fatalf("running %d, ended %d, %d bytes; want %d, %d, %d", running, ended, c.bytes, runs, len(over), bytes)
 				}
 				select {
 				case <-c.idle:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,8 @@ type Instance struct {
 	hash  string
 	calls *calls
 
+	machine string
+
 	subs        []*nats.Subscription
 	manifest    *wire.Manifest
 	registering atomic.Bool // again, as nodes have lost the manifest
@@ -67,6 +70,7 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 		return nil, err
 	}
 	i := &Instance{cfg: cfg, tools: tools, manifest: manifest, hash: manifest.Hash()}
+	i.machine, _ = os.Hostname()                                          // for operators; empty where it has none
 	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
 	i.calls = newCalls(cfg.Keep)
 	if err := i.listen(); err != nil {
@@ -198,7 +202,8 @@ func (i *Instance) signs() {
 }
 
 func (i *Instance) sign(draining bool) {
-	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: draining, Running: i.calls.running()})
+	running, ended, failed := i.calls.counts()
+	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: draining, Machine: i.machine, Running: running, Calls: ended, Failures: failed})
 	if err == nil {
 		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
 	}

@@ -11,7 +11,10 @@ import (
 type Sign struct {
 	Hash     string `json:"hash"`               // of the instance's manifest
 	Draining bool   `json:"draining,omitempty"` // it takes no new calls
-	Running  int    `json:"running"`            // calls that run
+	Machine  string `json:"machine,omitempty"`  // where the instance runs, for operators; at most [MaxMachine] bytes
+	Running  int64  `json:"running"`            // calls that run
+	Calls    int64  `json:"calls,omitempty"`    // that ended since the instance started
+	Failures int64  `json:"failures,omitempty"` // of these, calls that failed
 }
 
 // CallID names a call: the same for every attempt, on every node.

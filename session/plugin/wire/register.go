@@ -52,6 +52,9 @@ const (
 	ScopeSession Scope = "session" // one instance serves a session, from [SessionStart] on, until it is gone
 )
 
+// MaxMachine limits [Sign.Machine]. A node cuts a longer text.
+const MaxMachine = 64
+
 // Limits of hooks and fragments.
 const (
 	MaxHooks        = 32

@@ -1,0 +1,33 @@
+package api
+
+// ExternalPlugin is a plugin of the fleet that runs as programs of its own.
+type ExternalPlugin struct {
+	Name      string           `msgpack:"n" json:"name"`
+	Version   string           `msgpack:"v,omitempty" json:"version,omitempty" jsonschema:"of the registered manifest; absent: no instance has registered yet"`
+	Hash      string           `msgpack:"h,omitempty" json:"hash,omitempty" jsonschema:"of the manifest"`
+	Tools     []string         `msgpack:"t,omitempty" json:"tools" jsonschema:"by name"`
+	Hooks     []string         `msgpack:"k,omitempty" json:"hooks" jsonschema:"by name"`
+	Instances []PluginInstance `msgpack:"i,omitempty" json:"instances" jsonschema:"that live, by id"`
+}
+
+// PluginInstance is a running program of a plugin, as its last sign of life describes it.
+type PluginInstance struct {
+	ID       string `msgpack:"i" json:"id"`
+	Machine  string `msgpack:"m,omitempty" json:"machine,omitempty" jsonschema:"where it runs, as it says itself"`
+	Current  bool   `msgpack:"c,omitempty" json:"current" jsonschema:"it has the registered manifest, and gets new calls"`
+	Draining bool   `msgpack:"d,omitempty" json:"draining" jsonschema:"it takes no new calls"`
+	Running  int64  `msgpack:"r,omitempty" json:"running" jsonschema:"calls that run"`
+	Calls    int64  `msgpack:"n,omitempty" json:"calls" jsonschema:"that ended since it started"`
+	Failures int64  `msgpack:"f,omitempty" json:"failures" jsonschema:"of these, calls that failed"`
+	SilentMS int64  `msgpack:"s,omitempty" json:"silent_ms" jsonschema:"milliseconds since its last sign of life"`
+}
+
+// Ready reports whether an instance takes the plugin's calls.
+func (p *ExternalPlugin) Ready() bool {
+	for i := range p.Instances {
+		if p.Instances[i].Current && !p.Instances[i].Draining {
+			return true
+		}
+	}
+	return false
+}
