@@ -35,6 +35,7 @@ type cli struct {
 
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
+	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
@@ -64,7 +65,7 @@ func codeOf(err error) (code int, print bool) {
 	switch {
 	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):
 		return exitDifferent, false
-	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, chat.ErrTurn):
+	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true
 	}
 	return exitFailed, true

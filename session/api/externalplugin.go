@@ -1,5 +1,7 @@
 package api
 
+import "slices"
+
 // ExternalPlugin is a plugin of the fleet that runs as programs of its own.
 type ExternalPlugin struct {
 	Name      string           `msgpack:"n" json:"name"`
@@ -22,12 +24,25 @@ type PluginInstance struct {
 	SilentMS int64  `msgpack:"s,omitempty" json:"silent_ms" jsonschema:"milliseconds since its last sign of life"`
 }
 
+// States of instances.
+const (
+	InstanceReady    = "ready"         // gets new calls
+	InstanceDraining = "draining"      // finishes its calls
+	InstanceOther    = "other_version" // finishes its calls: another manifest is registered
+)
+
+// State is one of the states above.
+func (i *PluginInstance) State() string {
+	switch {
+	case !i.Current:
+		return InstanceOther
+	case i.Draining:
+		return InstanceDraining
+	}
+	return InstanceReady
+}
+
 // Ready reports whether an instance takes the plugin's calls.
 func (p *ExternalPlugin) Ready() bool {
-	for i := range p.Instances {
-		if p.Instances[i].Current && !p.Instances[i].Draining {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Instances, func(i PluginInstance) bool { return i.State() == InstanceReady })
 }

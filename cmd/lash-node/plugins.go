@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/lash-go/lash/session/api"
+	sessions "github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+type pluginsCmd struct {
+	clientFlags
+
+	JSON bool `name:"json" help:"An array of objects, as GET /v1/plugins returns it."`
+}
+
+func (*pluginsCmd) Help() string {
+	return "A node answers with the plugins of its --plugins file, and the programs of them that live: it hears a sign of life of each every second.\n\n" +
+		"Exit codes: 0 each plugin has a program that takes calls, 1 one has none, 2 it could not be done."
+}
+
+// errNoInstance makes the exit code 1.
+var errNoInstance = errors.New("no program takes the calls")
+
+func (c *pluginsCmd) Run(ctx context.Context, s *streams) error {
+	return c.with(ctx, s, func(ctx context.Context, on *client) error {
+		asking, err := sessions.New(sessions.Config{Bus: on.bus})
+		if err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		over := s.Waiting("a node to answer")
+		list, err := asking.ExternalPlugins(ctx)
+		over()
+		if err != nil {
+			return c.explain(err)
+		}
+		return c.show(s, list)
+	})
+}
+
+func (c *pluginsCmd) show(s *streams, list []api.ExternalPlugin) error {
+	var err error
+	if c.JSON {
+		err = writeJSON(s, list)
+	} else {
+		printPlugins(s, list)
+	}
+	for i := range list {
+		if err == nil && !list[i].Ready() {
+			return fmt.Errorf("%w of plugin %s: start one, see \"Plugins\" in OPERATING.md", errNoInstance, list[i].Name)
+		}
+	}
+	return err
+}
+
+func printPlugins(s *streams, list []api.ExternalPlugin) {
+	if len(list) == 0 {
+		write(s.Out, "the node has no plugins that run as programs of their own: --plugins FILE of lash-node serve names them\n")
+		return
+	}
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	write(w, "PLUGIN\tVERSION\tINSTANCE\tMACHINE\tSTATE\tRUNNING\tENDED\tFAILED\tHEARD\n")
+	for i := range list {
+		p := &list[i]
+		version := transcript.VisibleLine(p.Version)
+		if version == "" {
+			version = "not registered"
+		}
+		if len(p.Instances) == 0 {
+			write(w, "%s\t%s\tnone\t\t\t\t\t\t\n", p.Name, version)
+		}
+		for j := range p.Instances {
+			in := &p.Instances[j]
+			write(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.1f s ago\n", p.Name, version, in.ID, transcript.VisibleLine(in.Machine), in.State(),
+				in.Running, in.Calls, in.Failures, (time.Duration(in.SilentMS) * time.Millisecond).Seconds())
+		}
+	}
+	_ = w.Flush() // a builder takes everything
+	write(s.Out, "%s", text.String())
+}
