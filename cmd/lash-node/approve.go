@@ -12,7 +12,7 @@ import (
 type approveCmd struct {
 	Session events.SessionID `arg:"" help:"The session that asks."`
 	Call    events.EffectID  `arg:"" help:"The call, as lash-node approvals lists it."`
-	clientFlags
+	personFlags
 
 	Deny *string `help:"Refuse the call. The model reads the reason." placeholder:"REASON"`
 	JSON bool    `name:"json" help:"Print one JSON object."`

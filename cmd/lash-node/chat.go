@@ -85,7 +85,7 @@ func (c *chatCmd) converse(ctx context.Context, s *streams, link *chat.Link) err
 		return err
 	}
 	defer on.stop()
-	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: actorOf(s)})
+	cl, err := sessionclient.New(sessionclient.Config{Bus: on.bus, Actor: userOf(s, "chat")})
 	if err != nil {
 		return err
 	}
@@ -115,15 +115,6 @@ func (c *chatCmd) starts() string {
 		return "lash-node serve" + c.where() + " starts one"
 	}
 	return "lash-node serve starts one, with the certificate and the inbox of a user of role " + access.Node
-}
-
-// actorOf is the name of the user in the history. A server that authenticates the caller replaces it.
-func actorOf(s *streams) string {
-	user := s.Env("USER")
-	if events.CheckToken("actor", user) != nil {
-		return "chat"
-	}
-	return user
 }
 
 // inTerminal reports whether input and output are a terminal that can move its cursor.

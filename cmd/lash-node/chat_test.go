@@ -97,36 +97,6 @@ func TestChatStreams(t *testing.T) {
 	}
 }
 
-// TestChatNodeKilled kills the node that runs a turn. Another node continues the turn, and the chat shows it.
-func TestChatNodeKilled(t *testing.T) {
-	t.Parallel()
-	model := newScriptedModel(t)
-	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Stop()
-	args := []string{"--nats", server.URL(), "--store", t.TempDir(), "--plugins", "default"}
-	first := serveModel(t, model.url, append(args, "--name", "first")...)
-	ann := sit(t, nil, "--nats", server.URL())
-	ann.session()
-	ann.send("hold on")
-	model.awaitBlocked(t)
-	ann.await("the first line")
-	if err := first.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = first.cmd.Wait()
-	second := serveModel(t, model.url, append(args, "--name", "second")...)
-	defer second.stop(t, syscall.SIGTERM)
-	model.awaitBlocked(t)
-	close(model.release)
-	ann.await("the reply above was cut off and does not count", "another node goes on with the turn (attempt 2)", "the first line", "the second line ends here")
-	ann.send("still there?")
-	ann.await("ann > still there?", "heard: still there?")
-	ann.quit(ctrlD, exitOK)
-}
-
 // TestChatStartsNode starts a node and a session with one command. A second run continues the session.
 func TestChatStartsNode(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os/user"
 	"path/filepath"
 
 	"github.com/nats-io/nats.go"
@@ -11,6 +12,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/cmd/internal/access"
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 )
 
@@ -19,6 +21,35 @@ type clientFlags struct {
 	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it. Defaults to .lash." default:".lash" placeholder:"DIR" type:"path"`
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
 	access.Flags
+	actor string // of the commits. Defaults to lash-node
+}
+
+// personFlags are the flags of commands that write in the name of a person.
+type personFlags struct {
+	clientFlags
+	As string `help:"Your name, as the history records it. Defaults to the user of the operating system." placeholder:"NAME"`
+}
+
+// with is [clientFlags.with] in the name of the person.
+func (f *personFlags) with(ctx context.Context, s *streams, do func(ctx context.Context, on *client) error) error {
+	f.actor = cmp.Or(f.As, userOf(s, "lash-node"))
+	if err := events.CheckToken("actor", f.actor); err != nil {
+		return fmt.Errorf("--as %q: %w", f.actor, err)
+	}
+	return f.clientFlags.with(ctx, s, do)
+}
+
+// userOf is the name of the user of the operating system. It is otherwise where there is none, or where a history
+// cannot record it as an actor.
+func userOf(s *streams, otherwise string) string {
+	name := s.Env("USER")
+	if own, err := user.Current(); name == "" && err == nil {
+		name = own.Username
+	}
+	if events.CheckToken("actor", name) != nil {
+		return otherwise
+	}
+	return name
 }
 
 // client is a host on a running node's servers.
@@ -69,8 +100,7 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 	if err != nil {
 		return nil, f.explain(err)
 	}
-	actor := cmp.Or(s.Env("USER"), "lash-node")
-	h, err := session.New(session.Config{Bus: b, Actor: actor})
+	h, err := session.New(session.Config{Bus: b, Actor: cmp.Or(f.actor, "lash-node")})
 	if err != nil {
 		b.Close()
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 type eraseCmd struct {
 	Session events.SessionID `arg:"" help:"The session to erase."`
-	clientFlags
+	personFlags
 
 	Reason string `required:"" help:"Why; it is all that is kept, with when and who." placeholder:"TEXT"`
 	Yes    bool   `help:"Do it. Without this nothing is done."`

@@ -26,7 +26,8 @@ func TestErase(t *testing.T) {
 		{[]string{"s", "--reason", "asked to"}, exitFailed, "--yes does it"},
 		{[]string{"s", "--reason=", "--yes"}, exitFailed, "--reason: say why"},
 		{[]string{"nobody", "--reason", "asked to", "--yes"}, exitFailed, "there is no session nobody here"},
-		{[]string{"s", "--reason", "asked to", "--yes"}, exitOK, "erased: session s at sequence 1 "},
+		{[]string{"s", "--reason", "asked to", "--yes", "--as", "not a name"}, exitFailed, `--as "not a name": `},
+		{[]string{"s", "--reason", "asked to", "--yes", "--as", "ann"}, exitOK, "erased: session s at sequence 1 "},
 		{[]string{"s", "--reason", "again", "--yes"}, exitOK, ": asked to)"},
 	} {
 		out, errs, code := lashNode(t, append([]string{"erase", "--store", node.store}, c.args...)...)
@@ -36,7 +37,7 @@ func TestErase(t *testing.T) {
 	}
 	out, _, code := lashNode(t, "erase", "--store", node.store, "s", "--reason", "again", "--yes", "--json")
 	var got erased
-	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Session != "s" || got.Reason != "asked to" || got.Seq != 1 || got.At == 0 || got.By == "" {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Session != "s" || got.Reason != "asked to" || got.Seq != 1 || got.At == 0 || got.By != "ann" {
 		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
 	}
 	_, errs, code := lashNode(t, "approvals", "--store", node.store, "s")

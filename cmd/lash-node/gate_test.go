@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,7 @@ func TestServeGate(t *testing.T) {
 	if out := run(exitDifferent, "approve", "s", "t/0/2"); !strings.Contains(out, "the call has another answer already") {
 		t.Errorf("another answer: got %q", out)
 	}
-	run(exitOK, "approve", "s", "t/0/1")
+	run(exitOK, "approve", "s", "t/0/1", "--as", "ann")
 	r, err := h.Await(limited(t), "s", "t")
 	if err != nil || r.End != events.EndFinished || r.Text != "done" {
 		t.Errorf("turn: got %+v, %v", r, err)
@@ -116,6 +117,9 @@ func TestServeGate(t *testing.T) {
 	if out := run(exitDifferent, "approve", "s", "t/0/1", "--deny", "no"); !strings.Contains(out, "the call has another answer already") {
 		t.Errorf("another answer after the turn's end: got %q", out)
 	}
+	if got := answeredBy(t, h); len(got) != 2 || got["t/0/2"] != systemUser(t) || got["t/0/1"] != "ann" {
+		t.Errorf("actors of the answers: got %v, want the system's user without --as, and else ann", got)
+	}
 	for name, want := range map[string]string{"docs/a": "allowed", "b": "approved", "c": ""} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want || (err == nil) != (want != "") {
 			t.Errorf("%s: got %q, %v, want %q", name, got, err, want)
@@ -124,6 +128,41 @@ func TestServeGate(t *testing.T) {
 	if got := resultsOf(t, h)[3]; got != "[failed] read_file is not allowed here secret" {
 		t.Errorf("denied by rule: got %q", got)
 	}
+}
+
+// answeredBy are the actors of the approvals in the history of the session s.
+func answeredBy(t *testing.T, h *session.Host) map[events.EffectID]string {
+	t.Helper()
+	got := make(map[events.EffectID]string)
+	ctx, cancel := context.WithCancel(limited(t))
+	defer cancel()
+	for o, err := range h.Observe(ctx, "s", 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range o.Commit.Events {
+			switch p := o.Commit.Events[i].Payload.(type) {
+			case *events.ToolApprovalGiven:
+				got[p.Effect] = o.Commit.Actor.ID
+			case *events.TurnCompleted:
+				return got
+			}
+		}
+	}
+	return got
+}
+
+// systemUser is the name of the user of this process, as the command id prints it.
+func systemUser(t *testing.T) string {
+	t.Helper()
+	if name := os.Getenv("USER"); name != "" {
+		return name
+	}
+	name, err := exec.CommandContext(t.Context(), "id", "-un").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(name))
 }
 
 // resultsOf are the tool results that the model of the session s received.

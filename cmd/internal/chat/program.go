@@ -19,6 +19,7 @@ import (
 type program struct {
 	talk    *Talk
 	driver  *driver
+	nodes   *serving
 	session events.SessionID
 	plain   bool
 
@@ -55,7 +56,7 @@ func newProgram(talk *Talk, id events.SessionID, plain bool) *program {
 	in.SetStyles(textarea.Styles{})
 	in.SetVirtualCursor(false)
 	in.Focus()
-	return &program{talk: talk, session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
+	return &program{talk: talk, nodes: newServing(talk), session: id, plain: plain, input: in, width: 80, height: 24, doing: make(map[int]Action), since: time.Now()}
 }
 
 type (
@@ -82,6 +83,7 @@ func (m *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = m.key(msg)
 	case tickMsg:
 		cmd = ticks()
+		m.checkNodes()
 	case printedMsg:
 		m.printing = false
 	case drawnMsg:
@@ -106,6 +108,16 @@ func (m *program) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.live = m.view.Live() // after the lines that precede it
 	}
 	return m, tea.Batch(cmd, printing)
+}
+
+// checkNodes uses the result of the last check, and starts the next one.
+func (m *program) checkNodes() {
+	select {
+	case unserved := <-m.nodes.found:
+		m.nodes.set(m.view, unserved)
+	default:
+	}
+	m.nodes.check(m.driver.ctx, m.session, m.view, time.Now())
 }
 
 // updateStatus records the time at which the status changed.

@@ -52,7 +52,7 @@ func (s *Screen) open(ctx context.Context, m *program) (err error) {
 	show := func(l Line) { _, _ = fmt.Fprintln(s.Out, strings.Join(m.rows(l), "\n")) }
 	late := s.Talk.late(show)
 	defer late.Stop()
-	m.view, m.seen, err = s.Talk.Open(ctx, s.Session, !s.Joins, Options{Live: true, Full: s.Talk.Full}, show)
+	m.view, m.seen, err = s.Talk.Open(ctx, s.Session, !s.Joins, Options{Live: true, Full: s.Talk.Full, Starts: s.Talk.Starts}, show)
 	if err == nil {
 		show(m.header())
 	}
@@ -94,7 +94,7 @@ func (d *driver) join(id events.SessionID, gen int) tea.Cmd {
 	return func() tea.Msg {
 		var list []Line
 		ctx, stop := context.WithCancel(d.ctx)
-		view, seen, err := d.talk.Open(ctx, id, false, Options{Live: true, Full: d.talk.Full}, func(l Line) { list = append(list, l) })
+		view, seen, err := d.talk.Open(ctx, id, false, Options{Live: true, Full: d.talk.Full, Starts: d.talk.Starts}, func(l Line) { list = append(list, l) })
 		return joinedMsg{gen, view, seen, ctx, stop, list, err}
 	}
 }

@@ -13,8 +13,9 @@ import (
 
 // Options of a view.
 type Options struct {
-	Live bool // show replies while they stream
-	Full bool // shorten nothing, and show reasoning
+	Live   bool   // show replies while they stream
+	Full   bool   // shorten nothing, and show reasoning
+	Starts string // how to start a node
 }
 
 // Limits of the shown part of a call, of its result and of a question.
@@ -35,6 +36,8 @@ type View struct {
 	model string              // of the last reply
 	calls []events.EffectID   // numbered from 1
 	out   []Line
+
+	unserved bool // no node serves
 }
 
 // NewView starts with a state of the session. The view owns and changes that state.
@@ -121,12 +124,21 @@ func (v *View) number(effect events.EffectID) int {
 	return len(v.calls)
 }
 
+// needsNode reports whether the session waits for something that a node does.
+func (v *View) needsNode() bool {
+	t := v.s.Turn()
+	asks := t != nil && !t.Cancelled && len(v.s.UnansweredApprovals()) > 0
+	return (t != nil || len(v.s.Queue) > 0) && !asks
+}
+
 // Status is what the session waits for, on one line; empty where it waits for a prompt.
 func (v *View) Status() string {
 	t := v.s.Turn()
 	switch {
 	case t == nil && len(v.s.Queue) == 0:
 		return ""
+	case v.unserved && v.needsNode():
+		return "waiting for a node that goes on with the turn: " + v.opts.Starts
 	case t == nil:
 		return "waiting for a node to take the turn"
 	case t.Cancelled:
