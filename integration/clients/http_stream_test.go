@@ -241,3 +241,26 @@ func TestHTTPRunsNoTurn(t *testing.T) {
 	stream.Until(func(m harness.Message) bool { return strings.Contains(m.Data, `"type":"done"`) })
 	d.Want(200, http.MethodGet, at+"?wait=30", "")
 }
+
+// TestHTTPTurnStatus reads each turn of a session, with and without a wait: its status is that of the list.
+func TestHTTPTurnStatus(t *testing.T) {
+	t.Parallel()
+	b := harness.StartIdle(t)
+	d := b.ServeHTTP(httpapi.Config{})
+	half, rest := blockedReply(b)
+	d.Want(201, "POST", "/v1/sessions", `{"id":"s"}`)
+	const turns = "/v1/sessions/s/turns"
+	harness.Equal(t, "status of a new turn", d.Want(202, "POST", turns, `{"id":"t1","text":"hello"}`).Field("status"), "pending")
+	harness.Receive(b, "half of the reply", half)
+	d.Want(202, "POST", turns, `{"id":"t2","text":"next"}`)
+	d.Want(202, "POST", turns, fmt.Sprintf(`{"id":"t3","text":"later","at_ms":%d}`, time.Now().Add(time.Hour).UnixMilli()))
+	list := string(d.Want(200, "GET", turns, "").Body)
+	for turn, want := range map[string]string{"t1": "running", "t2": "waiting", "t3": "scheduled"} {
+		harness.Equal(t, "list with "+turn+": "+list, strings.Contains(list, `{"id":"`+turn+`","status":"`+want+`"`), true)
+		for _, query := range []string{"", "?wait=0.05s"} {
+			harness.Equal(t, "turn "+turn+query, d.Want(202, "GET", turns+"/"+turn+query, "").Field("status"), want)
+		}
+	}
+	close(rest)
+	d.Want(200, "GET", turns+"/t1?wait=30", "")
+}

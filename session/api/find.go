@@ -97,6 +97,24 @@ const (
 	TurnScheduled TurnStatus = "scheduled" // for its time
 )
 
+// StatusOf is the status of the turn at a place of a state. Lists of turns and reads of one turn have it from here. Empty:
+// the session has no such turn.
+func StatusOf(s *projector.State, at projector.TurnPlace) TurnStatus {
+	switch {
+	case at.Running != nil && len(s.UnansweredApprovals()) > 0:
+		return TurnAsking
+	case at.Running != nil:
+		return TurnRunning
+	case at.Queued != nil:
+		return TurnWaiting
+	case at.Scheduled != nil:
+		return TurnScheduled
+	case at.Ended != nil:
+		return TurnEnded
+	}
+	return ""
+}
+
 // TurnSummary is a turn of a session.
 type TurnSummary struct {
 	ID          events.TurnID

@@ -32,7 +32,7 @@ type NewTurn struct {
 // PendingTurn is a turn that has not ended.
 type PendingTurn struct {
 	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status" jsonschema:"asking: a call waits for an approval, see GET and POST of the session's approvals. pending: the turn waits or runs. A request without wait always gets pending"`
+	Status PendingStatus `json:"status" jsonschema:"the status in the list of turns. asking: a call waits for an approval, see GET and POST of the session's approvals. ended: the turn ended just now, repeat the request. A POST without wait, or by a caller that may not read, gets pending instead"`
 }
 
 // CancelTurn requests that a turn stops.
@@ -121,8 +121,7 @@ func (c *call) pending(turn events.TurnID) reply {
 	}
 }
 
-// unfinished is the response about a turn that has not ended, for a caller that may read. It says whether a call
-// waits for an approval.
+// unfinished is the response about a turn that has not ended, for a caller that may read. Its status is that of the list.
 func (c *call) unfinished(turn events.TurnID) reply {
 	out := c.pending(turn)
 	ctx, cancel := c.cleanupContext()
@@ -131,8 +130,8 @@ func (c *call) unfinished(turn events.TurnID) reply {
 	if err != nil { // the turn exists, also if its state cannot be read
 		return out
 	}
-	if t := s.Turn(); t != nil && t.ID == turn && len(s.UnansweredApprovals()) > 0 {
-		out.body = PendingTurn{Turn: turn, Status: "asking"}
+	if at, err := s.FindTurn(turn); err == nil && at.Known() {
+		out.body = PendingTurn{Turn: turn, Status: PendingStatus(api.StatusOf(s, at))}
 	}
 	return out
 }

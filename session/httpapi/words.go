@@ -84,7 +84,6 @@ func words() map[reflect.Type][]string {
 		typeOf[api.Right]():           {"read", "write", "approve", "configure", "command", "grant"},
 		typeOf[projector.Status]():    {"opening", "open", "closed", "erasing", "erased"},
 		typeOf[plugin.SessionParam](): {"required", "optional", "forbidden"},
-		typeOf[PendingStatus]():       {"pending", "asking"},
 		typeOf[GivenType]():           {"text", "attachment"},
 		typeOf[GivenOutcome]():        {"success", "failure", "cancelled"},
 		typeOf[OwnKind]():             {"observer", "other"},
@@ -94,14 +93,15 @@ func words() map[reflect.Type][]string {
 		of   reflect.Type
 		zero string
 	}{
-		typeOf[Outcome]():      {typeOf[events.Outcome](), "success"},
-		typeOf[Effects]():      {typeOf[events.Effects](), "non_idempotent"},
-		typeOf[Level]():        {typeOf[events.Availability](), "showcased"},
-		typeOf[TaskKind]():     {typeOf[events.TaskKind](), "other"},
-		typeOf[TaskState]():    {typeOf[events.TaskState](), "pending"},
-		typeOf[CancelPolicy](): {typeOf[events.CancelPolicy](), "cooperative"},
-		typeOf[ClosePolicy]():  {typeOf[events.ClosePolicy](), "keep"},
-		typeOf[MonitorState](): {typeOf[events.MonitorState](), "idle"},
+		typeOf[Outcome]():       {typeOf[events.Outcome](), "success"},
+		typeOf[Effects]():       {typeOf[events.Effects](), "non_idempotent"},
+		typeOf[Level]():         {typeOf[events.Availability](), "showcased"},
+		typeOf[TaskKind]():      {typeOf[events.TaskKind](), "other"},
+		typeOf[PendingStatus](): {typeOf[api.TurnStatus](), "pending"},
+		typeOf[TaskState]():     {typeOf[events.TaskState](), "pending"},
+		typeOf[CancelPolicy]():  {typeOf[events.CancelPolicy](), "cooperative"},
+		typeOf[ClosePolicy]():   {typeOf[events.ClosePolicy](), "keep"},
+		typeOf[MonitorState]():  {typeOf[events.MonitorState](), "idle"},
 	} {
 		list[word] = append(slices.Clone(list[row.of]), row.zero)
 	}

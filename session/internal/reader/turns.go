@@ -51,26 +51,22 @@ func turnsOf(s *projector.State) ([]api.TurnSummary, error) {
 	for i := range records {
 		r := &records[i]
 		list = append(list, api.TurnSummary{
-			ID: r.ID, Status: api.TurnEnded, End: r.End, Issue: r.Issue, By: r.By, Session: r.Session, ModelCalls: r.ModelCalls, ToolCalls: r.ToolCalls,
+			ID: r.ID, Status: api.StatusOf(s, projector.TurnPlace{Ended: r}), End: r.End, Issue: r.Issue, By: r.By, Session: r.Session, ModelCalls: r.ModelCalls, ToolCalls: r.ToolCalls,
 			Usage: r.Usage, RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, CompletedAt: r.CompletedAt, Accepted: r.Asked,
 		})
 	}
 	if t := s.Turn(); t != nil {
-		status := api.TurnRunning
-		if len(s.UnansweredApprovals()) > 0 {
-			status = api.TurnAsking
-		}
 		list = append(list, api.TurnSummary{
-			ID: t.ID, Status: status, ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
+			ID: t.ID, Status: api.StatusOf(s, projector.TurnPlace{Running: t}), ToolCalls: t.ToolCalls, Usage: t.Usage, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, Accepted: t.Seq,
 		})
 	}
 	for i := range s.Queue {
 		q := &s.Queue[i]
-		list = append(list, api.TurnSummary{ID: q.ID, Status: api.TurnWaiting, RequestedAt: q.RequestedAt, Accepted: q.Seq})
+		list = append(list, api.TurnSummary{ID: q.ID, Status: api.StatusOf(s, projector.TurnPlace{Queued: q}), RequestedAt: q.RequestedAt, Accepted: q.Seq})
 	}
 	for i := range s.Scheduled {
 		d := &s.Scheduled[i]
-		list = append(list, api.TurnSummary{ID: d.ID, Status: api.TurnScheduled, RequestedAt: d.Asked, Due: d.At, Accepted: d.Seq})
+		list = append(list, api.TurnSummary{ID: d.ID, Status: api.StatusOf(s, projector.TurnPlace{Scheduled: d}), RequestedAt: d.Asked, Due: d.At, Accepted: d.Seq})
 	}
 	return list, nil
 }
