@@ -198,6 +198,14 @@ const (
 	EndBranched TurnEnd = "branched" // it runs in another session
 )
 
+// TurnEnds lists the ends of turns that started.
+func TurnEnds() []TurnEnd {
+	return []TurnEnd{
+		EndFinished, EndToolValue, EndSubmitted, EndSwitched, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError, EndToolError,
+		EndPluginAbort, EndFailed,
+	}
+}
+
 // Stopped reports whether the turn ended without an answer.
 func (e TurnEnd) Stopped() bool {
 	switch e {
@@ -256,10 +264,10 @@ func (p *TurnCompleted) Validate() error {
 	if err := checkID("switch.frame", string(p.Switch.Frame), p.End == EndSwitched); err != nil {
 		return err
 	}
-	switch p.End {
-	case EndFinished, EndToolValue, EndSubmitted, EndSwitched, EndPluginAbort, EndFailed, EndToolError, EndCancelled, EndIncomplete, EndInvalidInput, EndMaxTurns, EndProviderError, EndRuntimeError:
+	switch {
+	case slices.Contains(TurnEnds(), p.End):
 		return nil
-	case EndRejected, EndInjected, EndBranched:
+	case p.End == EndRejected || p.End == EndInjected || p.End == EndBranched:
 		return invalid("end", fmt.Sprintf("%q is the end of a turn that did not start", p.End))
 	}
 	return invalid("end", fmt.Sprintf("unknown %q", p.End))

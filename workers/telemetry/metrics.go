@@ -78,7 +78,16 @@ func NewMetrics(reg prometheus.Registerer) (*Metrics, error) {
 			return nil, err
 		}
 	}
+	m.zero()
 	return m, nil
+}
+
+// zero makes the series whose labels are known before their first event, so that a rate counts that event too.
+func (m *Metrics) zero() {
+	for _, end := range events.TurnEnds() {
+		m.turns.WithLabelValues(string(end))
+	}
+	m.refused.WithLabelValues(unknown, "unauthorized")
 }
 
 // SetPrices sets the prices of usage from now on.

@@ -3,6 +3,7 @@ package telemetry_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"testing"
 	"unicode/utf8"
 
@@ -79,6 +80,35 @@ func setup(t *testing.T) (*telemetry.Metrics, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	return m, reg
+}
+
+// TestSeriesAtZero has the series that alerts need before the first event.
+func TestSeriesAtZero(t *testing.T) {
+	t.Parallel()
+	_, reg := setup(t)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+		}
+	}
+	want := map[string]float64{"lash_turn_seconds": 0, "lash_takeovers_total": 0, "lash_refusals_total (unknown) unauthorized": 0}
+	for _, end := range []string{
+		"finished", "tool_value", "submitted_value", "frame_switch", "cancelled", "incomplete", "invalid_input", "max_turns", "provider_error", "runtime_error", "tool_error", "plugin_abort", "failed",
+	} {
+		want["lash_turns_total "+end] = 0
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("series: got %v, want %v", got, want)
+	}
 }
 
 // TestLabelsAreBounded uses more names than a label may have values. Each label has a limit of its own.
