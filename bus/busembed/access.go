@@ -31,14 +31,20 @@ func ReadAccess(store string) (Access, error) {
 	var a Access
 	name := AccessFile(store)
 	data, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, fmt.Errorf("%w: lash-node serve --store %s makes it, or name the directory of another store", err, store)
+	}
+	if errors.Is(err, fs.ErrPermission) {
+		return a, fmt.Errorf("%w: only the user that started the node can read it", err)
+	}
 	if err != nil {
 		return a, err
 	}
-	if err := json.Unmarshal(data, &a); err != nil {
-		return a, fmt.Errorf("%s: %w", name, err)
+	if err = json.Unmarshal(data, &a); err == nil {
+		_, _, err = a.key()
 	}
-	if _, _, err := a.key(); err != nil {
-		return a, fmt.Errorf("%s: seed: %w", name, err)
+	if err != nil {
+		return a, fmt.Errorf("%s: %w: the next start of the node makes another one", name, err)
 	}
 	return a, nil
 }

@@ -47,6 +47,8 @@ func TestKeyed(t *testing.T) {
 	store := filepath.Join(t.TempDir(), "store")
 	if _, err := busembed.ReadAccess(store); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no store: got %v, want none", err)
+	} else if !strings.Contains(err.Error(), ": lash-node serve --store "+store+" makes it") {
+		t.Errorf("no store: got %v, want the command that makes it", err)
 	}
 	s, own := startKeyed(t, store)
 	_, other := startKeyed(t, t.TempDir())
@@ -104,6 +106,9 @@ func TestKeyFile(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(store, name), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if _, err := busembed.ReadAccess(store); err == nil || !strings.HasSuffix(err.Error(), ": the next start of the node makes another one") {
+			t.Errorf("%q: got %v, want what makes another one", text, err)
 		}
 		s, fresh := startKeyed(t, store)
 		if accepts(t, s) || !accepts(t, s, fresh.Option()) {

@@ -24,22 +24,23 @@ type acting struct {
 	list  map[events.TurnID][]act
 	names map[events.EffectID]events.CallID // call ids that the models chose
 	tools map[events.EffectID]string        // of the calls with an approval request
+	by    map[events.TurnID]string          // the actors that requested the turns
 }
 
 // acts are the events of turns that no node of the conversation shows: approval requests, answers, cancels and partial
-// replies. They are grouped by turn, in order.
-func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.Seq) (map[events.TurnID][]act, error) {
-	a := acting{make(map[events.TurnID][]act), make(map[events.EffectID]events.CallID), make(map[events.EffectID]string)}
+// replies. They are grouped by turn, in order. by has the actors that requested the turns.
+func acts(ctx context.Context, log events.Log, id events.SessionID, upto events.Seq) (list map[events.TurnID][]act, by map[events.TurnID]string, err error) {
+	a := acting{make(map[events.TurnID][]act), make(map[events.EffectID]events.CallID), make(map[events.EffectID]string), make(map[events.TurnID]string)}
 	for entry, err := range log.Read(ctx, id, 1) {
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if entry.Seq > upto {
 			break
 		}
 		a.commit(entry)
 	}
-	return a.list, nil
+	return a.list, a.by, nil
 }
 
 func (a *acting) commit(entry events.Entry) {
@@ -48,6 +49,8 @@ func (a *acting) commit(entry events.Entry) {
 		ev := &entry.Commit.Events[i]
 		text, parts := "", []events.Part(nil)
 		switch p := ev.Payload.(type) {
+		case *events.TurnScheduled, *events.TurnRequested:
+			a.by[ev.Turn] = cmp.Or(a.by[ev.Turn], entry.Commit.Actor.String()) // a node appends the request of a scheduled turn
 		case *events.ModelReplied:
 			a.named(ev.Turn, p)
 			after = entry.Seq

@@ -28,6 +28,7 @@ type shownSession struct {
 	turns    []projector.TurnRecord
 	branches map[events.NodeID][]transcript.Branch
 	acts     map[events.TurnID][]act
+	by       map[events.TurnID]string // the actors that requested the turns
 }
 
 // Run folds the history and shows the active path.
@@ -50,7 +51,7 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	}
 	view, err := c.viewOf(s)
 	if err == nil {
-		view.acts, err = acts(ctx, src.Log(), id, s.Seq)
+		view.acts, view.by, err = acts(ctx, src.Log(), id, s.Seq)
 	}
 	if err != nil {
 		return err
@@ -104,8 +105,8 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 	opts := transcript.Options{
 		Color: color, Full: c.Full, More: "--full shows all",
 		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
-		Blob: func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
-		Acts: v.actsIn,
+		Blob:  func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
+		Actor: v.requester, Acts: v.actsIn,
 	}
 	if err := transcript.Render(e.Out, v.path, opts); err != nil {
 		return err
@@ -115,6 +116,12 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 	return p.Err()
 }
 
+// requester is the actor that requested a turn.
+func (v *shownSession) requester(turn events.TurnID) string { return v.by[turn] }
+
+// requested names the actor that requested a turn without nodes.
+func (v *shownSession) requested(turn events.TurnID) string { return "requested by " + v.by[turn] }
+
 // footer prints what the path does not show: turns without nodes, and pending work.
 func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	on := make(map[events.TurnID]bool)
@@ -123,7 +130,7 @@ func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	}
 	for i := range v.turns {
 		if !on[v.turns[i].ID] {
-			e.println("not on this path: turn", transcript.EndLine(&v.turns[i]))
+			e.println("not on this path: turn", joined(transcript.EndLine(&v.turns[i]), v.requested(v.turns[i].ID)))
 			v.actsOf(p, v.turns[i].ID)
 		}
 	}
@@ -139,11 +146,11 @@ func (v *shownSession) footer(e *env, p *transcript.Printer) {
 		waits(e, t)
 	}
 	for i := range s.Queue {
-		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy)))
+		e.println("queued: turn", joined(string(s.Queue[i].ID), string(s.Queue[i].Busy), v.requested(s.Queue[i].ID)))
 		v.actsOf(p, s.Queue[i].ID)
 	}
 	for i := range s.Scheduled {
-		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy)))
+		e.println("scheduled: turn", joined(string(s.Scheduled[i].ID), "at "+clock(s.Scheduled[i].At), string(s.Scheduled[i].Busy), v.requested(s.Scheduled[i].ID)))
 	}
 	for i := range s.Inputs {
 		e.println("pending input:", s.Inputs[i].ID)
@@ -180,6 +187,7 @@ type sessionJSON struct {
 	Updates  eventjson.Value   `json:"monitor_updates"`     // that no client has taken
 	Acts     []eventjson.Event `json:"answers_and_cancels"` // of approval requests and of turns, in order
 	Asked    []eventjson.Event `json:"questions"`           // approval requests, in order
+	By       eventjson.Value   `json:"turn_actors"`         // that requested the turns
 	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
 	NodesAll int64             `json:"nodes"`               // on all branches
 }
@@ -214,7 +222,7 @@ func (v *shownSession) json() sessionJSON {
 		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
 		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
 		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(events.KindToolApprovalGiven, events.KindTurnCancelRequested), Asked: v.actsJSON(events.KindToolApprovalAsked),
-		Partial: v.actsJSON(events.KindModelInterrupted),
+		By: eventjson.Value{V: v.by}, Partial: v.actsJSON(events.KindModelInterrupted),
 	}
 	for _, n := range v.path {
 		out.Path = append(out.Path, v.node(n))

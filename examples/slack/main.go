@@ -4,8 +4,9 @@
 //	approve CALL
 //	deny CALL REASON
 //
-// A file keeps the sequence of the last shown commit, and a restart continues after it. The program shows a commit
-// before it writes the file. A commit that was shown just before a crash is shown twice, and none is left out.
+// A file keeps the session and the sequence of its last shown commit, and a restart continues after it. The file of
+// another session is refused. The program shows a commit before it writes the file. A commit that was shown just before
+// a crash is shown twice, and none is left out.
 //
 //	go run ./examples/slack -store .lash -session SESSION -seen seen [-webhook https://hooks.slack.com/services/...]
 package main
@@ -24,7 +25,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"strconv"
 	"strings"
 
 	"github.com/nats-io/nats.go"
@@ -40,7 +40,7 @@ func main() {
 	store := flag.String("store", ".lash", "directory of the node's embedded server, which says where it listens and has the key to it")
 	session := flag.String("session", "", "the session to show")
 	webhook := flag.String("webhook", "", "URL to post to; without one it is standard output")
-	seen := flag.String("seen", "seen", "file of the last sequence that was shown")
+	seen := flag.String("seen", "seen", "file of the last sequence that was shown, for one session")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *store, &channel{session: events.SessionID(*session), webhook: *webhook, cursorFile: *seen})
@@ -77,15 +77,11 @@ func run(ctx context.Context, store string, c *channel) error {
 
 // follow shows the session from the commit after the last shown one.
 func (c *channel) follow(ctx context.Context) error {
-	var cursor uint64
-	text, err := os.ReadFile(c.cursorFile)
-	if err == nil {
-		cursor, err = strconv.ParseUint(string(text), 10, 64)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	cursor, err := c.cursor()
+	if err != nil {
 		return err
 	}
-	for o, err := range c.lash.Observe(ctx, c.session, events.Seq(cursor)) {
+	for o, err := range c.lash.Observe(ctx, c.session, cursor) {
 		if err != nil {
 			return err
 		}
@@ -99,11 +95,31 @@ func (c *channel) follow(ctx context.Context) error {
 				}
 			}
 		}
-		if err := errors.Join(os.WriteFile(c.cursorFile+".new", fmt.Append(nil, o.Seq), 0o600), os.Rename(c.cursorFile+".new", c.cursorFile)); err != nil {
+		if err := errors.Join(os.WriteFile(c.cursorFile+".new", fmt.Appendf(nil, "%s %d\n", c.session, o.Seq), 0o600), os.Rename(c.cursorFile+".new", c.cursorFile)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// cursor is the sequence of the last shown commit of the session; 0 where none was shown.
+func (c *channel) cursor() (events.Seq, error) {
+	text, err := os.ReadFile(c.cursorFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var session events.SessionID
+	var seq events.Seq
+	if _, err := fmt.Sscanf(string(text), "%s %d\n", &session, &seq); err != nil {
+		return 0, fmt.Errorf("-seen %s: want SESSION SEQUENCE: name another file, or remove this one to show the session from its beginning", c.cursorFile)
+	}
+	if session != c.session {
+		return 0, fmt.Errorf("-seen %s is of session %s: name another file for session %s", c.cursorFile, session, c.session)
+	}
+	return seq, nil
 }
 
 // indented has every line but the first begin with spaces: a line of a user, a model or a tool looks like no other event.

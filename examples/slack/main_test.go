@@ -73,7 +73,7 @@ func TestSlack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		if text, err := os.ReadFile(seen); err == nil && string(text) == fmt.Sprint(state.Seq) {
+		if text, err := os.ReadFile(seen); err == nil && string(text) == fmt.Sprintf("%s %d\n", id, state.Seq) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -119,12 +119,20 @@ func TestStandardOutput(t *testing.T) {
 func TestSlackFails(t *testing.T) {
 	t.Parallel()
 	store, _ := child.Node(t, child.WritesToAnn(t))
-	for name, tc := range map[string]struct{ store, session, want string }{
-		"unknown session": {store, "nope", "nope: no such session"},
-		"no session":      {store, "", "session: must be 1 to 64"},
-		"no store":        {filepath.Join(t.TempDir(), "none"), "s", "access.json: no such file"},
+	for name, tc := range map[string]struct{ store, session, seen, want string }{
+		"unknown session": {store, "nope", "", "nope: no such session"},
+		"no session":      {store, "", "", "session: must be 1 to 64"},
+		"no store":        {filepath.Join(t.TempDir(), "none"), "s", "", "makes it, or name the directory of another store"},
+		"other's file":    {store, "s", "other 7\n", "is of session other: name another file for session s"},
+		"no such file":    {store, "s", "7", "want SESSION SEQUENCE: name another file, or remove this one"},
 	} {
-		p := child.Start(t, nil, "-store", tc.store, "-session", tc.session, "-seen", filepath.Join(t.TempDir(), "seen"))
+		seen := filepath.Join(t.TempDir(), "seen")
+		if tc.seen != "" {
+			if err := os.WriteFile(seen, []byte(tc.seen), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := child.Start(t, nil, "-store", tc.store, "-session", tc.session, "-seen", seen)
 		if output := p.Failed(1); !strings.Contains(output, tc.want) {
 			t.Errorf("%s: got %q, want %q in it", name, output, tc.want)
 		}

@@ -39,7 +39,7 @@ func (p *Printer) Node(n *projector.Node) {
 	if n.Turn != "" && n.Turn != p.turn {
 		p.turn = n.Turn
 		p.gap()
-		p.line(0, bold, "--- turn "+VisibleLine(string(n.Turn))+"  "+clock(n.At)+" ---")
+		p.line(0, bold, "--- turn "+VisibleLine(string(n.Turn))+"  "+clock(n.At)+p.requester(n.Turn)+" ---")
 	}
 	p.begun = true
 	if n.Turn != "" {
@@ -52,6 +52,14 @@ func (p *Printer) Node(n *projector.Node) {
 		p.body(1, n.Body, n.Blob)
 	}
 	p.branches(n.ID)
+}
+
+// requester names the actor that requested a turn.
+func (p *Printer) requester(turn events.TurnID) string {
+	if p.opts.Actor == nil || p.opts.Actor(turn) == "" {
+		return ""
+	}
+	return ", requested by " + VisibleLine(p.opts.Actor(turn))
 }
 
 // TurnEnded writes how a turn ended.

@@ -23,6 +23,8 @@ type Options struct {
 	Branches map[events.NodeID][]Branch // branches by the path's node at which they start; see [Branches]
 	// Blob reads a body outside the log. Defaults to none: the transcript shows references.
 	Blob func(events.BlobRef) ([]byte, error)
+	// Actor returns who requested a turn, empty where that is not known. Defaults to none.
+	Actor func(events.TurnID) string
 	// Acts returns the acts of a turn, in order. Defaults to none.
 	Acts func(events.TurnID) []Act
 }

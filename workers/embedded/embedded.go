@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -56,7 +57,7 @@ type Lash struct {
 // Error [busembed.ErrInUse]: another process uses the directory.
 func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash, err error) {
 	if cfg.Provider == nil {
-		return nil, errors.New("start embedded: provider is required")
+		return nil, errors.New("start embedded: Config.Provider is required: openai.New and anthropic.New make one, and scripted.New one that needs no key")
 	}
 	l = &Lash{}
 	defer func() {
@@ -76,7 +77,7 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 		return l, err
 	}
 	if l.server, err = busembed.Start(busembed.Config{StoreDir: cfg.StoreDir, Profile: cfg.Profile}); err != nil {
-		return l, err
+		return l, advised(err)
 	}
 	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Logger: cfg.Logger}); err != nil {
 		return l, err
@@ -94,6 +95,17 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	}
 	l.node = node
 	return l, nil
+}
+
+// advised adds the next step to an error of the server's start.
+func advised(err error) error {
+	switch {
+	case errors.Is(err, busembed.ErrInUse):
+		return fmt.Errorf("%w: stop that process, or set Config.StoreDir to another directory", err)
+	case errors.As(err, new(*fs.PathError)):
+		return fmt.Errorf("%w: set Config.StoreDir to a directory that this process may make and write", err)
+	}
+	return err
 }
 
 // stopGrace is how long running turns may continue after Stop.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/busembed"
@@ -34,8 +37,8 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrInUse) {
-			t.Errorf("a second one in the directory: got %v, want %v", err, busembed.ErrInUse)
+		if _, err := embedded.Start(t.Context(), cfg); !errors.Is(err, busembed.ErrInUse) || !strings.HasSuffix(err.Error(), "stop that process, or set Config.StoreDir to another directory") {
+			t.Errorf("a second one in the directory: got %v, want %v and what to do", err, busembed.ErrInUse)
 		}
 		_, err = lash.Create(t.Context(), api.CreateRequest{ID: "s"})
 		if exists := want != "1"; errors.Is(err, api.ErrExists) != exists {
@@ -92,8 +95,15 @@ func TestRestartGoesOn(t *testing.T) {
 
 func TestStartFails(t *testing.T) {
 	t.Parallel()
-	if _, err := embedded.Start(t.Context(), embedded.Config{}); err == nil {
-		t.Error("without a provider: got no error")
+	if _, err := embedded.Start(t.Context(), embedded.Config{}); err == nil || !strings.HasSuffix(err.Error(), "and scripted.New one that needs no key") {
+		t.Errorf("without a provider: got %v, want what makes one", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.Start(t.Context(), embedded.Config{Provider: counts(), StoreDir: file}); err == nil || !strings.HasSuffix(err.Error(), "set Config.StoreDir to a directory that this process may make and write") {
+		t.Errorf("a file as the store: got %v, want that it has to be a directory", err)
 	}
 	twice := plugin.Func("twice", func(*plugin.Registrar) error { return nil })
 	if _, err := embedded.Start(t.Context(), embedded.Config{Provider: counts()}, twice, twice); !errors.Is(err, plugin.ErrRegistration) {
