@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -165,4 +166,46 @@ func TestIgnoreRulesAreBounded(t *testing.T) {
 	if !strings.Contains(got, "the time limit is 50ms") || time.Since(began) > 10*time.Second {
 		t.Errorf("after %v: got %q, want the time limit", time.Since(began), got)
 	}
+}
+
+// TestNestedIgnoresAreBounded searches below many .gitignore files whose rules are costly. The work stays below its limit,
+// the search reads every file, and a cheap rule still applies before the limit.
+func TestNestedIgnoresAreBounded(t *testing.T) {
+	t.Parallel()
+	rules := strings.Repeat(strings.Repeat("*a*b", 10)+"*c\n", maxIgnoreRules)
+	files, deep := map[string]string{".gitignore": "left-out\n", "left-out": "one"}, ""
+	const levels, wide = 20, 60
+	for range levels {
+		deep += strings.Repeat("ab", 30) + "/"
+		files[deep+".gitignore"] = rules
+	}
+	for i := range wide {
+		files[fmt.Sprintf("%s%s%d", deep, strings.Repeat("ab", 50), i)] = "one"
+	}
+	s := searcherIn(t, Config{Root: tree(t, files), SearchTime: time.Minute})
+	if err := s.start(t.Context(), "."); err != nil {
+		t.Fatal(err)
+	}
+	const most = maxIgnoreSteps + maxIgnoreBytes*parseSteps // and one file
+	if s.ignoreSteps < maxIgnoreSteps || s.ignoreSteps > most {
+		t.Errorf("steps: got %d, want the limit of %d to be reached, and at most %d", s.ignoreSteps, maxIgnoreSteps, most)
+	}
+	if got := s.result(); s.found != wide || s.ignoredFiles != 1 || !strings.Contains(got, "entries not all .gitignore rules are applied") {
+		t.Errorf("got %d found, %d left out, %q, want %d, 1 and a note", s.found, s.ignoredFiles, got[max(0, len(got)-300):], wide)
+	}
+}
+
+// searcherIn is a search for "one".
+func searcherIn(t *testing.T, cfg Config) *searching {
+	t.Helper()
+	full, err := withDefaults(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := os.OpenRoot(cfg.Root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = root.Close() })
+	return &searching{files: &files{Config: full}, root: root, pattern: regexp.MustCompile("one")}
 }

@@ -65,6 +65,8 @@ type searching struct {
 	denied       int
 	ignoredFiles int    // left out by .gitignore
 	ignoredDirs  int    // likewise, with all files below them
+	ignoreSteps  int64  // work of .gitignore rules, at most maxIgnoreSteps and one match or file
+	unignored    int    // entries to which not all rules were applied
 	long         int    // lines that are too long to be searched
 	stopped      string // the limit that ended the search; empty if it is complete
 }
@@ -170,7 +172,7 @@ func (s *searching) dirs(ctx context.Context, top string) error {
 			if e.IsDir() && strings.HasPrefix(e.Name(), ".") || e.Type()&^fs.ModeDir != 0 || len(name) > maxDepth {
 				continue
 			}
-			if rules.ignored(ctx, name, e) {
+			if s.ignored(ctx, rules, name, e) {
 				s.countIgnored(e)
 				continue
 			}
@@ -232,7 +234,7 @@ func (s *searching) file(ctx context.Context, name string) error {
 func (s *searching) result() string {
 	if s.found == 0 && s.stopped == "" {
 		s.text.WriteString("[nothing found]")
-		if s.denied+s.ignoredFiles+s.ignoredDirs+s.long > 0 {
+		if s.denied+s.ignoredFiles+s.ignoredDirs+s.unignored+s.long > 0 {
 			s.text.WriteString("\n")
 		}
 	}
@@ -243,6 +245,7 @@ func (s *searching) result() string {
 	}
 	write(s.denied > 0, "[%d files are not allowed here, and not searched]\n", s.denied)
 	write(s.ignoredFiles+s.ignoredDirs > 0, "[%d files and %d directories are left out by .gitignore]\n", s.ignoredFiles, s.ignoredDirs)
+	write(s.unignored > 0, "[for %d entries not all .gitignore rules are applied: they take too long here; give a path]\n", s.unignored)
 	write(s.long > 0, "[%d lines above the limit of %d bytes are not searched]\n", s.long, maxSearched)
 	write(s.stopped != "" && s.found <= s.MaxFound, "[the search stopped after %d entries and %d bytes: %s]\n", s.visited, s.read, s.stopped)
 	write(s.found > s.MaxFound, "[%s]\n", s.stopped)
