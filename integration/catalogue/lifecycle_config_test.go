@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/standard"
@@ -271,8 +272,8 @@ func testProviderRules(t *testing.T) {
 	b := harness.StartIdle(t, harness.Reply(harness.Text("hi")))
 	provider := scripted.New(b.Model.Answer)
 	n, err := workers.NewNode(workers.Config{Bus: b.Bus, Providers: map[string]llm.Provider{
-		"scripted": provider, "posing": called{provider, "real"}, "backup": called{provider, "backup"},
-	}})
+		"scripted": provider, "posing": called{provider, "real"}, "backup": called{provider, "backup"}, "locked": called{provider, "locked"},
+	}, Locks: lock.Locks{Providers: []string{"scripted", "posing", "backup", "gone"}}})
 	harness.WantError(t, "node", err, nil)
 	harness.WantError(t, "start", n.Start(b.Ctx), nil)
 	t.Cleanup(func() { n.Stop(b.Ctx) })
@@ -296,7 +297,7 @@ func testProviderRules(t *testing.T) {
 		harness.Equal(t, "end", record.End, events.EndFailed)
 		harness.Equal(t, "code", record.Issue.Code, want.code)
 		harness.Equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
-		harness.Equal(t, "message names the providers", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
+		harness.Equal(t, "message names the providers that the locks allow", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
 		harness.Equal(t, "readable", b.Messages(id)[0], "user kept")
 		_, err = b.RuntimeHost(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		harness.WantError(t, "completion of "+recorded, err, want.err)

@@ -149,6 +149,16 @@ func (l *Locks) Open(options map[string]string) map[string]string {
 	return open
 }
 
+// AllowedProviders are those of the names that sessions may name, in their order.
+func (l *Locks) AllowedProviders(names []string) []string { return allowed(l.Providers, names) }
+
+// AllowedModels are those of the names that sessions may name, in their order.
+func (l *Locks) AllowedModels(names []string) []string { return allowed(l.Models, names) }
+
+func allowed(patterns, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !anyOf(patterns, name) })
+}
+
 func among(field, name string, patterns []string) error {
 	if anyOf(patterns, name) {
 		return nil

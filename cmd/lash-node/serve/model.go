@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
 	"github.com/lash-go/lash/workers/llm/openai"
@@ -32,8 +33,8 @@ const ModelsHelp = `Models come from these variables of the node's environment:
 `
 
 // checkModel refuses a missing model, and one that the provider's list does not have. It accepts any name where the
-// provider returns no list: the provider may be down.
-func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider) error {
+// provider returns no list: the provider may be down. Errors name only models that the locks allow.
+func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Provider, locks *lock.Locks) error {
 	lister, ok := p.(llm.Lister)
 	if !ok {
 		return nil
@@ -51,19 +52,22 @@ func (c *Command) checkModel(ctx context.Context, s *program.Streams, p llm.Prov
 	case c.Model == "" && err != nil:
 		return fmt.Errorf("--model is missing, and %s gives no list to choose from: %w", p.ID(), err)
 	case c.Model == "":
-		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shortened(names))
+		return fmt.Errorf("--model is missing: %s has %s", p.ID(), shortened(locks.AllowedModels(names)))
 	case failed != nil && failed.Kind == llm.KindTransport:
 		s.Printf("--model %s is not checked: %s gives no list of models: %s: does the endpoint run, and is its base URL in the environment (OPENAI_BASE_URL, ANTHROPIC_BASE_URL) right?", c.Model, p.ID(), err)
 	case err != nil:
 		s.Printf("--model %s is not checked: %s gives no list of models: %s", c.Model, p.ID(), err)
 	case !slices.Contains(names, c.Model):
-		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shortened(names))
+		return fmt.Errorf("--model %s: %s has none of that name; it has %s", c.Model, p.ID(), shortened(locks.AllowedModels(names)))
 	}
 	return nil
 }
 
 // shortened is a list of names, shortened to one line.
 func shortened(names []string) string {
+	if len(names) == 0 {
+		return "none that may be named"
+	}
 	if more := len(names) - maxListedModels; more > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListedModels], ", "), more)
 	}
@@ -84,7 +88,7 @@ func HasKey(env func(name string) string) bool {
 }
 
 // providers are those of the program, the shipped ones whose key is in the environment, and the scripted one.
-func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error) {
+func (c *Command) providers(s *program.Streams, locks *lock.Locks) (map[string]llm.Provider, error) {
 	list := map[string]llm.Provider{"scripted": scripted.New(noModel)}
 	choice := "scripted"
 	if key := s.Env("ANTHROPIC_API_KEY"); key != "" {
@@ -116,7 +120,7 @@ func (c *Command) providers(s *program.Streams) (map[string]llm.Provider, error)
 		c.Provider = choice
 	}
 	if names := c.providerNames(); !slices.Contains(names, c.Provider) {
-		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, strings.Join(names, ", "))
+		return nil, fmt.Errorf("--provider %s: there is no such provider: it is one of %s", c.Provider, shortened(locks.AllowedProviders(names)))
 	}
 	if list[c.Provider] == nil {
 		return nil, fmt.Errorf("--provider %s: its key is not in the environment (OPENAI_API_KEY or OPENAI_BASE_URL, ANTHROPIC_API_KEY)", c.Provider)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -19,6 +20,7 @@ const (
 
 // modelLists checks the models of sessions against the lists of their providers.
 type modelLists struct {
+	locks     lock.Locks
 	providers map[string]llm.Provider
 	provider  string // of sessions that name none
 
@@ -56,5 +58,5 @@ func (m *modelLists) check(ctx context.Context, c events.Config) error {
 	if len(list.names) == 0 || slices.Contains(list.names, c.Model) {
 		return nil
 	}
-	return &events.FieldError{Field: "config.model", Reason: fmt.Sprintf("is %q: %s has none of that name; it has %s", c.Model, id, shortened(list.names)), Err: events.ErrInvalid}
+	return &events.FieldError{Field: "config.model", Reason: fmt.Sprintf("is %q: %s has none of that name; it has %s", c.Model, id, shortened(m.locks.AllowedModels(list.names))), Err: events.ErrInvalid}
 }

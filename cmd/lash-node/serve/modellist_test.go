@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -22,11 +23,12 @@ func (l *listing) Models(context.Context) ([]string, error) {
 	return l.names, l.err
 }
 
-// TestModelsOfSessions refuses a model that the list of its provider lacks. Where there is no list, it accepts any.
+// TestModelsOfSessions refuses a model that the list of its provider lacks. Where there is no list, it accepts any. The error has
+// the models that the locks allow.
 func TestModelsOfSessions(t *testing.T) {
 	t.Parallel()
-	one, away := &listing{names: []string{"b", "a"}}, &listing{err: errors.New("connection refused")}
-	m := &modelLists{providers: map[string]llm.Provider{"one": one, "away": away, "plain": struct{ llm.Provider }{}}, provider: "one", lists: make(map[string]modelList)}
+	one, away := &listing{names: []string{"b", "x", "a"}}, &listing{err: errors.New("connection refused")}
+	m := &modelLists{locks: lock.Locks{Models: []string{"a", "b"}}, providers: map[string]llm.Provider{"one": one, "away": away, "plain": struct{ llm.Provider }{}}, provider: "one", lists: make(map[string]modelList)}
 	for _, c := range []struct {
 		config events.Config
 		want   string

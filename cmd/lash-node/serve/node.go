@@ -141,18 +141,21 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 	if cfg.Plugins, err = c.plugins(s); err != nil {
 		return cfg, err
 	}
-	if cfg.Providers, err = c.providers(s); err != nil {
+	if cfg.Locks, err = c.locks(); err != nil {
+		return cfg, err
+	}
+	if cfg.Providers, err = c.providers(s, &cfg.Locks); err != nil {
 		return cfg, err
 	}
 	cfg.Provider, cfg.Model = c.Provider, c.Model
-	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider]); err != nil {
+	if err = c.checkModel(ctx, s, cfg.Providers[c.Provider], &cfg.Locks); err != nil {
 		return cfg, err
 	}
-	cfg.CheckModel = (&modelLists{providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
-	if cfg.Scopes, err = c.natsScopes(); err != nil {
+	if err = c.ofLocks(cfg.Locks.CheckOwn(c.Provider, c.Model)); err != nil {
 		return cfg, err
 	}
-	cfg.Locks, err = c.locks()
+	cfg.CheckModel = (&modelLists{locks: cfg.Locks, providers: cfg.Providers, provider: c.Provider, lists: make(map[string]modelList)}).check
+	cfg.Scopes, err = c.natsScopes()
 	return cfg, err
 }
 

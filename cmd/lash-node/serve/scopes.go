@@ -59,8 +59,7 @@ func checkUser(user string) error {
 	return nil
 }
 
-// locks reads the settings that sessions cannot change; none without a file. The node's provider is known at that
-// time.
+// locks reads the settings that sessions cannot change; none without a file.
 func (c *Command) locks() (locks lock.Locks, err error) {
 	if c.Locks == "" {
 		return locks, nil
@@ -71,12 +70,17 @@ func (c *Command) locks() (locks lock.Locks, err error) {
 	}
 	defer func() { _ = file.Close() }() // the file is only read
 	if locks, err = lock.Parse(file); err == nil {
-		err = errors.Join(c.knownPlugins(locks.Plugins), locks.CheckOwn(c.Provider, c.Model))
+		err = c.knownPlugins(locks.Plugins)
 	}
+	return locks, c.ofLocks(err)
+}
+
+// ofLocks names the file of the locks in an error.
+func (c *Command) ofLocks(err error) error {
 	if err != nil {
-		return locks, fmt.Errorf("--locks %s: %w", c.Locks, err)
+		return fmt.Errorf("--locks %s: %w", c.Locks, err)
 	}
-	return locks, nil
+	return nil
 }
 
 // knownPlugins refuses names of plugins that this program does not know: a lock on their options would have no effect.

@@ -119,7 +119,10 @@ func TestHelpNamesProviders(t *testing.T) {
 // TestAdditionsAreChecked: additions that flags could not name are refused before anything starts.
 func TestAdditionsAreChecked(t *testing.T) {
 	t.Parallel()
-	store := filepath.Join(t.TempDir(), "st")
+	store, locks := filepath.Join(t.TempDir(), "st"), filepath.Join(t.TempDir(), "locks")
+	if err := os.WriteFile(locks, []byte(`{"providers":["anthropic","a"],"models":["large-*"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		cfg  Config
 		args []string
@@ -134,6 +137,10 @@ func TestAdditionsAreChecked(t *testing.T) {
 		"no_such_plugin": {Config{Plugins: []plugin.Factory{shout("a")}}, []string{"--plugins", "b"}, `"b" is no plugin: want history, budget, todo, plan_mode, subagent, gate, files, shell, background, timer, tool_search, a, default`},
 		"no_provider":    {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b"}, `--provider b: there is no such provider: it is one of openai, openai-responses, anthropic, scripted, a`},
 		"no_model":       {Config{Providers: []llm.Provider{ownOf("a", "large")}}, []string{"--model", "small"}, `--model small: a has none of that name; it has large`},
+		"lock_providers": {Config{Providers: []llm.Provider{ownOf("a")}}, []string{"--provider", "b", "--locks", locks}, `--provider b: there is no such provider: it is one of anthropic, a`},
+		"lock_models":    {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--model", "small", "--locks", locks}, `--model small: a has none of that name; it has large-1`},
+		"locks_missing":  {Config{Providers: []llm.Provider{ownOf("a", "a-small", "large-1")}}, []string{"--locks", locks}, `--model is missing: a has large-1`},
+		"locks_all":      {Config{Providers: []llm.Provider{ownOf("a", "small")}}, []string{"--model", "b", "--locks", locks}, `a has none of that name; it has none that may be named`},
 		"no_flag":        {Config{}, []string{"--no-such"}, `--no-such`},
 	} {
 		node, err := started(t, tc.cfg, append(tc.args, "--store", store, "--listen", "nowhere")...)

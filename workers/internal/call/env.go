@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -33,6 +34,7 @@ type Env struct {
 	Provider  string                  // default of sessions that name none; empty: no default
 	Model     string                  // default of sessions that name none
 	Retry     Retry
+	Locks     lock.Locks
 	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
 }
 
@@ -59,7 +61,7 @@ func (e *Env) ProviderFor(id events.SessionID, config events.Config) (llm.Provid
 	return provider, nil
 }
 
-// providerNames lists the providers that a configuration may name on this node.
+// providerNames lists the providers that a configuration may name on this node, without those that the locks exclude.
 func (e *Env) providerNames() string {
 	var list []string
 	for name, p := range e.Providers {
@@ -68,7 +70,7 @@ func (e *Env) providerNames() string {
 		}
 	}
 	slices.Sort(list)
-	return strings.Join(list, ", ")
+	return strings.Join(e.Locks.AllowedProviders(list), ", ")
 }
 
 func (e *Env) warn(id events.SessionID, err error) {
