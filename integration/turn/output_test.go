@@ -37,7 +37,7 @@ func TestOutputForm(t *testing.T) {
 			harness.Equal(t, "repaired", repaired.Outcome, api.TurnOutcome{Type: api.OutcomeSubmittedValue, Value: good})
 			broken := w.Run(id, cityTurn())
 			harness.Equal(t, "broken", broken.Outcome, api.TurnOutcome{Type: api.OutcomeStopped, Reason: events.EndProviderError})
-			if len(broken.Errors) != 1 || broken.Errors[0].Code != "invalid_output" || broken.Errors[0].UserMessage != "is no JSON" {
+			if len(broken.Errors) != 1 || broken.Errors[0].Code != "invalid_output" || broken.Errors[0].UserMessage != "the model's reply is no JSON, also after it was asked to repair it" {
 				t.Errorf("broken: got %+v, want what was wrong", broken.Errors)
 			}
 			plain := w.Run(id, events.TurnInput{Parts: []events.Part{harness.Text("hi")}})

@@ -31,7 +31,7 @@ func (m *machine) reply(in Reply) (Output, error) {
 	case len(calls) > 0:
 		m.startCalls(r.Iteration, calls, nil)
 	case r.Fault != "" && m.t.Faults > 0:
-		m.end(events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "output", Code: "invalid_output", Message: r.Fault}})
+		m.end(events.TurnCompleted{End: events.EndProviderError, Issue: events.Issue{Kind: "output", Code: "invalid_output", Message: fmt.Sprintf(stillMisformed, r.Fault)}})
 	case r.Fault != "":
 		m.correct(fmt.Sprintf(misformed, r.Fault), r.Iteration)
 	case in.Correct != "":
@@ -44,6 +44,9 @@ func (m *machine) reply(in Reply) (Output, error) {
 
 // misformed is the text for the model after an answer without the required form.
 const misformed = "Your reply is not what was asked for: it %s. Reply again, with nothing but JSON that matches the schema."
+
+// stillMisformed is the reason of a turn whose model did not repair its answer.
+const stillMisformed = "the model's reply %s, also after it was asked to repair it"
 
 // completeReply ends a turn with the model's answer.
 func (m *machine) completeReply() {
