@@ -42,6 +42,8 @@ func model(t *testing.T) (env []string) {
 			return llmtest.Calls(events.Part{Call: "c", Tool: "send_letter", Args: []byte(`{"To":"Ann","Text":"I come on Monday."}`)})
 		case "What is it like in Oslo?":
 			return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
+		case "Write a note.":
+			return llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: []byte(`{"path":"note.txt","content":"Hello."}`)})
 		case "Say hello.":
 			return llmtest.Text("Hello.")
 		case "Which city?":
