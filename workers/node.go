@@ -55,7 +55,7 @@ func NewNode(cfg Config) (*Node, error) {
 	calls := &call.Env{
 		Bus: cfg.Bus, Blobs: call.NewBlobCache(cfg.Bus), Log: n.log,
 		Providers: cfg.Providers, Provider: cfg.Provider, Model: cfg.Model, Retry: cfg.ModelRetry,
-		Locks: cfg.Locks, RunsTools: n.Has(RoleTool),
+		Allowed: cfg.Locks.AllowedProviders, RunsTools: n.Has(RoleTool),
 	}
 	n.peers = wake.NewPeers(cfg.Bus, cfg.ID, cfg.Name, cfg.Logger)
 	taskHost, err := session.New(session.Config{Bus: cfg.Bus, Actor: string(cfg.ID), Kind: events.ActorNode, Logger: cfg.Logger, Locks: cfg.Locks})

@@ -29,15 +29,10 @@ type Config struct {
 	Logger  *zap.Logger // nil is silent
 }
 
-// Client is the session service over NATS. It is safe for concurrent use. go doc does not list the methods that come
-// from the embedded [operation.Remote], which shows their documentation:
+// Client is the session service over NATS. It is safe for concurrent use. The methods that request a decision of a node,
+// as Create, Submit and Approve, come from the embedded type. This command lists them:
 //
-//	Actions, AddToolSource, AppendNodes, ApplyExtension, ApplyToolState, Approve, BranchTo, Cancel, CancelInputs,
-//	CancelInputsFrom, CancelTask, CancelTasks, CloseSession, Compact, Complete, ConfigureOn, Create, EndTask, Fork,
-//	Grant, Inject, InvokeAction, MonitorSnapshot, OpenFrame, ProgressTask, RefreshCatalog, RegisterTask,
-//	RemoveToolSource, ReplaceExtensions, RequestCancelTask, ResolveTool, Rewrite, SetProtocolOptions,
-//	SetToolsAvailability, StartMonitor, StopMonitor, StoreBlob, Submit, SubmitAt, SubmitTurn, TakeFirstTurnInput,
-//	TakeMonitorUpdatesTo, ToolCatalog, ToolSources, ToolState, TransferTasks
+//	go doc github.com/lash-go/lash/session/operation Remote
 type Client struct {
 	operation.Remote
 	b       *bus.Bus

@@ -16,7 +16,6 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/lock"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/llm"
 )
@@ -30,11 +29,11 @@ type Env struct {
 	Spawn SpawnFunc     // starts background tools
 	Log   *zap.Logger
 
-	Providers map[string]llm.Provider // by id
-	Provider  string                  // default of sessions that name none; empty: no default
-	Model     string                  // default of sessions that name none
+	Providers map[string]llm.Provider           // by id
+	Allowed   func(providers []string) []string // those that sessions may name; nil: all
+	Provider  string                            // default of sessions that name none; empty: no default
+	Model     string                            // default of sessions that name none
 	Retry     Retry
-	Locks     lock.Locks
 	RunsTools bool // this node runs portable tools itself; else nodes with the tool role do
 }
 
@@ -70,7 +69,10 @@ func (e *Env) providerNames() string {
 		}
 	}
 	slices.Sort(list)
-	return strings.Join(e.Locks.AllowedProviders(list), ", ")
+	if e.Allowed != nil {
+		list = e.Allowed(list)
+	}
+	return strings.Join(list, ", ")
 }
 
 func (e *Env) warn(id events.SessionID, err error) {
