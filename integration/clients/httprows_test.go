@@ -103,7 +103,7 @@ func webRows() map[*operation.Row]webRow {
 		&operation.RemoveToolSource.Row: over(operation.RemoveToolSource, inPath[string]("{source}"), newGeneration),
 		&operation.RefreshCatalog.Row:   over(operation.RefreshCatalog, bare, newGeneration),
 		&operation.ToolCatalog.Row:      over(operation.ToolCatalog, bare, func(c httpapi.ToolCatalog) []json.RawMessage { return c.Tools }),
-		&operation.ExternalPlugins.Row: over(operation.ExternalPlugins, bare, func(got httpapi.ExternalPlugins) []api.ExternalPlugin { return got.Plugins }),
+		&operation.ExternalPlugins.Row:  over(operation.ExternalPlugins, bare, func(got httpapi.ExternalPlugins) []api.ExternalPlugin { return got.Plugins }),
 		&operation.Actions.Row: over(operation.Actions, bare, func(got httpapi.Actions) (list []plugin.ActionDef) {
 			for _, a := range got.Actions {
 				list = append(list, plugin.ActionDef{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output})
