@@ -110,6 +110,11 @@ func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []
 	return mapError(b.nc.Publish(b.names.delta(session, turn), data))
 }
 
+// PublishOutput publishes what a running tool prints, encoded as a delta, to the subscriptions of [Bus.Live] only.
+func (b *Bus) PublishOutput(session events.SessionID, data []byte) error {
+	return mapError(b.nc.Publish(b.names.output(session), data))
+}
+
 // StoredDelta is a delta with its sequence in the delta stream, which all sessions share.
 type StoredDelta struct {
 	Seq  uint64

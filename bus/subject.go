@@ -195,6 +195,11 @@ func (n names) delta(session events.SessionID, turn events.TurnID) string {
 	return n.prefix + ".delta." + string(session) + "." + string(turn)
 }
 
+// output has a last token that no turn has: readers of a turn's deltas do not read it.
+func (n names) output(session events.SessionID) string {
+	return n.prefix + ".delta." + string(session) + ".=output"
+}
+
 func (n names) deltaSession(session events.SessionID) string {
 	return n.prefix + ".delta." + string(session) + ".*"
 }

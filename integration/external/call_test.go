@@ -2,20 +2,19 @@ package external
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -32,6 +31,10 @@ type setting struct {
 	runs  string            // file of the plugin's runs
 	first *external.Plugins // of the first node
 	live  int               // programs that were started
+
+	config external.Config // of nodes; the bus is that of the node
+	mu     sync.Mutex
+	access []accesslog.Record // of callbacks
 }
 
 func start(t *testing.T, script ...harness.Step) *setting {
@@ -43,14 +46,26 @@ func start(t *testing.T, script ...harness.Step) *setting {
 func (s *setting) node() (kill func()) {
 	s.T.Helper()
 	on := s.on.open(s.T)
-	n, kill := s.StartNodeOn(on, s.plugins(on).Factories()...)
+	p := s.plugins(on)
+	n, kill := s.StartNodeOn(on, p.Factories()...)
+	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host(), Access: s.record}), nil)
 	s.Host = n.Host()
 	return kill
 }
 
+func (s *setting) record(r accesslog.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.access = append(s.access, r)
+}
+
 func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 	s.T.Helper()
-	p, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{{Name: "notes"}}})
+	cfg := s.config
+	if cfg.Bus = on; cfg.Plugins == nil {
+		cfg.Plugins = []external.Plugin{{Name: "notes"}}
+	}
+	p, err := external.New(cfg)
 	if err == nil {
 		err = p.Start(s.Ctx)
 	}
@@ -176,139 +191,6 @@ func TestCallOfExternalTool(t *testing.T) {
 			}
 			if holders := s.holders(id); c.tool == "write" && fmt.Sprint(holders) != "[i1]" || c.tool == "look" && holders != nil {
 				t.Errorf("holders of %s: got %v", c.tool, holders)
-			}
-		})
-	}
-}
-
-// TestNodeDiesDuringExternalCall stops the node while the tool runs: the next node joins the call. A tool that must
-// not run twice runs once.
-func TestNodeDiesDuringExternalCall(t *testing.T) {
-	t.Parallel()
-	for _, tool := range []string{"write", "look"} {
-		t.Run(tool, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, calling(tool, `{"text":"milk","millis":1500}`)...)
-			kill := s.node()
-			s.program("i1")
-			s.program("i2")
-			id := s.begin()
-			s.logged("began", 1)
-			s.node()
-			kill()
-			s.AwaitTurn(id, "t1")
-			if got := s.CallResult(id, "k"); got != "noted: milk" {
-				t.Errorf("result: got %q, want that of the tool", got)
-			}
-			// A new node may not know the instance of a repeatable call yet, and ask the other one.
-			if got := s.began(); got != 1 && (tool == "write" || got != 2) {
-				t.Errorf("runs: got %d, want 1", got)
-			}
-		})
-	}
-}
-
-// TestInstanceDiesDuringExternalCall kills and freezes the instance while the tool runs: a call that must not run twice
-// is lost, another one runs on the other instance.
-func TestInstanceDiesDuringExternalCall(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		tool   string
-		signal syscall.Signal
-		want   string
-		runs   int
-	}{
-		"killed_runs_once":  {"write", syscall.SIGKILL, "[lost]", 1},
-		"frozen_runs_once":  {"write", syscall.SIGSTOP, "[lost]", 1},
-		"killed_may_repeat": {"look", syscall.SIGKILL, "noted: milk", 2},
-		"frozen_may_repeat": {"look", syscall.SIGSTOP, "noted: milk", 2},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, calling(c.tool, `{"text":"milk","millis":2000}`)...)
-			s.node()
-			programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
-			id := s.begin()
-			holder := strings.Fields(s.logged("began", 1)[0])[2]
-			programs[holder].signal(c.signal)
-			s.AwaitTurn(id, "t1")
-			if got := s.CallResult(id, "k"); !strings.HasPrefix(got, c.want) {
-				t.Errorf("result: got %q, want %q", got, c.want)
-			}
-			if got := s.began(); got != c.runs {
-				t.Errorf("runs: got %d, want %d", got, c.runs)
-			}
-			if c.signal == syscall.SIGSTOP { // what it sends now has no reader
-				programs[holder].signal(syscall.SIGCONT)
-				s.logged("ended", c.runs)
-				if got := s.CallResult(id, "k"); !strings.HasPrefix(got, c.want) {
-					t.Errorf("result after the instance went on: got %q, want %q", got, c.want)
-				}
-			}
-		})
-	}
-}
-
-// TestNoInstance calls a tool whose instances are gone: it stays in the catalogue, and its call fails at once.
-func TestNoInstance(t *testing.T) {
-	t.Parallel()
-	s := start(t, calling("write", `{"text":"milk"}`)...)
-	s.node()
-	p := s.program("i1")
-	p.kill()
-	s.alive(0)
-	id := s.begin()
-	s.AwaitTurn(id, "t1")
-	if got := s.CallResult(id, "k"); !strings.Contains(got, "no instance of plugin notes runs") {
-		t.Errorf("result: got %q, want that no instance runs", got)
-	}
-	if got := s.began(); got != 0 {
-		t.Errorf("runs: got %d, want none", got)
-	}
-}
-
-// TestCancelOfExternalCall cancels the turn while the tool runs: the tool's context ends.
-func TestCancelOfExternalCall(t *testing.T) {
-	t.Parallel()
-	s := start(t, calling("write", `{"text":"milk","millis":60000}`)...)
-	s.node()
-	s.program("i1")
-	id := s.begin()
-	s.logged("began", 1)
-	if _, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{}); err != nil {
-		t.Fatal(err)
-	}
-	s.logged("stopped", 1)
-	s.AwaitTurn(id, "t1")
-}
-
-// TestRecordedOutcomeIsDropped repeats a call whose result the history has: the instance has dropped the outcome, and
-// does not run the tool again.
-func TestRecordedOutcomeIsDropped(t *testing.T) {
-	t.Parallel()
-	for _, tool := range []string{"write", "look"} {
-		t.Run(tool, func(t *testing.T) {
-			t.Parallel()
-			s := start(t, calling(tool, `{"text":"milk"}`)...)
-			s.node()
-			s.program("i1")
-			id := s.begin()
-			s.AwaitTurn(id, "t1")
-			again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: tool, Args: json.RawMessage(`{"text":"milk"}`)})
-			harness.WantError(t, "call", err, nil)
-			c := s.client()
-			s.AwaitPolling("the outcome to be dropped", func() bool {
-				m, err := c.nc.Request(c.prefix+".plugin.notes.i1.call", again, 10*time.Second)
-				harness.WantError(t, "call again", err, nil)
-				var answer wire.Progress
-				harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
-				if !answer.Last() {
-					t.Fatalf("the call runs again: got %+v", answer)
-				}
-				return answer.Forgotten
-			})
-			if got := s.began(); got != 1 {
-				t.Errorf("runs: got %d, want 1", got)
 			}
 		})
 	}

@@ -88,7 +88,7 @@ func notes(runs string) plugin.Factory {
 	return plugin.Func("notes", func(r *plugin.Registrar) error {
 		plugin.AddTool(r, plugin.Tool{Name: "write", Description: "Writes a note."}, work)
 		plugin.AddTool(r, plugin.Tool{Name: "look", Description: "Looks a note up.", Effects: events.EffectsIdempotent}, work)
-		return nil
+		return addCallTools(r, runs)
 	})
 }
 

@@ -23,6 +23,7 @@ const (
 	ActivityCodeCompleted  ActivityType = "code_block_completed"
 	ActivityCallStarted    ActivityType = "tool_call_started"
 	ActivityCallCompleted  ActivityType = "tool_call_completed"
+	ActivityCallOutput     ActivityType = "tool_output"
 	ActivityApprovalAsked  ActivityType = "tool_approval_asked"
 	ActivityApprovalGiven  ActivityType = "tool_approval_given"
 	ActivityMessage        ActivityType = "message"
@@ -104,14 +105,14 @@ func (a *activities) next(e SessionEvent) TurnActivity {
 		a.open = append(a.open, openCall{e.Call, e.CallID, e.Name, e.Iteration, id})
 	case EventToolCall:
 		t.Correlation = a.ended(&e, id)
-	case EventApprovalAsked, EventApprovalGiven:
+	case EventApprovalAsked, EventApprovalGiven, EventToolOutput:
 		t.Correlation = a.about(e.Call, id)
 	}
 	a.run = ""
 	return t
 }
 
-// about returns the correlation id of the open call that an approval refers to; otherwise where no such call is open.
+// about returns the correlation id of the open call that an approval or output refers to; otherwise where no such call is open.
 func (a *activities) about(call events.EffectID, otherwise string) string {
 	for _, c := range a.open {
 		if c.call != "" && (c.call == call || strings.HasPrefix(string(call), string(c.call)+"/")) {
@@ -139,6 +140,8 @@ func activityOf(e *SessionEvent) ActivityType {
 		return either(e.Name == ToolCode, ActivityCodeStarted, ActivityCallStarted)
 	case EventToolCall:
 		return either(e.Name == ToolCode, ActivityCodeCompleted, ActivityCallCompleted)
+	case EventToolOutput:
+		return ActivityCallOutput
 	case EventTurnOutcome:
 		switch e.TurnOutcome.Type { //nolint:exhaustive // other outcomes use the general type
 		case OutcomeSubmittedValue:

@@ -20,12 +20,15 @@ type Reach struct {
 type Caller struct {
 	Name string // as histories name it: 1 to 64 of A-Z a-z 0-9 _ -
 	Reach
+	// Within bounds the caller to the sessions for which it returns true. nil: no such bound. Lists do not check it.
+	Within func(*projector.State) bool
 }
 
 // Check is the authorization rule, for every operation that names a session, over NATS and HTTP:
 //
 //  1. A caller bounded to its own sessions ([Reach.Own]) that neither owns this one nor has a
 //     grant of it gets [events.ErrNoSession]: the error does not tell that the session exists.
+//     The same holds for a caller that is bounded to sessions that this one is not of ([Caller.Within]).
 //  2. A right that the scope lacks is [ErrForbidden].
 //  3. The owner has every right that remains.
 //  4. A caller that reaches every session has them too, but [RightGrant] only with [RightConfigure].
@@ -34,6 +37,8 @@ func (c Caller) Check(needs Right, s *projector.State) error {
 	owner := s.Owner != "" && s.Owner == c.Name
 	granted := s.Granted(c.Name)
 	switch {
+	case c.Within != nil && !c.Within(s):
+		return events.ErrNoSession
 	case c.Own && !owner && len(granted) == 0:
 		return events.ErrNoSession
 	case !c.Scope.Has(needs):

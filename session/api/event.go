@@ -16,6 +16,7 @@ const (
 	EventReasoningDelta  EventType = "reasoning_delta"
 	EventToolCallStart   EventType = "tool_call_start"
 	EventToolCall        EventType = "tool_call"
+	EventToolOutput      EventType = "tool_output"
 	EventLLMRequest      EventType = "llm_request"
 	EventLLMResponse     EventType = "llm_response"
 	EventTokenUsage      EventType = "token_usage"
@@ -43,7 +44,7 @@ type SessionEvent struct {
 
 	Content string `json:"content,omitempty"` // text_delta, reasoning_delta, llm_response
 
-	// Of tool_call_start, tool_call, tool_approval_asked and tool_approval_given.
+	// Of tool_call_start, tool_output, tool_call, tool_approval_asked and tool_approval_given.
 	Call   events.EffectID `json:"call,omitempty" jsonschema:"of a call: TURN/ITERATION/INDEX, its id in approvals and output"`
 	CallID events.CallID   `json:"call_id,omitempty" jsonschema:"of a call: id from the model; may repeat. A call by code has none"`
 	Name   string          `json:"name,omitempty" jsonschema:"of a call: name of its tool"`
@@ -63,7 +64,7 @@ type SessionEvent struct {
 	Model      string           `json:"model,omitempty"`      // child_token_usage
 
 	WaitSeconds float64 `json:"wait_seconds,omitempty"` // retry_status
-	Attempt     int64   `json:"attempt,omitempty"`      // retry_status: the one that failed, from 1
+	Attempt     int64   `json:"attempt,omitempty"`      // retry_status: the one that failed, from 1; tool_output: the one that runs
 	MaxAttempts int64   `json:"max_attempts,omitempty"` // retry_status: in all
 	Reason      string  `json:"reason,omitempty"`       // retry_status, tool_approval_given
 
@@ -79,8 +80,12 @@ type SessionEvent struct {
 
 	Plugin string          `json:"plugin_id,omitempty"` // plugin_event; tool_approval_asked: the plugin that asks
 	Event  json.RawMessage `json:"event,omitempty"`     // plugin_event: the plugin's data for display
-	Text   string          `json:"text,omitempty"`      // message: text of running code
+	Text   string          `json:"text,omitempty"`      // message, tool_output: text of running code
 	Kind   string          `json:"kind,omitempty"`      // message
+
+	Stream string `json:"stream,omitempty" jsonschema:"of tool_output: stdout, stderr, log, progress or another word"`
+	N      int64  `json:"n,omitempty" jsonschema:"of tool_output: number of the text in its attempt, from 1. A missing number is lost text; the result of the call counts"`
+	Offset int64  `json:"offset,omitempty" jsonschema:"of tool_output: bytes that the attempt printed to the stream before this text"`
 
 	TurnOutcome *TurnOutcome   `json:"outcome,omitempty"`  // turn_outcome
 	Message     string         `json:"message,omitempty"`  // error

@@ -44,7 +44,22 @@ type Delta struct {
 	Text      string          `msgpack:"x,omitempty"`
 	Retry     RetryStatus     `msgpack:"r,omitempty"` // set alone, without text
 	Message   SideMessage     `msgpack:"m,omitempty"` // set alone: part of no reply, and without N
+	// Output is what a tool call prints, and not part of the reply. Then Call is the start of an attempt of the tool, and
+	// N counts the pieces of the attempt from 1. A missing number is lost text.
+	Output ToolOutput `msgpack:"o,omitempty"`
 }
+
+// ToolOutput is text that a running tool call has printed. It is not stored: only observers at that time receive it,
+// and not after the call has a result.
+type ToolOutput struct {
+	Call   events.EffectID `msgpack:"c"` // of a nested call: its own id
+	Stream string          `msgpack:"s,omitempty"`
+	Offset int64           `msgpack:"f"` // of the text among all bytes that the attempt printed to the stream
+	Text   string          `msgpack:"x"`
+}
+
+// IsZero reports whether there is no output.
+func (o ToolOutput) IsZero() bool { return o == ToolOutput{} }
 
 // SideMessage is a message of running code outside of its result. It is not stored: only observers at that time
 // receive it.

@@ -138,7 +138,7 @@ func checkTokens(list []Token) error {
 		if known := byCredential[credential]; known != nil {
 			wrong("the token, or the certificate, is that of caller %s too", known.Name)
 		}
-		if known := byName[t.Name]; known != nil && known.caller() != t.caller() {
+		if known := byName[t.Name]; known != nil && !known.sameCaller(t) {
 			wrong("caller %s has another scope, tenant or own before", t.Name)
 		}
 		byName[t.Name], byCredential[credential] = t, t
@@ -156,4 +156,9 @@ func (t *Token) where(i int) string {
 
 func (t *Token) caller() Caller {
 	return Caller{Caller: api.Caller{Name: t.Name, Reach: api.Reach{Scope: t.Scope, Own: t.Own}}, Tenant: t.Tenant}
+}
+
+// sameCaller reports whether two tokens are of the same caller, with the same rights.
+func (t *Token) sameCaller(other *Token) bool {
+	return t.Name == other.Name && t.Scope == other.Scope && t.Own == other.Own && t.Tenant == other.Tenant
 }

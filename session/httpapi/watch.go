@@ -27,6 +27,15 @@ type Delta struct {
 	Text      string          `json:"text,omitempty"`
 	Retry     *Retry          `json:"retry,omitempty" jsonschema:"set if the call failed and will be tried again"`
 	Message   *SideMessage    `json:"message,omitempty" jsonschema:"message of running code, outside of all replies"`
+	Output    *ToolOutput     `json:"output,omitempty" jsonschema:"what a tool call prints, outside of all replies. Then call is the start of an attempt of the tool in microseconds since 1970, and n counts the pieces of the attempt from 1. A missing n is lost text"`
+}
+
+// ToolOutput is text that a running tool call has printed. The result of the call counts.
+type ToolOutput struct {
+	Call   events.EffectID `json:"call" jsonschema:"id of the call: TURN/ITERATION/INDEX"`
+	Stream string          `json:"stream" jsonschema:"stdout, stderr, log, progress or another word"`
+	Offset int64           `json:"offset" jsonschema:"bytes that the attempt printed to the stream before this text"`
+	Text   string          `json:"text"`
 }
 
 // Retry reports that a failed model call will be retried.
@@ -102,6 +111,9 @@ func deltaOf(d *api.Delta) Delta {
 	}
 	if m := d.Message; !m.IsZero() {
 		out.Message = &SideMessage{Text: m.Text, Kind: m.Kind}
+	}
+	if t := d.Output; !t.IsZero() {
+		out.Output = &ToolOutput{Call: t.Call, Stream: t.Stream, Offset: t.Offset, Text: t.Text}
 	}
 	return out
 }

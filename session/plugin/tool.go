@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ type Tool struct {
 	// Recorded is called when the history has the result of a call. It is a hint, which may be lost. It must not block.
 	// nil: the tool needs none.
 	Recorded func(Call)
+	// Grace is how long the turn of a cancelled call waits for the call's result. Defaults to 500 ms.
+	Grace time.Duration
 	// Schema is the JSON schema of the arguments. Defaults to the schema of the argument type.
 	Schema *jsonschema.Schema
 
@@ -64,6 +67,8 @@ type Call struct {
 
 	pending *bool // set by CompletionKey
 	nested  NestedFunc
+	output  OutputFunc
+	request RequestFunc
 }
 
 // NestedCall is a call that a tool makes.
@@ -127,6 +132,7 @@ type Result struct {
 	Outcome     events.Outcome     // zero is success
 	Control     events.Control     // of a success: whether the turn ends with this result
 	Switch      events.FrameSwitch // for [events.ControlSwitch]
+	Emit        []json.RawMessage  `msgpack:"-"` // of a tool: events for the hosts that watch the session, recorded with the result
 	Pending     bool               // the result comes later, see [Call.CompletionKey]
 	Class, Code string             // of a failure
 }
@@ -134,7 +140,7 @@ type Result struct {
 // Check refuses a result that the history cannot record.
 func (r *Result) Check() error {
 	recorded := events.ToolResult{Outcome: r.Outcome, Attachments: r.Attachments, Control: r.Control, Switch: r.Switch}
-	return (&events.ToolReturned{Results: []events.ToolResult{recorded}}).Validate()
+	return errors.Join(checkEvents(r.Emit), (&events.ToolReturned{Results: []events.ToolResult{recorded}}).Validate())
 }
 
 // Handler runs a tool. args is valid JSON that matches the schema. The model sees the error as a failed call; a

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -21,69 +23,135 @@ const silence = wire.SignEvery * 3 / 2
 // maxHops is the number of instances that a repeatable call is sent to.
 const maxHops = 3
 
+// maxRepeats is how often a call is sent again for an outcome whose pieces are not all there.
+const maxRepeats = 3
+
 var (
 	errGone      = errors.New("the instance is gone")
 	errSilent    = errors.New("the instance is silent")
 	errForgotten = errors.New("the instance has dropped the outcome")
+	errForced    = errors.New("the tool did not return within the grace")
 )
+
+// codeInvalid is the code of a call whose instance broke the protocol.
+const codeInvalid = "invalid_outcome"
 
 // handler runs the calls of a tool.
 func (p *Plugins) handler(name, tool string, repeatable bool) plugin.Handler {
 	return func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
-		in := &wire.Call{
+		if ctx.Err() != nil {
+			return plugin.Result{}, context.Cause(ctx)
+		}
+		if len(args) > wire.MaxArgsBytes {
+			return plugin.Result{}, &plugin.Failure{
+				Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs,
+				Message: fmt.Sprintf("the arguments have %d bytes, limit is %d for tools of plugin %s", len(args), wire.MaxArgsBytes, name),
+			}
+		}
+		o := &outside{p: p, plugin: name, call: call, in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Attempt: call.Attempt, Tool: tool, Args: args, Again: call.Again,
-		}
+		}}
+		o.ctx, o.end = p.patience(ctx)
+		defer o.callbacks.wait()
+		defer o.end(nil)
 		if repeatable {
-			return p.repeat(ctx, name, in)
+			return o.repeat(ctx)
 		}
-		return p.once(ctx, name, call.Holder, in)
+		return o.once(ctx, call.Holder)
 	}
 }
 
-// once sends a call to the instance that the history names, and to no other.
-func (p *Plugins) once(ctx context.Context, name, holder string, in *wire.Call) (plugin.Result, error) {
-	if holder == "" {
-		return plugin.Result{}, unavailable(name)
+// outside is a call that an instance runs.
+type outside struct {
+	p         *Plugins
+	plugin    string
+	call      plugin.Call
+	in        *wire.Call
+	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
+	end       context.CancelCauseFunc
+	callbacks callbacks
+}
+
+// patience is the context of the wait for an outcome. Where the turn is cancelled, or the time of the tool is over, the
+// tool has the grace to return. Where the node stops or was overtaken, the wait ends at once: the next node joins.
+func (p *Plugins) patience(ctx context.Context) (wait context.Context, end context.CancelCauseFunc) {
+	wait, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	grace := time.NewTimer(math.MaxInt64)
+	stop := context.AfterFunc(ctx, func() {
+		if !ended(ctx) {
+			cancel(context.Cause(ctx))
+			return
+		}
+		grace.Reset(p.grace)
+		select {
+		case <-grace.C:
+			cancel(errForced)
+		case <-wait.Done():
+		}
+	})
+	return wait, func(cause error) {
+		stop()
+		cancel(cause)
+		grace.Stop()
 	}
-	answer, delivered, err := p.ask(ctx, name, holder, in)
+}
+
+// ended reports whether the turn was cancelled, or the time of the tool is over.
+func ended(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause == context.Canceled || cause == context.DeadlineExceeded //nolint:errorlint // the causes of other ends may wrap these
+}
+
+// once sends a call to the instance that the history names, and to no other.
+func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error) {
+	if holder == "" {
+		return plugin.Result{}, unavailable(o.plugin)
+	}
+	outcome, delivered, err := o.ask(ctx, holder)
+	invalid := (*events.FieldError)(nil)
 	switch {
-	case err == nil:
-		return result(answer)
 	case ctx.Err() != nil:
-		return plugin.Result{}, err
-	case !delivered && !in.Again:
-		return plugin.Result{}, unavailable(name)
+		return o.late(ctx, outcome, err)
+	case err == nil:
+		return result(outcome)
+	case errors.As(err, &invalid):
+		return plugin.Result{}, o.broken(err)
+	case !delivered && !o.in.Again:
+		return plugin.Result{}, unavailable(o.plugin)
 	}
 	if refused, ok := errors.AsType[*wire.Error](err); ok { // it has not run, and does not
-		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + refused.Message}
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + clip(refused.Message)}
 	}
 	return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 }
 
 // repeat sends a call to one instance after the other, until one answers.
-func (p *Plugins) repeat(ctx context.Context, name string, in *wire.Call) (plugin.Result, error) {
+func (o *outside) repeat(ctx context.Context) (plugin.Result, error) {
 	var tried []string
 	for range maxHops {
-		id := p.pick(name, string(in.Call), tried...)
+		id := o.p.pick(o.plugin, string(o.in.Call), tried...)
 		if id == "" {
 			break
 		}
-		answer, _, err := p.ask(ctx, name, id, in)
-		if err == nil {
-			return result(answer)
-		}
-		if ctx.Err() != nil {
-			return plugin.Result{}, err
+		outcome, _, err := o.ask(ctx, id)
+		invalid := (*events.FieldError)(nil)
+		switch {
+		case ctx.Err() != nil:
+			return o.late(ctx, outcome, err)
+		case err == nil:
+			return result(outcome)
+		case errors.As(err, &invalid):
+			return plugin.Result{}, o.broken(err)
 		}
 		tried = append(tried, id)
 	}
 	if len(tried) == 0 {
-		return plugin.Result{}, unavailable(name)
+		return plugin.Result{}, unavailable(o.plugin)
 	}
 	return plugin.Result{}, &plugin.Failure{
 		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
-		Message: fmt.Sprintf("%d instances of plugin %s ended during the call", len(tried), name),
+		Message: fmt.Sprintf("%d instances of plugin %s ended during the call", len(tried), o.plugin),
 	}
 }
 
@@ -94,70 +162,154 @@ func unavailable(name string) error {
 	}
 }
 
-// result is the tool's result in an instance's last answer.
-func result(answer *wire.Progress) (plugin.Result, error) {
-	switch f := answer.Outcome.Failure; {
-	case f != nil:
+// broken is the failure of a call whose instance broke the protocol.
+func (o *outside) broken(err error) error {
+	return &plugin.Failure{Class: plugin.ClassInternal, Code: codeInvalid, Message: clip(fmt.Sprintf("plugin %s returned an invalid outcome: %v", o.plugin, err))}
+}
+
+func clip(s string) string { return events.Clip(strings.ToValidUTF8(s, "?"), 1<<10, "...") }
+
+// result is the tool's result of an outcome.
+func result(o *wire.Outcome) (plugin.Result, error) {
+	if f := o.Failure; f != nil {
 		return plugin.Result{}, &plugin.Failure{Class: cmp.Or(f.Class, plugin.ClassExecution), Code: f.Code, Message: f.Message, Safe: f.Safe}
-	default:
-		return plugin.Result{Text: answer.Outcome.Text}, nil
 	}
+	r := plugin.Result{Text: o.Text, Attachments: parts(o.Attachments), Control: o.Control, Emit: o.Emit}
+	if o.Cancelled { // by itself, as when the instance stops
+		r.Outcome, r.Control, r.Emit = events.OutcomeCancelled, "", nil
+	}
+	return r, nil
+}
+
+// late is the result of a call whose turn was cancelled, or whose time is over. A tool that returned within the grace
+// as if nothing had happened keeps its result.
+func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (plugin.Result, error) {
+	text, timeout := "", context.Cause(ctx) == context.DeadlineExceeded //nolint:errorlint // see ended
+	switch {
+	case !ended(ctx):
+		return plugin.Result{}, context.Cause(ctx) // the next node joins
+	case outcome != nil && !outcome.Cancelled:
+		return result(outcome)
+	case outcome != nil && outcome.Failure != nil:
+		text = outcome.Failure.Message
+	case outcome != nil:
+		text = outcome.Text
+	case errors.Is(err, errForced):
+		text = fmt.Sprintf("[cancelled] The tool did not stop within %v. It may still have effects.", o.p.grace)
+	default:
+		text = "[cancelled] " + err.Error()
+	}
+	if timeout {
+		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassTimeout, Code: "tool_timeout", Message: strings.TrimSpace("the time of the tool is over\n" + text)}
+	}
+	r := plugin.Result{Outcome: events.OutcomeCancelled, Text: text}
+	if outcome != nil {
+		r.Attachments = parts(outcome.Attachments)
+	}
+	return r, nil
 }
 
 // ask sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
-// knows the id. delivered: the instance may have received the call. Errors: the cause of ctx's end, and others if the
-// instance has no outcome.
-func (p *Plugins) ask(ctx context.Context, name, id string, in *wire.Call) (answer *wire.Progress, delivered bool, err error) {
-	body, err := json.Marshal(in)
+// knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
+// outcome, and others if the instance has no outcome.
+func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
+	body, err := json.Marshal(o.in)
 	if err != nil {
 		return nil, false, err
 	}
-	heard := time.Now()
+	stop := context.AfterFunc(ctx, func() {
+		if ended(ctx) {
+			o.cancel(id)
+		}
+	})
+	defer stop()
+	heard, repeats := time.Now(), 0
 	for {
-		answer, err = p.send(ctx, name, id, body, func() { heard, delivered = time.Now(), true })
+		outcome, err = o.send(ctx, id, body, func() { heard, delivered = time.Now(), true })
+		refused := (*wire.Error)(nil)
 		switch {
-		case ctx.Err() != nil:
-			p.leave(ctx, name, id, in.CallID)
-			return nil, delivered, context.Cause(ctx)
-		case err == nil && answer.Forgotten:
-			return nil, true, errForgotten
-		case err == nil && answer.Error != nil:
-			return nil, delivered, answer.Error
+		case o.ctx.Err() != nil:
+			return nil, delivered, context.Cause(o.ctx)
 		case err == nil:
-			return answer, true, nil
+			return outcome, true, check(outcome)
+		case errors.Is(err, errForgotten), errors.As(err, &refused):
+			return nil, delivered, err
+		case errors.As(err, new(*events.FieldError)):
+			return nil, true, err
+		case errors.Is(err, errIncomplete):
+			if repeats++; repeats > maxRepeats {
+				return nil, true, refusedPieces(err)
+			}
 		case errors.Is(err, errSilent):
 			delivered = true
 		}
 		if time.Since(heard) >= wire.Lease {
-			p.gone(name, id)
+			o.p.gone(o.plugin, id)
 			return nil, delivered, errGone
 		}
-		if !errors.Is(err, errSilent) && !bus.Sleep(ctx, 100*time.Millisecond) { // it may connect again
-			return nil, delivered, context.Cause(ctx)
+		if !errors.Is(err, errSilent) && !bus.Sleep(o.ctx, 100*time.Millisecond) { // it may connect again
+			return nil, delivered, context.Cause(o.ctx)
 		}
 	}
 }
 
-// send sends a call once, and waits while signs of life come. It returns the last answer.
-func (p *Plugins) send(ctx context.Context, name, id string, body []byte, heard func()) (last *wire.Progress, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func refusedPieces(err error) error {
+	return refused("pieces", "%s, in %d attempts", err, maxRepeats+1)
+}
+
+// send sends a call once, and waits while answers come. ctx is that of the turn.
+func (o *outside) send(ctx context.Context, id string, body []byte, heard func()) (outcome *wire.Outcome, err error) {
+	wait, cancel := context.WithCancelCause(o.ctx)
 	defer cancel(nil)
 	quiet := time.AfterFunc(silence, func() { cancel(errSilent) })
 	defer quiet.Stop()
-	err = p.bus.AskInstance(ctx, name, id, "call", body, func(data []byte) bool {
+	var large pieces
+	var failed error
+	err = o.p.bus.AskInstance(wait, o.plugin, id, "call", body, func(data []byte) bool {
 		var answer wire.Progress
 		if json.Unmarshal(data, &answer) != nil {
 			return false // the instance's next sign, or the silence after it, decides
 		}
 		quiet.Reset(silence)
 		heard()
-		if !answer.Last() {
-			return false
+		switch {
+		case answer.Outcome != nil:
+			outcome = answer.Outcome
+		case answer.Error != nil:
+			failed = answer.Error
+		case answer.Forgotten:
+			failed = errForgotten
+		case answer.Pieces != 0:
+			outcome, failed = large.outcome(answer.Pieces)
+		case answer.Piece != nil:
+			large.add(answer.Piece)
+		case answer.Output != nil:
+			o.printed(answer.Output)
+		case answer.Callback != nil:
+			o.callback(id, answer.Callback)
+		case ended(ctx): // a sign of life: the cancel may be lost
+			o.cancel(id)
 		}
-		last = &answer
-		return true
+		return outcome != nil || failed != nil
 	})
-	return last, err
+	if err != nil {
+		return nil, err
+	}
+	return outcome, failed
+}
+
+// printed shows what the tool prints.
+func (o *outside) printed(out *wire.Output) {
+	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes {
+		o.call.OutputAt(out.Stream, out.Offset, out.Text)
+	}
+}
+
+// cancel ends the call at an instance.
+func (o *outside) cancel(id string) {
+	if data, err := json.Marshal(wire.Cancel{CallID: o.in.CallID, GraceMS: o.p.grace.Milliseconds()}); err == nil {
+		_ = o.p.bus.TellInstance(o.plugin, id, "cancel", data) // each sign of life repeats it
+	}
 }
 
 // recorded lets the instance drop the outcome of a call. The instance of a repeatable call is most likely the one that
@@ -167,17 +319,5 @@ func (p *Plugins) recorded(name string, call plugin.Call) {
 	data, err := json.Marshal(wire.CallID{Session: call.Session, Call: call.Effect})
 	if id != "" && err == nil {
 		_ = p.bus.TellInstance(name, id, "recorded", data) // the instance drops it later by itself
-	}
-}
-
-// leave cancels a call whose turn or timeout ended. A node that stops, or that was overtaken, does not: the next node
-// joins the call.
-func (p *Plugins) leave(ctx context.Context, name, id string, call wire.CallID) {
-	cause := context.Cause(ctx)
-	if cause != context.Canceled && cause != context.DeadlineExceeded { //nolint:errorlint // the causes of other ends may wrap these
-		return
-	}
-	if data, err := json.Marshal(wire.Cancel{CallID: call, GraceMS: wire.CancelGrace.Milliseconds()}); err == nil {
-		_ = p.bus.TellInstance(name, id, "cancel", data)
 	}
 }

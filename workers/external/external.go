@@ -1,6 +1,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -23,8 +25,11 @@ import (
 // Config of a node's external plugins. Bus is required.
 type Config struct {
 	Bus     *bus.Bus
-	Plugins []Plugin    // in stack order; each name once
-	Logger  *zap.Logger // nil logs nothing
+	Plugins []Plugin // in stack order; each name once
+	// CancelGrace is how long a tool may take to return after its turn was cancelled or its time is over. Defaults to
+	// [wire.CancelGrace].
+	CancelGrace time.Duration
+	Logger      *zap.Logger // nil logs nothing
 }
 
 // Plugins are the external plugins of a node. They are safe for concurrent use.
@@ -37,6 +42,8 @@ type Plugins struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	heard  chan struct{} // has an element after a sign of life
+	grace  time.Duration
+	api    atomic.Pointer[hostAPI] // nil: callbacks are refused
 
 	mu     sync.Mutex
 	byName map[string]*known
@@ -75,6 +82,9 @@ func New(cfg Config) (*Plugins, error) {
 		p.log = zap.NewNop()
 	}
 	p.log = p.log.Named("external")
+	if p.grace = cmp.Or(cfg.CancelGrace, wire.CancelGrace); p.grace < 0 {
+		return nil, &events.FieldError{Field: "cancel_grace", Reason: "is negative", Err: events.ErrInvalid}
+	}
 	for i, settings := range cfg.Plugins {
 		name, field := settings.Name, fmt.Sprintf("plugins[%d].name", i)
 		if err := events.CheckToken(field, name); err != nil {
@@ -82,6 +92,9 @@ func New(cfg Config) (*Plugins, error) {
 		}
 		if p.byName[name] != nil {
 			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
+		}
+		if err := checkCallbacks(fmt.Sprintf("plugins[%d].callbacks", i), settings.Callbacks); err != nil {
+			return nil, err
 		}
 		p.names = append(p.names, name)
 		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), instances: make(map[string]*instance)}

@@ -28,6 +28,7 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 				return nil, err
 			}
 		}
+		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
 		if !t.Effects.Repeatable() {
 			declared.Holder = func(effect events.EffectID) string { return p.pick(name, string(effect)) }

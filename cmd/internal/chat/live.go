@@ -28,6 +28,10 @@ func (v *View) delta(d *api.Delta) {
 		v.emit(linesOf(Result, m.Text)...)
 		return
 	}
+	if !d.Output.IsZero() {
+		v.printed(d)
+		return
+	}
 	if now := (try{d.Turn, d.Iteration, d.Call, d.Attempt}); now != v.live.try {
 		v.retract()
 		v.live.try = now

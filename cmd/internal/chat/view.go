@@ -37,7 +37,8 @@ type View struct {
 	calls []events.EffectID   // numbered from 1
 	out   []Line
 
-	unserved bool // no node serves
+	unserved bool        // no node serves
+	running  shownOutput // output of a call
 }
 
 // NewView starts with a state of the session. The view owns and changes that state.

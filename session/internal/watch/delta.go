@@ -7,6 +7,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/turn"
 )
 
 // try identifies one attempt of one model call inside an iteration.
@@ -31,6 +32,7 @@ type streaming struct {
 	try       try           // of the newest delta delivered; zero: none
 	next      int64         // N of the next delta
 	from      uint64        // sequence in the delta stream of the first unread delta
+	printing  printing
 }
 
 func streamingOf(s *projector.State) streaming {
@@ -39,6 +41,11 @@ func streamingOf(s *projector.State) streaming {
 		now.turn, now.iteration = t.ID, t.Iteration
 		if t.Replied {
 			now.iteration++
+		}
+		for i := range t.Calls {
+			if t.Calls[i].Done {
+				now.printing.end(turn.ToolEffect(t.ID, t.Iteration, int64(i)))
+			}
 		}
 	}
 	return now
@@ -58,9 +65,19 @@ func (s *streaming) commit(e events.Entry) {
 				s.turn, s.iteration, s.from = ev.Turn, 0, 0
 			}
 			s.try, s.next = try{}, 0
+		case *events.ToolReturned:
+			for i := range p.Results {
+				s.printing.end(turn.ToolEffect(ev.Turn, p.Iteration, p.Results[i].Call))
+			}
+		case *events.ToolLost:
+			for _, c := range p.Calls {
+				s.printing.end(turn.ToolEffect(ev.Turn, p.Iteration, c))
+			}
+		case *events.ToolNestedReturned:
+			s.printing.end(p.Effect)
 		case *events.ModelReplied:
 			if ev.Turn == s.turn && p.Iteration >= s.iteration {
-				s.iteration, s.try, s.next = p.Iteration+1, try{}, 0
+				s.iteration, s.try, s.next, s.printing = p.Iteration+1, try{}, 0, printing{}
 			}
 		case *events.TurnCompleted:
 			if ev.Turn == s.turn {

@@ -39,6 +39,10 @@ func (e *eventStream) request() error {
 // delta emits a piece of the reply that the state needs. A delta ahead of the commits waits for them, because
 // llm_request comes first.
 func (e *eventStream) delta(d *api.Delta) {
+	if !d.Output.IsZero() {
+		e.output(d)
+		return
+	}
 	t := e.running()
 	if m := d.Message; !m.IsZero() {
 		if t != nil {

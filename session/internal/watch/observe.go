@@ -205,6 +205,9 @@ func (o *observer) receivedDelta(ctx context.Context, data []byte) error {
 	if !d.Message.IsZero() {
 		return o.message(ctx, &d)
 	}
+	if !d.Output.IsZero() {
+		return o.output(ctx, &d)
+	}
 	if o.reply.judge(&d) == deltaAhead { // the commit between was lost
 		if err := o.catchUp(ctx); err != nil {
 			return err

@@ -1,9 +1,9 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"sync"
@@ -12,7 +12,9 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/output"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -21,9 +23,6 @@ const maxKnown = 1 << 16
 
 // maxKept is the size of all outcomes that an instance keeps. Beyond it the oldest ones are dropped.
 const maxKept = 64 << 20
-
-// maxText is the size of the largest text of an outcome, so that it fits into a message of NATS.
-const maxText = 900 << 10
 
 // calls are the calls that an instance knows. A call is in one state:
 //
@@ -46,9 +45,11 @@ type calls struct {
 // call is a call that this instance has or had.
 type call struct {
 	cancel  context.CancelFunc
-	replies []string      // that wait for the outcome
-	outcome *wire.Outcome // nil while it runs, and after it is recorded
-	over    time.Time     // zero while it runs
+	replies []string                             // that wait for the outcome, the newest last
+	answers map[string]chan *wire.CallbackAnswer // by the id of a callback that waits
+	stopped bool                                 // by a cancel
+	outcome *wire.Outcome                        // nil while it runs, and after it is recorded
+	over    time.Time                            // zero while it runs
 }
 
 func newCalls(keep time.Duration) *calls {
@@ -108,8 +109,27 @@ func (c *calls) stop(id wire.CallID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.byID[id]; known != nil && known.over.IsZero() {
+		known.stopped = true
 		known.cancel()
 	}
+}
+
+// isStopped reports whether a call that runs was cancelled by a node.
+func (c *calls) isStopped(id wire.CallID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byID[id].stopped
+}
+
+// newest is the reply of the node that waits for a call; empty after the call's end.
+func (c *calls) newest(id wire.CallID) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[id]
+	if known == nil || len(known.replies) == 0 {
+		return ""
+	}
+	return known.replies[len(known.replies)-1]
 }
 
 // recorded drops the outcome of a call.
@@ -210,7 +230,12 @@ func (i *Instance) call(m *nats.Msg) {
 	}
 	ctx, cancel := context.WithCancel(i.ctx)
 	run, answer := i.calls.join(&in, m.Reply, cancel)
-	i.send(m.Reply, &answer)
+	if answer.Outcome != nil {
+		messages, _ := encoded(answer.Outcome)
+		i.publish(m.Reply, messages)
+	} else {
+		i.send(m.Reply, &answer)
+	}
 	if !run {
 		cancel()
 		return
@@ -218,8 +243,9 @@ func (i *Instance) call(m *nats.Msg) {
 	i.work.Go(func() {
 		defer cancel()
 		outcome := i.run(ctx, tool, &in)
+		messages, outcome := encoded(outcome)
 		for _, reply := range i.calls.end(in.CallID, outcome, time.Now()) {
-			i.send(reply, &wire.Progress{Outcome: outcome})
+			i.publish(reply, messages)
 		}
 	})
 }
@@ -246,27 +272,22 @@ func (i *Instance) run(ctx context.Context, tool *plugin.BoundTool, in *wire.Cal
 			outcome = &wire.Outcome{Failure: &wire.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("tool panicked: %v", p)}}
 		}
 	}()
-	result, err := tool.Handler(ctx, plugin.Call{
+	shown := output.New(func(o wire.Output) { i.send(i.calls.newest(in.CallID), &wire.Progress{Output: &o}) })
+	defer shown.Close()
+	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: in.Attempt,
-	}, in.Args)
-	switch {
-	case err != nil:
-		return failed(err)
-	case result.Pending || result.Control != "" || len(result.Attachments) > 0 || result.Outcome != "":
-		err = &plugin.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: "the tool returned more than text, which a plugin of its own process cannot"}
-	case len(result.Text) > maxText:
-		err = &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("the result has %d bytes, limit is %d", len(result.Text), maxText)}
 	}
-	if err != nil {
-		return failed(err)
+	call = call.WithOutput(func(stream string, offset int64, text string) {
+		if offset < 0 {
+			shown.Add(cmp.Or(stream, plugin.StreamStdout), text)
+			return
+		}
+		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
+	}).WithRequest(i.requests(in))
+	result, err := tool.Handler(ctx, call, in.Args)
+	outcome = outcomeOf(&result, err)
+	if i.calls.isStopped(in.CallID) && (outcome.Failure != nil || result.Outcome == events.OutcomeCancelled) {
+		outcome.Cancelled = true
 	}
-	return &wire.Outcome{Text: result.Text}
-}
-
-func failed(err error) *wire.Outcome {
-	f := &wire.Failure{Class: plugin.ClassExecution, Message: err.Error()}
-	if known, ok := errors.AsType[*plugin.Failure](err); ok {
-		f = &wire.Failure{Class: known.Class, Code: known.Code, Message: known.Message, Safe: known.Safe}
-	}
-	return &wire.Outcome{Failure: f}
+	return outcome
 }

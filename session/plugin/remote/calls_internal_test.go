@@ -104,8 +104,8 @@ func TestCalls(t *testing.T) {
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	c := newCalls(time.Hour)
-	text := string(make([]byte, maxText))
-	n := maxKept/maxText + 3
+	text := string(make([]byte, (900 << 10)))
+	n := maxKept/(900<<10) + 3
 	for i := range n {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
 		c.join(&in, "reply", nil)

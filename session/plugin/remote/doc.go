@@ -17,5 +17,6 @@
 // account, and can do what a node can: run only programs that you trust as much as a node.
 //
 // A plugin may register tools only: a plugin with hooks, prompts or actions is refused. Its tools get no capabilities
-// of the session (Call.Host is nil), make no nested calls, and return text of at most 900 KiB or a failure.
+// of the session (Call.Host is nil), and make no nested calls. They have requests of the HTTP API instead, see
+// Call.Request. Their results have no switch of frames, and are not pending; package wire has their limits.
 package remote

@@ -118,7 +118,7 @@ func (i *Instance) subject(verb string) string {
 // listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
-		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "register": i.registerAgain,
+		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "callback": i.answered, "register": i.registerAgain,
 	} {
 		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
 		if err != nil {
@@ -210,6 +210,9 @@ func (i *Instance) sign(draining bool) {
 }
 
 func (i *Instance) send(reply string, p *wire.Progress) {
+	if reply == "" {
+		return
+	}
 	data, err := json.Marshal(p)
 	if err != nil || i.cfg.Conn.Publish(reply, data) != nil {
 		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err)) // the node sends the call again

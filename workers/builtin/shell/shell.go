@@ -60,41 +60,43 @@ type request struct {
 	TimeoutMS int64  `json:"timeout_ms,omitempty"`
 }
 
-func (s shell) runCommand(ctx context.Context, _ plugin.Call, in request) (string, error) {
+func (s shell) runCommand(ctx context.Context, call plugin.Call, in request) (plugin.Result, error) {
 	limit := s.Timeout
 	switch {
 	case strings.TrimSpace(in.Command) == "":
-		return "", invalid("command: is blank")
+		return plugin.Result{}, invalid("command: is blank")
 	case in.TimeoutMS < 0 || in.TimeoutMS > s.MaxTime.Milliseconds():
-		return "", invalid("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
+		return plugin.Result{}, invalid("timeout_ms: %d, want 0 to %d", in.TimeoutMS, s.MaxTime.Milliseconds())
 	case in.TimeoutMS > 0:
 		limit = time.Duration(in.TimeoutMS) * time.Millisecond
 	}
 	dir := filepath.Join(s.Dir, in.Cwd)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return "", invalid("cwd: %s is no directory", in.Cwd)
+		return plugin.Result{}, invalid("cwd: %s is no directory", in.Cwd)
 	}
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: dir}, s.MaxOutput)
+	out, err := process.Run(bounded, process.Command{Script: in.Command, Dir: dir, Show: func(text string) { call.Output(plugin.StreamStdout, text) }}, s.MaxOutput)
 	switch {
+	case context.Cause(ctx) == context.Canceled && err == nil: //nolint:errorlint // the causes of other ends may wrap it
+		return plugin.Result{Outcome: events.OutcomeCancelled, Text: strings.TrimPrefix(strings.TrimSuffix(out.Text, "\n")+"\n[the command was cancelled, and killed]", "\n")}, nil
 	case ctx.Err() != nil:
-		return "", ctx.Err()
+		return plugin.Result{}, ctx.Err()
 	case err != nil:
-		return "", err
+		return plugin.Result{}, err
 	case out.Killed:
-		return "", &plugin.Failure{
+		return plugin.Result{}, &plugin.Failure{
 			Class: plugin.ClassTimeout, Code: "command_timeout",
 			Message: strings.TrimSpace(fmt.Sprintf("timeout_ms: the command took longer than %v, and was killed\n%s", limit, out.Text)),
 		}
 	case out.Err != nil:
-		return "", out.Err
+		return plugin.Result{}, out.Err
 	case out.Status != 0:
-		return strings.TrimPrefix(fmt.Sprintf("%s\n[exit status %d]", strings.TrimSuffix(out.Text, "\n"), out.Status), "\n"), nil
+		return plugin.Result{Text: strings.TrimPrefix(fmt.Sprintf("%s\n[exit status %d]", strings.TrimSuffix(out.Text, "\n"), out.Status), "\n")}, nil
 	case out.Text == "":
-		return "[no output]", nil
+		return plugin.Result{Text: "[no output]"}, nil
 	}
-	return out.Text, nil
+	return plugin.Result{Text: out.Text}, nil
 }
 
 func invalid(format string, args ...any) error {

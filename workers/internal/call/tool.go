@@ -42,6 +42,15 @@ func (t Tool) Run(ctx context.Context) turn.Input {
 	return turn.Results{Iteration: t.Iteration, Results: []events.ToolResult{*result}, Extra: d.extra, Stopped: d.stopIssue}
 }
 
+// Grace is how long a stopped turn waits for the result.
+func (t Tool) Grace() time.Duration {
+	tool, ok := t.Catalog.Find(t.Call.Tool)
+	if !ok {
+		return 0
+	}
+	return tool.Grace
+}
+
 // Recorded is called when the log has the result; nil if the tool needs no such call.
 func (t Tool) Recorded() func() {
 	tool, ok := t.Catalog.Find(t.Call.Tool)
@@ -97,6 +106,9 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 	}
 	out := resultOf(d.call.Index, r)
 	out.Attempts, out.Millis = exceptOne(max(attempts, 1)), time.Since(started).Milliseconds()
+	if r.Outcome == events.OutcomeSuccess {
+		out = d.emitted(&r, out)
+	}
 	if d.hasResultHooks(err) {
 		out = d.afterCall(ctx, args, out)
 		if ctx.Err() != nil {

@@ -26,7 +26,9 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 	call := d.pluginCall().WithNested(d.nestedAll)
 	for n := 1; ; n++ {
 		call.Attempt = n
-		result, err := d.attempt(ctx, tool, call, args)
+		shown := &printer{d: d, attempt: int64(n)}
+		result, err := d.attempt(ctx, tool, call.WithOutput(shown.print), args)
+		shown.close()
 		var failure *plugin.Failure
 		if err == nil || ctx.Err() != nil || n >= tool.Retry.Attempts || !errors.As(err, &failure) || !failure.Safe {
 			return result, n, err

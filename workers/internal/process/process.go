@@ -27,6 +27,7 @@ type Command struct {
 	Script string            // for bash as a login shell: the user's profile runs first
 	Dir    string            // working directory. Defaults to that of this process
 	Env    map[string]string // in addition to the variables that every program needs
+	Show   func(text string) // receives what the command prints to [Run] while it runs. It must not block. nil: none
 }
 
 // Exit is the end of a command.

@@ -18,13 +18,26 @@ type Output struct {
 // missing bytes between.
 func Run(ctx context.Context, c Command, maxBytes int) (Output, error) {
 	kept := window{half: max(maxBytes/2, 1)}
-	read := func(r io.Reader) { _, _ = io.Copy(&kept, r) } // a pipe that Attend closes has ended
+	read := func(r io.Reader) {
+		if c.Show != nil {
+			r = io.TeeReader(r, shown(c.Show))
+		}
+		_, _ = io.Copy(&kept, r) // a pipe that Attend closes has ended
+	}
 	p, err := Start(ctx, c, read, nil)
 	if err != nil {
 		return Output{}, err
 	}
 	exit := p.Attend(ctx)
 	return Output{Exit: exit, Text: kept.text(), Bytes: kept.all}, nil
+}
+
+// shown is a writer of a function.
+type shown func(text string)
+
+func (s shown) Write(data []byte) (int, error) {
+	s(string(data))
+	return len(data), nil
 }
 
 // window keeps the beginning and the end of the written bytes.

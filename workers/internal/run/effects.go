@@ -52,8 +52,9 @@ type effect struct {
 	turn   events.TurnID
 	id     events.EffectID
 	cancel context.CancelFunc
-	ahead  bool   // builds on events that are not in the log yet
-	prompt string // digest of the prompt of a model call
+	ahead  bool          // builds on events that are not in the log yet
+	prompt string        // digest of the prompt of a model call
+	grace  time.Duration // that the effect has to return after its turn is cancelled; at least [stopGrace]
 }
 
 // completion is the result of an effect.
@@ -98,10 +99,12 @@ const stopGrace = 500 * time.Millisecond
 // stop ends a turn whose cancel was requested: it cancels the effects, records the results that they still return,
 // and ends the rest as cancelled.
 func (r *run) stop(ctx context.Context) error {
+	grace := stopGrace
 	for _, e := range r.inflight {
+		grace = max(grace, e.grace)
 		e.cancel()
 	}
-	deadline := time.NewTimer(stopGrace)
+	deadline := time.NewTimer(grace)
 	defer deadline.Stop()
 	for len(r.inflight) > 0 {
 		select {
@@ -185,6 +188,7 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 		e := &effect{turn: needs.Turn, id: c.Effect}
 		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
 		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: facts}
+		e.grace = t.Grace()
 		if recorded := t.Recorded(); recorded != nil {
 			r.recorded[c.Effect] = recorded
 		}

@@ -1,0 +1,714 @@
+package external
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/builtin/shell"
+	"github.com/lash-go/lash/workers/external"
+)
+
+var callCases = []serviceCase{
+	// The history has tool.called with the instance, and one result. Nothing durable belongs to the plugin.
+	{"T11_one_call_one_result", oneCall},
+	{"T12_output_in_order_before_the_result", linesInOrder},
+	{"T13_failure_of_a_tool_is_its_result", failureIsResult},
+	{"T14_unknown_tool_is_not_sent", notSent("nothing", `{}`, "is not available in this session")},
+	{"T15_arguments_against_the_schema_are_not_sent", notSent("write", `{"text":7}`, "text")},
+	// The instances share the calls by rendezvous hashing, without a limit of each: all are used, each call runs once.
+	{"T16_three_instances_share_thirty_calls", shareCalls},
+	{"T17_two_sessions_at_once", twoSessions},
+	{"T18_large_results_are_whole", largeResults},
+	// The actions after the result are the control and the events, in the commit of the result.
+	{"T19_control_and_events_are_in_the_commit_of_the_result", controlAndEvents},
+	// A call's id is its place in the history: the turn, the iteration and the index.
+	{"T20_ids_of_calls_are_distinct", distinctIDs},
+	// The lease of a call is its signs of life.
+	{"T21_a_long_call_is_not_sent_elsewhere", longCall},
+	{"T22_killed_instance_of_a_call_that_runs_once", instanceDies("write", syscall.SIGKILL, "[lost]", 1)},
+	{"T23_killed_instance_of_a_call_that_may_repeat", instanceDies("look", syscall.SIGKILL, "noted: milk", 2)},
+	{"T24_stopped_instance_returns_late", instanceDies("look", syscall.SIGSTOP, "noted: milk", 2)},
+	// An instance without an outcome that says so stands for the early acknowledgement.
+	{"T25_instance_without_the_outcome_ends_the_call_as_lost", forgottenOutcome},
+	{"T26_stopped_instance_of_a_call_that_runs_once", instanceDies("write", syscall.SIGSTOP, "[lost]", 1)},
+	// The claim is the event tool.called: the node that appends it names the instance.
+	{"T27_the_history_names_one_instance", oneHolder},
+	{"T28_outcome_that_was_lost_is_sent_again", outcomeAgain},
+	{"T29_recorded_call_does_not_run_again", recordedIsDropped},
+	{"T30_repeated_call_joins_the_first", repeatJoins},
+	{"T31_node_dies_while_the_tool_runs", nodeDies("write")},
+	{"T32_node_dies_while_a_repeatable_tool_runs", nodeDies("look")},
+	// Each hop of a repeatable call is a delivery: after three the call fails, and the turn goes on.
+	{"T33_call_that_kills_every_instance", poison},
+	{"T59_output_of_a_fast_tool_is_paced", pacedOutput},
+	{"T60_garbage_of_an_instance_fails_its_call_alone", garbage},
+	{"T18a_outcomes_against_the_limits_fail_with_a_reason", hostileOutcomes},
+	{"T18b_pictures_are_attachments", pictures},
+	{"T15a_large_arguments_are_not_sent", largeArguments},
+	{"T35_child_of_a_callback_is_created_once", childOnce},
+	// An instance that lost the call has no reader for its callback.
+	{"T36_callback_of_an_instance_that_lost_the_call", callbackWithoutCall},
+	{"T61_operation_that_is_not_allowed", deniedOperation},
+}
+
+// acting are arguments of the tools act, which must not run twice, and ask, which may.
+type acting struct {
+	Do     string `json:"do"`
+	N      int    `json:"n,omitempty"`
+	Millis int    `json:"millis,omitempty"`
+	Method string `json:"method,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Body   any    `json:"body,omitempty"`
+}
+
+// addCallTools adds the tools act and ask, and the tool run_command.
+func addCallTools(r *plugin.Registrar, runs string) error {
+	act := func(ctx context.Context, call plugin.Call, in acting) (plugin.Result, error) {
+		if err := logRun(runs, "began", call); err != nil {
+			return plugin.Result{}, err
+		}
+		return in.act(ctx, call, runs)
+	}
+	plugin.AddTool(r, plugin.Tool{Name: "act"}, act)
+	plugin.AddTool(r, plugin.Tool{Name: "ask", Effects: events.EffectsIdempotent}, act)
+	plugin.AddTool(r, plugin.Tool{Name: "brief", Timeout: 300 * time.Millisecond}, act)
+	commands, err := shell.Factory(shell.Config{Dir: os.TempDir()})
+	if err != nil {
+		return err
+	}
+	set, err := plugin.ToolsOf(commands)
+	if err != nil {
+		return err
+	}
+	return r.Tools(set)
+}
+
+func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin.Result, error) {
+	wait := time.After(time.Duration(in.Millis) * time.Millisecond)
+	switch in.Do {
+	case "large":
+		return plugin.Result{Text: largeText(in.N)}, nil
+	case "finish":
+		return plugin.Result{Text: "the end", Control: events.ControlFinish, Emit: []json.RawMessage{json.RawMessage(`{"n":1}`), json.RawMessage(`{"n":2}`)}}, nil
+	case "picture":
+		data := base64.StdEncoding.EncodeToString([]byte(largeText(in.N)))
+		return plugin.Result{Text: "a picture", Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Text: data}}}, nil
+	case "lines":
+		for n := range in.N {
+			call.Output(plugin.StreamStdout, fmt.Sprintf("line %d\n", n+1))
+			time.Sleep(time.Duration(in.Millis) * time.Millisecond)
+		}
+		return plugin.Result{Text: "printed"}, nil
+	case "request":
+		var sent json.RawMessage
+		if in.Body != nil {
+			sent, _ = json.Marshal(in.Body) // it was JSON
+		}
+		status, body, err := call.Request(ctx, "r1", in.Method, in.Path, sent)
+		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
+	case "child":
+		status, body, err := call.Request(ctx, "child", "POST", "/v1/sessions", json.RawMessage(fmt.Sprintf(`{"parent":%q}`, call.Session)))
+		if err == nil {
+			err = logRun(runs, "asked", call)
+		}
+		<-wait
+		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
+	case "die":
+		os.Exit(7)
+	case "stubborn":
+		<-wait
+		return plugin.Result{Text: "went on"}, logRun(runs, "ended", call)
+	case "partial":
+		select {
+		case <-ctx.Done():
+			return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half"}, nil
+		case <-wait:
+		}
+	}
+	return plugin.Result{Text: "done"}, nil
+}
+
+func largeText(n int) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%d-é ", i)
+	}
+	return strings.ToValidUTF8(b.String()[:n], "x")
+}
+
+// play starts a node and instances, and runs the turn t1 of a new session with one call.
+func play(t *testing.T, on place, tool, args string, instances ...string) (*setting, events.SessionID) {
+	t.Helper()
+	s := on.start(t, calling(tool, args)...)
+	s.node()
+	for _, id := range instances {
+		s.program(id)
+	}
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	return s, id
+}
+
+func (s *setting) wantResult(id events.SessionID, want string) {
+	s.T.Helper()
+	if got := s.CallResult(id, "k"); !strings.Contains(got, want) {
+		s.T.Errorf("result: got %.300q, want %q", got, want)
+	}
+}
+
+func oneCall(t *testing.T, on place) {
+	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
+	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "instances that have the call", s.holders(id), []string{"i1"})
+	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+// outputs collects the output of the turn until its end.
+func (s *setting) outputs(id events.SessionID) (list []api.SessionEvent) {
+	s.T.Helper()
+	events, err := s.WatchTurn(s.Ctx, id, "t1")
+	harness.WantError(s.T, "watch", err, nil)
+	for e, err := range events {
+		harness.WantError(s.T, "watch", err, nil)
+		if e.Type == api.EventToolOutput || e.Type == api.EventToolCall {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
+func linesInOrder(t *testing.T, on place) {
+	s := on.start(t, calling("act", `{"do":"lines","n":5,"millis":120}`)...)
+	s.node()
+	s.program("i1")
+	list := s.outputs(s.begin())
+	text := ""
+	for i, e := range list[:len(list)-1] {
+		if e.Type != api.EventToolOutput || e.N != int64(i+1) || e.Offset != int64(len(text)) || e.Call != "t1/0/0" || e.Stream != "stdout" {
+			t.Errorf("output %d: got %+v, want the next one", i, e)
+		}
+		text += e.Text
+	}
+	harness.DeepEqual(t, "output", text, "line 1\nline 2\nline 3\nline 4\nline 5\n")
+	last := list[len(list)-1]
+	harness.DeepEqual(t, "last", []string{string(last.Type), last.Output}, []string{"tool_call", "printed"})
+}
+
+func failureIsResult(t *testing.T, on place) {
+	s, id := play(t, on, "look", `{"text":"","fail":"error"}`, "i1")
+	s.wantResult(id, "[failed] the shop is closed")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+// notSent is a call that fails without an instance.
+func notSent(tool, args, want string) func(*testing.T, place) {
+	return func(t *testing.T, on place) {
+		s, id := play(t, on, tool, args, "i1")
+		s.wantResult(id, want)
+		harness.DeepEqual(t, "runs", s.began(), 0)
+	}
+}
+
+func largeArguments(t *testing.T, on place) {
+	s, id := play(t, on, "write", fmt.Sprintf(`{"text":%q}`, strings.Repeat("x", wire.MaxArgsBytes)), "i1")
+	s.wantResult(id, fmt.Sprintf("limit is %d", wire.MaxArgsBytes))
+	harness.DeepEqual(t, "class", harness.Find[*events.ToolReturned](s.System, id)[0].Results[0].Class, plugin.ClassResourceLimit)
+	harness.DeepEqual(t, "runs", s.began(), 0)
+}
+
+func shareCalls(t *testing.T, on place) {
+	var parts []events.Part
+	for n := range 30 {
+		parts = append(parts, harness.Call(events.CallID(fmt.Sprint("k", n)), "write", `{"text":"milk"}`))
+	}
+	s := on.start(t, harness.Reply(parts...), harness.Reply(harness.Text("done")))
+	s.node()
+	for _, id := range []string{"i1", "i2", "i3"} {
+		s.program(id)
+	}
+	s.AwaitTurn(s.begin(), "t1")
+	calls, instances := make(map[string]int), make(map[string]bool)
+	for _, line := range s.logged("ended", 30) {
+		if words := strings.Fields(line); words[0] == "began" {
+			calls[words[1]]++
+			instances[words[2]] = true
+		}
+	}
+	harness.DeepEqual(t, "calls", len(calls), 30)
+	for call, n := range calls {
+		harness.DeepEqual(t, "runs of "+call, n, 1)
+	}
+	harness.DeepEqual(t, "instances", slices.Sorted(maps.Keys(instances)), []string{"i1", "i2", "i3"})
+}
+
+func twoSessions(t *testing.T, on place) {
+	script := append(calling("write", `{"text":"milk","millis":700}`)[:1:1], calling("write", `{"text":"milk","millis":700}`)...)
+	s := on.start(t, append(script, harness.Reply(harness.Text("done")))...)
+	s.node()
+	s.program("i1")
+	a, b := s.begin(), s.begin()
+	s.logged("began", 2)
+	for _, id := range []events.SessionID{a, b} {
+		s.AwaitTurn(id, "t1")
+		s.wantResult(id, "noted: milk")
+	}
+	lines := s.logged("ended", 2)
+	if !strings.HasPrefix(lines[1], "began") {
+		t.Errorf("runs: got %v, want both at once", lines)
+	}
+}
+
+func largeResults(t *testing.T, on place) {
+	for _, size := range []int{70_000, 3 << 20} {
+		s := on.start(t, calling("act", fmt.Sprintf(`{"do":"large","n":%d}`, size))...)
+		s.node()
+		s.program("i1")
+		id := s.begin()
+		s.AwaitTurn(id, "t1")
+		got, err := s.ToolOutput(s.Ctx, id, "t1/0/0")
+		harness.WantError(t, "output", err, nil)
+		if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(largeText(size))) {
+			t.Errorf("result of %d bytes: got another one, of %d bytes", size, len(got))
+		}
+	}
+}
+
+func pictures(t *testing.T, on place) {
+	s, id := play(t, on, "act", `{"do":"picture","n":900000}`, "i1")
+	for _, m := range s.ReadView(id).Messages {
+		for _, p := range m.Parts {
+			if p.Kind == events.PartAttachment {
+				want := base64.StdEncoding.EncodeToString([]byte(largeText(900000)))
+				digest := fmt.Sprintf("%x", sha256.Sum256([]byte(want)))
+				if p.MediaType != "image/png" || p.Blob.Digest != digest {
+					t.Errorf("picture: got %s with digest %s, want image/png with %s", p.MediaType, p.Blob.Digest, digest)
+				}
+				return
+			}
+		}
+	}
+	t.Error("picture: got none")
+}
+
+func controlAndEvents(t *testing.T, on place) {
+	s := on.start(t, harness.Reply(harness.Call("k", "act", `{"do":"finish"}`)))
+	s.node()
+	s.program("i1")
+	id := s.begin()
+	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndToolValue)
+	for entry, err := range s.Bus.Log().Read(s.Ctx, id, 1) {
+		harness.WantError(t, "read", err, nil)
+		var shown []string
+		returned := false
+		for i := range entry.Commit.Events {
+			switch p := entry.Commit.Events[i].Payload.(type) {
+			case *events.HookRan:
+				for j := range p.Decisions {
+					shown = append(shown, string(p.Decisions[j].Body))
+				}
+			case *events.ToolReturned:
+				returned = true
+			}
+		}
+		if returned {
+			harness.DeepEqual(t, "events in the commit of the result", shown, []string{`[{"n":1},{"n":2}]`})
+			return
+		}
+	}
+	t.Error("result: got none")
+}
+
+func distinctIDs(t *testing.T, on place) {
+	const calls = 50
+	var parts []events.Part
+	for range calls {
+		parts = append(parts, harness.Call("same", "look", `{"text":"x"}`))
+	}
+	s := on.start(t, harness.Reply(parts...), harness.Reply(harness.Text("done")))
+	s.node()
+	s.program("i1")
+	s.AwaitTurn(s.begin(), "t1")
+	ids := make(map[string]bool)
+	for _, line := range s.logged("ended", calls) {
+		ids[strings.Fields(line)[1]] = true
+	}
+	harness.DeepEqual(t, "ids", len(ids), calls)
+}
+
+func longCall(t *testing.T, on place) {
+	millis := (2 * wire.Lease).Milliseconds()
+	s, id := play(t, on, "look", fmt.Sprintf(`{"text":"milk","millis":%d}`, millis), "i1", "i2")
+	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func oneHolder(t *testing.T, on place) {
+	s := on.start(t, calling("write", `{"text":"milk"}`)...)
+	for range 3 {
+		s.node()
+	}
+	for _, id := range []string{"i1", "i2"} {
+		s.program(id)
+	}
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	harness.DeepEqual(t, "number of holders", len(s.holders(id)), 1)
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func poison(t *testing.T, on place) {
+	s, id := play(t, on, "ask", `{"do":"die"}`, "i1", "i2", "i3", "i4")
+	s.wantResult(id, "3 instances of plugin notes ended during the call")
+	harness.DeepEqual(t, "runs", s.began(), 3)
+	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+}
+
+func pacedOutput(t *testing.T, on place) {
+	s := on.start(t, calling("act", `{"do":"lines","n":10000}`)...)
+	s.node()
+	s.program("i1")
+	began := time.Now()
+	list := s.outputs(s.begin())
+	most := int(time.Since(began)/time.Second+1)*wire.OutputsPerSecond + 8 // the rest comes at the end of the call
+	if n := len(list) - 1; n == 0 || n > most {
+		t.Errorf("output: got %d pieces, want 1 to %d", n, most)
+	}
+	whole := ""
+	for n := range 10000 {
+		whole += fmt.Sprintf("line %d\n", n+1)
+	}
+	for _, e := range list[:len(list)-1] {
+		if len(e.Text) > wire.MaxOutputBytes || int(e.Offset)+len(e.Text) > len(whole) || whole[e.Offset:int(e.Offset)+len(e.Text)] != e.Text {
+			t.Fatalf("output at %d: got %.80q, want the text that was printed there", e.Offset, e.Text)
+		}
+	}
+	harness.DeepEqual(t, "result", list[len(list)-1].Output, "printed")
+}
+
+// instanceDies kills or stops the instance while the tool runs.
+func instanceDies(tool string, signal syscall.Signal, want string, runs int) func(*testing.T, place) {
+	return func(t *testing.T, on place) {
+		s := on.start(t, calling(tool, `{"text":"milk","millis":2000}`)...)
+		s.node()
+		programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
+		id := s.begin()
+		holder := strings.Fields(s.logged("began", 1)[0])[2]
+		programs[holder].signal(signal)
+		s.AwaitTurn(id, "t1")
+		s.wantResult(id, want)
+		harness.DeepEqual(t, "runs", s.began(), runs)
+		if signal == syscall.SIGSTOP { // what it sends now has no reader
+			programs[holder].signal(syscall.SIGCONT)
+			s.logged("ended", runs)
+			s.wantResult(id, want)
+			harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+		}
+	}
+}
+
+// nodeDies stops the node while the tool runs: the next node joins the call.
+func nodeDies(tool string) func(*testing.T, place) {
+	return func(t *testing.T, on place) {
+		s := on.start(t, calling(tool, `{"text":"milk","millis":1500}`)...)
+		kill := s.node()
+		s.program("i1")
+		id := s.begin()
+		s.logged("began", 1)
+		s.node()
+		kill()
+		s.AwaitTurn(id, "t1")
+		s.wantResult(id, "noted: milk")
+		harness.DeepEqual(t, "runs", s.began(), 1)
+		harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+	}
+}
+
+// allowing lets the plugin use operations.
+func (s *setting) allowing(operations ...string) {
+	s.config.Plugins = []external.Plugin{{Name: "notes", Callbacks: operations}}
+}
+
+func childOnce(t *testing.T, on place) {
+	s := on.start(t, calling("ask", `{"do":"child","millis":1500}`)...)
+	s.allowing("createSession")
+	s.node()
+	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
+	id := s.begin()
+	first := strings.Fields(s.logged("asked", 1)[1])[2]
+	programs[first].kill()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "201 ")
+	harness.DeepEqual(t, "runs", s.began(), 2)
+	children := make(map[events.SessionID]bool)
+	for session, err := range s.Bus.Sessions(s.Ctx) {
+		harness.WantError(t, "sessions", err, nil)
+		if s.StateOf(session).Parent == id {
+			children[session] = true
+		}
+	}
+	harness.DeepEqual(t, "children", len(children), 1)
+}
+
+// fake is an instance without the SDK. answer gets each message that it receives for a call: its verb, and where to
+// send answers.
+func (s *setting) fake(effects events.Effects, answer func(verb string, in *wire.Call, send func(any))) {
+	s.T.Helper()
+	c := s.client()
+	r := registration("1", "hostile", "look")
+	r.Manifest.Tools[0].Effects = effects
+	if got := c.request("notes", "register", r); got.Error != nil {
+		s.T.Fatalf("register: got %+v", got.Error)
+	}
+	sub, err := c.nc.Subscribe(c.prefix+".plugin.notes.i1.*", func(m *nats.Msg) {
+		var in wire.Call
+		if json.Unmarshal(m.Data, &in) != nil {
+			return
+		}
+		answer(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], &in, func(p any) {
+			data, ok := p.([]byte)
+			if !ok {
+				data, _ = json.Marshal(p)
+			}
+			_ = c.nc.Publish(m.Reply, data)
+		})
+	})
+	harness.WantError(s.T, "subscribe", err, nil)
+	sign, err := json.Marshal(&wire.Sign{Hash: r.Manifest.Hash()})
+	harness.WantError(s.T, "sign", err, nil)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the test
+		defer close(ended)
+		for {
+			_ = c.nc.Publish(c.prefix+".plugin-live.notes.i1", sign)
+			select {
+			case <-time.After(wire.SignEvery):
+			case <-done:
+				return
+			}
+		}
+	}()
+	s.T.Cleanup(func() {
+		close(done)
+		<-ended
+		_ = sub.Unsubscribe()
+	})
+	s.alive(1)
+}
+
+func forgottenOutcome(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		if verb == "call" {
+			send(&wire.Progress{Forgotten: true})
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "[lost]")
+}
+
+func outcomeAgain(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.node()
+	var calls atomic.Int64
+	s.fake(events.EffectsNonIdempotent, func(verb string, in *wire.Call, send func(any)) {
+		if verb != "call" {
+			return
+		}
+		if calls.Add(1) > 1 { // the first outcome is lost
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "kept: " + string(in.Call)}})
+			return
+		}
+		send(&wire.Progress{})
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "kept: t1/0/0")
+	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+}
+
+func recordedIsDropped(t *testing.T, on place) {
+	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
+	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`)})
+	harness.WantError(t, "call", err, nil)
+	c := s.client()
+	s.AwaitPolling("the outcome to be dropped", func() bool {
+		m, err := c.nc.Request(c.prefix+".plugin.notes.i1.call", again, 10*time.Second)
+		harness.WantError(t, "call again", err, nil)
+		var answer wire.Progress
+		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		if !answer.Last() {
+			t.Fatalf("the call runs again: got %+v", answer)
+		}
+		return answer.Forgotten
+	})
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func repeatJoins(t *testing.T, on place) {
+	s := on.start(t, calling("write", `{"text":"milk","millis":1200}`)...)
+	s.node()
+	s.program("i1")
+	id := s.begin()
+	s.logged("began", 1)
+	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`), Again: true})
+	harness.WantError(t, "call", err, nil)
+	c := s.client()
+	for range 5 {
+		harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes.i1.call", c.nc.NewRespInbox(), again), nil)
+	}
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func garbage(t *testing.T, on place) {
+	s := on.start(t, harness.Reply(harness.Call("k", "hostile", `{}`), harness.Call("l", "look", `{}`)), harness.Reply(harness.Text("done")))
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, in *wire.Call, send func(any)) {
+		switch {
+		case verb == "call" && in.Tool == "look":
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "fine"}})
+		case verb == "call":
+			for range 50 {
+				send([]byte("{"))
+				send([]byte(`{"unknown":1}`))
+			}
+			send([]byte(`{"outcome":{"control":"explode"}}`))
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, `control: unknown "explode"`)
+	harness.DeepEqual(t, "other call", s.CallResult(id, "l"), "fine")
+}
+
+// hostileOutcomes breaks each limit of an outcome. The call fails, and its result names the field.
+func hostileOutcomes(t *testing.T, on place) {
+	piece := func(n, size int) *wire.Progress {
+		return &wire.Progress{Piece: &wire.Piece{N: n, Data: []byte(strings.Repeat("x", size))}}
+	}
+	var huge []any
+	for n := range wire.MaxOutcomeBytes/wire.MaxInlineBytes + 2 {
+		huge = append(huge, piece(n, wire.MaxInlineBytes))
+	}
+	for name, c := range map[string]struct {
+		want     string
+		messages []any
+	}{
+		"pieces_out_of_order": {"piece 1 follows -1", []any{piece(1, 10), &wire.Progress{Pieces: 2}}},
+		"pieces_missing":      {"got 1 of 2", []any{piece(0, 10), &wire.Progress{Pieces: 2}}},
+		"pieces_are_no_JSON":  {"are no JSON", []any{piece(0, 10), &wire.Progress{Pieces: 1}}},
+		"piece_too_large":     {"piece.data: has", []any{piece(0, wire.MaxInlineBytes+1), &wire.Progress{Pieces: 1}}},
+		"too_many_pieces":     {fmt.Sprintf("more than %d bytes", wire.MaxOutcomeBytes), append(huge, &wire.Progress{Pieces: len(huge)})},
+		"large_failure":       {"failure.message: has", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Message: strings.Repeat("m", wire.MaxFailureMessage+1)}}}}},
+		"unknown_class":       {"failure.class: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Class: "odd"}}}}},
+		"failure_and_text":    {"failure: excludes", []any{&wire.Progress{Outcome: &wire.Outcome{Text: "t", Failure: &wire.Failure{}}}}},
+		"unknown_control":     {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: "switch"}}}},
+		"empty_attachment":    {"attachments[0].data", []any{&wire.Progress{Outcome: &wire.Outcome{Attachments: []wire.Attachment{{MediaType: "image/png"}}}}}},
+	} {
+		s := on.start(t, calling("hostile", `{}`)...)
+		s.node()
+		s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+			for _, m := range c.messages {
+				if verb == "call" {
+					send(m)
+				}
+			}
+		})
+		id := s.begin()
+		s.AwaitTurn(id, "t1")
+		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, "[failed] plugin notes returned an invalid outcome") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %.300q, want %q", name, got, c.want)
+		}
+		if on.replicas > 1 {
+			return // the limits do not depend on the servers
+		}
+		on = oneServer(t)
+	}
+}
+
+func callbackWithoutCall(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.allowing("createSession")
+	s.node()
+	var reply atomic.Pointer[func(any)]
+	var answers atomic.Int64
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		switch verb {
+		case "call":
+			reply.Store(&send)
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "over"}})
+		case "callback":
+			answers.Add(1)
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	(*reply.Load())(&wire.Progress{Callback: &wire.Callback{ID: "c", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(fmt.Sprintf(`{"parent":%q}`, id))}})
+	harness.WantError(t, "flush", s.Bus.Ready(s.Ctx), nil)
+	time.Sleep(300 * time.Millisecond) // an answer would arrive by then
+	harness.DeepEqual(t, "answers", answers.Load(), int64(0))
+	for session, err := range s.Bus.Sessions(s.Ctx) {
+		harness.WantError(t, "sessions", err, nil)
+		harness.DeepEqual(t, "session", session, id)
+	}
+}
+
+func deniedOperation(t *testing.T, on place) {
+	s := on.start(t)
+	s.allowing("getSession", "createSession")
+	other := s.Open(api.CreateRequest{})
+	s.node()
+	s.program("i1")
+	for name, c := range map[string]struct{ method, path, body, want, code string }{
+		"not_listed":         {"GET", "/v1/sessions/SELF/view", "", `403 `, "getView"},
+		"listed":             {"GET", "/v1/sessions/SELF", "", `200 `, ""},
+		"another_session":    {"GET", "/v1/sessions/" + string(other), "", `404 `, ""},
+		"child_of_another":   {"POST", "/v1/sessions", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "createSession"},
+		"session_of_its_own": {"POST", "/v1/sessions", `{}`, `403 `, "createSession"},
+	} {
+		id := s.Open(api.CreateRequest{})
+		in := acting{Do: "request", Method: c.method, Path: strings.ReplaceAll(c.path, "SELF", string(id)), Body: json.RawMessage(c.body)}
+		if c.body == "" {
+			in.Body = nil
+		}
+		args, err := json.Marshal(&in)
+		harness.WantError(t, "arguments", err, nil)
+		s.Model.Rescript(calling("act", string(args))...)
+		s.StartTurn(id, "t1", harness.Text("ask"))
+		s.AwaitTurn(id, "t1")
+		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.code) {
+			t.Errorf("%s: got %.300q, want %s%s", name, got, c.want, c.code)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	denied := 0
+	for _, r := range s.access {
+		if r.Status == 403 && r.Code == "forbidden" && r.Caller == "plugin-notes" && strings.Contains(r.Reason, r.Operation) {
+			denied++
+		}
+	}
+	harness.DeepEqual(t, "denied requests in the access log", denied, 3)
+}

@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// requests performs the requests of a call at the node that holds it.
+func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
+	slots := make(chan struct{}, wire.MaxCallbacks)
+	return func(ctx context.Context, id, method, path string, body json.RawMessage) (int, json.RawMessage, error) {
+		if err := events.CheckToken("id", id); err != nil {
+			return 0, nil, err
+		}
+		if len(body) > wire.MaxCallbackBytes {
+			return 0, nil, &events.FieldError{Field: "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(body), wire.MaxCallbackBytes), Err: events.ErrTooLarge}
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-ctx.Done():
+			return 0, nil, context.Cause(ctx)
+		}
+		answers, done := i.calls.await(in.CallID, id)
+		if answers == nil {
+			return 0, nil, &events.FieldError{Field: "id", Reason: fmt.Sprintf("%q waits for its answer already, or the call has ended", id), Err: events.ErrInvalid}
+		}
+		defer done()
+		message := &wire.Progress{Callback: &wire.Callback{ID: id, Method: method, Path: path, Body: body}}
+		repeat := time.NewTicker(wire.CallbackRepeat)
+		defer repeat.Stop()
+		for {
+			i.send(i.calls.newest(in.CallID), message)
+			select {
+			case answer := <-answers:
+				return answer.Status, answer.Body, nil
+			case <-repeat.C:
+			case <-ctx.Done():
+				return 0, nil, context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// await receives the answer of a callback; nil where another one with the id waits, or the call does not run.
+func (c *calls) await(call wire.CallID, id string) (answers <-chan *wire.CallbackAnswer, done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.byID[call]
+	if known == nil || !known.over.IsZero() || known.answers[id] != nil {
+		return nil, nil
+	}
+	if known.answers == nil {
+		known.answers = make(map[string]chan *wire.CallbackAnswer)
+	}
+	answer := make(chan *wire.CallbackAnswer, 1)
+	known.answers[id] = answer
+	return answer, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(known.answers, id)
+	}
+}
+
+// answered handles the answer of a callback. A second one is dropped.
+func (i *Instance) answered(m *nats.Msg) {
+	var a wire.CallbackAnswer
+	if json.Unmarshal(m.Data, &a) != nil {
+		return
+	}
+	i.calls.mu.Lock()
+	defer i.calls.mu.Unlock()
+	known := i.calls.byID[a.CallID]
+	if known == nil || known.answers[a.ID] == nil {
+		return
+	}
+	select {
+	case known.answers[a.ID] <- &a:
+	default:
+	}
+}

@@ -1,0 +1,59 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// Streams of a tool's output. Other tokens are allowed.
+const (
+	StreamStdout   = "stdout"
+	StreamStderr   = "stderr"
+	StreamLog      = "log"
+	StreamProgress = "progress"
+)
+
+// OutputFunc shows text that a running tool prints. It must not block. The offset is that of the text among the bytes
+// of the stream; negative: after the text before.
+type OutputFunc func(stream string, offset int64, text string)
+
+// Output shows text to the people that watch the session while the tool runs. Text may be lost on the way, and nothing
+// of it is recorded: the result counts. It does not block. stream is one of the Stream constants. Calls may overlap.
+func (c Call) Output(stream, text string) {
+	c.OutputAt(stream, -1, text)
+}
+
+// OutputAt is [Call.Output] of a tool that passes on the output of another program: offset is the number of bytes that
+// the program printed to the stream before. An offset beyond the end shows that text was lost; one before the end
+// begins another attempt.
+func (c Call) OutputAt(stream string, offset int64, text string) {
+	if c.output != nil && text != "" {
+		c.output(stream, offset, text)
+	}
+}
+
+// WithOutput sets the function that shows output.
+func (c Call) WithOutput(show OutputFunc) Call {
+	c.output = show
+	return c
+}
+
+// RequestFunc performs a request of the HTTP API for a running tool.
+type RequestFunc func(ctx context.Context, id, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error)
+
+// Request performs a request of the HTTP API, as the plugin, in the call's session or a session below it. The operator
+// lists the operations that a plugin may use; the status of others is 403. id is a token that is unique in the call. It
+// is the idempotency key: a repeat, also in another attempt of the call, gets the result of the first request. Errors:
+// a [*Failure] of [ClassUnavailable] where the tool runs in a node, which has [Call.Host]; the cause of ctx's end.
+func (c Call) Request(ctx context.Context, id, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error) {
+	if c.request == nil {
+		return 0, nil, &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "requests of the API are for plugins that run as programs of their own"}
+	}
+	return c.request(ctx, id, method, path, body)
+}
+
+// WithRequest sets the function that performs requests.
+func (c Call) WithRequest(perform RequestFunc) Call {
+	c.request = perform
+	return c
+}

@@ -1,0 +1,330 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// APIConfig is the input of [Plugins.ServeAPI].
+type APIConfig struct {
+	Service operation.Host // required; the host of the node
+	Access  accesslog.Func // receives a record of each callback at its end. Defaults to none
+}
+
+// hostAPI performs callbacks.
+type hostAPI struct {
+	service operation.Host
+	access  accesslog.Func
+	server  *httpapi.Server
+	rows    *http.ServeMux // finds the row of a request
+}
+
+// maxAnswerBytes limits the body of an answer, so that it fits into a message of NATS.
+const maxAnswerBytes = 900 << 10
+
+// maxAnswers is how many answers a call keeps for repeats of its callbacks.
+const maxAnswers = 64
+
+// callerPrefix begins the names of plugins as callers.
+const callerPrefix = "plugin-"
+
+// checkCallbacks refuses names that are no operation.
+func checkCallbacks(field string, names []string) error {
+	for i, name := range names {
+		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && (r.ID == name || string(r.Name) == name) }) {
+			return refused(fmt.Sprintf("%s[%d]", field, i), "no operation %q", name)
+		}
+	}
+	return nil
+}
+
+// ServeAPI makes the node perform the callbacks of its plugins. Before it, they are answered with 503. Errors: those of
+// [httpapi.New].
+func (p *Plugins) ServeAPI(cfg APIConfig) error {
+	a := &hostAPI{service: cfg.Service, access: cfg.Access, rows: http.NewServeMux()}
+	if a.access == nil {
+		a.access = func(accesslog.Record) {}
+	}
+	var err error
+	a.server, err = httpapi.New(httpapi.Config{
+		Service: cfg.Service, Access: cfg.Access, Logger: p.log, Identity: []httpapi.Identifier{asPlugin{}},
+		MaxBodyBytes: wire.MaxCallbackBytes, MaxWait: time.Minute,
+	})
+	if err != nil {
+		return err
+	}
+	for _, row := range operation.All() {
+		if row.Route != "" {
+			method, path := row.HTTP()
+			a.rows.Handle(method+" "+path, a.gated(row, strings.Contains(path, "{session}")))
+		}
+	}
+	p.api.Store(a)
+	return nil
+}
+
+type callbackKey struct{}
+
+// asPlugin identifies callbacks: their context has the caller.
+type asPlugin struct{}
+
+// Identify implements [httpapi.Identifier].
+func (asPlugin) Identify(r *http.Request) (httpapi.Caller, error) {
+	c, ok := r.Context().Value(callbackKey{}).(*callbackCaller)
+	if !ok {
+		return httpapi.Caller{}, httpapi.ErrNotMine
+	}
+	return httpapi.Caller{Caller: c.Caller}, nil
+}
+
+// callbackCaller is a plugin that requests an operation during a call.
+type callbackCaller struct {
+	api.Caller
+	session events.SessionID
+	allowed []string // operations
+}
+
+// gated serves a row to the plugins that may use it. names: its path has a session.
+func (a *hostAPI) gated(row *operation.Row, names bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, _ := r.Context().Value(callbackKey{}).(*callbackCaller)
+		why := ""
+		switch {
+		case !slices.Contains(c.allowed, row.ID) && (row.Name == "" || !slices.Contains(c.allowed, string(row.Name))):
+			why = fmt.Sprintf("the operator does not allow this plugin the operation %q", row.ID)
+		case strings.HasSuffix(r.URL.Path, "/stream") || row == operation.Observe:
+			why = fmt.Sprintf("operation %q is a stream, which callbacks cannot have", row.ID)
+		case !names && row.ID != operation.Create.ID:
+			why = fmt.Sprintf("operation %q is not bounded to sessions, and callbacks are", row.ID)
+		case !names && !c.below(r):
+			why = fmt.Sprintf("operation %q needs parent: the call's session, or one below it", row.ID)
+		default:
+			a.server.ServeHTTP(w, r)
+			return
+		}
+		data, _ := json.Marshal(map[string]any{
+			"type": "about:blank", "title": http.StatusText(http.StatusForbidden), "status": http.StatusForbidden, "code": "forbidden",
+			"detail": why, "details": map[string]string{"operation": row.ID},
+		})
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write(data)
+		a.access(accesslog.Record{
+			API: accesslog.HTTP, Operation: row.ID, Session: accesslog.SessionOf(r.PathValue("session")), Caller: c.Name,
+			Status: http.StatusForbidden, Code: "forbidden", Reason: why, Written: int64(len(data)),
+		})
+	})
+}
+
+// below reports whether a request for a session has a parent that the caller reaches.
+func (c *callbackCaller) below(r *http.Request) bool {
+	in, err := r.GetBody()
+	if err != nil {
+		return false
+	}
+	var body struct {
+		Parent events.SessionID `json:"parent"`
+	}
+	if json.NewDecoder(in).Decode(&body) != nil {
+		return false
+	}
+	child := projector.State{}
+	child.Parent = body.Parent
+	return body.Parent != "" && c.Within(&child)
+}
+
+// within reports whether a session is the root, or below it. Its parents are read without the rights of a caller.
+func (a *hostAPI) within(ctx context.Context, root events.SessionID) func(*projector.State) bool {
+	const depth = 64
+	return func(s *projector.State) bool {
+		for range depth {
+			if s.Session == root {
+				return true
+			}
+			next, err := a.service.State(api.WithoutCaller(ctx), s.Parent)
+			if s.Parent == "" || err != nil {
+				return false
+			}
+			s = next
+		}
+		return false
+	}
+}
+
+// callbacks are the callbacks of one call.
+type callbacks struct {
+	work sync.WaitGroup
+
+	mu      sync.Mutex
+	running map[string]bool
+	answers map[string]*wire.CallbackAnswer // for repeats
+}
+
+func (c *callbacks) wait() { c.work.Wait() }
+
+// begin reports whether a callback has to run. Otherwise it runs, or has the answer.
+func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.running[id]:
+		return false, nil
+	case c.answers[id] != nil:
+		return false, c.answers[id]
+	case len(c.running) >= wire.MaxCallbacks:
+		return false, problem(http.StatusTooManyRequests, "too_many_requests", fmt.Sprintf("a call waits for at most %d callbacks at once", wire.MaxCallbacks))
+	}
+	if c.running == nil {
+		c.running, c.answers = make(map[string]bool), make(map[string]*wire.CallbackAnswer)
+	}
+	c.running[id] = true
+	return true, nil
+}
+
+func (c *callbacks) end(id string, answer *wire.CallbackAnswer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.running, id)
+	if len(c.answers) >= maxAnswers {
+		clear(c.answers) // a repeat is performed again, with the same key
+	}
+	c.answers[id] = answer
+}
+
+// problem is an answer that refuses a callback.
+func problem(status int, code, detail string) *wire.CallbackAnswer {
+	body, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": detail})
+	return &wire.CallbackAnswer{Status: status, Body: body}
+}
+
+// callback performs a callback of the instance that has the call, and answers it. Only the node that waits for the
+// call receives callbacks: an instance that lost the call has no reader.
+func (o *outside) callback(instance string, in *wire.Callback) {
+	if err := events.CheckToken("id", in.ID); err != nil {
+		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
+		return
+	}
+	run, answer := o.callbacks.begin(in.ID)
+	if answer != nil {
+		o.answer(instance, in.ID, answer)
+	}
+	if !run {
+		return
+	}
+	o.callbacks.work.Go(func() {
+		answer := o.perform(in)
+		if o.ctx.Err() != nil {
+			return
+		}
+		o.callbacks.end(in.ID, answer)
+		o.answer(instance, in.ID, answer)
+	})
+}
+
+func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
+	a := *answer
+	a.CallID, a.ID = o.in.CallID, events.Clip(id, events.MaxIDBytes, "")
+	if data, err := json.Marshal(&a); err == nil {
+		_ = o.p.bus.TellInstance(o.plugin, instance, "callback", data) // the instance repeats the callback
+	}
+}
+
+// perform performs a callback with the key that every attempt of the call has for it.
+func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
+	a := o.p.api.Load()
+	switch {
+	case a == nil:
+		return problem(http.StatusServiceUnavailable, "unavailable", "this node performs no callbacks")
+	case len(in.Body) > wire.MaxCallbackBytes:
+		return problem(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body has %d bytes, limit is %d", len(in.Body), wire.MaxCallbackBytes))
+	}
+	name := callerPrefix + o.plugin
+	if len(name) > events.MaxTokenBytes {
+		name = callerPrefix + events.DerivedID("", o.plugin)
+	}
+	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin}, Within: a.within(o.ctx, o.in.Session)}}
+	o.p.mu.Lock()
+	c.allowed = o.p.byName[o.plugin].settings.Callbacks
+	o.p.mu.Unlock()
+	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
+	if err != nil || !strings.HasPrefix(in.Path, "/v1/") {
+		return problem(http.StatusBadRequest, "invalid_parameter", "method or path is invalid")
+	}
+	r.Header.Set("Idempotency-Key", events.DerivedID("cb-", string(o.in.Session), string(o.in.Call), in.ID))
+	if len(in.Body) > 0 {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	w := &answerWriter{header: make(http.Header)}
+	o.serve(a, w, r)
+	return w.answer()
+}
+
+// serve lets the API handle a request. A handler that cuts off its response panics.
+func (o *outside) serve(a *hostAPI, w *answerWriter, r *http.Request) {
+	defer func() {
+		if v := recover(); v != nil {
+			o.p.log.Error("callback", zap.String("plugin", o.plugin), zap.Any("panic", v))
+			w.status, w.failed = http.StatusInternalServerError, errors.New("the request failed")
+		}
+	}()
+	if _, pattern := a.rows.Handler(r); pattern != "" {
+		a.rows.ServeHTTP(w, r)
+		return
+	}
+	a.server.ServeHTTP(w, r) // says why there is no such path
+}
+
+// answerWriter is the response to a callback.
+type answerWriter struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+	failed error
+}
+
+// Header implements [http.ResponseWriter].
+func (w *answerWriter) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *answerWriter) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+}
+
+// Write implements [http.ResponseWriter].
+func (w *answerWriter) Write(data []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.body.Len()+len(data) > maxAnswerBytes {
+		w.failed = fmt.Errorf("the answer has more than %d bytes", maxAnswerBytes)
+		return 0, w.failed
+	}
+	return w.body.Write(data)
+}
+
+func (w *answerWriter) answer() *wire.CallbackAnswer {
+	switch {
+	case w.failed != nil:
+		return problem(http.StatusInternalServerError, "internal", w.failed.Error())
+	case w.body.Len() > 0 && !json.Valid(w.body.Bytes()):
+		return problem(http.StatusNotAcceptable, "not_json", "the answer is no JSON, which callbacks cannot have")
+	}
+	return &wire.CallbackAnswer{Status: w.status, Body: w.body.Bytes()}
+}
