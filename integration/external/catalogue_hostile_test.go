@@ -1,0 +1,262 @@
+package external
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// fake is an instance without the SDK. answer gets each message that it receives for a call: its verb, and where to
+// send answers.
+func (s *setting) fake(effects events.Effects, answer func(verb string, in *wire.Call, send func(any))) {
+	s.T.Helper()
+	c := s.client()
+	r := registration("1", "hostile", "look")
+	r.Manifest.Tools[0].Effects = effects
+	if got := c.request("notes", "register", r); got.Error != nil {
+		s.T.Fatalf("register: got %+v", got.Error)
+	}
+	sub, err := c.nc.Subscribe(c.prefix+".plugin.notes.i1.*", func(m *nats.Msg) {
+		var in wire.Call
+		if json.Unmarshal(m.Data, &in) != nil {
+			return
+		}
+		answer(m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], &in, func(p any) {
+			data, ok := p.([]byte)
+			if !ok {
+				data, _ = json.Marshal(p)
+			}
+			_ = c.nc.Publish(m.Reply, data)
+		})
+	})
+	harness.WantError(s.T, "subscribe", err, nil)
+	sign, err := json.Marshal(&wire.Sign{Hash: r.Manifest.Hash()})
+	harness.WantError(s.T, "sign", err, nil)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() { // ends with the test
+		defer close(ended)
+		for {
+			_ = c.nc.Publish(c.prefix+".plugin-live.notes.i1", sign)
+			select {
+			case <-time.After(wire.SignEvery):
+			case <-done:
+				return
+			}
+		}
+	}()
+	s.T.Cleanup(func() {
+		close(done)
+		<-ended
+		_ = sub.Unsubscribe()
+	})
+	s.alive(1)
+}
+
+func forgottenOutcome(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		if verb == "call" {
+			send(&wire.Progress{Forgotten: true})
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "[lost]")
+}
+
+func outcomeAgain(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.node()
+	var calls atomic.Int64
+	s.fake(events.EffectsNonIdempotent, func(verb string, in *wire.Call, send func(any)) {
+		if verb != "call" {
+			return
+		}
+		if calls.Add(1) > 1 { // the first outcome is lost
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "kept: " + string(in.Call)}})
+			return
+		}
+		send(&wire.Progress{})
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "kept: t1/0/0")
+	harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
+}
+
+func recordedIsDropped(t *testing.T, on place) {
+	s, id := play(t, on, "write", `{"text":"milk"}`, "i1")
+	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`)})
+	harness.WantError(t, "call", err, nil)
+	c := s.client()
+	s.AwaitPolling("the outcome to be dropped", func() bool {
+		m, err := c.nc.Request(c.prefix+".plugin.notes.i1.call", again, 10*time.Second)
+		harness.WantError(t, "call again", err, nil)
+		var answer wire.Progress
+		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		if !answer.Last() {
+			t.Fatalf("the call runs again: got %+v", answer)
+		}
+		return answer.Forgotten
+	})
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func repeatJoins(t *testing.T, on place) {
+	s := on.start(t, calling("write", `{"text":"milk","millis":1200}`)...)
+	s.node()
+	s.program("i1")
+	id := s.begin()
+	s.logged("began", 1)
+	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`), Again: true})
+	harness.WantError(t, "call", err, nil)
+	c := s.client()
+	for range 5 {
+		harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes.i1.call", c.nc.NewRespInbox(), again), nil)
+	}
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "noted: milk")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+func garbage(t *testing.T, on place) {
+	s := on.start(t, harness.Reply(harness.Call("k", "hostile", `{}`), harness.Call("l", "look", `{}`)), harness.Reply(harness.Text("done")))
+	s.node()
+	s.fake(events.EffectsNonIdempotent, func(verb string, in *wire.Call, send func(any)) {
+		switch {
+		case verb == "call" && in.Tool == "look":
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "fine"}})
+		case verb == "call":
+			for range 50 {
+				send([]byte("{"))
+				send([]byte(`{"unknown":1}`))
+			}
+			send([]byte(`{"outcome":{"control":"explode"}}`))
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, `control: unknown "explode"`)
+	harness.DeepEqual(t, "other call", s.CallResult(id, "l"), "fine")
+}
+
+// hostileOutcomes breaks each limit of an outcome. The call fails, and its result names the field.
+func hostileOutcomes(t *testing.T, on place) {
+	piece := func(n, size int) *wire.Progress {
+		return &wire.Progress{Piece: &wire.Piece{N: n, Data: []byte(strings.Repeat("x", size))}}
+	}
+	var huge []any
+	for n := range wire.MaxOutcomeBytes/wire.MaxInlineBytes + 2 {
+		huge = append(huge, piece(n, wire.MaxInlineBytes))
+	}
+	for name, c := range map[string]struct {
+		want     string
+		messages []any
+	}{
+		"pieces_out_of_order": {"piece 1 follows -1", []any{piece(1, 10), &wire.Progress{Pieces: 2}}},
+		"pieces_missing":      {"got 1 of 2", []any{piece(0, 10), &wire.Progress{Pieces: 2}}},
+		"pieces_are_no_JSON":  {"are no JSON", []any{piece(0, 10), &wire.Progress{Pieces: 1}}},
+		"piece_too_large":     {"piece.data: has", []any{piece(0, wire.MaxInlineBytes+1), &wire.Progress{Pieces: 1}}},
+		"too_many_pieces":     {fmt.Sprintf("more than %d bytes", wire.MaxOutcomeBytes), append(huge, &wire.Progress{Pieces: len(huge)})},
+		"large_failure":       {"failure.message: has", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Message: strings.Repeat("m", wire.MaxFailureMessage+1)}}}}},
+		"unknown_class":       {"failure.class: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Failure: &wire.Failure{Class: "odd"}}}}},
+		"failure_and_text":    {"failure: excludes", []any{&wire.Progress{Outcome: &wire.Outcome{Text: "t", Failure: &wire.Failure{}}}}},
+		"unknown_control":     {"control: unknown", []any{&wire.Progress{Outcome: &wire.Outcome{Control: "switch"}}}},
+		"empty_attachment":    {"attachments[0].data", []any{&wire.Progress{Outcome: &wire.Outcome{Attachments: []wire.Attachment{{MediaType: "image/png"}}}}}},
+	} {
+		s := on.start(t, calling("hostile", `{}`)...)
+		s.node()
+		s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+			for _, m := range c.messages {
+				if verb == "call" {
+					send(m)
+				}
+			}
+		})
+		id := s.begin()
+		s.AwaitTurn(id, "t1")
+		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, "[failed] plugin notes returned an invalid outcome") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: got %.300q, want %q", name, got, c.want)
+		}
+		if on.replicas > 1 {
+			return // the limits do not depend on the servers
+		}
+		on = oneServer(t)
+	}
+}
+
+func callbackWithoutCall(t *testing.T, on place) {
+	s := on.start(t, calling("hostile", `{}`)...)
+	s.allowing("createSession")
+	s.node()
+	var reply atomic.Pointer[func(any)]
+	var answers atomic.Int64
+	s.fake(events.EffectsNonIdempotent, func(verb string, _ *wire.Call, send func(any)) {
+		switch verb {
+		case "call":
+			reply.Store(&send)
+			send(&wire.Progress{Outcome: &wire.Outcome{Text: "over"}})
+		case "callback":
+			answers.Add(1)
+		}
+	})
+	id := s.begin()
+	s.AwaitTurn(id, "t1")
+	(*reply.Load())(&wire.Progress{Callback: &wire.Callback{ID: "c", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(fmt.Sprintf(`{"parent":%q}`, id))}})
+	harness.WantError(t, "flush", s.Bus.Ready(s.Ctx), nil)
+	time.Sleep(300 * time.Millisecond) // an answer would arrive by then
+	harness.DeepEqual(t, "answers", answers.Load(), int64(0))
+	for session, err := range s.Bus.Sessions(s.Ctx) {
+		harness.WantError(t, "sessions", err, nil)
+		harness.DeepEqual(t, "session", session, id)
+	}
+}
+
+func deniedOperation(t *testing.T, on place) {
+	s := on.start(t)
+	s.allowing("getSession", "createSession")
+	other := s.Open(api.CreateRequest{})
+	s.node()
+	s.program("i1")
+	for name, c := range map[string]struct{ method, path, body, want, code string }{
+		"not_listed":         {"GET", "/v1/sessions/SELF/view", "", `403 `, "getView"},
+		"listed":             {"GET", "/v1/sessions/SELF", "", `200 `, ""},
+		"another_session":    {"GET", "/v1/sessions/" + string(other), "", `404 `, ""},
+		"child_of_another":   {"POST", "/v1/sessions", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "createSession"},
+		"session_of_its_own": {"POST", "/v1/sessions", `{}`, `403 `, "createSession"},
+	} {
+		id := s.Open(api.CreateRequest{})
+		in := acting{Do: "request", Method: c.method, Path: strings.ReplaceAll(c.path, "SELF", string(id)), Body: json.RawMessage(c.body)}
+		if c.body == "" {
+			in.Body = nil
+		}
+		args, err := json.Marshal(&in)
+		harness.WantError(t, "arguments", err, nil)
+		s.Model.Rescript(calling("act", string(args))...)
+		s.StartTurn(id, "t1", harness.Text("ask"))
+		s.AwaitTurn(id, "t1")
+		if got := s.CallResult(id, "k"); !strings.HasPrefix(got, c.want) || !strings.Contains(got, c.code) {
+			t.Errorf("%s: got %.300q, want %s%s", name, got, c.want, c.code)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	denied := 0
+	for _, r := range s.access {
+		if r.Status == 403 && r.Code == "forbidden" && r.Caller == "plugin-notes" && strings.Contains(r.Reason, r.Operation) {
+			denied++
+		}
+	}
+	harness.DeepEqual(t, "denied requests in the access log", denied, 3)
+}
