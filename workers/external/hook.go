@@ -189,7 +189,7 @@ func hookAnswer(point events.HookPoint, data []byte) ([]plugin.Directive, error)
 		return nil, fmt.Errorf("the answer is no JSON of its form: %w", err)
 	}
 	if e := answer.Error; e != nil {
-		return nil, errors.New(clip(e.Message))
+		return nil, fmt.Errorf("it failed: %s", clip(e.Message))
 	}
 	if err := answer.Validate(); err != nil {
 		return nil, err
