@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"slices"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
@@ -55,8 +57,14 @@ func (s *setting) known(p *external.Plugins, name string, n int) {
 	})
 }
 
-// instance runs a plugin of the SDK on a connection of its own, until kill closes that.
+// instance runs the only instance of a plugin of the SDK on a connection of its own, until kill closes that.
 func (s *setting) instance(cfg remote.Config) (i *remote.Instance, kill func()) {
+	s.T.Helper()
+	return s.instanceOf(cfg, 1)
+}
+
+// instanceOf runs one more instance of a plugin, so that n of them live.
+func (s *setting) instanceOf(cfg remote.Config, n int) (i *remote.Instance, kill func()) {
 	s.T.Helper()
 	conn, err := nats.Connect(s.on.url)
 	harness.WantError(s.T, "connect", err, nil)
@@ -71,7 +79,7 @@ func (s *setting) instance(cfg remote.Config) (i *remote.Instance, kill func()) 
 		_ = i.Stop(s.Ctx) // on a closed connection
 	})
 	s.T.Cleanup(kill)
-	s.known(s.first, cfg.Plugin.ID(), 1)
+	s.known(s.first, cfg.Plugin.ID(), n)
 	return i, kill
 }
 
@@ -161,4 +169,14 @@ func directs(list ...wire.Directive) wire.HookResult { return wire.HookResult{Di
 
 func says(text string) wire.Directive {
 	return wire.Directive{Kind: events.DirectiveEnqueue, Messages: []wire.Said{{Role: events.RoleSystem, Text: text}}}
+}
+
+// pending is the number of stored events for plugins.
+func (s *setting) pending(t *testing.T) uint64 {
+	t.Helper()
+	js, err := jetstream.New(s.Bus.Conn())
+	harness.WantError(t, "jetstream", err, nil)
+	stream, err := js.Stream(s.Ctx, s.on.prefix+"-plugin-events")
+	harness.WantError(t, "stream", err, nil)
+	return stream.CachedInfo().State.Msgs
 }
