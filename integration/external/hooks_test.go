@@ -42,7 +42,7 @@ func (s *setting) known(p *external.Plugins, name string, n int) {
 	s.T.Helper()
 	s.AwaitPolling("an instance of "+name, func() bool {
 		for _, status := range p.Status() {
-			if status.Plugin != name {
+			if status.Name != name {
 				continue
 			}
 			current := 0
