@@ -192,6 +192,7 @@ func blockingGate(t *testing.T, on place) {
 		t.Errorf("call: got %q, want the reason of b", got)
 	}
 	harness.DeepEqual(t, "hooks", b.hooks(), []string{"a", "b"})
+	harness.DeepEqual(t, "listed hooks", s.first.Status()[0].Hooks, []string{"a", "b", "c", "other_tool"})
 	harness.Equal(t, "runs", runs.Load(), 0)
 	in := b.requests()[0]
 	if in.Call == nil || in.Call.Tool != "own" || string(in.Call.Args) != `{"a":1}` || in.Call.Model != "k" || in.Session != id || in.Turn != "t1" {

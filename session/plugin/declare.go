@@ -42,34 +42,35 @@ func values[T any](list []Owned[T]) []T {
 	return plain
 }
 
-// movable are the fields of contributions that [Declared] has.
-var movable = map[string]bool{
-	"tools": true, "owners": true, "beforeTurn": true, "beforeTool": true, "afterTool": true, "checkpoint": true,
-	"afterTurn": true, "lifecycle": true,
+// movable reports whether [Declared] has a field of contributions.
+func movable(field string) bool {
+	switch field {
+	case "tools", "owners", "beforeTurn", "beforeTool", "afterTool", "checkpoint", "afterTurn", "lifecycle":
+		return true
+	}
+	return false
 }
 
-// boundNames are names for authors of the other fields. A field without one has its own name.
-var boundNames = map[string]string{
-	"sources": "a tool source", "prompt": "a prompt function", "transforms": "a context transform", "compactors": "a compactor",
-	"streams": "a stream hook", "streamEnds": "a stream end hook", "responses": "a response hook", "mutators": "a config mutator",
-	"catalog": "a catalogue function", "actions": "an action", "monitors": "a monitor", "projector": "a tool result projector",
-	"protocol": "a protocol", "driver": "a driver", "executor": "a code executor", "proseProject": "a prose projector",
-	"reserved": "a reserved tool",
+// boundNames are the names for authors of the other fields.
+func boundNames() map[string]string {
+	return map[string]string{
+		"sources": "a tool source", "prompt": "a prompt function", "transforms": "a context transform", "compactors": "a compactor",
+		"streams": "a stream hook", "streamEnds": "a stream end hook", "responses": "a response hook", "mutators": "a config mutator",
+		"catalog": "a catalogue function", "actions": "an action", "monitors": "a monitor", "projector": "a tool result projector",
+		"protocol": "a protocol", "driver": "a driver", "executor": "a code executor", "proseProject": "a prose projector",
+		"reserved": "a reserved tool",
+	}
 }
 
 // boundToNode names what a plugin has that works in a node only.
 func (s *Session) boundToNode(f Factory) (list []string) {
-	c := reflect.ValueOf(s.c)
+	c, names := reflect.ValueOf(s.c), boundNames()
 	for i := range c.NumField() {
 		name, v := c.Type().Field(i).Name, c.Field(i)
 		empty := v.IsZero() || v.Kind() == reflect.Map && v.Len() == 0
-		if movable[name] || empty {
-			continue
+		if !movable(name) && !empty {
+			list = append(list, names[name])
 		}
-		if known := boundNames[name]; known != "" {
-			name = known
-		}
-		list = append(list, name)
 	}
 	has := func(is bool, what string) {
 		if is {

@@ -10,8 +10,8 @@ func TestDeclaredFields(t *testing.T) {
 	t.Parallel()
 	c := reflect.TypeFor[contributions]()
 	for i := range c.NumField() {
-		if name := c.Field(i).Name; movable[name] == (boundNames[name] != "") {
-			t.Errorf("%s: got movable %v and the name %q, want one of them", name, movable[name], boundNames[name])
+		if name := c.Field(i).Name; movable(name) == (boundNames()[name] != "") {
+			t.Errorf("%s: got movable %v and the name %q, want one of them", name, movable(name), boundNames()[name])
 		}
 	}
 }
