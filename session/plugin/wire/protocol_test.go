@@ -17,8 +17,8 @@ import (
 var messages = []any{
 	wire.Registration{}, wire.Registered{}, wire.Manifest{}, wire.Tool{}, wire.Hook{}, wire.Fragment{}, wire.Sign{}, wire.Error{},
 	wire.CallID{}, wire.Call{}, wire.Progress{}, wire.Outcome{}, wire.Attachment{}, wire.Failure{}, wire.Piece{}, wire.Output{},
-	wire.Cancel{}, wire.Callback{}, wire.CallbackAnswer{}, wire.HookCall{}, wire.Ending{}, wire.HookedCall{}, wire.HookedResult{}, wire.HookResult{},
-	wire.Directive{}, wire.Said{}, wire.Fire{}, wire.Fired{}, wire.SessionStart{}, wire.Placed{}, wire.Idle{}, wire.IdleAnswer{},
+	wire.Cancel{}, wire.Callback{}, wire.CallbackAnswer{}, wire.HookCall{}, wire.HookedCall{}, wire.HookedResult{}, wire.HookResult{},
+	wire.Ending{}, wire.Directive{}, wire.Said{}, wire.Fire{}, wire.Fired{}, wire.SessionStart{}, wire.Placed{}, wire.Idle{}, wire.IdleAnswer{},
 }
 
 // field is a row of a table of the document, or a field of a type.
