@@ -91,11 +91,11 @@ func addCallTools(r *plugin.Registrar, runs string) error {
 	if err != nil {
 		return err
 	}
-	set, err := plugin.ToolsOf(commands)
+	declared, err := plugin.Declare(commands)
 	if err != nil {
 		return err
 	}
-	return r.Tools(set)
+	return r.Tools(declared.Tools)
 }
 
 func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin.Result, error) {
