@@ -76,12 +76,12 @@ func New(cfg Config) (*Plugins, error) {
 	}
 	p.log = p.log.Named("external")
 	for i, settings := range cfg.Plugins {
-		name, field := settings.Name, fmt.Sprintf("plugins[%d].name", i)
-		if err := events.CheckToken(field, name); err != nil {
+		name, field := settings.Name, fmt.Sprintf("plugins[%d]", i)
+		if err := settings.Validate(field); err != nil {
 			return nil, err
 		}
 		if p.byName[name] != nil {
-			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
+			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		p.names = append(p.names, name)
 		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), instances: make(map[string]*instance)}
@@ -167,6 +167,9 @@ func (p *Plugins) read(ctx context.Context, name string) error {
 	if err := json.Unmarshal(stored.Value, &r); err != nil {
 		return err
 	}
+	if !p.byName[name].settings.admits(r.Hash) {
+		return nil // one that the operator admits is registered later
+	}
 	tools, err := p.toolsOf(name, &r.Manifest)
 	if err == nil {
 		p.take(name, &r, tools, stored.Revision)
@@ -229,7 +232,7 @@ func (p *Plugins) reread(name, id string) {
 	defer p.mu.Unlock()
 	k := p.byName[name]
 	k.reading = false
-	if k.revision == 0 { // the bucket was lost
+	if i := k.instances[id]; k.revision == 0 && i != nil && k.settings.admits(i.hash) { // the bucket was lost
 		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
 	}
 }
