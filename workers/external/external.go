@@ -232,7 +232,7 @@ func (p *Plugins) reread(name, id string) {
 	defer p.mu.Unlock()
 	k := p.byName[name]
 	k.reading = false
-	if i := k.instances[id]; k.revision == 0 && i != nil && k.settings.admits(i.hash) { // the bucket was lost
+	if i := k.instances[id]; k.revision == 0 && i != nil && k.settings.admits(i.Hash) { // the bucket was lost
 		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
 	}
 }

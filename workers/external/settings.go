@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -114,16 +115,16 @@ func orNon(e events.Effects) events.Effects { return cmp.Or(e, nonIdempotent) }
 // lives, and for each tool of the settings that no manifest has. It is empty if there is nothing.
 func (p *Plugins) Lacks() (lines []string) {
 	for _, s := range p.Status() {
-		switch alive := slices.ContainsFunc(s.Instances, func(i InstanceStatus) bool { return i.Current }); {
+		switch alive := slices.ContainsFunc(s.Instances, func(i api.PluginInstance) bool { return i.Current }); {
 		case s.Version == "":
-			lines = append(lines, fmt.Sprintf("plugin %s: no manifest is registered: sessions do not have its tools", s.Plugin))
+			lines = append(lines, fmt.Sprintf("plugin %s: no manifest is registered: sessions do not have its tools", s.Name))
 			continue
 		case !alive:
-			lines = append(lines, fmt.Sprintf("plugin %s: no instance lives: its calls fail as unavailable", s.Plugin))
+			lines = append(lines, fmt.Sprintf("plugin %s: no instance lives: its calls fail as unavailable", s.Name))
 		}
-		for _, tool := range slices.Sorted(maps.Keys(p.byName[s.Plugin].settings.Effects)) {
+		for _, tool := range slices.Sorted(maps.Keys(p.byName[s.Name].settings.Effects)) {
 			if !slices.Contains(s.Tools, tool) {
-				lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Plugin, tool))
+				lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Name, tool))
 			}
 		}
 	}

@@ -13,9 +13,6 @@
 //
 // # Limits
 //
-// The shipped server configuration has no account for plugins yet. Until then a plugin connects as a user of the nodes'
-// account, and can do what a node can: run only programs that you trust as much as a node.
-//
 // A plugin may register tools only: a plugin with hooks, prompts or actions is refused. Its tools get no capabilities
 // of the session (Call.Host is nil), make no nested calls, and return text of at most 900 KiB or a failure.
 package remote
