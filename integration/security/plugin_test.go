@@ -163,7 +163,19 @@ func forecast(wait time.Duration) plugin.Factory {
 // instance runs a plugin with its own permissions on one of the servers.
 func (d *deployment) instance(on *server.Server, p plugin.Factory, id string) *remote.Instance {
 	d.t.Helper()
-	nc := d.connOn(on, "plugin-"+p.ID()+"@acme")
+	name := "plugin-" + p.ID()
+	d.access(name + "@acme") // issues the certificate
+	base, file := d.certs(name+"-at-acme"), filepath.Join(d.t.TempDir(), "connection.json")
+	data, err := json.Marshal(map[string]string{"url": on.ClientURL(), "inbox": "_INBOX." + name, "tls_ca": d.clients.pem, "tls_cert": base + ".pem", "tls_key": base + ".key"})
+	harness.WantError(d.t, "connection", err, nil)
+	harness.WantError(d.t, "connection", os.WriteFile(file, data, 0o600), nil)
+	refused := &refusals{}
+	nc, err := remote.Connect(file, nats.ErrorHandler(refused.handler))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(nc.Close)
+	d.t.Cleanup(func() { harness.EqualLists(d.t, "refused to "+name, refused.all(), nil) })
 	i, err := remote.Start(harness.Context(d.t), remote.Config{Conn: nc, Plugin: p, Version: "1", Instance: id})
 	if err != nil {
 		d.t.Fatal(err)
