@@ -17,9 +17,16 @@ func TestEffectsTighten(t *testing.T) {
 		declared, said, want events.Effects
 		refused              bool
 	}{
-		{none, nonIdempotent, non, false}, {none, "", non, false}, {none, idempotent, idempotent, false}, {none, none, none, false},
-		{idempotent, nonIdempotent, non, false}, {idempotent, idempotent, idempotent, false}, {idempotent, none, idempotent, true},
-		{non, nonIdempotent, non, false}, {non, idempotent, non, true}, {non, none, non, true},
+		{none, nonIdempotent, non, false},
+		{none, "", non, false},
+		{none, idempotent, idempotent, false},
+		{none, none, none, false},
+		{idempotent, nonIdempotent, non, false},
+		{idempotent, idempotent, idempotent, false},
+		{idempotent, none, idempotent, true},
+		{non, nonIdempotent, non, false},
+		{non, idempotent, non, true},
+		{non, none, non, true},
 	} {
 		settings := Plugin{Name: "notes", Effects: map[string]events.Effects{"write": c.said}}
 		p, err := New(Config{Plugins: []Plugin{settings}})

@@ -122,7 +122,7 @@ func TestExternalPlugins(t *testing.T) {
 	t.Cleanup(n.Stop)
 	ready := func() string {
 		t.Helper()
-		answer, err := http.Get("http://" + n.watched.server.Addr() + "/readyz") //nolint:noctx // of this test
+		answer, err := http.Get("http://" + n.watched.server.Addr() + "/readyz")
 		if err != nil {
 			t.Fatal(err)
 		}
