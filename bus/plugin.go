@@ -65,10 +65,10 @@ func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, da
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, nats.ErrNoResponders):
+			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNotFound)
 		case err != nil:
 			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, mapError(err))
-		case len(m.Data) == 0 && m.Header.Get("Status") == "503":
-			return fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNotFound)
 		case receive(m.Data):
 			return nil
 		}

@@ -17,10 +17,10 @@ import (
 // accessName is the file in the store directory with the store's [Access]. Only its owner can read it.
 const accessName = "access.json"
 
-// Access is the address and the key of a server with [Config.Keyed], for processes of the same user.
+// Access is the address and a key of a server with [Config.Keyed], for processes of the same user.
 type Access struct {
 	URL  string `json:"url"`  // where the server listens, or listened last; empty before its first start
-	Seed string `json:"seed"` // of the only NATS nkey that the server accepts
+	Seed string `json:"seed"` // of the NATS nkey of nodes, or of a plugin
 }
 
 // AccessFile is the path of a store's access file.
@@ -28,12 +28,16 @@ func AccessFile(store string) string { return filepath.Join(filepath.Clean(store
 
 // ReadAccess reads the access of a store's server, running or not. Errors: [fs.ErrNotExist] where the store has none.
 func ReadAccess(store string) (Access, error) {
-	var a Access
-	name := AccessFile(store)
-	data, err := os.ReadFile(name)
+	a, err := readAccess(AccessFile(store))
 	if errors.Is(err, fs.ErrNotExist) {
 		return a, fmt.Errorf("%w: lash-node serve --store %s makes it, or name the directory of another store", err, store)
 	}
+	return a, err
+}
+
+func readAccess(name string) (Access, error) {
+	var a Access
+	data, err := os.ReadFile(name) //nolint:gosec // a file of the store
 	if errors.Is(err, fs.ErrPermission) {
 		return a, fmt.Errorf("%w: only the user that started the node can read it", err)
 	}
@@ -68,13 +72,13 @@ func (a Access) key() (key nkeys.KeyPair, public string, err error) {
 	return key, public, err
 }
 
-// openAccess reads the store's access. It makes a new one if there is none, if other users could read or write the
+// openAccess reads the access in a file. It makes a new one if there is none, if other users could read or write the
 // file, or if the file is incomplete after a crash of the machine.
-func openAccess(store string) (Access, error) {
-	info, err := os.Lstat(filepath.Join(filepath.Clean(store), accessName))
+func openAccess(name string) (Access, error) {
+	info, err := os.Lstat(name)
 	switch {
 	case err == nil && info.Mode() == 0o600 && ownFile(info):
-		if a, err := ReadAccess(store); err == nil {
+		if a, err := readAccess(name); err == nil {
 			return a, nil
 		}
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -89,16 +93,16 @@ func openAccess(store string) (Access, error) {
 		return Access{}, err
 	}
 	a := Access{Seed: string(seed)}
-	return a, a.write(store)
+	return a, a.write(name)
 }
 
 // write replaces the file atomically. The server has locked the store, so no other process writes it.
-func (a Access) write(store string) error {
+func (a Access) write(name string) error {
 	data, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	next := filepath.Join(filepath.Clean(store), accessName+".next")
+	next := name + ".next"
 	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) { // another user may have made it, and have it open
 		return err
 	}
@@ -110,12 +114,12 @@ func (a Access) write(store string) error {
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
-	return os.Rename(next, filepath.Join(filepath.Clean(store), accessName))
+	return os.Rename(next, name)
 }
 
 // requireKey makes the server refuse connections without the store's key.
 func (s *Server) requireKey(store string, opts *server.Options) error {
-	a, err := openAccess(store)
+	a, err := openAccess(AccessFile(store))
 	if err != nil {
 		return err
 	}

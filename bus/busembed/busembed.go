@@ -48,10 +48,15 @@ type Config struct {
 	Profile  Profile // Defaults to ProfileInterval
 	Listen   bool    // on a TCP port; otherwise only this process can connect
 	Keyed    bool    // connections need the key in the store, see [Access]; not in a cluster
-	Host     string  // Defaults to 127.0.0.1; an address that is not loopback needs Exposed
-	Exposed  bool    // Host may be an address that other machines reach
-	Port     int     // 0 picks a free one
-	Name     string  // of the server, required in a cluster
+	// Plugins each have an account of their own, with their subjects only, and a key in the store, see [PluginFile]. The
+	// server needs Keyed.
+	Plugins []string
+	Prefix  string // of the plugins' subjects. Defaults to "lash"
+
+	Host    string // Defaults to 127.0.0.1; an address that is not loopback needs Exposed
+	Exposed bool   // Host may be an address that other machines reach
+	Port    int    // 0 picks a free one
+	Name    string // of the server, required in a cluster
 
 	ClusterName string   // with Routes, makes the server part of a cluster
 	ClusterPort int      // of this server
@@ -61,11 +66,12 @@ type Config struct {
 
 // Server is a running embedded server.
 type Server struct {
-	ns     *server.Server
-	lock   *os.File // of the store directory
-	made   string   // the store directory, where Start made it; empty: it existed
-	access *Access  // nil: the server accepts every connection
-	syncer *syncer  // nil: the server syncs by itself
+	ns      *server.Server
+	lock    *os.File           // of the store directory
+	made    string             // the store directory, where Start made it; empty: it existed
+	access  *Access            // nil: the server accepts every connection
+	plugins map[string]*Access // by name
+	syncer  *syncer            // nil: the server syncs by itself
 }
 
 // Start boots a server and waits until it accepts connections. [ErrInUse]: the store directory has a running server.
@@ -82,7 +88,7 @@ func start(cfg Config) (*Server, error) {
 		return nil, errors.New("store directory is required")
 	}
 	opts, err := cfg.options()
-	if err != nil {
+	if err = errors.Join(err, cfg.checkPlugins()); err != nil {
 		return nil, err
 	}
 	s := new(Server)
@@ -114,6 +120,9 @@ func (s *Server) prepare(cfg Config, opts *server.Options) (err error) {
 			return err
 		}
 	}
+	if err := s.addPlugins(cfg, opts); err != nil {
+		return err
+	}
 	s.ns, err = server.NewServer(opts)
 	return err
 }
@@ -125,9 +134,12 @@ func (s *Server) bootWith(cfg Config) (err error) {
 	}
 	if s.access != nil && cfg.Listen {
 		s.access.URL = s.URL()
-		if err := s.access.write(cfg.StoreDir); err != nil {
+		if err := s.access.write(AccessFile(cfg.StoreDir)); err != nil {
 			return err
 		}
+	}
+	if err := s.servePlugins(cfg); err != nil {
+		return err
 	}
 	if cfg.syncsFilesystem() {
 		s.syncer, err = startSyncer(cfg.StoreDir, s.ns)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes a tenant: an inner account, where nodes work and everything is stored, and
-# an outer one, TENANT-clients, for clients; with one user of each role.
+# an outer one, TENANT-clients, for clients; with one user of each role, and no plugin.
 # Prints the line that accounts.conf needs.
 #
 #   ./add-tenant.sh TENANT
@@ -10,12 +10,14 @@ cd "$(dirname "$0")"
 tenant=$1
 case $tenant in
   '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
+  *-clients | *-plugin-*) echo "$tenant: is the name of another tenant's account" >&2 && exit 2 ;;
 esac
 [ ! -e "tenants/$tenant.conf" ] || { echo "tenants/$tenant.conf exists" >&2 && exit 1; }
 mkdir -p "tenants/$tenant"
 for list in exports imports; do
   sed "s/%TENANT%/$tenant/g" "roles/$list.conf" >"tenants/$tenant/$list.conf"
 done
+./add-plugin.sh "$tenant"
 new=tenants/$tenant.conf.new # the file is whole, or is not there
 trap 'rm -f "$new"' EXIT
 {
@@ -24,6 +26,7 @@ trap 'rm -f "$new"' EXIT
   echo "  jetstream { max_memory: 512MB, max_file: 20GB, max_streams: 2000, max_consumers: 1000 }"
   echo "  limits { max_connections: 1000, max_payload: 1048576 }"
   echo "  include ./$tenant/exports.conf"
+  echo "  include ./$tenant/of-plugins.conf"
   echo "  users: ["
   ./add-user.sh "$tenant" node node
   ./add-user.sh "$tenant" backup backup
@@ -38,6 +41,7 @@ trap 'rm -f "$new"' EXIT
   ./add-user.sh "$tenant" auditor auditor
   echo "  ]"
   echo "}"
+  echo "include ./$tenant/plugins.conf"
 } >"$new"
 mv "$new" "tenants/$tenant.conf"
 echo "  include ./tenants/$tenant.conf"

@@ -15,7 +15,7 @@ case $role in
   *) echo "$role: is no role: want node, backup, host or auditor" >&2 && exit 2 ;;
 esac
 case $name in
-  exports | imports) echo "$name: the tenant has a file of that name" >&2 && exit 2 ;;
+  exports | imports | of-plugins | plugins | plugin-*) echo "$name: the tenant has a file of that name" >&2 && exit 2 ;;
 esac
 for word in "$tenant" "$name"; do
   case $word in

@@ -80,10 +80,12 @@ func beyond() (publish, subscribe []string) {
 		"$JS.API.CONSUMER.PAUSE.lash-work.turn", "$JS.API.STREAM.LEADER.STEPDOWN.lash-work", "$JS.API.STREAM.PEER.REMOVE.lash-work",
 		"$JS.API.CONSUMER.DURABLE.CREATE.lash-work.mine", "$JS.API.META.LEADER.STEPDOWN", "$SYS.REQ.SERVER.PING",
 		"$SYS.REQ.ACCOUNT.globex.CONNZ", "_INBOX.x", "lash.live.x.turn", "lash.timer.due.x.y", "other",
+		"lash.plugins.x.register", "lash.plugins.x.fire", "lash.plugin-live.x.y", "lash.plugin.x.y", // of plugins, which have accounts of their own
 	}
 	subscribe = []string{
 		">", "*.>", "lash.>", "lash.*.>", "lash.s.*.*", "lash.work.>", "lash.archive.*", "lash.timer.due.*.*", "lash.dead.>", "lash.dirty.*",
 		"$JS.API.>", "$JS.ACK.>", "$KV.>", "$O.>", "$SYS.>", "_INBOX.>", "_INBOX.alice.>", "*.*",
+		"lash.plugin.*.*.*", "lash.plugin.x.y.call", "_INBOX.plugin-x.>",
 	}
 	return publish, subscribe
 }

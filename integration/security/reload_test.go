@@ -58,6 +58,7 @@ func TestReload(t *testing.T) {
 	harness.WantError(t, "read", err, nil)
 	harness.WantError(t, "write", os.WriteFile(d.clients.pem, append(trusted, added...), 0o600), nil)
 	d.reload()
+	d.reload() // which subscribes to what new accounts import
 
 	harness.Receive(b, "end of the connection of who was taken out", closed)
 	if nc, err := nats.Connect(d.ns.ClientURL(), d.access("alice@acme")...); err == nil {
@@ -68,6 +69,10 @@ func TestReload(t *testing.T) {
 	newcomer.StartNode()
 	newcomer.Open(api.CreateRequest{ID: "s1"})
 	harness.Equal(t, "turn of a new tenant", newcomer.RunTurn("s1", "t1", harness.Text("hello")).Text, "welcome")
+
+	m, err := d.conn("host@initech").RequestWithContext(b.Ctx, "$JS.API.STREAM.INFO.lash-s-s1", nil)
+	harness.WantError(t, "client of a new tenant", err, nil)
+	harness.Equal(t, "the client finds the store", bytes.Contains(m.Data, []byte(`"created"`)), true)
 
 	base := d.certs("host-of-next")
 	next.issue(base, "host@acme")

@@ -191,6 +191,7 @@ type volley struct {
 	d        *deployment
 	nc       *nats.Conn
 	requests map[string][]string
+	also     []string // reply subjects, besides [replySubjects]
 	sent     int
 }
 
@@ -212,7 +213,7 @@ func (v *volley) fire() {
 	v.d.t.Helper()
 	for subject, bodies := range v.requests {
 		for _, body := range bodies {
-			for _, replyTo := range replySubjects() {
+			for _, replyTo := range slices.Concat(replySubjects(), v.also) {
 				harness.WantError(v.d.t, "publish", v.nc.PublishRequest(subject, replyTo, []byte(body)), nil)
 				v.sent++
 			}

@@ -28,6 +28,16 @@ func TestScriptsRefuse(t *testing.T) {
 			t.Errorf("%s %q: got %v, %q, want exit code 2 and %q", name, args, err, out, want)
 		}
 	}
+	refused("usage: ./add-plugin.sh", "add-plugin.sh")
+	refused("usage: ./add-plugin.sh", "add-plugin.sh", "acme", "weather", "more")
+	for _, name := range []string{"", "a/b", "..", "a.b", "*"} {
+		refused("only A-Z", "add-plugin.sh", "acme", name)
+		refused("only A-Z", "add-plugin.sh", name)
+	}
+	refused("newtenant: is no tenant", "add-plugin.sh", "newtenant", "weather")
+	for _, tenant := range []string{"acme-clients", "acme-plugin-weather"} { // accounts of acme
+		refused(tenant+": is the name of another tenant's account", "add-tenant.sh", tenant)
+	}
 	for name, args := range complete {
 		for n := range args {
 			refused("usage: ./"+name, name, args[:n]...)
@@ -39,7 +49,7 @@ func TestScriptsRefuse(t *testing.T) {
 		refused("is no role", "add-user.sh", "newtenant", role, "zoe")
 		refused("is no role", "add-user.sh", "acme", role, "alice") // users with a file
 	}
-	for _, name := range []string{"exports", "imports", "", "a/b", ".."} {
+	for _, name := range []string{"exports", "imports", "of-plugins", "plugins", "plugin-weather", "", "a/b", ".."} {
 		refused(name, "add-user.sh", "acme", "host", name)
 	}
 	for _, tenant := range []string{"acm", "newtenant", "ACME", "acme-clients"} {
@@ -58,7 +68,7 @@ func TestScriptsRefuse(t *testing.T) {
 	if out, err := script(d.dir, "add-tenant.sh", "initech"); err == nil {
 		t.Errorf("a tenant without the role's file: got %s, want an error", out)
 	}
-	for _, file := range []string{"acme/zoe.conf", "acme/zoe.conf.new", "initech.conf", "initech.conf.new", "initech/host.conf"} {
+	for _, file := range []string{"acme/zoe.conf", "acme/zoe.conf.new", "initech.conf", "initech.conf.new", "initech/host.conf", "acme/plugins.conf.new"} {
 		if _, err := os.Stat(filepath.Join(d.dir, "tenants", file)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: got %v, want no such file", file, err)
 		}

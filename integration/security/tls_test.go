@@ -176,7 +176,11 @@ func TestUserFiles(t *testing.T) {
 				harness.Equal(t, tenant+"/"+name, string(before), strings.ReplaceAll(string(template), "%TENANT%", tenant))
 				continue
 			}
-			run(t, d.dir, "add-user.sh", tenant, role[name], name)
+			if name == "of-plugins" || name == "plugins" {
+				run(t, d.dir, "add-plugin.sh", tenant)
+			} else {
+				run(t, d.dir, "add-user.sh", tenant, role[name], name)
+			}
 			after, err := os.ReadFile(file)
 			harness.WantError(t, "read", err, nil)
 			harness.Equal(t, tenant+"/"+name, string(after), string(before))

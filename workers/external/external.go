@@ -89,12 +89,12 @@ func New(cfg Config) (*Plugins, error) {
 		return nil, &events.FieldError{Field: "cancel_grace", Reason: "is negative", Err: events.ErrInvalid}
 	}
 	for i, settings := range cfg.Plugins {
-		name, field := settings.Name, fmt.Sprintf("plugins[%d].name", i)
-		if err := events.CheckToken(field, name); err != nil {
+		name, field := settings.Name, fmt.Sprintf("plugins[%d]", i)
+		if err := settings.Validate(field); err != nil {
 			return nil, err
 		}
 		if p.byName[name] != nil {
-			return nil, &events.FieldError{Field: field, Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
+			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
 		if err := checkCallbacks(fmt.Sprintf("plugins[%d].callbacks", i), settings.Callbacks); err != nil {
 			return nil, err
@@ -183,6 +183,9 @@ func (p *Plugins) read(ctx context.Context, name string) error {
 	if err := json.Unmarshal(stored.Value, &r); err != nil {
 		return err
 	}
+	if !p.byName[name].settings.admits(r.Hash) {
+		return nil // one that the operator admits is registered later
+	}
 	tools, err := p.toolsOf(name, &r.Manifest)
 	if err == nil {
 		p.take(name, &r, tools, stored.Revision)
@@ -246,7 +249,7 @@ func (p *Plugins) reread(name, id string) {
 	defer p.mu.Unlock()
 	k := p.byName[name]
 	k.reading = false
-	if k.revision == 0 { // the bucket was lost
+	if i := k.instances[id]; k.revision == 0 && i != nil && k.settings.admits(i.Hash) { // the bucket was lost
 		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
 	}
 }

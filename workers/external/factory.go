@@ -17,8 +17,9 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 	set := plugin.NewTools()
 	for i := range m.Tools {
 		t := &m.Tools[i]
+		effects := p.byName[name].settings.effects(t)
 		declared := plugin.Tool{
-			Name: t.Name, Description: t.Description, Effects: t.Effects, Serial: t.Serial,
+			Name: t.Name, Description: t.Description, Effects: effects, Serial: t.Serial,
 			Timeout: time.Duration(t.TimeoutMS) * time.Millisecond,
 		}
 		field := fmt.Sprintf("manifest.tools[%d].schema", i)
@@ -30,10 +31,10 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		}
 		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
-		if !t.Effects.Repeatable() {
+		if !effects.Repeatable() {
 			declared.Holder = func(effect events.EffectID) string { return p.pick(name, string(effect)) }
 		}
-		if err := set.Add(declared, p.handler(name, t.Name, t.Effects.Repeatable())); err != nil {
+		if err := set.Add(declared, p.handler(name, t.Name, effects.Repeatable())); err != nil {
 			return nil, &events.FieldError{Field: fmt.Sprintf("manifest.tools[%d]", i), Reason: err.Error(), Err: events.ErrInvalid}
 		}
 	}

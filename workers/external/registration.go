@@ -67,7 +67,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if err != nil {
 		return "", err
 	}
-	if err := p.checkNames(name, &in.Manifest); err != nil {
+	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkNames(name, &in.Manifest)); err != nil {
 		return "", err
 	}
 	for range registerTries {

@@ -1,15 +1,132 @@
 package external
 
-import "github.com/lash-go/lash/events"
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
 
 // Plugin is what the operator says about a plugin.
 type Plugin struct {
 	Name string `json:"name"` // a token
-	// Effects tighten what the plugin declares, by tool: a tool that is repeatable by its manifest runs at most once
-	// with "non_idempotent".
+	// Effects tighten what the plugin declares, by tool: "idempotent", or "non_idempotent", with which a call runs at
+	// most once. A manifest that declares more than that of a tool is refused.
 	Effects map[string]events.Effects `json:"effects,omitempty"`
 	// Callbacks are the names of the operations that the plugin's calls may request. Defaults to none.
 	Callbacks []string `json:"callbacks,omitempty"`
-	// Manifests are the hashes of the manifests that may register. Defaults to any.
+	// Manifests are the hashes of the manifests that may register, see [wire.Manifest.Hash]. Defaults to any.
 	Manifests []string `json:"manifests,omitempty"`
+}
+
+// nonIdempotent is the value of [Plugin.Effects] that stands for [events.EffectsNonIdempotent].
+const nonIdempotent = "non_idempotent"
+
+var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Validate checks the names and values. Errors: [*events.FieldError], whose fields begin with field.
+func (s *Plugin) Validate(field string) error {
+	if err := events.CheckToken(field+".name", s.Name); err != nil {
+		return err
+	}
+	for _, tool := range slices.Sorted(maps.Keys(s.Effects)) {
+		at := field + ".effects." + tool
+		if err := events.CheckToken(at, tool); err != nil {
+			return err
+		}
+		if _, known := freedom(s.Effects[tool]); !known {
+			return &events.FieldError{Field: at, Reason: fmt.Sprintf("is %q, want none, idempotent or %s", s.Effects[tool], nonIdempotent), Err: events.ErrInvalid}
+		}
+	}
+	for i, name := range s.Callbacks {
+		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return string(r.Name) == name }) {
+			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
+		}
+	}
+	for i, h := range s.Manifests {
+		if !hash.MatchString(h) {
+			return &events.FieldError{Field: fmt.Sprintf("%s.manifests[%d]", field, i), Reason: "is no hash of a manifest: want 64 digits 0-9 a-f", Err: events.ErrInvalid}
+		}
+	}
+	return nil
+}
+
+// freedom orders effects: a tool with more of it may be called more often.
+func freedom(e events.Effects) (rank int, known bool) {
+	switch e {
+	case events.EffectsNonIdempotent, nonIdempotent:
+		return 0, true
+	case events.EffectsIdempotent:
+		return 1, true
+	case events.EffectsNone:
+		return 2, true
+	}
+	return 0, false
+}
+
+// effects are those of a tool: what its manifest declares, or what the operator says if that is stricter.
+func (s *Plugin) effects(t *wire.Tool) events.Effects {
+	said, ok := s.Effects[t.Name]
+	declared, _ := freedom(t.Effects)
+	if rank, _ := freedom(said); !ok || rank >= declared {
+		return t.Effects
+	}
+	if said == nonIdempotent {
+		return events.EffectsNonIdempotent
+	}
+	return said
+}
+
+// admits reports whether a manifest may register.
+func (s *Plugin) admits(hash string) bool {
+	return len(s.Manifests) == 0 || slices.Contains(s.Manifests, hash)
+}
+
+// check refuses a manifest that the operator did not name, and one with a tool that the operator's effects would
+// loosen.
+func (s *Plugin) check(m *wire.Manifest) error {
+	if h := m.Hash(); !s.admits(h) {
+		return &wire.Error{Code: wire.CodeConflict, Field: "manifest", Message: fmt.Sprintf("its hash is %s, and the operator admits %s", h, strings.Join(s.Manifests, ", "))}
+	}
+	for i := range m.Tools {
+		t := &m.Tools[i]
+		said, ok := s.Effects[t.Name]
+		declared, _ := freedom(t.Effects)
+		if rank, _ := freedom(said); ok && rank > declared {
+			return &wire.Error{
+				Code: wire.CodeConflict, Field: fmt.Sprintf("manifest.tools[%d].effects", i),
+				Message: fmt.Sprintf("the operator's settings loosen tool %s from %s to %s: they may only tighten it", t.Name, orNon(t.Effects), orNon(said)),
+			}
+		}
+	}
+	return nil
+}
+
+func orNon(e events.Effects) events.Effects { return cmp.Or(e, nonIdempotent) }
+
+// Lacks says what the plugins cannot do yet, a line for each plugin without a manifest or without an instance that
+// lives, and for each tool of the settings that no manifest has. It is empty if there is nothing.
+func (p *Plugins) Lacks() (lines []string) {
+	for _, s := range p.Status() {
+		switch alive := slices.ContainsFunc(s.Instances, func(i api.PluginInstance) bool { return i.Current }); {
+		case s.Version == "":
+			lines = append(lines, fmt.Sprintf("plugin %s: no manifest is registered: sessions do not have its tools", s.Name))
+			continue
+		case !alive:
+			lines = append(lines, fmt.Sprintf("plugin %s: no instance lives: its calls fail as unavailable", s.Name))
+		}
+		for _, tool := range slices.Sorted(maps.Keys(p.byName[s.Name].settings.Effects)) {
+			if !slices.Contains(s.Tools, tool) {
+				lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Name, tool))
+			}
+		}
+	}
+	return lines
 }

@@ -14,18 +14,20 @@ import (
 	"github.com/lash-go/lash/cmd/internal/token"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/external"
 )
 
 // Node is a serving node, until Stop.
 type Node struct {
-	node    *workers.Node
-	bus     *bus.Bus
-	server  *busembed.Server // nil: external servers
-	http    *httpServer      // nil: none
-	watched *watched
-	closers []func() // of the opened resources, in that order
-	started bool
-	grace   time.Duration
+	node     *workers.Node
+	bus      *bus.Bus
+	external *external.Plugins // nil: none
+	server   *busembed.Server  // nil: external servers
+	http     *httpServer       // nil: none
+	watched  *watched
+	closers  []func() // of the opened resources, in that order
+	started  bool
+	grace    time.Duration
 }
 
 // Start starts a node for another command. set changes flags; the others have their defaults. The caller handles
@@ -110,6 +112,9 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if err := c.open(ctx, s, n, &cfg); err != nil {
 		return err
 	}
+	if err := c.startExternal(ctx, s, n, &cfg); err != nil {
+		return err
+	}
 	if n.node, err = workers.NewNode(cfg); err != nil {
 		return err
 	}
@@ -125,7 +130,7 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	}
 	n.started = true
 	n.http.start()
-	n.watched.serve(n.node, n.http, s)
+	n.watched.serve(n.node, n.lacks, s)
 	return nil
 }
 
@@ -135,10 +140,10 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
 		ToolConcurrency: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
 	}
-	if err = errors.Join(c.adds.check(), c.checkIdle()); err != nil {
+	if err = errors.Join(c.adds.check(), c.checkIdle(), c.externalPlugins()); err != nil {
 		return cfg, err
 	}
-	if cfg.Plugins, err = c.plugins(s); err != nil {
+	if c.stack, err = c.plugins(s); err != nil {
 		return cfg, err
 	}
 	if cfg.Locks, err = c.locks(); err != nil {

@@ -195,43 +195,44 @@ func (c *Command) chosen() ([]string, error) {
 	return names, nil
 }
 
-// plugins are the stack of every session of the node.
-func (c *Command) plugins(s *program.Streams) (*plugin.Host, error) {
+// plugins are the stack of every session of the node, without the external plugins.
+func (c *Command) plugins(s *program.Streams) (cfg plugin.HostConfig, err error) {
 	names, err := c.chosen()
 	if err != nil {
-		return nil, err
+		return cfg, err
 	}
 	gated := slices.Contains(names, gate.ID)
 	if !gated && len(c.Allow)+len(c.Ask)+len(c.Deny) > 0 {
-		return nil, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
+		return cfg, errors.New("--allow, --ask and --deny are the gate's rules: add gate to --plugins")
 	}
 	if gated {
 		if err := c.checkRules(); err != nil {
-			return nil, err
+			return cfg, err
 		}
 	}
-	cfg := plugin.HostConfig{Builtins: workers.Builtins()}
+	cfg.Builtins = workers.Builtins()
 	for _, p := range c.adds.available() {
 		switch {
 		case !slices.Contains(names, p.name):
 			continue
 		case p.rooted && c.Root == "":
-			return nil, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
+			return cfg, fmt.Errorf("--plugins %s: needs --root DIR", p.name)
 		case p.rooted && !gated:
 			s.Printf("%s without gate: what it changes is not asked about", p.name)
 		}
 		if p.rooted {
 			if info, err := os.Stat(c.Root); err != nil {
-				return nil, fmt.Errorf("--plugins %s: --root: %w", p.name, err)
+				return cfg, fmt.Errorf("--plugins %s: --root: %w", p.name, err)
 			} else if !info.IsDir() {
-				return nil, fmt.Errorf("--plugins %s: --root: %s is no directory", p.name, c.Root)
+				return cfg, fmt.Errorf("--plugins %s: --root: %s is no directory", p.name, c.Root)
 			}
 		}
 		factory, err := p.build(&c.PluginFlags)
 		if err != nil {
-			return nil, fmt.Errorf("--plugins %s: %w", p.name, err)
+			return cfg, fmt.Errorf("--plugins %s: %w", p.name, err)
 		}
 		cfg.Factories = append(cfg.Factories, factory)
 	}
-	return plugin.NewHost(cfg)
+	_, err = plugin.NewHost(cfg) // which checks it
+	return cfg, err
 }

@@ -94,6 +94,9 @@ func (c *Command) knownPlugins(names []string) error {
 	for _, f := range workers.Builtins() {
 		known = append(known, f.ID())
 	}
+	for _, p := range c.external {
+		known = append(known, p.Name)
+	}
 	var errs []error
 	for _, name := range names {
 		if !slices.Contains(known, name) {

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
 )
 
@@ -58,6 +59,7 @@ type Command struct {
 	Replicas int `help:"Replicas of every durable stream, with --nats: 1, 3 or 5. Where there are more already, that many." default:"1"`
 
 	PluginFlags
+	External string `name:"external-plugins" help:"File of the plugins that are programs of their own, connected to NATS: a JSON object as {\"plugins\": [{\"name\": \"weather\", \"effects\": {\"send\": \"non_idempotent\"}, \"callbacks\": [\"create\"], \"manifests\": [\"HASH\"]}]}. All but name may be left out: effects tighten what the plugin declares of its tools, callbacks are the operations that its calls may request, manifests the hashes of those that may register. Give it to every node. It is read once, at start. An embedded server makes a key for each plugin, in plugins/NAME.json of --store." placeholder:"FILE" type:"path"`
 	httpFlags
 
 	Provider     string        `help:"Model provider of sessions that name none: openai (Chat Completions), openai-responses (the Responses API, with the same key), anthropic or scripted. Defaults to one whose key is in the environment; without a key to scripted, whose only answer is how to give one." placeholder:"NAME"`
@@ -78,7 +80,9 @@ type Command struct {
 	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
 
-	adds Config
+	adds     Config
+	external []external.Plugin // of --external-plugins
+	stack    plugin.HostConfig // of every session, without the external plugins
 }
 
 // Run serves until ctx ends.

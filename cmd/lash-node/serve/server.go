@@ -70,7 +70,11 @@ func (c *Command) embedded(s *program.Streams) (*busembed.Server, error) {
 		return nil, fmt.Errorf("--listen %s: an embedded server listens on 127.0.0.1, ::1 or localhost; for other machines run a server as in deploy/nats, and name it with --nats", c.Listen)
 	}
 	over := s.Waiting("the embedded server to read %s", c.Store)
-	server, err := busembed.Start(busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port)})
+	cfg := busembed.Config{StoreDir: c.Store, Profile: c.Profile, Listen: true, Keyed: true, Host: host, Port: int(port), Prefix: c.Prefix}
+	for _, p := range c.external {
+		cfg.Plugins = append(cfg.Plugins, p.Name)
+	}
+	server, err := busembed.Start(cfg)
 	over()
 	switch {
 	case errors.Is(err, busembed.ErrInUse):

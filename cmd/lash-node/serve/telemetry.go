@@ -165,14 +165,14 @@ func (w *watched) addMetrics(b *bus.Bus, node *workers.Node) error {
 }
 
 // serve serves at the address, where one is set.
-func (w *watched) serve(node *workers.Node, http *httpServer, s *program.Streams) {
+func (w *watched) serve(node *workers.Node, lacks func() string, s *program.Streams) {
 	if len(w.files.sets) > 0 {
 		w.files.start()
 	}
 	if w.on == nil {
 		return
 	}
-	w.server = telemetry.Serve(w.on, w.registry, node.Ready, http.lacks)
+	w.server = telemetry.Serve(w.on, w.registry, node.Ready, lacks)
 	s.Printf("metrics on http://%s/metrics, for everyone who reaches that", w.server.Addr())
 }
 

@@ -13,9 +13,6 @@
 //
 // # Limits
 //
-// The shipped server configuration has no account for plugins yet. Until then a plugin connects as a user of the nodes'
-// account, and can do what a node can: run only programs that you trust as much as a node.
-//
 // A plugin may register tools, the hooks BeforeTurn, BeforeToolCall, AfterToolCall, Checkpoint and AfterTurn, and
 // Lifecycle functions. One with more is refused: it can run in a node only. The prompt is text, [Config.Prompt], and no
 // function, as nodes build prompts while no instance runs.

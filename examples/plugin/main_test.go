@@ -1,0 +1,67 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/cmd/lash-node/serve"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/examples/internal/child"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/client"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// nodeVariable makes the process a node instead of the plugin.
+const nodeVariable = "LASH_EXAMPLE_NODE"
+
+func TestMain(m *testing.M) {
+	child.Main(m, func() {
+		if os.Getenv(nodeVariable) != "" {
+			os.Exit(serve.Main(serve.Config{Logger: zap.NewNop()}))
+		}
+		main()
+	})
+}
+
+// TestPlugin runs a turn that calls the tool of the plugin's process, with the key that the node's server made for it.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	model := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		if results := llmtest.Results(req); len(results) > 0 {
+			return llmtest.Text("In Oslo: " + results[0].Text)
+		}
+		return llmtest.Calls(events.Part{Call: "c", Tool: "weather", Args: []byte(`{"city":"Oslo"}`)})
+	})
+	dir := t.TempDir()
+	store, file := filepath.Join(dir, "st"), filepath.Join(dir, "plugins.json")
+	if err := os.WriteFile(file, []byte(`{"plugins": [{"name": "weather"}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := child.Start(t, []string{"OPENAI_BASE_URL=" + model, nodeVariable + "=1"}, "--store", store, "--listen", "127.0.0.1:0", "--model", "m", "--external-plugins", file)
+	node.Await("serving, provider openai")
+	plugin := child.Start(t, nil, filepath.Join(store, "plugins", "weather.json"))
+	plugin.Await("serving the tool weather")
+	c, err := client.New(client.Config{Bus: child.Connect(t, store)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.Create(t.Context(), api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := c.Run(t.Context(), id, api.Ask("What is it like in Oslo?"))
+	if err != nil || turn.Text != "In Oslo: rain, 8 degrees" {
+		t.Errorf("got %+v, %v, want what the tool says", turn, err)
+	}
+	plugin.Signal(syscall.SIGTERM)
+	plugin.Ended()
+	node.Signal(syscall.SIGTERM)
+	node.Ended()
+}

@@ -1,0 +1,185 @@
+package external
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external"
+)
+
+var operatorCases = []serviceCase{
+	{"T09_credentials_of_another_plugin", credentialsOfAnotherPlugin},
+	{"T63_invalid_configuration_refuses_the_start", invalidConfiguration},
+}
+
+// accounts are servers with the accounts of deploy/nats, without certificates: a user is its name. acme has the plugins
+// notes and other.
+func accounts(t *testing.T, replicas int) (url func(user string) string) {
+	t.Helper()
+	dir := installed(t)
+	ports, err := busembed.FreePorts(3)
+	harness.WantError(t, "ports", err, nil)
+	var all []*server.Server
+	for i := range replicas {
+		opts, err := server.ProcessConfigFile(filepath.Join(dir, "accounts.conf"))
+		harness.WantError(t, "configuration", err, nil)
+		opts.ServerName, opts.Host, opts.Port = fmt.Sprint("s", i), "127.0.0.1", server.RANDOM_PORT
+		opts.JetStream, opts.StoreDir, opts.JetStreamMaxMemory, opts.JetStreamMaxStore = true, filepath.Join(t.TempDir(), "store"), 4<<30, 200<<30
+		opts.NoLog, opts.NoSigs = true, true
+		if replicas > 1 {
+			opts.Cluster = server.ClusterOpts{Name: "lash", Host: "127.0.0.1", Port: ports[i]}
+			for _, port := range ports {
+				opts.Routes = append(opts.Routes, server.RoutesFromStr(fmt.Sprintf("nats-route://127.0.0.1:%d", port))...)
+			}
+		}
+		ns, err := server.NewServer(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			ns.Shutdown()
+			ns.WaitForShutdown()
+		})
+		ns.Start()
+		all = append(all, ns)
+	}
+	var hosts []string
+	for _, ns := range all {
+		if !ns.ReadyForConnections(30 * time.Second) {
+			t.Fatal("the server is not ready after 30 s")
+		}
+		hosts = append(hosts, ns.Addr().String())
+	}
+	return func(user string) string {
+		var list []string
+		for _, host := range hosts {
+			list = append(list, "nats://"+user+"%40acme:@"+host)
+		}
+		return strings.Join(list, ",")
+	}
+}
+
+// installed is a copy of deploy/nats with the plugins notes and other of acme.
+func installed(t *testing.T) (dir string) {
+	t.Helper()
+	dir, from := t.TempDir(), filepath.Join("..", "..", "deploy", "nats")
+	harness.WantError(t, "copy", os.CopyFS(dir, os.DirFS(from)), nil)
+	for _, name := range []string{"notes", "other"} {
+		out, err := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "add-plugin.sh"), "acme", name).CombinedOutput()
+		if err != nil {
+			t.Fatalf("add-plugin.sh: %v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// credentialsOfAnotherPlugin has a program with the credentials of notes register, sign and serve as other.
+func credentialsOfAnotherPlugin(t *testing.T, on place) {
+	url := accounts(t, on.replicas)
+	b, err := bus.Open(harness.Context(t), bus.Config{URL: url("node"), Inbox: "_INBOX.node", Replicas: on.replicas, Wait: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	s := harness.StartWith(t, nil, b, calling("write", `{"text":"milk"}`)...)
+	p, err := external.New(external.Config{Bus: b, Plugins: []external.Plugin{{Name: "notes"}, {Name: "other"}}})
+	harness.WantError(t, "plugins", err, nil)
+	harness.WantError(t, "start", p.Start(s.Ctx), nil)
+	t.Cleanup(p.Stop)
+	n, _ := s.StartNodeOn(b, p.Factories()...)
+	s.Host = n.Host()
+
+	thief, refused := connectAs(t, url("plugin-other"), "_INBOX.plugin-other")
+	if _, err := thief.Subscribe("lash.plugin.notes.*.*", func(m *nats.Msg) { _ = m.Respond([]byte(`{"outcome":{"text":"stolen"}}`)) }); err != nil {
+		t.Fatal(err)
+	}
+	for _, subject := range []string{"lash.plugins.notes.register", "lash.plugin-live.notes.i9"} {
+		harness.WantError(t, "publish", thief.PublishRequest(subject, thief.NewRespInbox(), []byte(`{"protocol":1,"instance":"i9","manifest":{"version":"9"}}`)), nil)
+	}
+	for _, what := range []string{`Subscription to "lash.plugin.notes.*.*"`, `Publish to "lash.plugins.notes.register"`, `Publish to "lash.plugin-live.notes.i9"`} {
+		s.AwaitPolling(what, func() bool { return strings.Contains(refused(), what) })
+	}
+	harness.Equal(t, "version of the plugin", p.Status()[0].Version, "")
+	harness.Equal(t, "instances of the plugin", len(p.Status()[0].Instances), 0)
+
+	own, nothing := connectAs(t, url("plugin-notes"), "_INBOX.plugin-notes")
+	runs := filepath.Join(t.TempDir(), "runs")
+	i, err := remote.Start(s.Ctx, remote.Config{Conn: own, Plugin: notes(runs), Version: "1", Instance: "i1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitPolling("the instance", func() bool { return len(p.Status()[0].Instances) == 1 })
+	id := s.Open(api.CreateRequest{})
+	s.StartTurn(id, "t1", harness.Text("note it"))
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
+	harness.DeepEqual(t, "holders", harness.Find[*events.ToolCalled](s, id)[0].Holders, []string{"i1"})
+	harness.WantError(t, "stop", i.Stop(s.Ctx), nil)
+	harness.Equal(t, "what the server refused the plugin", nothing(), "")
+}
+
+// connectAs connects a user. refused has what the server refuses it.
+func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused func() string) {
+	t.Helper()
+	var mu sync.Mutex
+	var all strings.Builder
+	nc, err := nats.Connect(url, nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, _ = fmt.Fprintln(&all, err)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		return all.String()
+	}
+}
+
+// invalidConfiguration starts a node with an invalid file of plugins, which it refuses with the line. A node that runs keeps what
+// it read at its start: the file is read once.
+func invalidConfiguration(t *testing.T, on place) {
+	s := on.start(t)
+	s.node()
+	dir := t.TempDir()
+	program, file := filepath.Join(dir, "lash-node"), filepath.Join(dir, "plugins.json")
+	build := exec.CommandContext(s.Ctx, "go", "build", "-o", program, "../../cmd/lash-node") //nolint:gosec // of this repository
+	build.Env = append(os.Environ(), "HOME="+os.Getenv("BUILD_HOME"))
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	harness.WantError(t, "file", os.WriteFile(file, []byte("{\"plugins\": [\n  {\"name\": \"notes\",\n   \"effects\": {\"write\": \"often\"}}]}"), 0o600), nil)
+	start := exec.CommandContext(s.Ctx, program, "serve", "--nats", on.url, "--prefix", on.prefix, "--replicas", fmt.Sprint(on.replicas), "--external-plugins", file) //nolint:gosec // as above
+	start.Dir = dir
+	out, err := start.CombinedOutput()
+	if exit := new(exec.ExitError); !errors.As(err, &exit) || !strings.Contains(string(out), file+": line 3: plugins[0].effects.write") {
+		t.Errorf("got %v, %s, want a refusal with the file, the line and the field", err, out)
+	}
+	if _, err := os.Stat(filepath.Join(dir, ".lash")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("store: got %v, want none", err)
+	}
+	answer := s.client().request("notes", "register", registration("1", "a"))
+	harness.DeepEqual(t, "registration at the node that runs", answer.Error, (*wire.Error)(nil))
+	harness.DeepEqual(t, "tools", s.first.Status()[0].Tools, []string{"a"})
+}

@@ -1,0 +1,53 @@
+package external
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// TestEffectsTighten compiles tools with every pair of declared effects and effects of the operator. Stricter ones are the
+// tool's; a registration whose effects the operator's would loosen is refused with its field.
+func TestEffectsTighten(t *testing.T) {
+	t.Parallel()
+	const non, idempotent, none = events.EffectsNonIdempotent, events.EffectsIdempotent, events.EffectsNone
+	for _, c := range []struct {
+		declared, said, want events.Effects
+		refused              bool
+	}{
+		{none, nonIdempotent, non, false},
+		{none, "", non, false},
+		{none, idempotent, idempotent, false},
+		{none, none, none, false},
+		{idempotent, nonIdempotent, non, false},
+		{idempotent, idempotent, idempotent, false},
+		{idempotent, none, idempotent, true},
+		{non, nonIdempotent, non, false},
+		{non, idempotent, non, true},
+		{non, none, non, true},
+	} {
+		settings := Plugin{Name: "notes", Effects: map[string]events.Effects{"write": c.said}}
+		p, err := New(Config{Plugins: []Plugin{settings}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := &wire.Manifest{Version: "1", Tools: []wire.Tool{{Name: "look", Effects: none}, {Name: "write", Effects: c.declared}}}
+		tools, err := p.toolsOf("notes", m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tool, _ := tools.Find("write"); tool.Effects != c.want || (tool.Holder != nil) != (c.want == non) {
+			t.Errorf("declared %q, operator %q: got %q, want %q", c.declared, c.said, tool.Effects, c.want)
+		}
+		if tool, _ := tools.Find("look"); tool.Effects != none {
+			t.Errorf("another tool: got %q, want what it declares", tool.Effects)
+		}
+		refused, ok := errors.AsType[*wire.Error](settings.check(m))
+		if ok != c.refused || ok && refused.Field != "manifest.tools[1].effects" {
+			t.Errorf("declared %q, operator %q: got %v, want it refused: %v", c.declared, c.said, refused, c.refused)
+		}
+		p.Stop()
+	}
+}
