@@ -42,6 +42,14 @@ func (c *Command) externalPlugins() error {
 	return nil
 }
 
+// servePlugins lets calls of plugins request operations of the node.
+func (n *Node) servePlugins(cfg *workers.Config) error {
+	if n.external == nil {
+		return nil
+	}
+	return n.external.ServeAPI(external.APIConfig{Service: n.Host(), Access: cfg.Access})
+}
+
 // startExternal starts the external plugins, before the node that calls them.
 func (c *Command) startExternal(ctx context.Context, s *program.Streams, n *Node, cfg *workers.Config) (err error) {
 	if len(c.external) > 0 {

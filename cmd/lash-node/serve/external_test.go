@@ -168,12 +168,12 @@ func awaitText(t *testing.T, text func() string, want string) {
 // wireHash is the hash of the manifest that a plugin registers, as its version 1.
 func wireHash(t *testing.T, p plugin.Factory) string {
 	t.Helper()
-	tools, err := plugin.ToolsOf(p)
+	declared, err := plugin.Declare(p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := wire.Manifest{Version: "1"}
-	for _, e := range tools.Entries() {
+	for _, e := range declared.Tools.Entries() {
 		m.Tools = append(m.Tools, wire.Tool{Name: e.Name, Description: e.Description, Schema: e.Schema, Effects: e.Effects, Serial: e.Serial})
 	}
 	return m.Hash()

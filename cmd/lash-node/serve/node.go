@@ -118,7 +118,10 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	if n.node, err = workers.NewNode(cfg); err != nil {
 		return err
 	}
-	if err := n.watched.addMetrics(n.bus, n.node); err != nil {
+	if err := n.servePlugins(&cfg); err != nil {
+		return err
+	}
+	if err := n.watched.addMetrics(n.bus, n.node, n.external); err != nil {
 		return err
 	}
 	if n.http, err = c.openHTTP(ctx, s, n.Host(), cfg.Access, cfg.Logger); err != nil {

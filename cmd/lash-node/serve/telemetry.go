@@ -23,6 +23,7 @@ import (
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/workers"
+	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/telemetry"
 )
 
@@ -159,9 +160,13 @@ func (w *watched) trace(also session.TraceFunc) session.TraceFunc {
 	}
 }
 
-// addMetrics adds the metrics of the store and the node.
-func (w *watched) addMetrics(b *bus.Bus, node *workers.Node) error {
-	return w.registry.Register(telemetry.NewAssets(b, node.Running))
+// addMetrics adds the metrics of the store, the node and its external plugins, which may be nil.
+func (w *watched) addMetrics(b *bus.Bus, node *workers.Node, plugins *external.Plugins) error {
+	err := w.registry.Register(telemetry.NewAssets(b, node.Running))
+	if plugins != nil && err == nil {
+		err = w.registry.Register(telemetry.NewExternal(plugins.Status))
+	}
+	return err
 }
 
 // serve serves at the address, where one is set.
