@@ -21,7 +21,11 @@ type asset struct {
 func (b *Bus) assets() []asset {
 	n := b.names
 	var list []asset
-	for _, cfg := range []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()} {
+	shared := []jetstream.StreamConfig{b.workConfig(), b.dirtyConfig(), b.archiveConfig(), b.deadConfig(), b.timerConfig()}
+	if b.pluginEvents.Load() {
+		shared = append(shared, b.pluginEventConfig())
+	}
+	for _, cfg := range shared {
 		list = append(list, asset{cfg.Name, func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }})
 	}
 	list = append(list, asset{n.deltaStream(), b.ensureDeltas})

@@ -82,6 +82,8 @@ type Bus struct {
 	priorities priorities
 	waiting    *waiting // nil once the bus is open
 
+	pluginEvents atomic.Bool // the fleet has plugins that observe sessions
+
 	directory jetstream.KeyValue
 	catalogs  jetstream.KeyValue
 	snapshots jetstream.KeyValue

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ type consumer struct {
 
 // joinConsumer creates or joins a consumer. Its messages are acked one by one, and redelivered until then.
 func (b *Bus) joinConsumer(ctx context.Context, stream jetstream.StreamConfig, cfg jetstream.ConsumerConfig) (*consumer, error) {
-	cfg.AckPolicy, cfg.MaxDeliver, cfg.MaxAckPending = jetstream.AckExplicitPolicy, -1, -1
+	cfg.AckPolicy, cfg.MaxDeliver, cfg.MaxAckPending = jetstream.AckExplicitPolicy, -1, cmp.Or(cfg.MaxAckPending, -1)
 	c := &consumer{b: b, stream: stream, cfg: cfg}
 	return c, c.create(ctx)
 }

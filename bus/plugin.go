@@ -75,6 +75,23 @@ func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, da
 	}
 }
 
+// RequestInstance is [Bus.AskInstance] for one answer.
+func (b *Bus) RequestInstance(ctx context.Context, plugin, instance, verb string, data []byte) ([]byte, error) {
+	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
+		return nil, err
+	}
+	m, err := b.nc.RequestWithContext(ctx, b.names.instance(plugin, instance, verb), data)
+	switch {
+	case isNoResponder(err):
+		return nil, fmt.Errorf("ask instance %s of %s: %w", instance, plugin, ErrNotFound)
+	case ctx.Err() != nil && err != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("ask instance %s of %s: %w", instance, plugin, mapError(err))
+	}
+	return m.Data, nil
+}
+
 // TellInstance sends a message without an answer to an instance of a plugin.
 func (b *Bus) TellInstance(plugin, instance, verb string, data []byte) error {
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {

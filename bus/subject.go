@@ -265,6 +265,11 @@ func (n names) parsePluginSign(subject string) (plugin, instance string) {
 func (n names) instance(plugin, instance, verb string) string {
 	return n.prefix + ".plugin." + plugin + "." + instance + "." + verb
 }
+
+// pluginEvent is where nodes store events for a plugin that observes sessions.
+func (n names) pluginEvent(plugin string) string { return n.prefix + ".plugin-event." + plugin }
+func (n names) pluginEventStream() string        { return n.prefix + "-plugin-events" }
+
 func (n names) blobs() string { return n.prefix + "-blobs" }
 
 // rowStream is the stream of a bucket's rows.

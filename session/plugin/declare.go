@@ -3,25 +3,91 @@ package plugin
 import (
 	"fmt"
 	"reflect"
+	"strings"
 )
 
-// ToolsOf returns the tools of a factory whose plugin registers tools only, without options and without a session.
-// Such a plugin can run as a program of its own. Another one is an error.
-func ToolsOf(f Factory) (*Tools, error) {
+// Declared are the tools and hooks of a plugin that can run as a program of its own.
+type Declared struct {
+	Tools          *Tools
+	BeforeTurn     []HookFunc[TurnContext]
+	BeforeToolCall []HookFunc[ToolContext]
+	AfterToolCall  []HookFunc[ToolResultContext]
+	Checkpoint     []HookFunc[CheckpointContext]
+	AfterTurn      []HookFunc[TurnResultContext]
+	Lifecycle      []LifecycleFunc
+}
+
+// Declare lists what a factory's plugin registers, without options and without a session. Errors: [ErrRegistration],
+// for a plugin that needs more of a node than tools and hooks; the text names all of it.
+func Declare(f Factory) (*Declared, error) {
 	s := &Session{c: newContributions()}
 	if err := s.register(f, BuildContext{}); err != nil {
 		return nil, err
 	}
-	for _, m := range s.plugins {
-		if _, stateful := m.plugin.(Stateful); stateful {
-			return nil, fmt.Errorf("%w: plugin %s has a state in the session", ErrRegistration, f.ID())
+	if bound := s.boundToNode(f); len(bound) > 0 {
+		return nil, fmt.Errorf("%w: plugin %s can run in a node only: it has %s", ErrRegistration, f.ID(), strings.Join(bound, ", "))
+	}
+	c := &s.c
+	return &Declared{
+		Tools: c.tools, BeforeTurn: values(c.beforeTurn), BeforeToolCall: values(c.beforeTool), AfterToolCall: values(c.afterTool),
+		Checkpoint: values(c.checkpoint), AfterTurn: values(c.afterTurn), Lifecycle: values(c.lifecycle),
+	}, nil
+}
+
+func values[T any](list []Owned[T]) []T {
+	var plain []T
+	for _, o := range list {
+		plain = append(plain, o.Value)
+	}
+	return plain
+}
+
+// movable reports whether [Declared] has a field of contributions.
+func movable(field string) bool {
+	switch field {
+	case "tools", "owners", "beforeTurn", "beforeTool", "afterTool", "checkpoint", "afterTurn", "lifecycle":
+		return true
+	}
+	return false
+}
+
+// boundNames are the names for authors of the other fields.
+func boundNames() map[string]string {
+	return map[string]string{
+		"sources": "a tool source", "prompt": "a prompt function", "transforms": "a context transform", "compactors": "a compactor",
+		"streams": "a stream hook", "streamEnds": "a stream end hook", "responses": "a response hook", "mutators": "a config mutator",
+		"catalog": "a catalogue function", "actions": "an action", "monitors": "a monitor", "projector": "a tool result projector",
+		"protocol": "a protocol", "driver": "a driver", "executor": "a code executor", "proseProject": "a prose projector",
+		"reserved": "a reserved tool",
+	}
+}
+
+// boundToNode names what a plugin has that works in a node only.
+func (s *Session) boundToNode(f Factory) (list []string) {
+	c, names := reflect.ValueOf(s.c), boundNames()
+	for i := range c.NumField() {
+		name, v := c.Type().Field(i).Name, c.Field(i)
+		empty := v.IsZero() || v.Kind() == reflect.Map && v.Len() == 0
+		if !movable(name) && !empty {
+			list = append(list, names[name])
 		}
 	}
-	tools := s.c.tools
-	rest := s.c
-	rest.tools, rest.owners = NewTools(), make(map[string]string)
-	if !reflect.DeepEqual(rest, newContributions()) {
-		return nil, fmt.Errorf("%w: plugin %s registers more than tools", ErrRegistration, f.ID())
+	has := func(is bool, what string) {
+		if is {
+			list = append(list, what)
+		}
 	}
-	return tools, nil
+	for _, m := range s.plugins {
+		_, stateful := m.plugin.(Stateful)
+		_, ready := m.plugin.(SessionReadyNotifier)
+		has(stateful, "a state in the session")
+		has(ready, "a function for the complete stack")
+	}
+	_, selective := f.(Selective)
+	_, extending := f.(Extending)
+	_, revised := f.(Revised)
+	has(selective, "a selection of sessions")
+	has(extending, "extensions")
+	has(revised, "revisions")
+	return list
 }

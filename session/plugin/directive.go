@@ -93,8 +93,8 @@ func (d Directive) allowed(point events.HookPoint) bool {
 	return false
 }
 
-// check validates a directive at a point.
-func (d Directive) check(point events.HookPoint) error {
+// Check refuses a directive that is invalid, or not allowed, at a point. Errors: of that text, for authors.
+func (d Directive) Check(point events.HookPoint) error {
 	switch {
 	case d.Kind == events.DirectiveEnqueue && point == events.PointBeforeTool:
 		return fmt.Errorf("%s: no message injection before a tool call", d.Kind)
@@ -133,7 +133,7 @@ type Owned[T any] struct {
 // checkDirectives validates a whole list at a point. One invalid directive makes the whole list an error.
 func checkDirectives(point events.HookPoint, list []Owned[Directive]) error {
 	for i := range list {
-		if err := list[i].Value.check(point); err != nil {
+		if err := list[i].Value.Check(point); err != nil {
 			return &HookError{Plugin: list[i].Plugin, Point: string(point), Err: err}
 		}
 	}

@@ -59,6 +59,7 @@ type HookFunc[C any] func(ctx context.Context, in C) ([]Directive, error)
 type TurnContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
+	Effect  events.EffectID // of the hooks at this point: the same wherever they run again
 	Input   events.TurnInput
 	View    projector.ReadView
 	Host    TurnHookHost
@@ -68,6 +69,7 @@ type TurnContext struct {
 type CheckpointContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
+	Effect  events.EffectID // of the hooks at this point: the same wherever they run again
 	At      events.CheckpointKind
 	View    projector.ReadView
 	Host    CheckpointHost
@@ -77,6 +79,7 @@ type CheckpointContext struct {
 type TurnResultContext struct {
 	Session events.SessionID
 	Turn    events.TurnID
+	Effect  events.EffectID      // of the hooks at this point: the same wherever they run again
 	Ending  events.TurnCompleted // how the turn will end
 	View    projector.ReadView
 	Host    TurnResultHost

@@ -24,6 +24,26 @@
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
 // outcome. A call that must not run twice goes to the instance that the history names, and to no other.
 //
+// # Hooks
+//
+// A session has the hooks and the texts for prompts of the same manifest as its tools. A hook is called on the instance
+// that the session's id ranks highest, and on one other instance where that is gone. What fails:
+//
+//	no instance, no answer in time, a wrong answer   what an error of a hook in the node does
+//	the same, with fail_open                         the hook is skipped; the history has a trace event "hook_skipped"
+//	a late answer                                    has no reader
+//	the node dies after the record of the hooks      no node calls them again
+//	the node dies before the record                  the next node calls them again, with the same invocation
+//
+// Events that a plugin observes are stored in the stream PREFIX-plugin-events, which only fleets with such a plugin have:
+// for a day, and at most 16 384 for each plugin. One node at a time delivers them, in order:
+//
+//	no instance lives                 the events wait
+//	the instance dies with an event   it comes again, marked as redelivered
+//	the node dies with an event       another node delivers it after 2 s, marked as redelivered
+//	a hook fails five times           the event is skipped, and the log says so
+//	the stream is lost                its events are lost; it is created again
+//
 // # Limits
 //
 // A call that must not run twice fails as unavailable where no event tool.called is recorded for it: inside another

@@ -56,8 +56,11 @@ type known struct {
 	version   string
 	revision  uint64 // of the manifest's row; 0: none was registered
 	tools     *plugin.Tools
+	manifest  *wire.Manifest
 	instances map[string]*instance
 	reading   bool // the manifest's row is being read
+	observes  bool // its events are being delivered
+	fires     int  // requests to call hooks at custom points that run
 }
 
 type instance struct {
@@ -97,7 +100,7 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, err
 		}
 		p.names = append(p.names, name)
-		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), instances: make(map[string]*instance)}
+		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), manifest: new(wire.Manifest), instances: make(map[string]*instance)}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil
@@ -193,7 +196,8 @@ func (p *Plugins) take(name string, r *row, tools *plugin.Tools, revision uint64
 	defer p.mu.Unlock()
 	k := p.byName[name]
 	if revision > k.revision {
-		k.hash, k.version, k.revision, k.tools = r.Hash, r.Manifest.Version, revision, tools
+		k.hash, k.version, k.revision, k.tools, k.manifest = r.Hash, r.Manifest.Version, revision, tools, &r.Manifest
+		p.observeLocked(name, k)
 	}
 }
 

@@ -61,22 +61,26 @@ func (f factory) ID() string { return f.name }
 func (f factory) Build(plugin.BuildContext) (plugin.Plugin, error) {
 	f.p.mu.Lock()
 	defer f.p.mu.Unlock()
-	return offered{f.p.log, f.name, f.p.byName[f.name].tools}, nil
+	k := f.p.byName[f.name]
+	return offered{f.p, f.name, k.tools, k.manifest}, nil
 }
 
-// offered are the tools of a manifest in one session.
+// offered is what a manifest offers in one session.
 type offered struct {
-	log   *zap.Logger
-	name  string
-	tools *plugin.Tools
+	p        *Plugins
+	name     string
+	tools    *plugin.Tools
+	manifest *wire.Manifest
 }
 
 // Register implements [plugin.Plugin]. It leaves out tools whose names earlier plugins of the stack have: a manifest
 // must not keep sessions from running.
 func (o offered) Register(r *plugin.Registrar) error {
 	if err := r.Tools(o.tools); err != nil {
-		o.log.Warn("tools are left out", zap.String("plugin", o.name), zap.Error(err))
+		o.p.log.Warn("tools are left out", zap.String("plugin", o.name), zap.Error(err))
 	}
+	o.registerHooks(r)
+	o.registerObservers(r)
 	return nil
 }
 

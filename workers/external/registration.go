@@ -16,22 +16,30 @@ import (
 
 // answer handles a request of a plugin.
 func (p *Plugins) answer(name, op string, data []byte) []byte {
+	if op == "fire" {
+		return p.fired(name, data)
+	}
 	answer := wire.Registered{SignMS: wire.SignEvery.Milliseconds(), LeaseMS: wire.Lease.Milliseconds()}
 	hash, err := p.register(name, op, data)
-	refused := (*wire.Error)(nil)
-	switch field := (*events.FieldError)(nil); {
-	case err == nil:
+	if err == nil {
 		answer.Hash = hash
-	case errors.As(err, &refused):
-		answer.Error = refused
-	case errors.As(err, &field):
-		answer.Error = &wire.Error{Code: wire.CodeBadRequest, Field: field.Field, Message: err.Error()}
-	default:
-		p.log.Warn("registration failed", zap.String("plugin", name), zap.Error(err))
-		answer.Error = &wire.Error{Code: wire.CodeInternal, Message: "the node could not store the registration: try again"}
+	} else {
+		answer.Error = p.refusal(name, err)
 	}
 	out, _ := json.Marshal(&answer) // strings only
 	return out
+}
+
+// refusal is an error as the answer to a request of a plugin.
+func (p *Plugins) refusal(name string, err error) *wire.Error {
+	if refused, ok := errors.AsType[*wire.Error](err); ok {
+		return refused
+	}
+	if field, ok := errors.AsType[*events.FieldError](err); ok {
+		return &wire.Error{Code: wire.CodeBadRequest, Field: field.Field, Message: err.Error()}
+	}
+	p.log.Warn("a request failed", zap.String("plugin", name), zap.Error(err))
+	return &wire.Error{Code: wire.CodeInternal, Message: "the node could not do it: try again"}
 }
 
 // registerTries is how often a registration is repeated that another one overtook.

@@ -23,6 +23,10 @@ func (p *Plugins) Status() []api.ExternalPlugin {
 func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
 	k := p.byName[name]
 	out := api.ExternalPlugin{Name: name, Version: k.version, Hash: k.hash, Tools: []string{}, Hooks: []string{}, Instances: []api.PluginInstance{}}
+	for i := range k.manifest.Hooks {
+		out.Hooks = append(out.Hooks, k.manifest.Hooks[i].Name)
+	}
+	slices.Sort(out.Hooks)
 	for _, entry := range k.tools.Entries() {
 		out.Tools = append(out.Tools, entry.Name)
 	}

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,7 @@ func TestGoodTokens(t *testing.T) {
 		"ec":        {i.sign(jose.ES256, i.keys[1], i.claims(map[string]any{"scope": "lash:read"}), nil), callerOf("jwt-alice", "read", "acme")},
 		"no_key_id": {i.sign(jose.RS256, i.keys[0].Key.(crypto.Signer), i.claims(map[string]any{"scope": "lash:read"}), nil), callerOf("jwt-alice", "read", "acme")},
 	} {
-		if got, err := identify(t, id, c.text); err != nil || got != c.want {
+		if got, err := identify(t, id, c.text); err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, c.want)
 		}
 	}

@@ -16,7 +16,21 @@
 // The shipped server configuration has no account for plugins yet. Until then a plugin connects as a user of the nodes'
 // account, and can do what a node can: run only programs that you trust as much as a node.
 //
-// A plugin may register tools only: a plugin with hooks, prompts or actions is refused. Its tools get no capabilities
-// of the session (Call.Host is nil), and make no nested calls. They have requests of the HTTP API instead, see
-// Call.Request. Their results have no switch of frames, and are not pending; package wire has their limits.
+// A plugin may register tools, the hooks BeforeTurn, BeforeToolCall, AfterToolCall, Checkpoint and AfterTurn, and
+// Lifecycle functions. One with more is refused: it can run in a node only. The prompt is text, [Config.Prompt], and no
+// function, as nodes build prompts while no instance runs.
+//
+// Tools get no capabilities of the session (Call.Host is nil), and make no nested calls. They have requests of the HTTP
+// API instead, see Call.Request. Their results have no switch of frames, and are not pending; package wire has their
+// limits.
+//
+// Hooks get what package wire sends. Their Host is [plugin.Absent]; the View, the State and the Change of their inputs
+// are zero, and the turn's input and results are text. They cannot create sessions, or enqueue more than texts. All
+// hooks of a point have one time limit, [HookOptions]. Hooks run at once with each other and with calls.
+//
+// # What an observing plugin gets
+//
+// Lifecycle functions get the events of all sessions: those of the last day that happened while no instance ran, too.
+// They run one after the other, in the order in which nodes stored the events, each on one instance. An event may come
+// twice. If a function returns an error, the event comes again, five times at most.
 package remote

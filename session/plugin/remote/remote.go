@@ -31,13 +31,17 @@ type Config struct {
 	Instance string
 	// Keep is how long an outcome is kept that no node says is recorded. Defaults to 10 minutes.
 	Keep   time.Duration
-	Logger *zap.Logger // nil logs nothing
+	Prompt []wire.Fragment                  // texts in the system prompts of all sessions
+	Hooks  map[events.HookPoint]HookOptions // by point. Defaults to the defaults of each
+	Custom map[string]CustomFunc            // by the names of custom points, which other plugins fire
+	Logger *zap.Logger                      // nil logs nothing
 }
 
 // Instance is a running instance of a plugin.
 type Instance struct {
 	cfg   Config
 	tools *plugin.Tools
+	hooks map[string]hookFunc // by point
 	hash  string
 	calls *calls
 
@@ -65,11 +69,10 @@ const (
 // [*events.FieldError] for an invalid plugin, a [*wire.Error] if a node refuses the registration, and an error of
 // NATS if no node answers.
 func Start(ctx context.Context, cfg Config) (*Instance, error) {
-	manifest, tools, err := declared(&cfg)
+	i, err := declared(&cfg)
 	if err != nil {
 		return nil, err
 	}
-	i := &Instance{cfg: cfg, tools: tools, manifest: manifest, hash: manifest.Hash()}
 	i.machine, _ = os.Hostname()                                          // for operators; empty where it has none
 	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
 	i.calls = newCalls(cfg.Keep)
@@ -84,31 +87,36 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	return i, nil
 }
 
-// declared fills in the defaults, and lists the plugin's tools.
-func declared(cfg *Config) (*wire.Manifest, *plugin.Tools, error) {
+// declared fills in the defaults, and lists the plugin's tools and hooks.
+func declared(cfg *Config) (*Instance, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
 	cfg.Keep = cmp.Or(cfg.Keep, 10*time.Minute)
 	cfg.Instance = cmp.Or(cfg.Instance, ulid.Make().String())
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	if cfg.Conn == nil || cfg.Plugin == nil {
-		return nil, nil, &events.FieldError{Field: "config", Reason: "Conn and Plugin are required", Err: events.ErrInvalid}
+		return nil, &events.FieldError{Field: "config", Reason: "Conn and Plugin are required", Err: events.ErrInvalid}
 	}
 	if err := errors.Join(events.CheckToken("plugin.id", cfg.Plugin.ID()), events.CheckToken("config.instance", cfg.Instance)); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	tools, err := plugin.ToolsOf(cfg.Plugin)
+	d, err := plugin.Declare(cfg.Plugin)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	m := &wire.Manifest{Version: cfg.Version}
-	for _, entry := range tools.Entries() {
-		tool, _ := tools.Find(entry.Name)
+	m := &wire.Manifest{Version: cfg.Version, Prompt: cfg.Prompt}
+	list, hooks, err := hooksOf(d, cfg)
+	if err != nil {
+		return nil, err
+	}
+	m.Hooks = list
+	for _, entry := range d.Tools.Entries() {
+		tool, _ := d.Tools.Find(entry.Name)
 		m.Tools = append(m.Tools, wire.Tool{
 			Name: entry.Name, Description: entry.Description, Schema: entry.Schema, Effects: entry.Effects,
 			TimeoutMS: tool.Timeout.Milliseconds(), Serial: entry.Serial,
 		})
 	}
-	return m, tools, m.Validate()
+	return &Instance{cfg: *cfg, tools: d.Tools, hooks: hooks, manifest: m, hash: m.Hash()}, m.Validate()
 }
 
 func (i *Instance) subject(verb string) string {
@@ -118,7 +126,7 @@ func (i *Instance) subject(verb string) string {
 // listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
-		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "callback": i.answered, "register": i.registerAgain,
+		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "callback": i.answered, "hook": i.hook, "register": i.registerAgain,
 	} {
 		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
 		if err != nil {

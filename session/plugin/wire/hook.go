@@ -23,6 +23,10 @@ type HookCall struct {
 	Input string `json:"input,omitempty"`
 	// Call is the tool call, at before_tool_call and after_tool_call.
 	Call *HookedCall `json:"call,omitempty"`
+	// At is the checkpoint: "after_work" or "before_completion".
+	At events.CheckpointKind `json:"at,omitempty"`
+	// Ending is how the turn ends, at after_turn, turn_finalized and turn_persisted.
+	Ending *Ending `json:"ending,omitempty"`
 	// Data is what a plugin fired at a custom point, and what the event of an observing hook has.
 	Data json.RawMessage `json:"data,omitempty"`
 }
@@ -35,6 +39,15 @@ type HookedCall struct {
 	Args   json.RawMessage `json:"args"`
 	Result *HookedResult   `json:"result,omitempty"` // at after_tool_call
 	Millis int64           `json:"millis,omitempty"` // at after_tool_call
+}
+
+// Ending is how a turn ends.
+type Ending struct {
+	End     events.TurnEnd `json:"end"`
+	Kind    string         `json:"kind,omitempty"`    // of the turn's error
+	Code    string         `json:"code,omitempty"`    // likewise
+	Message string         `json:"message,omitempty"` // likewise
+	Tool    string         `json:"tool,omitempty"`    // whose result ended the turn
 }
 
 // HookedResult is the result of a tool call.

@@ -18,7 +18,7 @@ var messages = []any{
 	wire.Registration{}, wire.Registered{}, wire.Manifest{}, wire.Tool{}, wire.Hook{}, wire.Fragment{}, wire.Sign{}, wire.Error{},
 	wire.CallID{}, wire.Call{}, wire.Progress{}, wire.Outcome{}, wire.Attachment{}, wire.Failure{}, wire.Piece{}, wire.Output{},
 	wire.Cancel{}, wire.Callback{}, wire.CallbackAnswer{}, wire.HookCall{}, wire.HookedCall{}, wire.HookedResult{}, wire.HookResult{},
-	wire.Directive{}, wire.Said{}, wire.Fire{}, wire.Fired{}, wire.SessionStart{}, wire.Placed{}, wire.Idle{}, wire.IdleAnswer{},
+	wire.Ending{}, wire.Directive{}, wire.Said{}, wire.Fire{}, wire.Fired{}, wire.SessionStart{}, wire.Placed{}, wire.Idle{}, wire.IdleAnswer{},
 }
 
 // field is a row of a table of the document, or a field of a type.
@@ -149,7 +149,8 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxAttachment": wire.MaxAttachment, "MaxAttachments": wire.MaxAttachments, "MaxOutputBytes": wire.MaxOutputBytes,
 		"OutputsPerSecond": wire.OutputsPerSecond, "MaxCallbackBytes": wire.MaxCallbackBytes, "MaxCallbacks": wire.MaxCallbacks,
 		"MaxArgsBytes": wire.MaxArgsBytes, "MaxFailureMessage": wire.MaxFailureMessage, "HookTimeout": wire.HookTimeout.Milliseconds(),
-		"MaxHookTimeout": wire.MaxHookTimeout.Milliseconds(),
+		"MaxHookTimeout": wire.MaxHookTimeout.Milliseconds(), "MaxHookCall": wire.MaxHookCall, "MaxHookAnswer": wire.MaxHookAnswer,
+		"MaxDirectives": wire.MaxDirectives, "MaxFireBytes": wire.MaxFireBytes, "MaxFires": wire.MaxFires, "MaxPromptText": wire.MaxPromptText,
 	} {
 		if !regexp.MustCompile(`\b` + strconv.FormatInt(limit, 10) + `\b`).Match(text) {
 			t.Errorf("%s: the document does not have %d", name, limit)

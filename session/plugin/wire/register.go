@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -62,6 +63,7 @@ const (
 	MaxHookTimeout  = 15 * time.Second
 	MaxFragments    = 32
 	MaxFragmentText = 16 << 10
+	MaxPromptText   = 32 << 10 // of the titles and contents of all fragments
 )
 
 // Manifest is what a plugin offers. Two instances of one version of a plugin have the same manifest.
@@ -116,7 +118,7 @@ func (m *Manifest) Validate() error {
 		}
 		names[t.Name] = true
 	}
-	return nil
+	return cmp.Or(m.validateHooks(), m.validatePrompt())
 }
 
 func refuse(field, format string, args ...any) error {

@@ -42,5 +42,6 @@ const (
 	CodeNotOwner    = "not_owner" // the session's placement is not on this instance, see [SessionStart]
 	CodeTooLarge    = "too_large"
 	CodeForbidden   = "unauthorized" // the operator does not allow it
+	CodeBusy        = "busy"         // too many requests of the plugin run: try again later
 	CodeInternal    = "internal"
 )

@@ -86,7 +86,7 @@ func (h *hooks) checkpoint(ctx context.Context) {
 	w, err := h.bodies(ctx)
 	if err == nil {
 		list, err = h.stack.AtCheckpoint(ctx, plugin.CheckpointContext{
-			Session: h.session, Turn: h.turn, At: h.needs.At, View: w.view, Host: h.host(h.effect),
+			Session: h.session, Turn: h.turn, Effect: h.effect, At: h.needs.At, View: w.view, Host: h.host(h.effect),
 		})
 	}
 	h.recordDirectives(ctx, "plugin_checkpoint", list, err)
@@ -108,7 +108,7 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 		}
 	}
 	list, err := h.stack.BeforeTurn(ctx, plugin.TurnContext{
-		Session: h.session, Turn: h.turn, Input: w.input, View: w.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Effect: h.effect, Input: w.input, View: w.view, Host: h.host(h.effect),
 	})
 	if h.recordDirectives(ctx, "plugin_prepare_turn", list, err); !h.in.Ran.Issue.IsZero() || h.in.Abort != nil {
 		return
@@ -193,7 +193,7 @@ func (h *hooks) afterTurn(ctx context.Context) {
 		return
 	}
 	list, err := h.stack.AfterTurn(ctx, plugin.TurnResultContext{
-		Session: h.session, Turn: h.turn, Ending: ending, View: h.filled.view, Host: h.host(h.effect),
+		Session: h.session, Turn: h.turn, Effect: h.effect, Ending: ending, View: h.filled.view, Host: h.host(h.effect),
 	})
 	h.recordDirectives(ctx, code, list, err)
 	if h.in.Ran.Issue.IsZero() {

@@ -1,0 +1,328 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+)
+
+// oneCall answers each turn's first model call with a call of the tool own, and its second one with a text.
+func oneCall(n int) []harness.Step {
+	return slices.Repeat([]harness.Step{func(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+		if last := req.Messages[len(req.Messages)-1]; last.Parts[0].Kind == events.PartToolResult {
+			return harness.Reply(harness.Text("done"))(ctx, req)
+		}
+		return harness.Reply(harness.Call("k", "own", `{"a":1}`))(ctx, req)
+	}}, n)
+}
+
+var decidingPoints = []events.HookPoint{
+	events.PointBeforeTurn, events.PointBeforeTool, events.PointAfterTool, events.PointCheckpoint, events.PointAfterTurn,
+}
+
+// TestHookFailures has the hook of each point fail in each way. The failure does what it does for a hook in the node. A
+// hook that fails open is skipped, and the history says so.
+func TestHookFailures(t *testing.T) {
+	t.Parallel()
+	failures := map[string]any{
+		"error": wire.HookResult{Error: &wire.Error{Code: wire.CodeInternal, Message: "as requested"}},
+		"wrong": []byte(`{"directives":[{"kind":"reboot"}]}`),
+		"hang":  nil,
+	}
+	reasons := map[string]string{"error": "it failed: as requested", "wrong": `directive "reboot" is not allowed`, "hang": "no answer in time"}
+	s := start(t, oneCall(100)...)
+	var runs atomic.Int64
+	s.nodeOf([]string{"p"}, harness.CountingTools(&runs, "own"))
+	ends := map[events.HookPoint]events.TurnEnd{
+		events.PointBeforeTurn: events.EndFailed, events.PointCheckpoint: events.EndRuntimeError, events.PointAfterTurn: events.EndFailed,
+	}
+	type failing struct{ hook, how string }
+	var bySession sync.Map
+	m := wire.Manifest{}
+	for _, point := range decidingPoints {
+		m.Hooks = append(m.Hooks, wire.Hook{Name: "closed_" + string(point), Point: string(point), TimeoutMS: 300})
+		if point != events.PointBeforeTool {
+			m.Hooks = append(m.Hooks, wire.Hook{Name: "open_" + string(point), Point: string(point), TimeoutMS: 300, Open: true})
+		}
+	}
+	s.bare("p", m, func(in wire.HookCall) any {
+		if f, _ := bySession.Load(in.Session); f.(failing).hook == in.Hook {
+			return failures[f.(failing).how]
+		}
+		return wire.HookResult{}
+	})
+	for _, h := range m.Hooks {
+		for how, reason := range reasons {
+			t.Run(h.Name+"_"+how, func(t *testing.T) {
+				id := s.Open(api.CreateRequest{})
+				bySession.Store(id, failing{h.Name, how})
+				s.StartTurn(id, "t1", harness.Text("go"))
+				record := s.AwaitTurn(id, "t1")
+				skipped := skippedHooks(s, id)
+				if h.Open {
+					harness.Equal(t, "end", record.End, events.EndFinished)
+					harness.Equal(t, "result", s.CallResult(id, "k"), "was own")
+					if len(skipped) == 0 || skipped[0].Hook != h.Name || !strings.Contains(skipped[0].Reason, reason) {
+						t.Errorf("skipped: got %+v, want %s, %q", skipped, h.Name, reason)
+					}
+					return
+				}
+				said := record.Issue.Message
+				if h.Point == string(events.PointBeforeTool) || h.Point == string(events.PointAfterTool) {
+					harness.Equal(t, "end", record.End, events.EndFinished)
+					said = s.CallResult(id, "k")
+				} else {
+					harness.Equal(t, "end", record.End, ends[events.HookPoint(h.Point)])
+				}
+				if !strings.Contains(said, reason) || !strings.Contains(said, h.Name) {
+					t.Errorf("failure: got %q, want %s and %q", said, h.Name, reason)
+				}
+				harness.DeepEqual(t, "skipped", skipped, []wire.Skipped(nil))
+			})
+		}
+	}
+}
+
+// skippedHooks are the hooks that the history says were skipped.
+func skippedHooks(s *setting, id events.SessionID) (list []wire.Skipped) {
+	for _, ran := range harness.Find[*events.HookRan](s.System, id) {
+		for _, d := range ran.Decisions {
+			var skipped wire.Skipped
+			if strings.HasSuffix(d.Name, "."+wire.SkippedHook) && json.Unmarshal(d.Body, &skipped) == nil {
+				list = append(list, skipped)
+			}
+		}
+	}
+	return list
+}
+
+// TestHooksWithoutInstance: no call runs that no gate has checked. A hook that fails open is skipped.
+func TestHooksWithoutInstance(t *testing.T) {
+	t.Parallel()
+	s := start(t, oneCall(2)...)
+	var runs atomic.Int64
+	s.nodeOf([]string{"p"}, harness.CountingTools(&runs, "own"))
+	r := registration("1")
+	r.Manifest.Hooks = []wire.Hook{{Name: "gate", Point: "before_tool_call"}, {Name: "advice", Point: "before_turn", Open: true}}
+	if answer := s.client().request("p", "register", r); answer.Error != nil {
+		t.Fatalf("got %+v, want it accepted", answer)
+	}
+	id := s.turn()
+	if got := s.CallResult(id, "k"); !strings.Contains(got, "no instance of plugin p runs") {
+		t.Errorf("call: got %q, want that no instance runs", got)
+	}
+	harness.Equal(t, "runs", runs.Load(), 0)
+	if skipped := skippedHooks(s, id); len(skipped) != 1 || skipped[0].Hook != "advice" {
+		t.Errorf("skipped: got %v, want advice", skipped)
+	}
+}
+
+// TestHookGoesToTheNextInstance ends one of two instances: until its lease is over nodes choose it still, and ask the
+// other one at once.
+func TestHookGoesToTheNextInstance(t *testing.T) {
+	t.Parallel()
+	const sessions = 8
+	s := start(t, slices.Repeat([]harness.Step{harness.Reply(harness.Text("done"))}, sessions)...)
+	s.nodeOf([]string{"p"})
+	cfg := func(name string) remote.Config {
+		return remote.Config{Instance: name, Plugin: plugin.Func("p", func(r *plugin.Registrar) error {
+			r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) {
+				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "by "+name))}, nil
+			})
+			return nil
+		})}
+	}
+	_, kill := s.instance(cfg("i1"))
+	s.instanceOf(cfg("i2"), 2)
+	kill()
+	began := time.Now()
+	for range sessions {
+		id := s.turn()
+		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "system by i2", "assistant done"})
+	}
+	if took := time.Since(began); took > sessions*wire.HookTimeout {
+		t.Errorf("turns: took %s, want that none waits for a time limit", took)
+	}
+}
+
+// TestHooksOfTheSDK runs a turn whose hooks direct at every point, and compares what they get and what follows with the
+// same plugin in the node.
+func TestHooksOfTheSDK(t *testing.T) {
+	t.Parallel()
+	for _, inNode := range []bool{true, false} {
+		var mu sync.Mutex
+		var seen []string
+		note := func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, text)
+		}
+		f := plugin.Func("p", func(r *plugin.Registrar) error {
+			r.BeforeTurn(func(_ context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+				note("before_turn " + string(in.Turn) + " " + string(in.Effect) + " " + in.Input.Parts[0].Text)
+				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "more")), plugin.Trace("begun", json.RawMessage(`{"x":1}`))}, nil
+			})
+			r.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+				note("before_tool_call " + in.Tool + " " + string(in.Args) + " " + string(in.Call.Effect) + " " + string(in.Call.ID))
+				return []plugin.Directive{plugin.ReplaceArgs(json.RawMessage(`{"a":2}`))}, nil
+			})
+			r.AfterToolCall(func(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+				note("after_tool_call " + in.Tool + " " + string(in.Args) + " " + in.Result.Text)
+				return []plugin.Directive{plugin.ShortCircuit(plugin.Result{Text: "instead"}), plugin.Emit(json.RawMessage(`"seen"`))}, nil
+			})
+			r.Checkpoint(func(_ context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
+				note("checkpoint " + string(in.At) + " " + string(in.Effect))
+				return nil, nil
+			})
+			r.AfterTurn(func(_ context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
+				note("after_turn " + string(in.Ending.End))
+				return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, "bye"))}, nil
+			})
+			return nil
+		})
+		s := start(t, oneCall(2)...)
+		var runs atomic.Int64
+		if own := harness.CountingTools(&runs, "own"); inNode {
+			s.nodeOf(nil, own, f)
+		} else {
+			s.nodeOf([]string{"p"}, own)
+			s.instance(remote.Config{Plugin: f})
+		}
+		id := s.turn()
+		harness.EqualLists(t, "inputs", seen, []string{
+			"before_turn t1 t1/0/before_turn go", `before_tool_call own {"a":1} t1/0/0 k`, `after_tool_call own {"a":2} was own`,
+			"checkpoint after_work t1/1/checkpoint/after_work", "checkpoint before_completion t1/2/checkpoint/before_completion", "after_turn finished",
+		})
+		harness.EqualLists(t, "messages", s.Messages(id), []string{"user go", "user more", `assistant k:own{"a":1}`, "user k=instead", "assistant done", "system bye"})
+		var decisions []string
+		for _, ran := range harness.Find[*events.HookRan](s.System, id) {
+			for _, d := range ran.Decisions {
+				decisions = append(decisions, d.Plugin+" "+string(d.Kind)+" "+d.Name+" "+string(d.Body))
+			}
+		}
+		harness.EqualLists(t, "decisions", decisions, []string{
+			"p enqueue_messages  ", `p emit_trace plugin.p.begun {"x":1}`, `p replace_tool_args  {"a":2}`, "p short_circuit_tool  ",
+			`p emit_events  ["seen"]`, "p enqueue_messages  ",
+		})
+	}
+}
+
+// TestSDKRefusesDirectives: what no message carries is a failure of the hook that names it, and a panic is one too.
+func TestSDKRefusesDirectives(t *testing.T) {
+	t.Parallel()
+	for want, hook := range map[string]func() []plugin.Directive{
+		"create_session: a plugin of its own process cannot direct it": func() []plugin.Directive { return []plugin.Directive{harness.CreateChild("kid")} },
+		"message 1 is not one text": func() []plugin.Directive {
+			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "a"), events.Message{Role: events.RoleUser})}
+		},
+		"hook panicked: as requested": func() []plugin.Directive { panic("as requested") },
+		"limit is 131072": func() []plugin.Directive {
+			return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, strings.Repeat("x", wire.MaxHookAnswer)))}
+		},
+	} {
+		s := start(t)
+		s.nodeOf([]string{"p"})
+		s.instance(remote.Config{Plugin: plugin.Func("p", func(r *plugin.Registrar) error {
+			r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return hook(), nil })
+			return nil
+		})})
+		id := s.begin()
+		if r := s.AwaitTurn(id, "t1"); r.End != events.EndFailed || !strings.Contains(r.Issue.Message, want) {
+			t.Errorf("turn: got %s, %q, want %q", r.End, r.Issue.Message, want)
+		}
+	}
+}
+
+// TestFireRefused: each request is refused with its reason, and reaches nobody.
+func TestFireRefused(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.nodeOf([]string{"sender", "receiver", "unregistered"})
+	release := make(chan struct{})
+	b := s.bare("receiver", wire.Manifest{Hooks: []wire.Hook{{Name: "h", Point: "custom.news", TimeoutMS: 15000}, {Name: "bad", Point: "custom.bad"}}}, func(in wire.HookCall) any {
+		if in.Hook == "bad" {
+			return wire.HookResult{Error: &wire.Error{Message: "not today"}}
+		}
+		<-release
+		return wire.HookResult{}
+	})
+	s.bare("sender", wire.Manifest{}, nothing)
+	c := s.client()
+	fire := func(plugin, body string) (answer wire.Fired) {
+		m, err := c.nc.Request(c.prefix+".plugins."+plugin+".fire", []byte(body), 30*time.Second)
+		harness.WantError(t, "request", err, nil)
+		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
+		return answer
+	}
+	refused := func(plugin, body, code, field string) {
+		t.Helper()
+		if got := fire(plugin, body); got.Error == nil || got.Error.Code != code || got.Error.Field != field || len(got.Reached) > 0 {
+			t.Errorf("%s of %s: got %+v, want %s of %q", body, plugin, got, code, field)
+		}
+	}
+	refused("sender", `{`, wire.CodeBadRequest, "")
+	refused("sender", `{"point":"before_turn"}`, wire.CodeBadRequest, "point")
+	refused("sender", `{"point":"custom.news","session":"a.b"}`, wire.CodeBadRequest, "session")
+	refused("unregistered", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")
+	refused("unknown", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")
+	harness.Equal(t, "requests for hooks", len(b.requests()), 0)
+	if got := fire("sender", `{"point":"custom.bad"}`); got.Error == nil || !strings.Contains(got.Error.Message, "not today") {
+		t.Errorf("hook that fails: got %+v, want its error", got)
+	}
+	if got := fire("sender", `{"point":"custom.nobody"}`); got.Error != nil || got.Reached == nil || len(got.Reached) > 0 {
+		t.Errorf("point without hooks: got %+v, want an empty list", got)
+	}
+	var all sync.WaitGroup
+	for range wire.MaxFires {
+		all.Go(func() {
+			if got := fire("sender", `{"point":"custom.news"}`); got.Error != nil || !slices.Equal(got.Reached, []string{"receiver"}) {
+				t.Errorf("got %+v, want that it reached the receiver", got)
+			}
+		})
+	}
+	s.AwaitPolling("requests for hooks", func() bool { return len(b.requests()) == wire.MaxFires+1 })
+	refused("sender", `{"point":"custom.news"}`, wire.CodeBusy, "")
+	if answer := c.request("unregistered", "register", registration("1")); answer.Error != nil {
+		t.Errorf("registration meanwhile: got %+v, want it accepted", answer)
+	}
+	close(release)
+	all.Wait()
+}
+
+// TestObserverOutlivesNodes stops the node that holds an event while no instance runs: the next node delivers it.
+func TestObserverOutlivesNodes(t *testing.T) {
+	t.Parallel()
+	s := start(t, harness.Reply(harness.Text("done")))
+	p, kill := s.nodeOf([]string{"audit"})
+	m := wire.Manifest{Hooks: []wire.Hook{{Name: "end", Point: "turn_persisted"}}}
+	r := registration("1")
+	r.Manifest.Hooks = m.Hooks
+	if answer := s.client().request("audit", "register", r); answer.Error != nil {
+		t.Fatalf("got %+v, want it accepted", answer)
+	}
+	id := s.turn()
+	s.AwaitPolling("the stored event", func() bool { return s.pending(t) == 1 })
+	kill()
+	p.Stop()
+	s.nodeOf([]string{"audit"})
+	b := s.bare("audit", m, nothing)
+	s.AwaitPolling("the event", func() bool { return len(b.requests()) == 1 })
+	if in := b.requests()[0]; in.Session != id || in.Turn != "t1" {
+		t.Errorf("event: got %+v, want the end of the turn", in)
+	}
+	s.AwaitPolling("an empty stream", func() bool { return s.pending(t) == 0 })
+}

@@ -1,0 +1,91 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// fired answers a request of a plugin to call the hooks of all other plugins at a custom point.
+func (p *Plugins) fired(sender string, data []byte) []byte {
+	answer := wire.Fired{Reached: []string{}}
+	reached, err := p.fire(sender, data)
+	if err != nil {
+		answer.Error = p.refusal(sender, err)
+	}
+	answer.Reached = append(answer.Reached, reached...)
+	out, _ := json.Marshal(&answer) // strings only
+	return out
+}
+
+// fire calls the hooks of all other plugins at once. The sender's own hooks are not called, so that a hook which fires
+// its own point does not wait for itself. Reached are the plugins, in stack order, whose hooks returned.
+func (p *Plugins) fire(sender string, data []byte) (reached []string, err error) {
+	var in wire.Fire
+	if err := json.Unmarshal(data, &in); err != nil {
+		return nil, &wire.Error{Code: wire.CodeBadRequest, Message: "the request is no JSON of its form: " + err.Error()}
+	}
+	if err := in.Validate(); err != nil {
+		return nil, err
+	}
+	done, err := p.startFire(sender)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeout(p.ctx, wire.MaxHookTimeout)
+	defer cancel()
+	call := wire.HookCall{Invocation: newInvocation(), Session: in.Session, Data: in.Data}
+	failed := make([]error, len(p.names))
+	var wait sync.WaitGroup
+	for i, name := range p.names {
+		list := p.hooksAt(name, in.Point)
+		if name == sender || len(list) == 0 {
+			failed[i] = errNotCalled
+			continue
+		}
+		wait.Go(func() { failed[i] = p.callAll(ctx, name, list, call) })
+	}
+	wait.Wait()
+	for i, name := range p.names {
+		switch {
+		case failed[i] == nil:
+			reached = append(reached, name)
+		case failed[i] != errNotCalled && err == nil: //nolint:errorlint // as set above: the plugin has no such hook
+			err = &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("plugin %s: %v", name, failed[i])}
+		}
+	}
+	return reached, err
+}
+
+func (p *Plugins) callAll(ctx context.Context, name string, list []wire.Hook, in wire.HookCall) error {
+	for i := range list {
+		if _, err := p.callHook(ctx, name, &list[i], in); err != nil {
+			return fmt.Errorf("hook %s: %w", list[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// startFire counts a request of a plugin. Plugins that fire within each other's hooks end here.
+func (p *Plugins) startFire(sender string) (done func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[sender]
+	switch {
+	case k == nil || k.revision == 0:
+		return nil, &events.FieldError{Field: "op", Reason: "is fire: an instance sends register first", Err: events.ErrInvalid}
+	case k.fires >= wire.MaxFires:
+		return nil, &wire.Error{Code: wire.CodeBusy, Message: fmt.Sprintf("%d requests of the plugin run on this node: try again later", k.fires)}
+	}
+	k.fires++
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k.fires--
+	}, nil
+}

@@ -1,0 +1,223 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// hookHops is the number of instances that a call of a hook is sent to, one after the other where one is gone.
+const hookHops = 2
+
+// errNotCalled is a hook that no instance has received.
+var errNotCalled = errors.New("its hook was not called")
+
+// at lists the hooks of a manifest at a point.
+func at(m *wire.Manifest, point string) (list []wire.Hook) {
+	for i := range m.Hooks {
+		if m.Hooks[i].Point == point {
+			list = append(list, m.Hooks[i])
+		}
+	}
+	return list
+}
+
+// registerHooks registers one function for each point of the manifest's hooks, and its texts for prompts.
+func (o offered) registerHooks(r *plugin.Registrar) {
+	if list := at(o.manifest, string(events.PointBeforeTurn)); list != nil {
+		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, wire.HookCall{
+				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Messages: len(in.View.Messages),
+				Input: events.Message{Parts: in.Input.Parts}.Text(),
+			})
+		})
+	}
+	if list := at(o.manifest, string(events.PointBeforeTool)); list != nil {
+		r.BeforeToolCall(func(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{Tool: in.Tool, Args: in.Args}))
+		})
+	}
+	if list := at(o.manifest, string(events.PointAfterTool)); list != nil {
+		r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, hookedCall(in.Call, &wire.HookedCall{
+				Tool: in.Tool, Args: in.Args, Result: &wire.HookedResult{Text: in.Result.Text, Outcome: in.Result.Outcome}, Millis: in.Millis,
+			}))
+		})
+	}
+	if list := at(o.manifest, string(events.PointCheckpoint)); list != nil {
+		r.Checkpoint(func(ctx context.Context, in plugin.CheckpointContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, wire.HookCall{Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, At: in.At})
+		})
+	}
+	if list := at(o.manifest, string(events.PointAfterTurn)); list != nil {
+		r.AfterTurn(func(ctx context.Context, in plugin.TurnResultContext) ([]plugin.Directive, error) {
+			return o.decide(ctx, list, wire.HookCall{
+				Invocation: string(in.Effect), Session: in.Session, Turn: in.Turn, Ending: ending(in.Ending.End, in.Ending.Issue, in.Ending.Tool),
+			})
+		})
+	}
+	if len(o.manifest.Prompt) > 0 {
+		r.Prompt(func(context.Context, plugin.PromptContext) (list []events.Contribution, err error) {
+			for i := range o.manifest.Prompt {
+				list = append(list, o.manifest.Prompt[i].Contribution())
+			}
+			return list, nil
+		})
+	}
+}
+
+// hookedCall is the request for a hook at a tool call.
+func hookedCall(call plugin.Call, c *wire.HookedCall) wire.HookCall {
+	c.Call, c.Model = call.Effect, call.ID
+	return wire.HookCall{Invocation: string(call.Effect), Session: call.Session, Turn: call.Turn, Call: c}
+}
+
+func ending(end events.TurnEnd, issue events.Issue, tool string) *wire.Ending {
+	return &wire.Ending{End: end, Kind: issue.Kind, Code: issue.Code, Message: issue.Message, Tool: tool}
+}
+
+// decide calls the hooks of a point in order. After an abort before a tool call the later ones are not called: the
+// call does not run.
+func (o offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall) (all []plugin.Directive, err error) {
+	within, cancel := share(ctx)
+	defer cancel()
+	for i := range list {
+		h := &list[i]
+		if in.Call != nil && !h.Wants(in.Call.Tool) {
+			continue
+		}
+		directives, err := o.p.callHook(within, o.name, h, in)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil && h.Open:
+			directives = skipped(h, err)
+		case err != nil:
+			return nil, fmt.Errorf("hook %s: %w", h.Name, err)
+		}
+		all = append(all, directives...)
+		if h.Point == string(events.PointBeforeTool) && aborts(directives) {
+			break
+		}
+	}
+	return all, nil
+}
+
+// share leaves a tenth of the time that the host gives a point: a hook that hangs must fail before the point does.
+func share(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, limited := ctx.Deadline()
+	if !limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(end)*9/10)
+}
+
+func aborts(list []plugin.Directive) bool {
+	for i := range list {
+		if list[i].Kind == events.DirectiveAbort {
+			return true
+		}
+	}
+	return false
+}
+
+// maxReason is the size of the longest reason of a failed hook, in bytes.
+const maxReason = 1000
+
+// skipped says in the history that a hook failed and was left out.
+func skipped(h *wire.Hook, err error) []plugin.Directive {
+	payload, _ := json.Marshal(wire.Skipped{Hook: h.Name, Reason: clip(err.Error())}) // strings only
+	return []plugin.Directive{plugin.Trace(wire.SkippedHook, payload)}
+}
+
+func clip(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+}
+
+// callHook sends a request for a hook to an instance, and returns the directives of its answer. Errors: [errNotCalled],
+// and others where an instance may have received the request.
+func (p *Plugins) callHook(ctx context.Context, name string, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
+	limit := wire.HookTimeout
+	if h.TimeoutMS > 0 {
+		limit = time.Duration(h.TimeoutMS) * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in time, limit is %s", limit))
+	defer cancel()
+	end, _ := ctx.Deadline()
+	in.Hook, in.Point, in.DeadlineMS = h.Name, h.Point, time.Until(end).Milliseconds()
+	body, err := json.Marshal(&in)
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > wire.MaxHookCall {
+		return nil, fmt.Errorf("the call of the hook has %d bytes, limit is %d", len(body), wire.MaxHookCall)
+	}
+	var tried []string
+	for len(tried) < hookHops {
+		id := p.pick(name, string(in.Session), tried...)
+		if id == "" {
+			break
+		}
+		answer, err := p.bus.RequestInstance(ctx, name, id, "hook", body)
+		if errors.Is(err, bus.ErrNotFound) {
+			tried = append(tried, id)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return hookAnswer(events.HookPoint(h.Point), answer)
+	}
+	return nil, fmt.Errorf("no instance of plugin %s runs: %w", name, errNotCalled)
+}
+
+// hookAnswer checks the answer of a hook. Its sender is not trusted.
+func hookAnswer(point events.HookPoint, data []byte) ([]plugin.Directive, error) {
+	if len(data) > wire.MaxHookAnswer {
+		return nil, fmt.Errorf("the answer has %d bytes, limit is %d", len(data), wire.MaxHookAnswer)
+	}
+	var answer wire.HookResult
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return nil, fmt.Errorf("the answer is no JSON of its form: %w", err)
+	}
+	if e := answer.Error; e != nil {
+		return nil, fmt.Errorf("it failed: %s", clip(e.Message))
+	}
+	if err := answer.Validate(); err != nil {
+		return nil, err
+	}
+	if wire.KindOf(string(point)) != wire.PointDecides {
+		return nil, nil // what observes has nothing to direct
+	}
+	list := make([]plugin.Directive, len(answer.Directives))
+	for i := range answer.Directives {
+		list[i] = directive(&answer.Directives[i])
+		if err := list[i].Check(point); err != nil {
+			return nil, &events.FieldError{Field: fmt.Sprintf("directives[%d]", i), Reason: err.Error(), Err: events.ErrInvalid}
+		}
+	}
+	return list, nil
+}
+
+// directive is a directive of an instance as one of a plugin in the node.
+func directive(d *wire.Directive) plugin.Directive {
+	out := plugin.Directive{
+		Kind: d.Kind, Code: d.Code, Message: d.Message, Within: time.Duration(d.WithinMS) * time.Millisecond,
+		Args: d.Args, Events: d.Events, Name: d.Name, Payload: d.Payload,
+	}
+	for _, m := range d.Messages {
+		out.Messages = append(out.Messages, plugin.Say(m.Role, m.Text))
+	}
+	if d.Result != nil {
+		out.Result = &plugin.Result{Text: d.Result.Text, Outcome: d.Result.Outcome}
+	}
+	return out
+}
