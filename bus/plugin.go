@@ -4,32 +4,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/events"
 )
 
-// pluginRequests is how many requests of plugins a node handles at once. Later ones wait.
-const pluginRequests = 64
+// Limits of the requests of one plugin that a node has at once. Further ones are dropped: the instance repeats them.
+const (
+	pluginRequests = 64       // that are handled
+	pluginWaiting  = 512      // that wait or are handled
+	pluginBytes    = 16 << 20 // of all of them
+)
+
+// Limits of the signs of life of one plugin that wait for a node.
+const (
+	waitingSigns     = 4096
+	waitingSignBytes = 4 << 20
+)
 
 // Manifests has the last registered manifest of each plugin, by the plugin's name.
 func (b *Bus) Manifests() Rows { return Rows{b, b.manifests} }
 
 // ServePlugins answers the requests of plugins, each at one node of all that serve them, until stop. The server lets
-// a plugin use its own name only. A request whose reply subject is no inbox is ignored.
-func (b *Bus) ServePlugins(answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
-	room := make(chan struct{}, pluginRequests)
+// a plugin use its own name only. A request whose reply subject is no inbox is ignored. The plugins of names have limits
+// of their own, so that the requests of one do not delay those of another.
+func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
+	lanes, others := make(map[string]*lane, len(names)), newLane()
+	for _, name := range names {
+		lanes[name] = newLane()
+	}
 	sub, err := b.nc.QueueSubscribe(b.names.pluginRequests(), b.names.service(), func(m *nats.Msg) {
 		plugin, op := b.names.parsePluginRequest(m.Subject)
 		if !isReply(m.Reply) {
 			return
 		}
-		room <- struct{}{}
-		go func() { // ends with the answer
-			defer func() { <-room }()
-			_ = m.Respond(answer(plugin, op, m.Data))
-		}()
+		l := lanes[plugin]
+		if l == nil {
+			l = others
+		}
+		l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
 	})
 	if err != nil {
 		return nil, fmt.Errorf("serve plugins: %w", mapError(err))
@@ -37,12 +52,57 @@ func (b *Bus) ServePlugins(answer func(plugin, op string, data []byte) []byte) (
 	return func() { _ = sub.Unsubscribe() }, nil
 }
 
-// PluginSigns delivers the signs of life of all instances of plugins, from one goroutine, until stop.
-func (b *Bus) PluginSigns(deliver func(plugin, instance string, data []byte)) (stop func(), err error) {
-	return b.listen(b.names.pluginSigns(), func(m *nats.Msg) {
-		plugin, instance := b.names.parsePluginSign(m.Subject)
-		deliver(plugin, instance, m.Data)
-	})
+// lane bounds the requests of one plugin.
+type lane struct {
+	room           chan struct{}
+	waiting, bytes atomic.Int64
+}
+
+func newLane() *lane { return &lane{room: make(chan struct{}, pluginRequests)} }
+
+// do runs work in a goroutine of its own, or drops it.
+func (l *lane) do(size int, work func()) {
+	leave := func() {
+		l.waiting.Add(-1)
+		l.bytes.Add(-int64(size))
+	}
+	waiting, bytes := l.waiting.Add(1), l.bytes.Add(int64(size))
+	if waiting > pluginWaiting || bytes > pluginBytes {
+		leave()
+		return
+	}
+	go func() { // ends with the work
+		defer leave()
+		l.room <- struct{}{}
+		defer func() { <-l.room }()
+		work()
+	}()
+}
+
+// PluginSigns delivers the signs of life of all instances of plugins, from one goroutine for each plugin, until stop.
+// Signs of one plugin do not delay those of another.
+func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string, data []byte)) (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, s := range stops {
+			s()
+		}
+	}
+	for _, name := range plugins {
+		sub, err := b.nc.Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
+			plugin, instance := b.names.parsePluginSign(m.Subject)
+			deliver(plugin, instance, m.Data)
+		})
+		if err == nil {
+			stops = append(stops, func() { _ = sub.Unsubscribe() })
+			err = sub.SetPendingLimits(waitingSigns, waitingSignBytes)
+		}
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("signs of plugin %s: %w", name, mapError(err))
+		}
+	}
+	return stop, nil
 }
 
 // AskInstance sends a request to an instance of a plugin. receive gets the answers in order, until it returns true or

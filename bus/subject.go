@@ -253,8 +253,8 @@ func (n names) parsePluginRequest(subject string) (plugin, op string) {
 	return plugin, op
 }
 
-// pluginSigns matches the signs of life of all instances of plugins.
-func (n names) pluginSigns() string { return n.prefix + ".plugin-live.*.*" }
+// pluginSigns matches the signs of life of all instances of a plugin.
+func (n names) pluginSigns(plugin string) string { return n.prefix + ".plugin-live." + plugin + ".*" }
 
 func (n names) parsePluginSign(subject string) (plugin, instance string) {
 	plugin, instance, _ = strings.Cut(strings.TrimPrefix(subject, n.prefix+".plugin-live."), ".")

@@ -32,6 +32,7 @@ type setting struct {
 	first *external.Plugins // of the first node
 	live  int               // programs that were started
 
+	env    []string        // of programs that start later
 	config external.Config // of nodes; the bus is that of the node
 	mu     sync.Mutex
 	access []accesslog.Record // of callbacks
@@ -89,6 +90,7 @@ func (s *setting) program(instance string) *process {
 func (s *setting) run(instance string, cmd *exec.Cmd) *process {
 	s.T.Helper()
 	cmd.Env = append(os.Environ(), serverVariable+"="+s.on.url, prefixVariable+"="+s.on.prefix, instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

@@ -2,6 +2,7 @@
 package external
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 // In a process of [startProgram] these variables name the server, the prefix of subjects, the instance and the file that runs are logged in.
@@ -26,6 +28,9 @@ const (
 	prefixVariable   = "LASH_TEST_PREFIX"
 	instanceVariable = "LASH_TEST_INSTANCE"
 	runsVariable     = "LASH_TEST_RUNS"
+	versionVariable  = "LASH_TEST_VERSION" // of the plugin. Defaults to "1"
+	scopeVariable    = "LASH_TEST_SCOPE"
+	idleVariable     = "LASH_TEST_IDLE" // what the plugin does with idle sessions: "" keeps, "end" and "exit"
 )
 
 func TestMain(m *testing.M) {
@@ -49,15 +54,26 @@ func program() error {
 	}
 	defer conn.Close()
 	i, err := remote.Start(ctx, remote.Config{
-		Conn: conn, Plugin: notes(os.Getenv(runsVariable)), Version: "1", Instance: os.Getenv(instanceVariable),
-		Prefix: os.Getenv(prefixVariable),
+		Conn: conn, Plugin: placedNotes{notes(os.Getenv(runsVariable))}, Version: cmp.Or(os.Getenv(versionVariable), "1"), Instance: os.Getenv(instanceVariable),
+		Prefix: os.Getenv(prefixVariable), Scope: wire.Scope(os.Getenv(scopeVariable)),
 	})
 	if err != nil {
 		return err
 	}
 	fmt.Println("ready")
-	<-ctx.Done()
-	return i.Stop(context.Background())
+	return i.Run(ctx)
+}
+
+// placedNotes logs what happens to sessions that are placed on this process.
+type placedNotes struct{ plugin.Factory }
+
+func (placedNotes) StartSession(_ context.Context, in wire.SessionStart) error {
+	return logLine(os.Getenv(runsVariable), "started", fmt.Sprint(in.Epoch))
+}
+
+func (placedNotes) IdleSession(context.Context, events.SessionID) remote.IdleAction {
+	_ = logLine(os.Getenv(runsVariable), "idle", "-")
+	return map[string]remote.IdleAction{"end": remote.IdleEnd, "exit": remote.IdleExit}[os.Getenv(idleVariable)]
 }
 
 // notes is a plugin whose tools append a line to a file when they run, and another one when they end. write must not
@@ -93,10 +109,14 @@ func notes(runs string) plugin.Factory {
 }
 
 func logRun(path, what string, call plugin.Call) error {
+	return logLine(path, what, string(call.Effect))
+}
+
+func logLine(path, what, of string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, strings.Join([]string{what, string(call.Effect), os.Getenv(instanceVariable)}, " "))
+	_, err = fmt.Fprintln(f, strings.Join([]string{what, of, os.Getenv(instanceVariable)}, " "))
 	return errors.Join(err, f.Close())
 }

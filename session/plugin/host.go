@@ -99,7 +99,7 @@ type Session struct {
 	build   BuildContext
 	plugins []member
 	c       contributions
-	built   []uint64 // revisions of the factories
+	built   []string // revisions of the factories
 
 	mu       sync.Mutex
 	overlay  overlay
@@ -181,7 +181,7 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 		return nil, err
 	}
 	s.build = in
-	s.built = h.revisions()
+	s.built = h.revisions(in)
 	for _, f := range h.factories {
 		if err := s.register(f, in); err != nil {
 			return nil, err
@@ -189,19 +189,6 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	}
 	return s, s.complete()
 }
-
-// revisions are those of the factories that change.
-func (h *Host) revisions() (list []uint64) {
-	for _, f := range h.factories {
-		if r, ok := f.(Revised); ok {
-			list = append(list, r.Revision())
-		}
-	}
-	return list
-}
-
-// Outdated reports whether a factory has changed since the stack was built.
-func (s *Session) Outdated() bool { return !slices.Equal(s.built, s.host.revisions()) }
 
 func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
 	s, err := h.registered(in)

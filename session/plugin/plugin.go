@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 )
 
@@ -23,13 +25,24 @@ type BuildContext struct {
 	Options    Options
 	Access     events.ToolAccess
 	Subagent   events.Subagent
-	Extensions Extensions // by extension id, of all factories of the stack
+	Extensions Extensions              // by extension id, of all factories of the stack
+	Saved      []projector.PluginState // of the history, with their bodies; for plugins that depend on their state
+	InTurn     bool                    // a turn runs
+}
+
+// State is the saved state of a plugin, JSON; nil without one.
+func (c BuildContext) State(id string) json.RawMessage {
+	if saved := find(c.Saved, id); saved != nil {
+		return saved.State
+	}
+	return nil
 }
 
 // IsRoot reports whether the session has no parent.
 func (c BuildContext) IsRoot() bool { return c.Parent == "" }
 
-// Plugin is one plugin in one session. It may also implement [Versioned], [Stateful] and [SessionReadyNotifier].
+// Plugin is one plugin in one session. It may also implement [Versioned], [Stateful], [TurnStarter] and
+// [SessionReadyNotifier].
 //
 // A plugin runs on the node that works on the session, and that node changes. Values that must outlive a hook call
 // belong into the plugin's state.
@@ -61,10 +74,6 @@ type SessionReadyNotifier interface {
 
 // Selective is a factory that builds a plugin for some sessions only.
 type Selective interface{ Wants(BuildContext) bool }
-
-// Revised is a factory whose plugins change while the process runs. A session gets plugins of the new revision between
-// two turns.
-type Revised interface{ Revision() uint64 }
 
 // Reporting is a factory of a plugin that runs as programs of its own.
 type Reporting interface{ Report() api.ExternalPlugin }

@@ -31,6 +31,7 @@ type Tool struct {
 	// Holder names the instance of another program that gets a call which must not run twice; empty: there is none now.
 	// The history records it before the call starts, and every node then calls the handler with it. nil: the tool runs
 	// in the node's process.
+	// It must not block. A change of the plugin's state by it is in the same commit.
 	Holder func(events.EffectID) string
 	// Recorded is called when the history has the result of a call. It is a hint, which may be lost. It must not block.
 	// nil: the tool needs none.
@@ -69,6 +70,7 @@ type Call struct {
 	nested  NestedFunc
 	output  OutputFunc
 	request RequestFunc
+	save    func(context.Context) error
 }
 
 // NestedCall is a call that a tool makes.

@@ -36,8 +36,8 @@ var (
 // codeInvalid is the code of a call whose instance broke the protocol.
 const codeInvalid = "invalid_outcome"
 
-// handler runs the calls of a tool.
-func (p *Plugins) handler(name, tool string, repeatable bool) plugin.Handler {
+// handler runs the calls of a tool. placed is the plugin of a session that one instance serves; nil: any instance does.
+func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) plugin.Handler {
 	return func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 		if ctx.Err() != nil {
 			return plugin.Result{}, context.Cause(ctx)
@@ -55,8 +55,11 @@ func (p *Plugins) handler(name, tool string, repeatable bool) plugin.Handler {
 		o.ctx, o.end = p.patience(ctx)
 		defer o.callbacks.wait()
 		defer o.end(nil)
-		if repeatable {
-			return o.repeat(ctx)
+		switch {
+		case placed != nil:
+			return placed.run(ctx, o, repeatable)
+		case repeatable:
+			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, string(o.in.Call), tried...), nil })
 		}
 		return o.once(ctx, call.Holder)
 	}
@@ -126,11 +129,14 @@ func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error
 	return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 }
 
-// repeat sends a call to one instance after the other, until one answers.
-func (o *outside) repeat(ctx context.Context) (plugin.Result, error) {
+// repeat sends a call to one instance after the other, until one answers. next returns an empty one if there is none.
+func (o *outside) repeat(ctx context.Context, next func(tried []string) (string, error)) (plugin.Result, error) {
 	var tried []string
 	for range maxHops {
-		id := o.p.pick(o.plugin, string(o.in.Call), tried...)
+		id, err := next(tried)
+		if err != nil {
+			return plugin.Result{}, err
+		}
 		if id == "" {
 			break
 		}

@@ -11,18 +11,39 @@
 //
 // # What is known, and from where
 //
-//	the manifest of a plugin        bucket lash-plugins, written by the node that answers a registration
+//	the manifests of a plugin       bucket lash-plugins: the current one, the last 8 before it, and the names of the last
+//	                                64 replaced versions, written by the node that answers a registration
 //	the instances of a plugin       their signs of life: each node hears all, and stores none
+//	the manifest of a turn          the plugin's state in the session's history, saved in the commit that starts a turn
+//	the instance of a session       likewise, for plugins of scope session
 //	the instance of an open call    the session's history, where the call must not run twice
 //
-// A session has the tools of the manifest that is known when its plugins are built, between two turns. The tools of a
-// plugin without a living instance stay in the catalogue; their calls fail as unavailable.
+// A turn has the tools of the manifest that was known when it began, to its end and on every node; the next turn has
+// those of the current one. The tools of a plugin without a living instance stay in the catalogue; their calls fail as
+// unavailable.
+//
+// # Versions
+//
+//	none ──register──► current ──another version registers──► replaced ──a rollback registers──► current
+//
+// An instance that registers a replaced version without asking for a rollback is refused: an old instance that returns
+// never takes over. Instances of a replaced version finish their calls and get no new ones. A running turn with an
+// earlier manifest calls instances of the current one, where they declare the tool in the same way, else its call fails
+// as unavailable.
+//
+// If the bucket is lost, a node that knows its contents writes them again, and merges them with what was registered
+// meanwhile. Where no node knows them, each instance registers again: the last one to do so is current.
 //
 // # Which instance gets a call
 //
 // Of the instances that live, take calls and have the known manifest, the one that the call's id ranks highest
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
 // outcome. A call that must not run twice goes to the instance that the history names, and to no other.
+//
+// A plugin of scope session has one instance for all calls of a session, which the session's id ranks. It stays until
+// it is gone, drains, or ends the session after a hint that the session is idle. The next instance gets the next epoch,
+// and accepts the session, before it gets calls. The hint comes from the node that had the last call, and does not
+// regard people that watch the session.
 //
 // # Hooks
 //
@@ -47,6 +68,6 @@
 // # Limits
 //
 // A call that must not run twice fails as unavailable where no event tool.called is recorded for it: inside another
-// call, and in the background. The last registration of a plugin counts: instances of another version finish their
-// calls, and get no new ones.
+// call, and in the background. A turn whose manifest was replaced more than 8 versions ago continues with the current
+// one on a node that takes the turn over. The last 64 replaced versions are known: an older one registers as a new one.
 package external

@@ -29,13 +29,17 @@ type Config struct {
 	// CancelGrace is how long a tool may take to return after its turn was cancelled or its time is over. Defaults to
 	// [wire.CancelGrace].
 	CancelGrace time.Duration
-	Logger      *zap.Logger // nil logs nothing
+	// Idle is how long a session on an instance of scope session has no call before the instance gets a hint.
+	// Defaults to 30 s; below 0 there is none.
+	Idle   time.Duration
+	Logger *zap.Logger // nil logs nothing
 }
 
 // Plugins are the external plugins of a node. They are safe for concurrent use.
 type Plugins struct {
 	bus    *bus.Bus
 	log    *zap.Logger
+	idle   time.Duration
 	names  []string // in stack order
 	stops  []func()
 	ctx    context.Context //nolint:containedctx // of reads of manifests, ends with Stop
@@ -57,10 +61,15 @@ type known struct {
 	revision  uint64 // of the manifest's row; 0: none was registered
 	tools     *plugin.Tools
 	manifest  *wire.Manifest
+	current   *offer
+	row       row      // of current
+	older     []*offer // that turns may still have, the last used first
 	instances map[string]*instance
 	reading   bool // the manifest's row is being read
-	observes  bool // its events are being delivered
-	fires     int  // requests to call hooks at custom points that run
+	read      time.Time
+	swept     time.Time // when silent instances were dropped last
+	observes  bool      // its events are being delivered
+	fires     int       // requests to call hooks at custom points that run
 }
 
 type instance struct {
@@ -69,18 +78,15 @@ type instance struct {
 	heard time.Time
 }
 
+// maxSignBytes limits a sign of life.
+const maxSignBytes = 1 << 10
+
 // maxInstances limits the instances of one plugin that a node knows. Further ones get no calls from it.
 const maxInstances = 1024
 
-// row is a manifest as it is stored.
-type row struct {
-	Hash     string        `json:"hash"`
-	Manifest wire.Manifest `json:"manifest"`
-}
-
 // New checks the configuration. Errors: [*events.FieldError].
 func New(cfg Config) (*Plugins, error) {
-	p := &Plugins{bus: cfg.Bus, log: cfg.Logger, byName: make(map[string]*known), heard: make(chan struct{}, 1)}
+	p := &Plugins{bus: cfg.Bus, log: cfg.Logger, idle: cmp.Or(cfg.Idle, 30*time.Second), byName: make(map[string]*known), heard: make(chan struct{}, 1)}
 	if p.log == nil {
 		p.log = zap.NewNop()
 	}
@@ -100,7 +106,8 @@ func New(cfg Config) (*Plugins, error) {
 			return nil, err
 		}
 		p.names = append(p.names, name)
-		p.byName[name] = &known{settings: settings, tools: plugin.NewTools(), manifest: new(wire.Manifest), instances: make(map[string]*instance)}
+		none := noOffer()
+		p.byName[name] = &known{settings: settings, tools: none.tools, manifest: none.manifest, current: none, instances: make(map[string]*instance)}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil
@@ -120,16 +127,17 @@ func (p *Plugins) Start(ctx context.Context) error {
 			return fmt.Errorf("external plugin %s: %w", name, err)
 		}
 	}
-	serve, err := p.bus.ServePlugins(p.answer)
+	serve, err := p.bus.ServePlugins(p.names, p.answer)
 	if err != nil {
 		return err
 	}
-	signs, err := p.bus.PluginSigns(p.sign)
+	signs, err := p.bus.PluginSigns(p.names, p.sign)
 	if err != nil {
 		serve()
 		return err
 	}
 	p.stops = []func(){serve, signs}
+	p.work.Go(p.check)
 	for _, name := range p.names {
 		if err := p.bus.TellInstance(name, wire.All, "sign", nil); err != nil {
 			p.Stop()
@@ -173,41 +181,10 @@ func (p *Plugins) Stop() {
 	p.work.Wait()
 }
 
-// read takes over the stored manifest of a plugin, if there is one.
-func (p *Plugins) read(ctx context.Context, name string) error {
-	stored, err := p.bus.Manifests().Get(ctx, events.SessionID(name))
-	if err != nil || stored.Revision == 0 {
-		return err
-	}
-	var r row
-	if err := json.Unmarshal(stored.Value, &r); err != nil {
-		return err
-	}
-	if !p.byName[name].settings.admits(r.Hash) {
-		return nil // one that the operator admits is registered later
-	}
-	tools, err := p.toolsOf(name, &r.Manifest)
-	if err == nil {
-		p.take(name, &r, tools, stored.Revision)
-	}
-	return err
-}
-
-// take makes a manifest the known one, unless a later one is known.
-func (p *Plugins) take(name string, r *row, tools *plugin.Tools, revision uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.byName[name]
-	if revision > k.revision {
-		k.hash, k.version, k.revision, k.tools, k.manifest = r.Hash, r.Manifest.Version, revision, tools, &r.Manifest
-		p.observeLocked(name, k)
-	}
-}
-
 // sign handles a sign of life.
 func (p *Plugins) sign(name, id string, data []byte) {
 	var s wire.Sign
-	if json.Unmarshal(data, &s) != nil || events.CheckToken("instance", id) != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
+	if len(data) > maxSignBytes || json.Unmarshal(data, &s) != nil || events.CheckToken("instance", id) != nil || len(s.Hash) > hex.EncodedLen(sha256.Size) {
 		return
 	}
 	s.Machine = strings.ToValidUTF8(s.Machine[:min(len(s.Machine), wire.MaxMachine)], "")
@@ -219,11 +196,7 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	}
 	now := time.Now()
 	if k.instances[id] == nil && len(k.instances) >= maxInstances {
-		for old, i := range k.instances {
-			if now.Sub(i.heard) > wire.Lease {
-				delete(k.instances, old)
-			}
-		}
+		k.sweepLocked(now)
 		if len(k.instances) >= maxInstances {
 			return
 		}
@@ -233,25 +206,28 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	case p.heard <- struct{}{}:
 	default: // Start has one to read, or has ended
 	}
-	if s.Hash != k.hash && !k.reading {
-		k.reading = true
-		p.work.Go(func() { p.reread(name, id) })
+	if s.Hash != k.hash && !k.row.hasReplaced(s.Hash) && !k.reading && now.Sub(k.read) > rereadEvery {
+		k.reading, k.read = true, now
+		p.work.Go(func() { p.reread(name, id, s.Hash) })
 	}
 }
 
-// reread reads the row of a plugin, after an instance showed another manifest. If there is no row, the instance
-// registers again.
-func (p *Plugins) reread(name, id string) {
-	if err := p.read(p.ctx, name); err != nil {
-		p.log.Warn("read manifest", zap.String("plugin", name), zap.Error(err))
+// sweepLocked drops instances that are silent, at most once per [wire.SignEvery].
+func (k *known) sweepLocked(now time.Time) {
+	if now.Sub(k.swept) < wire.SignEvery {
+		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	k := p.byName[name]
-	k.reading = false
-	if i := k.instances[id]; k.revision == 0 && i != nil && k.settings.admits(i.Hash) { // the bucket was lost
-		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
+	k.swept = now
+	for old, i := range k.instances {
+		if now.Sub(i.heard) > wire.Lease {
+			delete(k.instances, old)
+		}
 	}
+}
+
+// takes reports whether an instance gets new calls.
+func (k *known) takes(i *instance) bool {
+	return i != nil && time.Since(i.heard) <= wire.Lease && !i.Draining && i.Hash == k.hash
 }
 
 // pick is the instance for a call; empty if none lives.
@@ -260,7 +236,7 @@ func (p *Plugins) pick(name, call string, without ...string) string {
 	defer p.mu.Unlock()
 	k, best, most := p.byName[name], "", uint64(0)
 	for id, i := range k.instances {
-		if time.Since(i.heard) > wire.Lease || i.Draining || i.Hash != k.hash || slices.Contains(without, id) {
+		if !k.takes(i) || slices.Contains(without, id) {
 			continue
 		}
 		h := fnv.New64a()

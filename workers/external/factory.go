@@ -1,6 +1,7 @@
 package external
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 
 // toolsOf compiles the tools of a manifest.
 func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) {
-	set := plugin.NewTools()
+	set, hash := plugin.NewTools(), m.Hash()
 	for i := range m.Tools {
 		t := &m.Tools[i]
 		effects := p.byName[name].settings.effects(t)
@@ -32,9 +33,14 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
 		if !effects.Repeatable() {
-			declared.Holder = func(effect events.EffectID) string { return p.pick(name, string(effect)) }
+			declared.Holder = func(effect events.EffectID) string {
+				if !p.serves(name, hash, set, t.Name) {
+					return ""
+				}
+				return p.pick(name, string(effect))
+			}
 		}
-		if err := set.Add(declared, p.handler(name, t.Name, effects.Repeatable())); err != nil {
+		if err := set.Add(declared, p.served(name, hash, set, t.Name, p.handler(name, t.Name, effects.Repeatable(), nil))); err != nil {
 			return nil, &events.FieldError{Field: fmt.Sprintf("manifest.tools[%d]", i), Reason: err.Error(), Err: events.ErrInvalid}
 		}
 	}
@@ -58,36 +64,56 @@ type factory struct {
 
 func (f factory) ID() string { return f.name }
 
-// Build implements [plugin.Factory].
-func (f factory) Build(plugin.BuildContext) (plugin.Plugin, error) {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	k := f.p.byName[f.name]
-	return offered{f.p, f.name, k.tools, k.manifest}, nil
+// Build implements [plugin.Factory]. While a turn runs the plugin has the manifest that the turn began with.
+func (f factory) Build(in plugin.BuildContext) (plugin.Plugin, error) {
+	from := f.pinned(in)
+	offer, err := f.p.offer(f.name, in.InTurn, from.Manifest)
+	if err != nil {
+		return nil, err
+	}
+	return f.p.offered(f.name, &in, offer), nil
 }
 
-// offered is what a manifest offers in one session.
-type offered struct {
-	p        *Plugins
-	name     string
-	tools    *plugin.Tools
-	manifest *wire.Manifest
+// pinned is the plugin's state in a session.
+func (f factory) pinned(in plugin.BuildContext) (at pin) {
+	_ = json.Unmarshal(in.State(f.name), &at) // without a state, none
+	return at
+}
+
+// Revision implements [plugin.Revised].
+func (f factory) Revision(in plugin.BuildContext) string {
+	if in.InTurn {
+		return f.pinned(in).Manifest
+	}
+	f.p.mu.Lock()
+	defer f.p.mu.Unlock()
+	return f.p.byName[f.name].hash
+}
+
+// pin is what the history has of a plugin in a session: the manifest of the turn.
+type pin struct {
+	Manifest string `json:"manifest,omitempty"` // hash; empty: none was registered
+	placement
+}
+
+// TurnStarts implements [plugin.TurnStarter].
+func (o *offered) TurnStarts() {
+	if o.placed() {
+		o.restart()
+		o.place()
+	}
+	if at := o.Load(); at.Manifest != o.offer.hash {
+		o.Update(func(at *pin) { at.Manifest = o.offer.hash })
+	}
 }
 
 // Register implements [plugin.Plugin]. It leaves out tools whose names earlier plugins of the stack have: a manifest
 // must not keep sessions from running.
-func (o offered) Register(r *plugin.Registrar) error {
+func (o *offered) Register(r *plugin.Registrar) error {
 	if err := r.Tools(o.tools); err != nil {
 		o.p.log.Warn("tools are left out", zap.String("plugin", o.name), zap.Error(err))
 	}
 	o.registerHooks(r)
 	o.registerObservers(r)
 	return nil
-}
-
-// Revision implements [plugin.Revised].
-func (f factory) Revision() uint64 {
-	f.p.mu.Lock()
-	defer f.p.mu.Unlock()
-	return f.p.byName[f.name].revision
 }

@@ -64,7 +64,7 @@ func (p *Plugins) fire(sender string, data []byte) (reached []string, err error)
 
 func (p *Plugins) callAll(ctx context.Context, name string, list []wire.Hook, in wire.HookCall) error {
 	for i := range list {
-		if _, err := p.callHook(ctx, name, &list[i], in); err != nil {
+		if _, err := p.callHook(ctx, name, "", &list[i], in); err != nil {
 			return fmt.Errorf("hook %s: %w", list[i].Name, err)
 		}
 	}

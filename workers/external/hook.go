@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lash-go/lash/bus"
@@ -30,7 +31,7 @@ func at(m *wire.Manifest, point string) (list []wire.Hook) {
 }
 
 // registerHooks registers one function for each point of the manifest's hooks, and its texts for prompts.
-func (o offered) registerHooks(r *plugin.Registrar) {
+func (o *offered) registerHooks(r *plugin.Registrar) {
 	if list := at(o.manifest, string(events.PointBeforeTurn)); list != nil {
 		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, wire.HookCall{
@@ -85,7 +86,7 @@ func ending(end events.TurnEnd, issue events.Issue, tool string) *wire.Ending {
 
 // decide calls the hooks of a point in order. After an abort before a tool call the later ones are not called: the
 // call does not run.
-func (o offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall) (all []plugin.Directive, err error) {
+func (o *offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall) (all []plugin.Directive, err error) {
 	within, cancel := share(ctx)
 	defer cancel()
 	for i := range list {
@@ -93,7 +94,7 @@ func (o offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall)
 		if in.Call != nil && !h.Wants(in.Call.Tool) {
 			continue
 		}
-		directives, err := o.p.callHook(within, o.name, h, in)
+		directives, err := o.callHook(within, h, in)
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -108,6 +109,21 @@ func (o offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall)
 		}
 	}
 	return all, nil
+}
+
+// callHook calls a hook on an instance, which is the session's own for plugins of scope session.
+func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
+	if !o.placed() {
+		return o.p.callHook(ctx, o.name, "", h, in)
+	}
+	at, err := o.ready(ctx, nil) // between two calls the history gets no new placement
+	if err != nil {
+		return nil, err
+	}
+	o.begin()
+	defer o.end()
+	in.Epoch = at.Epoch
+	return o.p.callHook(ctx, o.name, at.Instance, h, in)
 }
 
 // share leaves a tenth of the time that the host gives a point: a hook that hangs must fail before the point does.
@@ -135,8 +151,8 @@ func skipped(h *wire.Hook, err error) []plugin.Directive {
 }
 
 // callHook sends a request for a hook to an instance, and returns the directives of its answer. Errors: [errNotCalled],
-// and others where an instance may have received the request.
-func (p *Plugins) callHook(ctx context.Context, name string, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
+// and others where an instance may have received the request. only names the one instance to call; empty: any.
+func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
 	limit := wire.HookTimeout
 	if h.TimeoutMS > 0 {
 		limit = time.Duration(h.TimeoutMS) * time.Millisecond
@@ -154,8 +170,11 @@ func (p *Plugins) callHook(ctx context.Context, name string, h *wire.Hook, in wi
 	}
 	var tried []string
 	for len(tried) < hookHops {
-		id := p.pick(name, string(in.Session), tried...)
+		id := only
 		if id == "" {
+			id = p.pick(name, string(in.Session), tried...)
+		}
+		if id == "" || slices.Contains(tried, id) {
 			break
 		}
 		answer, err := p.bus.RequestInstance(ctx, name, id, "hook", body)

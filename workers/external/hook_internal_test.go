@@ -108,7 +108,7 @@ func TestLargeHookCall(t *testing.T) {
 	}
 	defer p.Stop()
 	for size, want := range map[int]string{wire.MaxHookCall: "limit is 921600", wire.MaxHookCall - 1000: errNotCalled.Error()} {
-		_, err := p.callHook(context.Background(), "notes", &wire.Hook{Name: "h"}, wire.HookCall{Input: strings.Repeat("x", size)})
+		_, err := p.callHook(context.Background(), "notes", "", &wire.Hook{Name: "h"}, wire.HookCall{Input: strings.Repeat("x", size)})
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%d bytes: got %v, want %q", size, err, want)
 		}

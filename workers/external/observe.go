@@ -22,7 +22,7 @@ const (
 )
 
 // registerObservers stores the events that the manifest's hooks observe. A plugin whose program is down gets them later.
-func (o offered) registerObservers(r *plugin.Registrar) {
+func (o *offered) registerObservers(r *plugin.Registrar) {
 	wanted := make(map[plugin.LifecycleKind]bool)
 	for i := range o.manifest.Hooks {
 		if point := o.manifest.Hooks[i].Point; wire.KindOf(point) == wire.PointObserves {
@@ -144,7 +144,7 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 // observed calls a hook for an event until it returns, or has failed too often. It returns false if the node stops.
 func (p *Plugins) observed(ctx context.Context, name string, h *wire.Hook, in wire.HookCall) bool {
 	for failed := 0; failed < observeTries; {
-		_, err := p.callHook(ctx, name, h, in)
+		_, err := p.callHook(ctx, name, "", h, in)
 		if err == nil {
 			return true
 		}

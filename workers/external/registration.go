@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -50,6 +50,9 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if op != "register" {
 		return "", &wire.Error{Code: wire.CodeBadRequest, Field: "op", Message: fmt.Sprintf("no operation %q: an instance sends register first", op)}
 	}
+	if len(data) > wire.MaxManifestBytes {
+		return "", &wire.Error{Code: wire.CodeTooLarge, Field: "manifest", Message: fmt.Sprintf("the registration has %d bytes, limit is %d", len(data), wire.MaxManifestBytes)}
+	}
 	var in wire.Registration
 	if err := json.Unmarshal(data, &in); err != nil {
 		return "", &wire.Error{Code: wire.CodeBadRequest, Message: "the registration is no JSON of its form: " + err.Error()}
@@ -63,7 +66,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if !slices.Contains(p.names, name) {
 		return "", &wire.Error{Code: wire.CodeBadRequest, Field: "plugin", Message: fmt.Sprintf("no node has the plugin %q: the operator names it", name)}
 	}
-	tools, err := p.toolsOf(name, &in.Manifest)
+	o, err := p.compile(name, &in.Manifest)
 	if err != nil {
 		return "", err
 	}
@@ -71,7 +74,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 		return "", err
 	}
 	for range registerTries {
-		if hash, err = p.store(name, &in.Manifest, tools); !errors.Is(err, bus.ErrStale) {
+		if hash, err = p.store(name, &in, o); !errors.Is(err, bus.ErrStale) {
 			return hash, err
 		}
 	}
@@ -96,33 +99,28 @@ func (p *Plugins) checkNames(name string, m *wire.Manifest) error {
 }
 
 // store puts the manifest's row, unless it has the manifest already.
-func (p *Plugins) store(name string, m *wire.Manifest, tools *plugin.Tools) (hash string, err error) {
-	stored, err := p.bus.Manifests().Get(p.ctx, events.SessionID(name))
+func (p *Plugins) store(name string, in *wire.Registration, o *offer) (hash string, err error) {
+	now, revision, err := p.stored(p.ctx, name)
 	if err != nil {
 		return "", err
 	}
-	r, old := row{Hash: m.Hash(), Manifest: *m}, row{}
-	if stored.Revision > 0 {
-		if err := json.Unmarshal(stored.Value, &old); err != nil {
-			return "", err
-		}
-	}
-	switch {
-	case old.Hash == r.Hash:
-		p.take(name, &r, tools, stored.Revision)
-		return r.Hash, nil
-	case old.Manifest.Version == m.Version:
-		return "", &wire.Error{Code: wire.CodeConflict, Field: "manifest", Message: fmt.Sprintf("version %q is registered with other tools: give the plugin a new version", m.Version)}
-	}
-	value, err := json.Marshal(&r)
+	next, err := now.next(&in.Manifest, in.Rollback)
 	if err != nil {
 		return "", err
 	}
-	revision, err := p.bus.Manifests().Put(p.ctx, events.SessionID(name), value, stored.Revision)
-	if err != nil {
+	if next == now {
+		p.take(name, now, o, revision)
+		return now.Hash, nil
+	}
+	if now.Hash == "" {
+		next.Life = ulid.Make().String()
+	} else if err := p.keepRow(p.ctx, name, now); err != nil {
 		return "", err
 	}
-	p.take(name, &r, tools, revision)
-	p.log.Info("plugin registered", zap.String("plugin", name), zap.String("version", m.Version))
-	return r.Hash, nil
+	if revision, err = p.put(p.ctx, name, next, revision); err != nil {
+		return "", err
+	}
+	p.take(name, next, o, revision)
+	p.log.Info("plugin registered", zap.String("plugin", name), zap.String("version", in.Manifest.Version), zap.Bool("rollback", in.Rollback))
+	return next.Hash, nil
 }

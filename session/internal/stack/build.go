@@ -14,14 +14,16 @@ import (
 
 // openLocked builds a stack or brings it to the state. The caller has the stack's lock.
 func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
-	if st.plugins != nil && (st.protocol != state.Config.Protocol || state.Turn() == nil && st.plugins.Outdated()) {
+	saved, err := s.savedStates(ctx, state.Plugins)
+	in := s.BuildContext(state)
+	in.Saved, in.InTurn = saved, state.Turn() != nil
+	if err == nil && st.plugins != nil && (st.protocol != state.Config.Protocol || state.Seq >= st.followed.at && st.plugins.Outdated(in)) {
 		st.plugins.Close() // another protocol, or other plugins: another stack
 		st.plugins = nil
 	}
-	saved, err := s.savedStates(ctx, state.Plugins)
 	if err == nil && st.plugins == nil {
 		built = true
-		err = s.build(whileOpening(ctx, st), st, state, saved)
+		err = s.build(whileOpening(ctx, st), st, state, in)
 	} else if err == nil {
 		err = st.plugins.Follow(saved)
 	}
@@ -40,12 +42,12 @@ func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.Sta
 	return st.plugins, record, built, nil
 }
 
-func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, saved []projector.PluginState) error {
-	built, err := s.cfg.Plugins.BuildSession(ctx, s.BuildContext(state), nil)
+func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, in plugin.BuildContext) error {
+	built, err := s.cfg.Plugins.BuildSession(ctx, in, nil)
 	if err != nil {
 		return err
 	}
-	if err = s.materialise(ctx, st, built, state, saved); err != nil {
+	if err = s.materialise(ctx, st, built, state, in.Saved); err != nil {
 		built.Close()
 		return fmt.Errorf("open session %s: %w", state.Session, err)
 	}

@@ -191,12 +191,6 @@ func (c *calls) drain() bool {
 	return true
 }
 
-func (c *calls) isDraining() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.draining
-}
-
 func (c *calls) restedLocked() {
 	if c.draining && len(c.byID) == len(c.ended) {
 		close(c.idle)
@@ -226,6 +220,10 @@ func (i *Instance) call(m *nats.Msg) {
 	tool, ok := i.tools.Find(in.Tool)
 	if !ok {
 		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
+		return
+	}
+	if refused := i.owns(&in); refused != nil {
+		i.send(m.Reply, &wire.Progress{Error: refused})
 		return
 	}
 	ctx, cancel := context.WithCancel(i.ctx)

@@ -6,7 +6,11 @@
 //	// in a node:
 //	plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{weather}})
 //	// or as a program of its own, with a node that has "weather" in external.Config.Plugins:
-//	remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
+//	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
+//	err = instance.Run(ctx)
+//
+// [Instance.Run] drains the instance at the end of its context, for example after SIGTERM, and when a node says so:
+// running calls end here, and new ones go to other instances.
 //
 // An instance registers, sends signs of life, runs calls, and keeps outcomes until the history has them. It writes
 // nothing durable. Package wire has the messages, and the faults that the protocol survives.

@@ -163,6 +163,9 @@ func (i *Instance) runHook(data []byte) *wire.HookResult {
 	if run == nil || ofCall && in.Call == nil {
 		return refusedHook(wire.CodeBadRequest, fmt.Errorf("no hook at %.100q with these fields", in.Point))
 	}
+	if in.Epoch > 0 && i.cfg.Scope == wire.ScopeSession && !i.sessions.use(in.Session, in.Epoch) {
+		return refusedHook(wire.CodeNotOwner, fmt.Errorf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch))
+	}
 	ctx, cancel := context.WithTimeout(i.ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
 	defer cancel()
 	list, err := i.recovered(ctx, run, &in)

@@ -34,7 +34,14 @@ type Config struct {
 	Prompt []wire.Fragment                  // texts in the system prompts of all sessions
 	Hooks  map[events.HookPoint]HookOptions // by point. Defaults to the defaults of each
 	Custom map[string]CustomFunc            // by the names of custom points, which other plugins fire
-	Logger *zap.Logger                      // nil logs nothing
+	// Scope says which sessions share an instance. With [wire.ScopeSession] the plugin may also be a [SessionStarter]
+	// and an [Idler].
+	Scope wire.Scope
+	// Rollback makes this version the current one again after a later one replaced it.
+	Rollback bool
+	// Grace is how long [Instance.Run] waits for running calls when it ends. Defaults to 60 s.
+	Grace  time.Duration
+	Logger *zap.Logger // nil logs nothing
 }
 
 // Instance is a running instance of a plugin.
@@ -50,6 +57,10 @@ type Instance struct {
 	subs        []*nats.Subscription
 	manifest    *wire.Manifest
 	registering atomic.Bool // again, as nodes have lost the manifest
+	sessions    sessions    // that are placed here
+	leaving     atomic.Bool // it says that it takes no new calls
+	endOnce     sync.Once
+	asked       chan struct{} // closed when a node, or the plugin itself, wants the instance to end
 
 	ctx    context.Context //nolint:containedctx // of the calls, ends with Stop
 	cancel context.CancelCauseFunc
@@ -82,7 +93,7 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	if err := i.register(ctx); err != nil {
 		return nil, errors.Join(err, i.Stop(ctx))
 	}
-	i.sign(false)
+	i.sign()
 	i.work.Go(i.signs)
 	return i, nil
 }
@@ -91,6 +102,7 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 func declared(cfg *Config) (*Instance, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
 	cfg.Keep = cmp.Or(cfg.Keep, 10*time.Minute)
+	cfg.Grace = cmp.Or(cfg.Grace, time.Minute)
 	cfg.Instance = cmp.Or(cfg.Instance, ulid.Make().String())
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	if cfg.Conn == nil || cfg.Plugin == nil {
@@ -103,7 +115,7 @@ func declared(cfg *Config) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &wire.Manifest{Version: cfg.Version, Prompt: cfg.Prompt}
+	m := &wire.Manifest{Version: cfg.Version, Scope: cfg.Scope, Prompt: cfg.Prompt}
 	list, hooks, err := hooksOf(d, cfg)
 	if err != nil {
 		return nil, err
@@ -116,7 +128,7 @@ func declared(cfg *Config) (*Instance, error) {
 			TimeoutMS: tool.Timeout.Milliseconds(), Serial: entry.Serial,
 		})
 	}
-	return &Instance{cfg: *cfg, tools: d.Tools, hooks: hooks, manifest: m, hash: m.Hash()}, m.Validate()
+	return &Instance{cfg: *cfg, tools: d.Tools, hooks: hooks, manifest: m, hash: m.Hash(), asked: make(chan struct{})}, m.Validate()
 }
 
 func (i *Instance) subject(verb string) string {
@@ -127,6 +139,7 @@ func (i *Instance) subject(verb string) string {
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
 		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "callback": i.answered, "hook": i.hook, "register": i.registerAgain,
+		"drain": i.drainRequested, "session_start": i.startSession, "idle": i.idle,
 	} {
 		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
 		if err != nil {
@@ -135,7 +148,7 @@ func (i *Instance) listen() error {
 		i.subs = append(i.subs, sub)
 	}
 	all := strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), wire.All, "sign"}, ".")
-	sub, err := i.cfg.Conn.Subscribe(all, func(*nats.Msg) { i.sign(i.calls.isDraining()) })
+	sub, err := i.cfg.Conn.Subscribe(all, func(*nats.Msg) { i.sign() })
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", i.cfg.Instance, err)
 	}
@@ -145,7 +158,7 @@ func (i *Instance) listen() error {
 
 // register repeats the request while no node answers.
 func (i *Instance) register(ctx context.Context) error {
-	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest})
+	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest, Rollback: i.cfg.Rollback})
 	if err != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
@@ -200,7 +213,7 @@ func (i *Instance) signs() {
 		case <-i.ctx.Done():
 			return
 		case <-every.C:
-			i.sign(i.calls.isDraining())
+			i.sign()
 			for _, reply := range i.calls.readers() {
 				i.send(reply, &wire.Progress{})
 			}
@@ -209,9 +222,9 @@ func (i *Instance) signs() {
 	}
 }
 
-func (i *Instance) sign(draining bool) {
+func (i *Instance) sign() {
 	running, ended, failed := i.calls.counts()
-	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: draining, Machine: i.machine, Running: running, Calls: ended, Failures: failed})
+	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
 	if err == nil {
 		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
 	}
@@ -230,8 +243,9 @@ func (i *Instance) send(reply string, p *wire.Progress) {
 // Stop cancels the calls that run, sends their outcomes, and ends the instance. Errors: the cause of ctx's end, if a
 // tool does not return before.
 func (i *Instance) Stop(ctx context.Context) error {
+	i.leaving.Store(true)
 	if i.calls.drain() {
-		i.sign(true)
+		i.sign()
 	}
 	i.cancel(ErrStopped)
 	done := make(chan struct{})
@@ -249,12 +263,4 @@ func (i *Instance) Stop(ctx context.Context) error {
 		_ = sub.Unsubscribe()
 	}
 	return errors.Join(err, i.cfg.Conn.FlushTimeout(time.Second))
-}
-
-// Drain takes no new calls, and returns when those that run have ended, or ctx ends.
-func (i *Instance) Drain(ctx context.Context) error {
-	if i.calls.drain() {
-		i.sign(true)
-	}
-	return i.calls.rest(ctx)
 }

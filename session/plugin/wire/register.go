@@ -94,6 +94,9 @@ func (m *Manifest) Validate() error {
 	if len(m.Tools) > MaxTools {
 		return refuse("manifest.tools", "are %d, limit is %d", len(m.Tools), MaxTools)
 	}
+	if m.Scope != ScopeShared && m.Scope != ScopeSession {
+		return refuse("manifest.scope", "unknown %q", m.Scope)
+	}
 	names := make(map[string]bool, len(m.Tools))
 	for i := range m.Tools {
 		t := &m.Tools[i]

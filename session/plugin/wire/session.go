@@ -17,11 +17,12 @@ type Placed struct {
 	Error *Error `json:"error,omitempty"`
 }
 
-// Idle tells an instance that a session on it had no call for some time and that nobody watches it. The instance may
+// Idle tells an instance that a session on it had no call for some time. The instance may
 // end what it keeps for the session: the next call follows a [SessionStart] with a new epoch.
 type Idle struct {
 	Session events.SessionID `json:"session"`
 	Epoch   int64            `json:"epoch"`
+	QuietMS int64            `json:"quiet_ms"` // time without a call, as this node knows it; another node may have sent one since
 }
 
 // IdleAnswer answers an [Idle].

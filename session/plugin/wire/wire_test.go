@@ -24,6 +24,7 @@ func TestManifestLimits(t *testing.T) {
 	}{
 		"no_version":            {wire.Manifest{}, "manifest.version"},
 		"long_version":          {wire.Manifest{Version: strings.Repeat("1", wire.MaxVersionBytes+1)}, "manifest.version"},
+		"unknown_scope":         {wire.Manifest{Version: "1", Scope: "node"}, "manifest.scope"},
 		"too_many_tools":        {wire.Manifest{Version: "1", Tools: many}, "manifest.tools"},
 		"name_is_no_token":      {wire.Manifest{Version: "1", Tools: []wire.Tool{{Name: "a.b"}}}, "manifest.tools[0].name"},
 		"name_twice":            {wire.Manifest{Version: "1", Tools: []wire.Tool{{Name: "a"}, {Name: "a"}}}, "manifest.tools[1].name"},

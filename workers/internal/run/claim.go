@@ -246,6 +246,11 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		c.Refused = issueOf("session", code, err)
 	}
 	if c.Refused.IsZero() {
+		if r.state.Turn() == nil {
+			if err := r.stack.StartTurn(); err != nil {
+				r.p.warn(r.session, err)
+			}
+		}
 		c.Extra = append(r.unsaved(), r.declared()...)
 		if !config.Equal(r.state.Config) {
 			c.Extra = append(c.Extra, &events.SessionConfigured{Config: config})

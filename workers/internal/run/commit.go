@@ -28,6 +28,7 @@ type batch struct {
 	startedAt events.Millis
 	bytes     int
 	durable   *projector.State
+	states    []events.Payload // of plugins, which changed as calls were given to instances
 	linger    *time.Timer
 }
 
@@ -86,12 +87,16 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 		r.batch.startedAt = events.MillisOf(time.Now())
 	}
 	list = r.withAnnouncements(list)
-	for i := range list {
+	for i := 0; i < len(list); i++ {
 		if r.dropStale(&list[i]) {
 			continue
 		}
-		if err := r.assignHolders(list[i].Payload); err != nil {
+		states, err := r.assignHolders(list[i].Payload)
+		if err != nil {
 			return err
+		}
+		for _, p := range states {
+			list = append(list, events.Of(list[i].Turn, p))
 		}
 		payload, err := blob.Spill(ctx, r.p.cfg.Calls.Blobs, list[i].Payload)
 		if err != nil {
@@ -113,6 +118,9 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 
 // rollBack drops the batch.
 func (r *run) rollBack() {
+	if r.stack.Session != nil {
+		r.stack.Discarded(r.batch.states)
+	}
 	if r.batch.durable != nil {
 		r.state = r.batch.durable
 		if r.stack.Session != nil {
@@ -243,14 +251,19 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
-	if r.stack.Session != nil {
+	old := r.stack.Session
+	if old != nil {
 		if err := r.openStack(ctx); err != nil {
 			return err
 		}
 	}
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
-			r.stack.extra = append(slices.DeleteFunc(extraOf(in), isOptions), r.stack.extra...)
+			kept := slices.DeleteFunc(extraOf(in), isOptions)
+			if r.stack.Session != old { // its states are gone with it
+				kept = slices.DeleteFunc(kept, isState)
+			}
+			r.stack.extra = append(kept, r.stack.extra...)
 			return nil // advance decides on the claim again
 		}
 		if !r.isOurs(r.state.Turn()) {

@@ -209,15 +209,15 @@ func (r *run) callsRecorded(id events.TurnID, p *events.ToolReturned) {
 }
 
 // assignHolders names the instances of plugins that get calls which must not run twice. The calls are in the state:
-// their reply is folded before.
-func (r *run) assignHolders(p events.Payload) error {
+// their reply is folded before. It returns the states of plugins that changed with it.
+func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 	called, ok := p.(*events.ToolCalled)
 	if !ok || r.stack.Session == nil {
-		return nil
+		return nil, nil
 	}
 	entry, err := r.stack.Catalog(&r.state.Catalog)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t := r.state.Turn()
 	holders, held := make([]string, len(called.Calls)), false
@@ -227,10 +227,13 @@ func (r *run) assignHolders(p events.Payload) error {
 			held = held || holders[i] != ""
 		}
 	}
-	if held {
-		called.Holders = holders
+	if !held {
+		return nil, nil
 	}
-	return nil
+	called.Holders = holders
+	states, err := r.stack.Unsaved()
+	r.batch.states = append(r.batch.states, states...)
+	return states, err
 }
 
 // sorted has the results in the order of the calls in the reply.

@@ -11,7 +11,8 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// recordFor lets an effect record events that must be durable before it continues. It returns when the log has them.
+// recordFor lets an effect record events that must be durable before it continues, and the changed states of plugins. It
+// returns when the log has them.
 func (r *run) recordFor(ctx context.Context, e *effect, list ...events.Payload) error {
 	recorded := make(chan error, 1)
 	select {
@@ -43,7 +44,7 @@ func (r *run) recordFact(ctx context.Context, f fact) error {
 		f.recorded <- err
 		return nil
 	}
-	if _, err = r.decide(ctx, turn.Facts{Extra: f.list}); err == nil {
+	if _, err = r.decide(ctx, turn.Facts{Extra: append(f.list, r.unsaved()...)}); err == nil {
 		err = r.flush(ctx)
 	}
 	for err == nil && r.isAged() {

@@ -60,6 +60,8 @@ func (r *run) reopen(ctx context.Context, needs turn.Needs) error {
 // isOptions reports whether a payload is the frame's options, which the next openStack returns again.
 func isOptions(p events.Payload) bool { return events.KindOf(p) == events.KindFrameConfigured }
 
+func isState(p events.Payload) bool { return events.KindOf(p) == events.KindPluginStateSaved }
+
 func (r *run) closeStack() {
 	r.discard(r.batch.inputs...)
 	r.discard(turn.Facts{Extra: r.stack.extra})

@@ -1,0 +1,35 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+)
+
+// WithSave sets the function that records the states of the session's plugins.
+func (c Call) WithSave(save func(context.Context) error) Call {
+	c.save = save
+	return c
+}
+
+// SaveStates records the changed states of the session's plugins, and returns when the history has them. After an
+// error the call must not continue.
+func (c Call) SaveStates(ctx context.Context) error {
+	if c.save == nil {
+		return &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "no state can be recorded during this call"}
+	}
+	return c.save(ctx)
+}
+
+// SchemaText is the JSON of the schema of the arguments. The caller must not change it.
+func (r *BoundTool) SchemaText() json.RawMessage { return r.entry.Schema }
+
+// With returns a copy of the set whose tools differ by what change does to each.
+func (t *Tools) With(change func(*BoundTool)) *Tools {
+	set := &Tools{byName: make(map[string]*BoundTool, len(t.byName)), entries: t.entries}
+	for name, tool := range t.byName {
+		clone := *tool
+		change(&clone)
+		set.byName[name] = &clone
+	}
+	return set
+}

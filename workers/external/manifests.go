@@ -1,0 +1,380 @@
+package external
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// Limits of what is kept of earlier manifests of one plugin.
+const (
+	maxReplaced   = 64      // versions that are known to be replaced
+	maxOlder      = 8       // earlier manifests, for turns that began with them
+	maxOlderBytes = 2 << 20 // of the JSON of those that a node has in memory
+)
+
+// Times of reads of a plugin's row.
+const (
+	rereadEvery = 200 * time.Millisecond // at most, for instances that show an unknown manifest
+	checkEvery  = 5 * time.Second        // whether the row is still there
+	offerWait   = 2 * time.Second        // for the earlier manifest of a turn that another node began
+)
+
+// offer is a registered manifest with its compiled tools.
+type offer struct {
+	hash     string
+	manifest *wire.Manifest
+	tools    *plugin.Tools
+	bytes    int
+}
+
+func noOffer() *offer { return &offer{manifest: new(wire.Manifest), tools: plugin.NewTools()} }
+
+// row is what is stored of a plugin: its current manifest, and which versions were replaced.
+type row struct {
+	Hash     string        `json:"hash"`
+	Manifest wire.Manifest `json:"manifest"`
+	Life     string        `json:"life,omitempty"`  // new each time the row is made where none was
+	Count    uint64        `json:"count,omitempty"` // of changes
+	Replaced []replaced    `json:"replaced,omitempty"`
+}
+
+// replaced is a version that a later one replaced, the newest first.
+type replaced struct {
+	Version string `json:"version"`
+	Hash    string `json:"hash"`
+	Count   uint64 `json:"count"` // the row's, while it was the current one
+}
+
+// older is the row of an earlier manifest. It is overwritten after [maxOlder] changes.
+type older struct {
+	Count    uint64        `json:"count"`
+	Hash     string        `json:"hash"`
+	Manifest wire.Manifest `json:"manifest"`
+}
+
+func (r *row) hasReplaced(hash string) bool {
+	return slices.ContainsFunc(r.Replaced, func(old replaced) bool { return old.Hash == hash })
+}
+
+// next is the row with another manifest; the row itself if it has that manifest. Errors: a [*wire.Error].
+func (r *row) next(m *wire.Manifest, rollback bool) (*row, error) {
+	hash := m.Hash()
+	at := slices.IndexFunc(r.Replaced, func(old replaced) bool { return old.Version == m.Version })
+	switch {
+	case r.Hash == hash:
+		return r, nil
+	case r.Hash != "" && r.Manifest.Version == m.Version, at >= 0 && r.Replaced[at].Hash != hash:
+		return nil, &wire.Error{Code: wire.CodeConflict, Field: "manifest", Message: fmt.Sprintf("version %q is registered with other contents: give the plugin a new version", m.Version)}
+	case at >= 0 && !rollback:
+		return nil, &wire.Error{Code: wire.CodeConflict, Field: "manifest.version", Message: fmt.Sprintf("version %q was replaced by version %q: register it as a rollback to make it the current one again", m.Version, r.Manifest.Version)}
+	}
+	next := &row{Hash: hash, Manifest: *m, Life: r.Life, Count: r.Count + 1, Replaced: slices.Clone(r.Replaced)}
+	if r.Hash != "" {
+		next.Replaced = slices.Insert(next.Replaced, 0, replaced{r.Manifest.Version, r.Hash, r.Count})
+	}
+	next.trim()
+	return next, nil
+}
+
+// trim drops the current version, repeated ones and the oldest from those that were replaced.
+func (r *row) trim() {
+	seen := map[string]bool{r.Hash: true}
+	r.Replaced = slices.DeleteFunc(r.Replaced, func(old replaced) bool {
+		again := seen[old.Hash]
+		seen[old.Hash] = true
+		return again
+	})
+	r.Replaced = r.Replaced[:min(len(r.Replaced), maxReplaced)]
+}
+
+// merge is the row of a plugin whose table was lost and made again, from what a node knows of before and what
+// instances have registered since. The later manifest is the one that the other side does not know as replaced; of two
+// that neither knows, the one of the new table.
+func merge(mine, theirs *row) *row {
+	out := &row{Hash: theirs.Hash, Manifest: theirs.Manifest, Life: theirs.Life, Count: max(mine.Count, theirs.Count) + 1}
+	first, second := theirs, mine
+	if mine.hasReplaced(theirs.Hash) && !theirs.hasReplaced(mine.Hash) {
+		out.Hash, out.Manifest, first, second = mine.Hash, mine.Manifest, mine, theirs
+	}
+	out.Replaced = append(slices.Clone(first.Replaced), replaced{second.Manifest.Version, second.Hash, second.Count})
+	out.Replaced = append(out.Replaced, second.Replaced...)
+	out.trim()
+	return out
+}
+
+// same reports whether a merge changed nothing.
+func (r *row) same(other *row) bool {
+	return r.Hash == other.Hash && slices.EqualFunc(r.Replaced, other.Replaced, func(a, b replaced) bool { return a.Hash == b.Hash })
+}
+
+// stored reads the row of a plugin. If the table was lost, it first writes what this node knows.
+func (p *Plugins) stored(ctx context.Context, name string) (*row, uint64, error) {
+	p.mu.Lock()
+	mine := p.byName[name].row
+	p.mu.Unlock()
+	for range registerTries {
+		got, err := p.bus.Manifests().Get(ctx, events.SessionID(name))
+		if err != nil {
+			return nil, 0, err
+		}
+		r := new(row)
+		if got.Revision > 0 {
+			if err := json.Unmarshal(got.Value, r); err != nil {
+				return nil, 0, err
+			}
+		}
+		known := r
+		switch {
+		case mine.Hash == "", r.Life == mine.Life && got.Revision > 0:
+			return r, got.Revision, nil
+		case got.Revision == 0:
+			known = &mine
+			known.Life = ulid.Make().String()
+		default:
+			if known = merge(&mine, r); known.same(r) {
+				return r, got.Revision, nil
+			}
+		}
+		revision, err := p.put(ctx, name, known, got.Revision)
+		if err == nil {
+			p.log.Warn("the lost row of a plugin is written again", zap.String("plugin", name), zap.String("version", known.Manifest.Version))
+			return known, revision, nil
+		}
+		if !errors.Is(err, bus.ErrStale) {
+			return nil, 0, err
+		}
+	}
+	return nil, 0, bus.ErrStale
+}
+
+func (p *Plugins) put(ctx context.Context, name string, r *row, revision uint64) (uint64, error) {
+	value, err := json.Marshal(r)
+	if err != nil {
+		return 0, err
+	}
+	return p.bus.Manifests().Put(ctx, events.SessionID(name), value, revision)
+}
+
+// read takes over the stored manifest of a plugin, if there is one.
+func (p *Plugins) read(ctx context.Context, name string) error {
+	r, revision, err := p.stored(ctx, name)
+	if err != nil || revision == 0 || p.knows(name, r, revision) || !p.byName[name].settings.admits(r.Hash) {
+		return err // one that the operator admits is registered later
+	}
+	o, err := p.compile(name, &r.Manifest)
+	if err == nil {
+		p.take(name, r, o, revision)
+	}
+	return err
+}
+
+func (p *Plugins) knows(name string, r *row, revision uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	return k.row.Life == r.Life && k.revision >= revision
+}
+
+func (p *Plugins) compile(name string, m *wire.Manifest) (*offer, error) {
+	tools, err := p.toolsOf(name, m)
+	if err != nil {
+		return nil, err
+	}
+	data, err := json.Marshal(m)
+	return &offer{m.Hash(), m, tools, len(data)}, err
+}
+
+// take makes a row the known one, unless a later one of the same table is known.
+func (p *Plugins) take(name string, r *row, o *offer, revision uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	if r.Life == k.row.Life && revision <= k.revision {
+		return // revisions of one table only grow
+	}
+	if k.hash != "" && k.hash != r.Hash {
+		k.keepLocked(k.current)
+	}
+	if k.hash == r.Hash {
+		o = k.current
+	}
+	k.hash, k.version, k.revision, k.tools, k.manifest, k.current, k.row = r.Hash, r.Manifest.Version, revision, o.tools, o.manifest, o, *r
+	p.observeLocked(name, k)
+}
+
+// keepLocked puts an earlier manifest in front of those that turns may still have.
+func (k *known) keepLocked(o *offer) {
+	k.older = slices.DeleteFunc(k.older, func(old *offer) bool { return old.hash == o.hash })
+	k.older = slices.Insert(k.older, 0, o)
+	size := 0
+	for i, old := range k.older {
+		if size += old.bytes; i > 0 && (i >= maxOlder || size > maxOlderBytes) {
+			k.older = slices.Clip(k.older[:i])
+			return
+		}
+	}
+}
+
+// findLocked is a manifest in memory; nil without it.
+func (k *known) findLocked(hash string) *offer {
+	if hash == k.hash {
+		return k.current
+	}
+	for _, o := range k.older {
+		if o.hash == hash {
+			return o
+		}
+	}
+	return nil
+}
+
+// offer is the manifest for a session: the current one, or that of the running turn. A manifest that is too old to be
+// kept is replaced by the current one.
+func (p *Plugins) offer(name string, inTurn bool, hash string) (*offer, error) {
+	p.mu.Lock()
+	k := p.byName[name]
+	found := k.current
+	if inTurn {
+		found = k.findLocked(hash)
+	}
+	p.mu.Unlock()
+	if inTurn && hash == "" {
+		return noOffer(), nil
+	}
+	if found != nil {
+		return found, nil
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, offerWait)
+	defer cancel()
+	if err := p.read(ctx, name); err != nil {
+		return nil, err
+	}
+	return p.find(ctx, name, hash)
+}
+
+// find is a manifest in memory, or of the rows of earlier ones; the current one where it is in neither.
+func (p *Plugins) find(ctx context.Context, name, hash string) (*offer, error) {
+	p.mu.Lock()
+	k := p.byName[name]
+	found, current, entries := k.findLocked(hash), k.current, k.row.Replaced
+	p.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	for _, entry := range entries {
+		if entry.Hash != hash {
+			continue
+		}
+		old, _, err := p.olderRow(ctx, name, entry.Count)
+		if err != nil {
+			return nil, err
+		}
+		if old.Hash != hash {
+			break
+		}
+		if found, err = p.compile(name, &old.Manifest); err != nil {
+			return nil, err
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		k.keepLocked(found)
+		return found, nil
+	}
+	p.log.Warn("a turn's manifest is no longer kept: the turn continues with the current one", zap.String("plugin", name), zap.String("hash", hash))
+	return current, nil
+}
+
+// olderKey is the key of the row that has a plugin's manifest of a count. No plugin has its form as a name by accident.
+func olderKey(name string, count uint64) events.SessionID {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", name, count%maxOlder))
+	return events.SessionID(hex.EncodeToString(sum[:]))
+}
+
+func (p *Plugins) olderRow(ctx context.Context, name string, count uint64) (old older, revision uint64, err error) {
+	got, err := p.bus.Manifests().Get(ctx, olderKey(name, count))
+	if err == nil && got.Revision > 0 {
+		err = json.Unmarshal(got.Value, &old)
+	}
+	return old, got.Revision, err
+}
+
+// keepRow stores the manifest of a row before another one replaces it. A later one of this place stays.
+func (p *Plugins) keepRow(ctx context.Context, name string, r *row) error {
+	old, revision, err := p.olderRow(ctx, name, r.Count)
+	if err != nil || old.Hash == r.Hash && old.Count == r.Count || old.Count > r.Count {
+		return err
+	}
+	value, err := json.Marshal(&older{r.Count, r.Hash, r.Manifest})
+	if err == nil {
+		_, err = p.bus.Manifests().Put(ctx, olderKey(name, r.Count), value, revision)
+	}
+	return err
+}
+
+// reread reads the row of a plugin after an instance showed a manifest that is not known. If the row has not that
+// manifest either, the instance registers again.
+func (p *Plugins) reread(name, id, hash string) {
+	if err := p.read(p.ctx, name); err != nil {
+		p.log.Warn("read manifest", zap.String("plugin", name), zap.Error(err))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	k.reading = false
+	if k.hash != hash && !k.row.hasReplaced(hash) && k.settings.admits(hash) {
+		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
+	}
+}
+
+// check reads the rows from time to time: a table that was lost is written again while a node knows its contents.
+func (p *Plugins) check() {
+	for bus.Sleep(p.ctx, checkEvery) {
+		for _, name := range p.names {
+			if err := p.read(p.ctx, name); err != nil && p.ctx.Err() == nil {
+				p.log.Warn("read manifest", zap.String("plugin", name), zap.Error(err))
+			}
+		}
+	}
+}
+
+// serves reports whether the instances of the current manifest have a tool as another manifest declares it.
+func (p *Plugins) serves(name, hash string, from *plugin.Tools, tool string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	if hash == k.hash {
+		return true
+	}
+	old, had := from.Find(tool)
+	now, has := k.tools.Find(tool)
+	return had && has && old.Effects == now.Effects && bytes.Equal(old.SchemaText(), now.SchemaText())
+}
+
+// served refuses a call of an earlier manifest whose tool the current one declares otherwise. A call that an instance
+// has is not new.
+func (p *Plugins) served(name, hash string, from *plugin.Tools, tool string, run plugin.Handler) plugin.Handler {
+	return func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
+		if call.Holder == "" && !p.serves(name, hash, from, tool) {
+			return plugin.Result{}, &plugin.Failure{
+				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
+				Message: fmt.Sprintf("a new version of plugin %s has another tool %q: the call did not start", name, tool),
+			}
+		}
+		return run(ctx, call, args)
+	}
+}

@@ -1,0 +1,293 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// sessionStartWait limits a [wire.SessionStart], idleWait a [wire.Idle].
+const (
+	sessionStartWait = 10 * time.Second
+	idleWait         = 5 * time.Second
+)
+
+// placement is the instance that serves a session, for plugins of scope session. A placement is used only after the
+// history has it.
+//
+//	none ──a turn starts──► instance, epoch 1 ──the instance is gone, refuses the start, or ended it──► epoch + 1
+type placement struct {
+	Session  events.SessionID `json:"session,omitempty"` // a fork does not inherit the placement
+	Instance string           `json:"instance,omitempty"`
+	Epoch    int64            `json:"epoch,omitempty"`
+}
+
+// offered is what a session gets of a manifest.
+type offered struct {
+	plugin.State[pin]
+	p       *Plugins
+	name    string
+	session events.SessionID
+	parent  events.SessionID
+	offer   *offer
+
+	tools    *plugin.Tools // of the offer, for this session
+	manifest *wire.Manifest
+
+	starting sync.Mutex // of requests to start the session on an instance
+
+	mu      sync.Mutex
+	started int64     // epoch that the instance accepted; 0: it has to be asked
+	ended   int64     // epoch that the instance ended
+	refused []string  // instances that refused the session since the last turn's start
+	calls   int       // that run
+	used    time.Time // by the last call or start
+	timer   *time.Timer
+}
+
+// offered is what a session gets of a manifest.
+func (p *Plugins) offered(name string, in *plugin.BuildContext, from *offer) *offered {
+	o := &offered{p: p, name: name, session: in.Session, parent: in.Parent, offer: from, tools: from.tools, manifest: from.manifest}
+	if o.placed() {
+		o.tools = from.tools.With(o.bind)
+	}
+	return o
+}
+
+// placed reports whether one instance serves the session.
+func (o *offered) placed() bool { return o.manifest.Scope == wire.ScopeSession }
+
+// bind sends the calls of a tool to the instance that serves the session.
+func (o *offered) bind(t *plugin.BoundTool) {
+	if t.Holder != nil {
+		t.Holder = func(events.EffectID) string {
+			if !o.p.serves(o.name, o.offer.hash, o.offer.tools, t.Name) {
+				return ""
+			}
+			return o.place().Instance
+		}
+	}
+	t.Recorded = func(call plugin.Call) {
+		if call.Holder == "" {
+			call.Holder = o.Load().Instance
+		}
+		o.p.recorded(o.name, call)
+	}
+	run := o.p.handler(o.name, t.Name, t.Effects.Repeatable(), o)
+	t.Handler = o.p.served(o.name, o.offer.hash, o.offer.tools, t.Name, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
+		o.begin()
+		defer o.end()
+		return run(ctx, call, args)
+	})
+}
+
+// place is the session's placement. A placement that cannot be used is replaced; the zero placement: no instance lives.
+func (o *offered) place() placement {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := o.Load().placement
+	if at.Session != o.session {
+		at = placement{Session: o.session}
+	}
+	if o.usableLocked(at) {
+		return at
+	}
+	at.Instance = o.p.pick(o.name, string(o.session), o.refused...)
+	if at.Instance == "" {
+		return placement{}
+	}
+	at.Epoch++
+	o.Update(func(p *pin) { p.placement = at })
+	return at
+}
+
+// usable reports whether the placement in the history still holds.
+func (o *offered) usable() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	at := o.Load().placement
+	return at.Session == o.session && o.usableLocked(at)
+}
+
+func (o *offered) usableLocked(at placement) bool {
+	return at.Epoch > o.ended && o.p.lives(o.name, at.Instance) && !slices.Contains(o.refused, at.Instance)
+}
+
+// lives reports whether an instance gets new calls.
+func (p *Plugins) lives(name, id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.byName[name]
+	return k.takes(k.instances[id])
+}
+
+// restart has the next call ask the instance again whether it has the session: another node may have worked on the
+// session since.
+func (o *offered) restart() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.started, o.refused = 0, nil
+}
+
+// ready is the placement after the instance accepted it. save records a new placement; nil where nothing can be
+// recorded. Errors: a [*plugin.Failure] if no instance serves the session, the cause of ctx's end, and those of save.
+func (o *offered) ready(ctx context.Context, save func(context.Context) error) (placement, error) {
+	for range maxHops {
+		if save == nil && !o.usable() {
+			break
+		}
+		before := o.Revision()
+		at := o.place()
+		if at.Instance == "" {
+			break
+		}
+		if o.Revision() != before {
+			if err := save(ctx); err != nil {
+				return placement{}, err
+			}
+		}
+		if o.start(ctx, at) == nil {
+			return at, nil
+		}
+		if ctx.Err() != nil {
+			return placement{}, context.Cause(ctx)
+		}
+	}
+	return placement{}, unavailable(o.name)
+}
+
+// start has the instance accept a placement. After an error the next place makes another one.
+func (o *offered) start(ctx context.Context, at placement) error {
+	o.starting.Lock()
+	defer o.starting.Unlock()
+	o.mu.Lock()
+	accepted := o.started == at.Epoch && (o.p.idle < 0 || time.Since(o.used) < o.p.idle/2)
+	o.mu.Unlock()
+	if accepted {
+		return nil
+	}
+	var answer wire.Placed
+	err := o.request(ctx, at.Instance, "session_start", sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch}, &answer)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case err == nil && answer.Error == nil:
+		o.started, o.used = at.Epoch, time.Now()
+		return nil
+	case err == nil && answer.Error.Code == wire.CodeNotOwner: // it ended this placement
+		o.ended = max(o.ended, at.Epoch)
+		return answer.Error
+	case err == nil:
+		err = answer.Error
+	}
+	if ctx.Err() == nil {
+		o.p.log.Warn("an instance does not take a session", zap.String("plugin", o.name), zap.String("instance", at.Instance), zap.String("session", string(o.session)), zap.Error(err))
+		o.refused = append(o.refused, at.Instance)
+	}
+	return err
+}
+
+// request sends a request to an instance, and decodes its answer.
+func (o *offered) request(ctx context.Context, id, verb string, limit time.Duration, body, answer any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var bad error
+	err = o.p.bus.AskInstance(ctx, o.name, id, verb, data, func(got []byte) bool {
+		bad = json.Unmarshal(got, answer)
+		return true
+	})
+	return errors.Join(err, bad)
+}
+
+// run sends a call to the session's instance. One that may repeat goes to the next instance if that is gone.
+func (o *offered) run(ctx context.Context, out *outside, repeatable bool) (plugin.Result, error) {
+	if !repeatable {
+		if err := o.accepted(ctx, out); err != nil {
+			return plugin.Result{}, err
+		}
+		return out.once(ctx, out.call.Holder)
+	}
+	return out.repeat(ctx, func(tried []string) (string, error) {
+		if len(tried) > 0 {
+			o.mu.Lock()
+			o.ended = max(o.ended, out.in.Epoch)
+			o.mu.Unlock()
+		}
+		at, err := o.ready(ctx, out.call.SaveStates)
+		out.in.Epoch = at.Epoch
+		return at.Instance, err
+	})
+}
+
+// accepted has the instance that the history names accept the session. An instance knows the calls that it has, whatever
+// their epoch, so a call that may have reached it goes on without.
+func (o *offered) accepted(ctx context.Context, out *outside) error {
+	at := o.place()
+	if out.call.Holder == "" || at.Instance != out.call.Holder {
+		return nil
+	}
+	err := o.start(ctx, at)
+	if refused, ok := errors.AsType[*wire.Error](err); ok && refused.Code == wire.CodeNotOwner && !out.call.Again {
+		at, err = o.ready(ctx, out.call.SaveStates)
+	}
+	out.in.Epoch = at.Epoch
+	if err != nil && !out.call.Again {
+		return unavailable(o.name)
+	}
+	return nil
+}
+
+// begin and end surround each call.
+func (o *offered) begin() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.calls++
+	if o.timer != nil {
+		o.timer.Stop()
+	}
+}
+
+func (o *offered) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.used = time.Now()
+	if o.calls--; o.calls == 0 && o.p.idle > 0 {
+		o.timer = time.AfterFunc(o.p.idle, o.hintIdle)
+	}
+}
+
+// hintIdle tells the instance that the session had no call for some time. Whether people watch the session is not
+// known: no subject has watchers as its only subscribers.
+func (o *offered) hintIdle() {
+	o.mu.Lock()
+	at, quiet := o.Load().placement, o.calls == 0 && o.p.ctx.Err() == nil
+	quiet = quiet && at.Session == o.session && at.Epoch > o.ended
+	in := wire.Idle{Session: o.session, Epoch: at.Epoch, QuietMS: time.Since(o.used).Milliseconds()}
+	o.mu.Unlock()
+	if !quiet {
+		return
+	}
+	var answer wire.IdleAnswer
+	if err := o.request(o.p.ctx, at.Instance, "idle", idleWait, &in, &answer); err != nil {
+		o.p.log.Debug("idle session", zap.String("plugin", o.name), zap.String("session", string(o.session)), zap.Error(err))
+		return // a hint
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if answer.Ended {
+		o.ended = max(o.ended, at.Epoch)
+	}
+}
