@@ -28,7 +28,7 @@ func (extendingFactory) Extensions() map[string]any { return nil }
 
 type revisedFactory struct{ plugin.Factory }
 
-func (revisedFactory) Revision() uint64 { return 0 }
+func (revisedFactory) Revision(plugin.BuildContext) string { return "" }
 
 // TestDeclareRefuses has plugins that register one thing each which a program of its own cannot have. The error names
 // it.

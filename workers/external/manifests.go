@@ -277,7 +277,7 @@ func (p *Plugins) find(ctx context.Context, name, hash string) (*offer, error) {
 		return found, nil
 	}
 	for _, entry := range entries {
-		if entry.Hash != hash {
+		if entry.Hash != hash || !k.settings.admits(hash) {
 			continue
 		}
 		old, _, err := p.olderRow(ctx, name, entry.Count)
