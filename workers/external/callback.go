@@ -46,16 +46,6 @@ const maxAnswers = 64
 // callerPrefix begins the names of plugins as callers.
 const callerPrefix = "plugin-"
 
-// checkCallbacks refuses names that are no operation.
-func checkCallbacks(field string, names []string) error {
-	for i, name := range names {
-		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && (r.ID == name || string(r.Name) == name) }) {
-			return refused(fmt.Sprintf("%s[%d]", field, i), "no operation %q", name)
-		}
-	}
-	return nil
-}
-
 // ServeAPI makes the node perform the callbacks of its plugins. Before it, they are answered with 503. Errors: those of
 // [httpapi.New].
 func (p *Plugins) ServeAPI(cfg APIConfig) error {

@@ -102,9 +102,6 @@ func New(cfg Config) (*Plugins, error) {
 		if p.byName[name] != nil {
 			return nil, &events.FieldError{Field: field + ".name", Reason: fmt.Sprintf("%q occurs twice", name), Err: events.ErrInvalid}
 		}
-		if err := checkCallbacks(fmt.Sprintf("plugins[%d].callbacks", i), settings.Callbacks); err != nil {
-			return nil, err
-		}
 		p.names = append(p.names, name)
 		none := noOffer()
 		p.byName[name] = &known{settings: settings, tools: none.tools, manifest: none.manifest, current: none, instances: make(map[string]*instance)}

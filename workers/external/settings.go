@@ -20,7 +20,8 @@ type Plugin struct {
 	// Effects tighten what the plugin declares, by tool: "idempotent", or "non_idempotent", with which a call runs at
 	// most once. A manifest that declares more than that of a tool is refused.
 	Effects map[string]events.Effects `json:"effects,omitempty"`
-	// Callbacks are the names of the operations that the plugin's calls may request. Defaults to none.
+	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId. Defaults to
+	// none.
 	Callbacks []string `json:"callbacks,omitempty"`
 	// Manifests are the hashes of the manifests that may register, see [wire.Manifest.Hash]. Defaults to any.
 	Manifests []string `json:"manifests,omitempty"`
@@ -46,7 +47,7 @@ func (s *Plugin) Validate(field string) error {
 		}
 	}
 	for i, name := range s.Callbacks {
-		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return string(r.Name) == name }) {
+		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && (r.ID == name || string(r.Name) == name) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
 		}
 	}
