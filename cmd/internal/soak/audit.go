@@ -47,6 +47,7 @@ type findings struct {
 	unknown  int // calls with an unknown outcome, as the history records
 	repeated int // effects that started again before they were recorded
 	stale    int // effects that a superseded worker repeated before it noticed
+	outside  int // calls that ran in processes of the plugin
 	claims   []claim
 }
 
@@ -99,6 +100,9 @@ func (a *audit) event(seq events.Seq, c *events.Commit, e *events.Event) {
 		a.record(turn.ModelEffect(e.Turn, p.Iteration), r)
 	case *events.ToolReturned:
 		for i := range p.Results {
+			if r.lost = p.Results[i].Outcome == events.OutcomeLost; r.lost { // its instance of the plugin is gone
+				a.found.unknown++
+			}
 			a.record(turn.ToolEffect(e.Turn, p.Iteration, p.Results[i].Call), r)
 		}
 	case *events.ToolLost:
@@ -118,13 +122,17 @@ func (a *audit) record(effect events.EffectID, r recorded) {
 	a.effects[effect] = r
 }
 
-// countRepeats finds effects that ran again and must not: a repeated call of a non-idempotent tool, and an effect whose
-// recorded outcome its worker knew. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
+// countRepeats finds effects that ran again and must not: a repeated call of a non-idempotent tool, an effect whose
+// recorded outcome its worker knew, and a call that an instance of the plugin ran twice, as an instance knows the ids of
+// its calls. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
 // next effect once more. No guard can prevent that, and its append fails.
 func (a *audit) countRepeats(ledger []entry) {
 	once := a.mustNotRepeat()
 	count, own := make(map[events.EffectID]int), make(map[string]int)
 	for _, e := range ledger {
+		if isInstance(e.Worker) {
+			a.found.outside++
+		}
 		count[e.Effect]++
 		own[string(e.Worker)+" "+string(e.Effect)]++
 		if once[e.Effect] && count[e.Effect] > 1 {
@@ -133,6 +141,10 @@ func (a *audit) countRepeats(ledger []entry) {
 		}
 		if count[e.Effect] > 1 {
 			a.found.repeated++
+		}
+		if isInstance(e.Worker) && own[string(e.Worker)+" "+string(e.Effect)] > 1 {
+			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s ran twice on the instance %s", e.Effect, e.Worker))
+			continue
 		}
 		r, ok := a.effects[e.Effect]
 		switch {
@@ -161,16 +173,6 @@ func (a *audit) knew(e entry, r recorded, ranBefore bool) bool {
 // mustNotRepeat are the calls of a plan whose tools are not idempotent.
 func (a *audit) mustNotRepeat() map[events.EffectID]bool {
 	list := make(map[events.EffectID]bool)
-	for id, t := range a.plan.Turns {
-		for i, r := range t.Replies {
-			n := 0
-			for _, p := range r.Response.Parts {
-				if p.Kind == events.PartToolCall {
-					list[turn.ToolEffect(id, int64(i), int64(n))] = a.plan.MayLose[p.Tool]
-					n++
-				}
-			}
-		}
-	}
+	eachCall(a.plan, func(effect events.EffectID, tool string, _ *playback.Call) { list[effect] = a.plan.MayLose[tool] })
 	return list
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/workers/playback"
-	"github.com/lash-go/lash/workers/recording"
 )
 
 // rowPlan plays one turn, t0000, that calls a tool twice.
@@ -17,16 +16,16 @@ func rowPlan(t *testing.T) *playback.Plan {
 	if err := writeRow(name, 2); err != nil {
 		t.Fatal(err)
 	}
-	convs, err := readChats([]string{name})
+	all, err := readChats([]string{name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return planned(t, convs)
+	return planned(t, all)
 }
 
-func planned(t *testing.T, convs []recording.Conversation) *playback.Plan {
+func planned(t *testing.T, all *chats) *playback.Plan {
 	t.Helper()
-	plan, err := planOf(sessionOf(3, 0), convs)
+	plan, err := all.plan(sessionOf(3, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
