@@ -30,7 +30,7 @@ var (
 
 var faultCases = []serviceCase{
 	{"T34_faults_at_random_double_no_call", faultsAtRandom},
-	{"T34_without_the_recorded_holder_a_call_is_doubled", faultsWithoutHolder},
+	{"T34b_without_the_recorded_holder_a_call_is_doubled", faultsWithoutHolder},
 }
 
 // faultsAtRandom kills and freezes programs and stops nodes while calls run. Each call has one result. A call that must
