@@ -68,13 +68,13 @@ func anyInstance(f plugin.Factory) plugin.Factory {
 		return p.Register(r)
 	}
 	return plugin.Func(f.ID(), func(r *plugin.Registrar) error {
-		set, err := plugin.ToolsOf(plugin.Func(f.ID(), tools))
+		d, err := plugin.Declare(plugin.Func(f.ID(), tools))
 		if err != nil {
 			return err
 		}
 		changed := plugin.NewTools()
-		for _, entry := range set.Entries() {
-			tool, _ := set.Find(entry.Name)
+		for _, entry := range d.Tools.Entries() {
+			tool, _ := d.Tools.Find(entry.Name)
 			err := changed.Add(tool.Tool, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 				if call.Holder != "" {
 					call.Holder = tool.Holder(call.Effect)
@@ -223,10 +223,11 @@ func (f *faults) disturb(n int) {
 		f.thaw(time.Now())
 	}
 	f.thaw(time.Now().Add(time.Hour))
+	thawed := time.Now()
 	f.AwaitPolling("all programs to live", func() bool {
 		live := make(map[string]bool)
 		for _, i := range f.first.Status()[0].Instances {
-			live[i.ID] = i.SilentMS < 500
+			live[i.ID] = i.SilentMS < time.Since(thawed).Milliseconds()
 		}
 		return !slices.ContainsFunc(f.programs, func(p *disturbed) bool { return !live[p.instance()] })
 	})
