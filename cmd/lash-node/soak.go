@@ -16,8 +16,9 @@ import (
 
 type soakCmd struct {
 	Nodes    int           `help:"Nodes, each a process." default:"4"`
+	Plugins  *int          `help:"Processes of an external plugin that has the recorded tools; 0: each node has them. Defaults to the number of nodes." placeholder:"N"`
 	Sessions int           `help:"Conversations at once." default:"16"`
-	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue)." default:"kill,freeze,server,partition,wakes" placeholder:"FAULT"`
+	Faults   []soak.Fault  `help:"Faults that happen: kill (a node), freeze (a node or a server), server (kill one), partition (a node or a server), wakes (kill a node, and lose every wake in the queue), plugin (kill or freeze a process of the plugin; none with --plugins 0)." default:"kill,freeze,server,partition,wakes,plugin" placeholder:"FAULT"`
 	Duration time.Duration `help:"How long faults happen." default:"1m"`
 	Chats    []string      `help:"Recorded conversations, as for demo. Repeatable. Without it a sample conversation runs." placeholder:"FILE" type:"existingfile"`
 	Think    time.Duration `help:"About how long the scripted model takes for a reply; a tool takes a third." default:"60ms"`
@@ -44,6 +45,8 @@ func (c *soakCmd) check() error {
 	switch {
 	case c.Nodes < 2 || c.Nodes > 64:
 		return fmt.Errorf("--nodes %d: want 2 to 64", c.Nodes)
+	case c.Plugins != nil && *c.Plugins != 0 && (*c.Plugins < 2 || *c.Plugins > 64):
+		return fmt.Errorf("--plugins %d: want 0, or 2 to 64", *c.Plugins)
 	case c.Sessions < 1 || c.Sessions > 4096:
 		return fmt.Errorf("--sessions %d: want 1 to 4096", c.Sessions)
 	case c.Duration <= 0:
@@ -79,8 +82,12 @@ func (c *soakCmd) Run(ctx context.Context, s *streams) error {
 		}
 	}
 	write(s.Err, "lash-node: seed %d, store %s\n", c.Seed, c.Store)
+	plugins := c.Nodes
+	if c.Plugins != nil {
+		plugins = *c.Plugins
+	}
 	o := &soak.Options{
-		Nodes: c.Nodes, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
+		Nodes: c.Nodes, Plugins: plugins, Sessions: c.Sessions, Faults: c.Faults, Duration: c.Duration, Chats: c.Chats, Seed: c.Seed,
 		Think: c.Think, Store: c.Store, Keep: c.Keep, Progress: s.Err, Program: program, Args: []string{"soak-child"},
 	}
 	if c.Restart {
@@ -143,6 +150,7 @@ func (c *soakCmd) print(s *streams, r *soak.Report) error {
 		write(s.Out, "  of killed nodes, the wake lost too   %d in p50 %.0f ms, p99 %.0f ms, at most %s\n", r.LostWakeTimed, r.LostWakeP50, r.LostWakeP99, soak.LostWakeLimit)
 		write(s.Out, "  of killed nodes, beside other faults %d in p50 %.0f ms, p99 %.0f ms\n", r.DisturbedTimed, r.DisturbedP50, r.DisturbedP99)
 		write(s.Out, "calls of unknown fate, as the histories say  %d; repeated by workers that did not know yet, and not recorded  %d\n", r.UnknownCalls, r.StaleEffects)
+		write(s.Out, "calls on processes of the plugin  %d; not started, as the process was gone  %d\n", r.PluginCalls, r.RefusedCalls)
 		write(s.Out, "doubled    %d\nlost       %d\n", r.Doubled, r.Lost)
 		for _, b := range r.Bad {
 			write(s.Out, "session %s: %s %v\n  lash-replay show %s\n", b.Session, b.Lost, b.Doubled, b.History)

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -28,9 +30,10 @@ type process struct {
 type setting struct {
 	*harness.System
 	on    place
-	runs  string            // file of the plugin's runs
-	first *external.Plugins // of the first node
-	live  int               // programs that were started
+	runs  string                              // file of the plugin's runs
+	first *external.Plugins                   // of the first node
+	live  int                                 // programs that were started
+	wrap  func(plugin.Factory) plugin.Factory // changes the plugin of nodes that start later; nil: nothing
 
 	env    []string        // of programs that start later
 	config external.Config // of nodes; the bus is that of the node
@@ -48,7 +51,11 @@ func (s *setting) node() (kill func()) {
 	s.T.Helper()
 	on := s.on.open(s.T)
 	p := s.plugins(on)
-	n, kill := s.StartNodeOn(on, p.Factories()...)
+	factories := p.Factories()
+	if s.wrap != nil {
+		factories[0] = s.wrap(factories[0])
+	}
+	n, kill := s.StartNodeOn(on, factories...)
 	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host(), Access: s.record}), nil)
 	s.Host = n.Host()
 	return kill
@@ -83,11 +90,25 @@ func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 // program starts the plugin in a process of its own, and returns when it is registered.
 func (s *setting) program(instance string) *process {
 	s.T.Helper()
-	return s.run(instance, exec.CommandContext(s.Ctx, os.Args[0])) //nolint:gosec // this test binary
+	return s.run(instance, own(s.Ctx))
 }
 
-// run starts a program that is the plugin notes.
+// own is the plugin in this test binary.
+func own(ctx context.Context) *exec.Cmd {
+	return exec.CommandContext(ctx, os.Args[0]) //nolint:gosec // this test binary
+}
+
+// run starts a program that is the plugin notes, and waits until a node knows it. All programs before it live.
 func (s *setting) run(instance string, cmd *exec.Cmd) *process {
+	s.T.Helper()
+	p := s.spawn(instance, cmd)
+	s.live++
+	s.alive(s.live)
+	return p
+}
+
+// spawn starts a program that is the plugin notes.
+func (s *setting) spawn(instance string, cmd *exec.Cmd) *process {
 	s.T.Helper()
 	cmd.Env = append(os.Environ(), serverVariable+"="+s.on.url, prefixVariable+"="+s.on.prefix, instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
 	cmd.Env = append(cmd.Env, s.env...)
@@ -104,8 +125,6 @@ func (s *setting) run(instance string, cmd *exec.Cmd) *process {
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
 		s.T.Fatalf("program: got %q, %v, want ready", line, err)
 	}
-	s.live++
-	s.alive(s.live)
 	return p
 }
 

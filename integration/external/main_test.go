@@ -109,14 +109,14 @@ func notes(runs string) plugin.Factory {
 }
 
 func logRun(path, what string, call plugin.Call) error {
-	return logLine(path, what, string(call.Effect))
+	return logLine(path, what, string(call.Effect), string(call.Session))
 }
 
-func logLine(path, what, of string) error {
+func logLine(path, what, of string, more ...string) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(f, strings.Join([]string{what, of, os.Getenv(instanceVariable)}, " "))
+	_, err = fmt.Fprintln(f, strings.Join(append([]string{what, of, os.Getenv(instanceVariable)}, more...), " "))
 	return errors.Join(err, f.Close())
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/playback"
 )
@@ -37,6 +38,8 @@ type audit struct {
 	plan    *playback.Plan
 	claims  []claim
 	effects map[events.EffectID]recorded
+	refused map[events.EffectID]string // results of calls that did not start, as their instance of the plugin was gone
+	once    map[events.EffectID]bool
 	found   findings
 }
 
@@ -47,11 +50,20 @@ type findings struct {
 	unknown  int // calls with an unknown outcome, as the history records
 	repeated int // effects that started again before they were recorded
 	stale    int // effects that a superseded worker repeated before it noticed
+	refused  int // calls that did not start, as the history records
+	outside  int // calls that ran in processes of the plugin
 	claims   []claim
 }
 
+func newAudit(plan *playback.Plan) *audit {
+	return &audit{
+		plan: plan, once: mustNotRepeat(plan),
+		effects: make(map[events.EffectID]recorded), refused: make(map[events.EffectID]string),
+	}
+}
+
 func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []entry) (findings, error) {
-	a := &audit{plan: c.plan, effects: make(map[events.EffectID]recorded)}
+	a := newAudit(c.plan)
 	v := projector.NewVerifier(c.plan.Session)
 	var broken []error
 	for e, err := range b.Log().Read(ctx, c.plan.Session, 1) {
@@ -75,7 +87,7 @@ func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []ent
 	for _, violation := range v.Check() {
 		broken = append(broken, fmt.Errorf("%+v", violation))
 	}
-	switch diff, err := playback.Compare(ctx, b, c.plan, v.State()); {
+	switch diff, err := playback.Compare(ctx, b, a.expected(), v.State()); {
 	case err != nil:
 		return findings{}, fmt.Errorf("compare session %s: %w", c.plan.Session, err)
 	case diff != nil:
@@ -86,7 +98,7 @@ func auditSession(ctx context.Context, b *bus.Bus, c *conversation, ledger []ent
 	}
 	a.found.lost = errors.Join(broken...)
 	a.countRepeats(ledger)
-	a.found.claims = a.claims
+	a.found.claims, a.found.refused = a.claims, len(a.refused)
 	return a.found, nil
 }
 
@@ -99,7 +111,7 @@ func (a *audit) event(seq events.Seq, c *events.Commit, e *events.Event) {
 		a.record(turn.ModelEffect(e.Turn, p.Iteration), r)
 	case *events.ToolReturned:
 		for i := range p.Results {
-			a.record(turn.ToolEffect(e.Turn, p.Iteration, p.Results[i].Call), r)
+			a.returned(turn.ToolEffect(e.Turn, p.Iteration, p.Results[i].Call), &p.Results[i], r)
 		}
 	case *events.ToolLost:
 		r.lost = true
@@ -110,6 +122,35 @@ func (a *audit) event(seq events.Seq, c *events.Commit, e *events.Event) {
 	}
 }
 
+// returned records a result. The instance of a call that must not run twice may be gone: the call is lost, or did not
+// start.
+func (a *audit) returned(effect events.EffectID, result *events.ToolResult, r recorded) {
+	switch {
+	case result.Outcome == events.OutcomeLost:
+		r.lost = true
+		a.found.unknown++
+	case result.Class == plugin.ClassUnavailable && a.once[effect]:
+		a.refused[effect] = result.Text
+	}
+	a.record(effect, r)
+}
+
+// expected is the plan with the results of calls that did not start.
+func (a *audit) expected() *playback.Plan {
+	plan, conv := *a.plan, *a.plan.Conv
+	conv.Entries = slices.Clone(conv.Entries)
+	plan.Conv = &conv
+	eachCall(a.plan, func(effect events.EffectID, _ string, call *playback.Call) {
+		text, ok := a.refused[effect]
+		for i := range a.plan.Conv.Entries {
+			if ok && &a.plan.Conv.Entries[i].Result == call.Result {
+				conv.Entries[i].Result.Text, conv.Entries[i].Result.Failed = text, true
+			}
+		}
+	})
+	return &plan
+}
+
 func (a *audit) record(effect events.EffectID, r recorded) {
 	if _, twice := a.effects[effect]; twice {
 		a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s is recorded twice", effect))
@@ -118,21 +159,31 @@ func (a *audit) record(effect events.EffectID, r recorded) {
 	a.effects[effect] = r
 }
 
-// countRepeats finds effects that ran again and must not: a repeated call of a non-idempotent tool, and an effect whose
-// recorded outcome its worker knew. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
+// countRepeats finds effects that ran again and must not: a repeated call of a non-idempotent tool, an effect whose
+// recorded outcome its worker knew, and a call that an instance of the plugin ran twice, as an instance knows the ids of
+// its calls. A call that did not start, as the history says, must not have run. Not counted: a frozen worker wakes up after the takeover of its turn and runs its
 // next effect once more. No guard can prevent that, and its append fails.
 func (a *audit) countRepeats(ledger []entry) {
-	once := a.mustNotRepeat()
 	count, own := make(map[events.EffectID]int), make(map[string]int)
 	for _, e := range ledger {
+		if isInstance(e.Worker) {
+			a.found.outside++
+		}
 		count[e.Effect]++
 		own[string(e.Worker)+" "+string(e.Effect)]++
-		if once[e.Effect] && count[e.Effect] > 1 {
+		if _, refused := a.refused[e.Effect]; refused {
+			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s ran on %s, and is recorded as not started", e.Effect, e.Worker))
+		}
+		if a.once[e.Effect] && count[e.Effect] > 1 {
 			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s, which must not run twice, ran again on %s", e.Effect, e.Worker))
 			continue
 		}
 		if count[e.Effect] > 1 {
 			a.found.repeated++
+		}
+		if isInstance(e.Worker) && own[string(e.Worker)+" "+string(e.Effect)] > 1 {
+			a.found.doubled = append(a.found.doubled, fmt.Sprintf("%s ran twice on the instance %s", e.Effect, e.Worker))
+			continue
 		}
 		r, ok := a.effects[e.Effect]
 		switch {
@@ -159,18 +210,8 @@ func (a *audit) knew(e entry, r recorded, ranBefore bool) bool {
 }
 
 // mustNotRepeat are the calls of a plan whose tools are not idempotent.
-func (a *audit) mustNotRepeat() map[events.EffectID]bool {
+func mustNotRepeat(plan *playback.Plan) map[events.EffectID]bool {
 	list := make(map[events.EffectID]bool)
-	for id, t := range a.plan.Turns {
-		for i, r := range t.Replies {
-			n := 0
-			for _, p := range r.Response.Parts {
-				if p.Kind == events.PartToolCall {
-					list[turn.ToolEffect(id, int64(i), int64(n))] = a.plan.MayLose[p.Tool]
-					n++
-				}
-			}
-		}
-	}
+	eachCall(plan, func(effect events.EffectID, tool string, _ *playback.Call) { list[effect] = plan.MayLose[tool] })
 	return list
 }

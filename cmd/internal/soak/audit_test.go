@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/playback"
-	"github.com/lash-go/lash/workers/recording"
 )
 
 // rowPlan plays one turn, t0000, that calls a tool twice.
@@ -17,16 +17,16 @@ func rowPlan(t *testing.T) *playback.Plan {
 	if err := writeRow(name, 2); err != nil {
 		t.Fatal(err)
 	}
-	convs, err := readChats([]string{name})
+	all, err := readChats([]string{name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return planned(t, convs)
+	return planned(t, all)
 }
 
-func planned(t *testing.T, convs []recording.Conversation) *playback.Plan {
+func planned(t *testing.T, all *chats) *playback.Plan {
 	t.Helper()
-	plan, err := planOf(sessionOf(3, 0), convs)
+	plan, err := all.plan(sessionOf(3, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,14 +55,47 @@ func TestRepeatedEffectsAreCounted(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			a := &audit{
-				plan:    plan,
-				effects: map[events.EffectID]recorded{model: {seq: 5, at: 500, by: tc.by}},
-				claims:  []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), takeover: true}},
-			}
+			a := newAudit(plan)
+			a.effects[model] = recorded{seq: 5, at: 500, by: tc.by}
+			a.claims = []claim{{turn: "t0000", worker: "a", seq: 2, at: at(100)}, {turn: "t0000", worker: "b", seq: 10, at: at(1000), takeover: true}}
 			a.countRepeats(tc.ledger)
 			if len(a.found.doubled) != tc.doubled || a.found.stale != tc.stale {
 				t.Errorf("got doubled %v, stale %d, want %d, %d", a.found.doubled, a.found.stale, tc.doubled, tc.stale)
+			}
+		})
+	}
+}
+
+// TestRepeatedCallsOfInstancesAreCounted compares ledgers of instances of the plugin with a history. Tool 0 must not
+// run twice, tool 1 may; tool 1 is recorded at 500.
+func TestRepeatedCallsOfInstancesAreCounted(t *testing.T) {
+	t.Parallel()
+	const once, free = "t0000/0/0", "t0000/1/0"
+	for name, tc := range map[string]struct {
+		result                   events.ToolResult // of the call that must not run twice
+		ledger                   []entry
+		doubled, unknown, failed int
+	}{
+		"each_once":                  {ledger: []entry{{Effect: once, Worker: "p1-1", At: 400}, {Effect: free, Worker: "p2-1", At: 400}}},
+		"once_on_two_instances":      {ledger: []entry{{Effect: once, Worker: "p1-1", At: 400}, {Effect: once, Worker: "p2-1", At: 450}}, doubled: 1},
+		"free_on_two_instances":      {ledger: []entry{{Effect: free, Worker: "p1-1", At: 400}, {Effect: free, Worker: "p2-1", At: 450}}},
+		"free_twice_on_one":          {ledger: []entry{{Effect: free, Worker: "p1-1", At: 400}, {Effect: free, Worker: "p1-1", At: 450}}, doubled: 1},
+		"free_on_one_that_restarted": {ledger: []entry{{Effect: free, Worker: "p1-1", At: 400}, {Effect: free, Worker: "p1-2", At: 450}}},
+		"lost":                       {result: events.ToolResult{Outcome: events.OutcomeLost}, ledger: []entry{{Effect: once, Worker: "p1-1", At: 400}}, unknown: 1},
+		"not_started":                {result: events.ToolResult{Outcome: events.OutcomeFailure, Class: plugin.ClassUnavailable}, failed: 1},
+		"not_started_and_ran_anyway": {result: events.ToolResult{Outcome: events.OutcomeFailure, Class: plugin.ClassUnavailable}, ledger: []entry{{Effect: once, Worker: "p1-1", At: 400}}, doubled: 1, failed: 1},
+		"other_failure_is_a_result":  {result: events.ToolResult{Outcome: events.OutcomeFailure, Class: plugin.ClassExecution}, ledger: []entry{{Effect: once, Worker: "p1-1", At: 400}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAudit(rowPlan(t))
+			a.once[free] = false
+			a.returned(once, &tc.result, recorded{seq: 5, at: 500, by: "n1-1"})
+			a.returned(free, &events.ToolResult{}, recorded{seq: 6, at: 500, by: "n1-1"})
+			a.countRepeats(tc.ledger)
+			if len(a.found.doubled) != tc.doubled || a.found.unknown != tc.unknown || len(a.refused) != tc.failed || a.found.outside != len(tc.ledger) {
+				t.Errorf("got doubled %v, unknown %d, not started %d, calls %d, want %d, %d, %d, %d",
+					a.found.doubled, a.found.unknown, len(a.refused), a.found.outside, tc.doubled, tc.unknown, tc.failed, len(tc.ledger))
 			}
 		})
 	}

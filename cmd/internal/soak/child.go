@@ -17,6 +17,7 @@ import (
 type Spec struct {
 	Server *ServerSpec `json:"server,omitempty"`
 	Node   *NodeSpec   `json:"node,omitempty"`
+	Plugin *PluginSpec `json:"plugin,omitempty"`
 }
 
 // ready is the line that a child prints once it works.
@@ -129,6 +130,8 @@ func RunChild(ctx context.Context, in io.Reader, out io.Writer) error {
 		return spec.Server.run(ctx, working)
 	case spec.Node != nil:
 		return spec.Node.run(ctx, working)
+	case spec.Plugin != nil:
+		return spec.Plugin.run(ctx, working)
 	}
-	return errors.New("neither a server nor a node")
+	return errors.New("neither a server, nor a node, nor a plugin")
 }

@@ -2,14 +2,17 @@
 //
 // A run has three servers and some nodes. Each is a child process; a server has a store of its own. The load is
 // recorded conversations. A client in this process drives them. Scripted models and tools in the nodes reply as
-// recorded, and write each request to a ledger file, which no fault touches. Every connection passes through a [link]
-// that can be cut, so partitions need no privileges.
+// recorded, and write each request to a ledger file, which no fault touches. Recorded tools whose calls return text are
+// tools of an external plugin, which has some processes of its own; the other tools stay in the nodes. Every connection
+// passes through a [link] that can be cut, so partitions need no privileges.
 //
 //	parent ── link ──┐
 //	node 1 ── link ──┼── server 1 ── link ── server 2 …
-//	node 2 ── link ──┘
+//	node 2 ── link ──┤
+//	plugin 1 ─ link ─┘
 //
 // At the end all faults are undone, and the running conversations may finish. Then every history is compared with its
 // recording and with the ledgers. A session is lost if its turns did not end or its history differs. An effect is
-// doubled if it ran twice and must not.
+// doubled if it ran twice and must not, on any worker or instance of the plugin, or if it ran although the history says
+// that it did not start.
 package soak

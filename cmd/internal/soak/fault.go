@@ -22,11 +22,12 @@ const (
 	FaultServer    Fault = "server"    // kill -9 of a server, which restarts
 	FaultPartition Fault = "partition" // a node or a server has no connection
 	FaultWakes     Fault = "wakes"     // kill -9 of a node, and a purge of every wake in the queue
+	FaultPlugin    Fault = "plugin"    // kill -9 of a process of the plugin, which restarts, or SIGSTOP, then SIGCONT
 )
 
 // Faults are all kinds.
 func Faults() []Fault {
-	return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition, FaultWakes}
+	return []Fault{FaultKill, FaultFreeze, FaultServer, FaultPartition, FaultWakes, FaultPlugin}
 }
 
 // kills reports whether the fault kills a node.
@@ -61,8 +62,17 @@ func (j *journal) all() []incident {
 	return slices.Clone(j.list)
 }
 
-// injector applies random faults to a fleet. At any time, a minority of the servers and all nodes but one may be
-// disturbed.
+// group is what a fault may hit.
+type group string
+
+const (
+	groupServers group = "servers"
+	groupNodes   group = "nodes"
+	groupPlugins group = "plugins" // processes of the plugin
+)
+
+// injector applies random faults to a fleet. At any time, a minority of the servers, all nodes but one and all processes
+// of the plugin but one may be disturbed.
 type injector struct {
 	f       *fleet
 	o       *Options
@@ -72,9 +82,9 @@ type injector struct {
 	running sync.WaitGroup
 	mu      sync.Mutex
 	busy    map[string]bool // by name
-	nodes   int             // disturbed
-	servers int             // disturbed
 	err     error           // a child that did not come back
+
+	disturbed map[group]int
 }
 
 // The pause between two faults.
@@ -95,36 +105,32 @@ func calm(since time.Duration) bool { return since%cycle >= calmAfter }
 // run applies faults until ctx ends. It returns when all faults are undone.
 func (t *injector) run(ctx context.Context) error {
 	began := time.Now()
-	kills := slices.DeleteFunc(slices.Clone(t.o.Faults), func(f Fault) bool { return !f.kills() })
-	for len(t.o.Faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
-		list := t.o.Faults
+	faults := slices.Clone(t.o.Faults)
+	if len(t.f.plugins) == 0 {
+		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f == FaultPlugin })
+	}
+	kills := slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool { return !f.kills() })
+	for len(faults) > 0 && t.sleep(ctx, pauseMin, pauseMax) {
+		list := faults
 		if calm(time.Since(began)) && len(kills) > 0 {
 			list = kills
 		}
-		fault := list[t.random.IntN(len(list))]
-		onServer := fault == FaultServer || !fault.kills() && t.random.IntN(3) == 0
-		// The draws are the same whether or not the target is free, so a seed gives one sequence.
-		node, server := t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
-		d := draw{length: t.between(time.Second, 5*time.Second), short: t.random.IntN(2) == 0}
-		name := node.name
-		if onServer {
-			name = server.spec.Name
-		}
-		if !t.reserve(name, onServer) {
+		d := t.draw(list[t.random.IntN(len(list))])
+		if !t.reserve(d) {
 			continue
 		}
 		t.running.Go(func() {
-			i := incident{Fault: fault, Target: name, At: time.Now()}
+			i := incident{Fault: d.fault, Target: d.name, At: time.Now()}
 			var err error
-			if onServer {
-				err = t.onServer(ctx, fault, server, d)
+			if d.group == groupServers {
+				err = t.onServer(ctx, d)
 			} else {
-				i.Worker = node.id
-				err = t.onNode(ctx, &i, node, d)
+				i.Worker = d.member.id
+				err = t.onMember(ctx, &i, d)
 			}
 			i.Until = time.Now()
 			t.f.incident.add(i)
-			t.release(name, onServer, err)
+			t.release(d, err)
 		})
 	}
 	t.running.Wait()
@@ -133,8 +139,32 @@ func (t *injector) run(ctx context.Context) error {
 
 // draw has the random values of one fault.
 type draw struct {
+	fault  Fault
+	group  group
+	name   string  // of the target
+	server *server // the target of group servers
+	member *member // the target of the other groups
 	length time.Duration
 	short  bool // restart at once, or a partition that refuses connections
+	freeze bool // for [FaultPlugin]: not a kill
+}
+
+// draw draws a fault. The draws are the same whether or not the target is free, so a seed gives one sequence.
+func (t *injector) draw(fault Fault) draw {
+	d := draw{fault: fault, group: groupNodes}
+	if fault == FaultServer || !fault.kills() && fault != FaultPlugin && t.random.IntN(3) == 0 {
+		d.group = groupServers
+	}
+	d.member, d.server = t.f.nodes[t.random.IntN(len(t.f.nodes))], t.f.servers[t.random.IntN(len(t.f.servers))]
+	d.length, d.short = t.between(time.Second, 5*time.Second), t.random.IntN(2) == 0
+	if fault == FaultPlugin {
+		d.group, d.member, d.freeze = groupPlugins, t.f.plugins[t.random.IntN(len(t.f.plugins))], t.random.IntN(2) == 0
+	}
+	d.name = d.member.name
+	if d.group == groupServers {
+		d.name = d.server.spec.Name
+	}
+	return d
 }
 
 func (t *injector) between(low, high time.Duration) time.Duration {
@@ -146,62 +176,70 @@ func (t *injector) sleep(ctx context.Context, low, high time.Duration) bool {
 	return bus.Sleep(ctx, t.between(low, high))
 }
 
-func (t *injector) reserve(name string, onServer bool) bool {
+// most is how many of a group may be disturbed at once.
+func (t *injector) most(g group) int {
+	switch g {
+	case groupServers:
+		return 1
+	case groupPlugins:
+		return len(t.f.plugins) - 1
+	case groupNodes:
+	}
+	return max(len(t.f.nodes)-1, 1)
+}
+
+func (t *injector) reserve(d draw) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	switch {
-	case t.busy[name] || t.err != nil, onServer && t.servers > 0, !onServer && t.nodes >= max(len(t.f.nodes)-1, 1):
+	if t.busy[d.name] || t.err != nil || t.disturbed[d.group] >= t.most(d.group) {
 		return false
-	case onServer:
-		t.servers++
-	default:
-		t.nodes++
 	}
-	t.busy[name] = true
+	t.disturbed[d.group]++
+	t.busy[d.name] = true
 	return true
 }
 
-func (t *injector) release(name string, onServer bool, err error) {
+func (t *injector) release(d draw, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.busy, name)
-	if onServer {
-		t.servers--
-	} else {
-		t.nodes--
-	}
+	delete(t.busy, d.name)
+	t.disturbed[d.group]--
 	if err != nil && t.err == nil {
-		t.err = fmt.Errorf("%s did not come back: %w", name, err)
+		t.err = fmt.Errorf("%s did not come back: %w", d.name, err)
 	}
 }
 
-// onNode applies a fault to a node and undoes it. The end of ctx only shortens it.
-func (t *injector) onNode(ctx context.Context, i *incident, n *node, d draw) error {
-	switch i.Fault {
-	case FaultFreeze:
-		if err := n.child.freeze(); err != nil {
+// onMember applies a fault to a node or a process of the plugin and undoes it. The end of ctx only shortens it.
+func (t *injector) onMember(ctx context.Context, i *incident, d draw) error {
+	m := d.member
+	switch {
+	case d.fault == FaultFreeze || d.freeze:
+		if err := m.child.freeze(); err != nil {
 			return err
 		}
 		bus.Sleep(ctx, d.length)
-		return n.child.thaw()
-	case FaultPartition:
-		cut(n.links, d.short)
+		return m.child.thaw()
+	case d.fault == FaultPartition:
+		cut(m.links, d.short)
 		bus.Sleep(ctx, d.length)
-		heal(n.links)
+		heal(m.links)
 		return nil
-	case FaultKill, FaultWakes, FaultServer:
-	}
-	if err := t.kill(ctx, i, n); err != nil {
-		return err
+	case d.group == groupPlugins:
+		m.child.kill()
+	default:
+		if err := t.kill(ctx, i, m); err != nil {
+			return err
+		}
 	}
 	if !d.short {
 		bus.Sleep(ctx, d.length)
 	}
-	return t.f.startNode(context.WithoutCancel(ctx), n)
+	return t.f.startMember(context.WithoutCancel(ctx), m)
 }
 
-func (t *injector) onServer(ctx context.Context, fault Fault, s *server, d draw) (err error) {
-	switch fault {
+func (t *injector) onServer(ctx context.Context, d draw) (err error) {
+	s := d.server
+	switch d.fault {
 	case FaultFreeze:
 		if err := s.child.freeze(); err != nil {
 			return err
@@ -213,7 +251,7 @@ func (t *injector) onServer(ctx context.Context, fault Fault, s *server, d draw)
 		cut(all, d.short)
 		bus.Sleep(ctx, d.length)
 		heal(all)
-	case FaultServer, FaultKill, FaultWakes:
+	case FaultServer, FaultKill, FaultWakes, FaultPlugin:
 		s.child.kill()
 		if !d.short {
 			bus.Sleep(ctx, d.length)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +23,9 @@ type fleet struct {
 	o        *Options
 	launch   *launcher
 	servers  []*server
-	nodes    []*node
-	links    []*link // all of them
+	nodes    []*member
+	plugins  []*member // processes of the plugin
+	links    []*link   // all of them
 	ownURL   string
 	incident *journal
 }
@@ -36,14 +38,15 @@ type server struct {
 	from  []*link // from clients
 }
 
-// node is a node of the fleet. Its process changes with restarts.
-type node struct {
+// member is a node of the fleet or a process of the plugin. Its process changes with restarts.
+type member struct {
 	name  string
+	group group
 	url   string
 	links []*link // to the servers
 	runs  int
 	child *child
-	id    events.WorkerID // of the process
+	id    events.WorkerID // of the process: a worker, or an instance of the plugin
 }
 
 func startFleet(ctx context.Context, o *Options, servers int, incidents *journal) (*fleet, error) {
@@ -73,8 +76,9 @@ func (f *fleet) start(ctx context.Context, servers int) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	for _, n := range f.nodes {
-		if err := f.startNode(ctx, n); err != nil {
+	// The first node answers the plugin's registration; the others find the manifest at their start.
+	for _, m := range slices.Concat(f.nodes[:1], f.plugins, f.nodes[1:]) {
+		if err := f.startMember(ctx, m); err != nil {
 			return err
 		}
 	}
@@ -106,19 +110,31 @@ func (f *fleet) openLinks(ctx context.Context, servers int) error {
 			s.to, other.to = append(s.to, l), append(other.to, l)
 		}
 	}
-	own := &node{}
+	own := &member{}
 	if err := f.connect(ctx, own); err != nil {
 		return err
 	}
 	f.ownURL = own.url
-	for i := range f.o.Nodes {
-		n := &node{name: fmt.Sprintf("n%d", i+1)}
-		if err := f.connect(ctx, n); err != nil {
+	f.nodes, f.plugins = members(groupNodes, "n", f.o.Nodes), members(groupPlugins, instancePrefix, f.o.Plugins)
+	for _, m := range slices.Concat(f.nodes, f.plugins) {
+		if err := f.connect(ctx, m); err != nil {
 			return err
 		}
-		f.nodes = append(f.nodes, n)
 	}
 	return nil
+}
+
+// instancePrefix begins the ids of instances of the plugin, and no worker's.
+const instancePrefix = "p"
+
+func isInstance(id events.WorkerID) bool { return strings.HasPrefix(string(id), instancePrefix) }
+
+// members are n members of a group, which are not connected yet.
+func members(g group, prefix string, n int) (list []*member) {
+	for i := range n {
+		list = append(list, &member{name: fmt.Sprintf("%s%d", prefix, i+1), group: g})
+	}
+	return list
 }
 
 func (f *fleet) link(ctx context.Context, port int) (*link, error) {
@@ -130,52 +146,69 @@ func (f *fleet) link(ctx context.Context, port int) (*link, error) {
 }
 
 // connect opens a client's links to the servers.
-func (f *fleet) connect(ctx context.Context, n *node) error {
+func (f *fleet) connect(ctx context.Context, m *member) error {
 	var urls []string
 	for _, s := range f.servers {
 		l, err := f.link(ctx, s.spec.Port)
 		if err != nil {
 			return err
 		}
-		n.links, s.from = append(n.links, l), append(s.from, l)
+		m.links, s.from = append(m.links, l), append(s.from, l)
 		urls = append(urls, "nats://"+l.address())
 	}
-	n.url = strings.Join(urls, ",")
+	m.url = strings.Join(urls, ",")
 	return nil
 }
 
-// startNode starts a new process for a node.
-func (f *fleet) startNode(ctx context.Context, n *node) error {
-	n.runs++
-	n.id = events.WorkerID(fmt.Sprintf("%s-%d", n.name, n.runs))
+// startMember starts a new process for a member.
+func (f *fleet) startMember(ctx context.Context, m *member) error {
+	m.runs++
+	m.id = events.WorkerID(fmt.Sprintf("%s-%d", m.name, m.runs))
+	cast := CastSpec{
+		ID: m.id, URL: m.url, Replicas: len(f.servers), Chats: f.o.Chats, Think: f.o.Think,
+		Ledger: filepath.Join(f.o.Store, "ledger-"+string(m.id)),
+	}
+	spec := Spec{Node: &NodeSpec{CastSpec: cast, Name: m.name, Plugin: len(f.plugins) > 0}}
+	if m.group == groupPlugins {
+		spec = Spec{Plugin: &PluginSpec{cast}}
+	}
 	var err error
-	n.child, err = f.launch.start(ctx, Spec{Node: &NodeSpec{
-		Name: n.name, Worker: n.id, URL: n.url, Replicas: len(f.servers), Chats: f.o.Chats, Think: f.o.Think,
-		Ledger: filepath.Join(f.o.Store, "ledger-"+string(n.id)),
-	}})
+	m.child, err = f.launch.start(ctx, spec)
 	return err
 }
 
 // stopGrace bounds an orderly stop of a child.
 const stopGrace = 3 * time.Second
 
-// stop ends every child, nodes first.
+// stop ends every child: nodes, then plugins, then servers.
 func (f *fleet) stop() {
-	var nodes, others sync.WaitGroup
-	for _, n := range f.nodes {
-		if n.child != nil {
-			nodes.Go(func() { n.child.stop(stopGrace) })
-		}
-	}
-	nodes.Wait()
+	var servers []*child
 	for _, s := range f.servers {
-		if s.child != nil {
-			others.Go(func() { s.child.stop(stopGrace) })
-		}
+		servers = append(servers, s.child)
 	}
-	others.Wait()
+	stopAll(children(f.nodes))
+	stopAll(children(f.plugins))
+	stopAll(servers)
 	for _, l := range f.links {
 		l.close()
 	}
 	_ = f.launch.log.Close()
+}
+
+func children(list []*member) (all []*child) {
+	for _, m := range list {
+		all = append(all, m.child)
+	}
+	return all
+}
+
+// stopAll stops children at once. nil ones have not started.
+func stopAll(list []*child) {
+	var all sync.WaitGroup
+	for _, c := range list {
+		if c != nil {
+			all.Go(func() { c.stop(stopGrace) })
+		}
+	}
+	all.Wait()
 }

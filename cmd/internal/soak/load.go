@@ -3,7 +3,6 @@ package soak
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,13 +11,12 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/workers/playback"
-	"github.com/lash-go/lash/workers/recording"
 )
 
 // load is the clients that drive conversations.
 type load struct {
 	o              *Options
-	convs          []recording.Conversation
+	chats          *chats
 	player         *playback.Player
 	host           *session.Host
 	turns          atomic.Int64 // ended
@@ -43,7 +41,7 @@ func (l *load) run(ctx, limit context.Context) error {
 		all.Go(func() {
 			for ctx.Err() == nil {
 				n := int(next.Add(1)) - 1
-				if err := l.play(limit, sessionOf(n, n%len(l.convs))); err != nil {
+				if err := l.play(limit, sessionOf(n, n%len(l.chats.convs))); err != nil {
 					errs <- err
 					return
 				}
@@ -57,7 +55,7 @@ func (l *load) run(ctx, limit context.Context) error {
 
 // play drives one conversation, and continues after errors.
 func (l *load) play(ctx context.Context, id events.SessionID) error {
-	plan, err := planOf(id, l.convs)
+	plan, err := l.chats.plan(id)
 	if err == nil {
 		err = l.player.Add(plan)
 	}
@@ -86,22 +84,4 @@ func (l *load) play(ctx context.Context, id events.SessionID) error {
 			return nil
 		}
 	}
-}
-
-// readChats reads recorded conversations.
-func readChats(files []string) ([]recording.Conversation, error) {
-	var all []recording.Conversation
-	for _, name := range files {
-		f, err := os.Open(name) //nolint:gosec // the user names the file
-		if err != nil {
-			return nil, err
-		}
-		convs, err := recording.Read(name, f)
-		_ = f.Close()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, convs...)
-	}
-	return all, nil
 }

@@ -36,7 +36,9 @@ type Report struct {
 	DisturbedP50    float64       `json:"disturbed_p50_ms"`  // of the disturbed takeovers
 	DisturbedP99    float64       `json:"disturbed_p99_ms"`  // of the disturbed takeovers
 	Again           int           `json:"again"`             // effects running when their worker died, which ran again
-	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker died, as the histories record
+	UnknownCalls    int           `json:"unknown_calls"`     // non-idempotent calls running when their worker or instance died, as the histories record
+	RefusedCalls    int           `json:"refused_calls"`     // non-idempotent calls whose instance of the plugin was gone before their start, as the histories record
+	PluginCalls     int           `json:"plugin_calls"`      // that ran in processes of the plugin
 	StaleEffects    int           `json:"stale_effects"`     // repeated by frozen or disconnected workers, and not recorded
 	ClientsWentOn   int64         `json:"clients_went_on"`   // errors after which clients continued
 	DurationSeconds float64       `json:"duration_s"`        // with faults
@@ -81,6 +83,8 @@ func (r *Report) add(id events.SessionID, f *findings) {
 	r.UnknownCalls += f.unknown
 	r.StaleEffects += f.stale
 	r.Again += f.repeated
+	r.PluginCalls += f.outside
+	r.RefusedCalls += f.refused
 	r.Doubled += len(f.doubled)
 	bad := Bad{Session: id, Doubled: f.doubled}
 	if f.lost != nil {

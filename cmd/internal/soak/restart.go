@@ -43,12 +43,12 @@ const (
 // RunRestart measures a restart. It uses these options: the store, the program, the progress and the duration of model
 // calls.
 func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
-	o.Nodes, o.Sessions = 1, restartTurns
+	o.Nodes, o.Plugins, o.Sessions = 1, 0, restartTurns
 	o.Chats = []string{filepath.Join(o.Store, "restart.jsonl")}
 	if err := writeRow(o.Chats[0], restartSteps); err != nil {
 		return nil, err
 	}
-	convs, err := readChats(o.Chats)
+	all, err := readChats(o.Chats)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &load{o: o, convs: convs, player: playback.NewPlayer(host), host: host}
+	l := &load{o: o, chats: all, player: playback.NewPlayer(host), host: host}
 	warm := func() error { return nil }
 	if _, err := l.row(ctx, 0, warm); err != nil { // the first turns fill the caches
 		return nil, err
@@ -85,7 +85,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 		incidents.add(incident{Fault: FaultKill, Target: n.name, Worker: n.id, wakes: wakesOf(ctx, b), At: time.Now()})
 		n.child.kill()
 		killedAt := time.Now()
-		err := f.startNode(ctx, n)
+		err := f.startMember(ctx, n)
 		came = time.Since(killedAt)
 		return err
 	})
@@ -97,7 +97,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 }
 
 // halfway waits until a node's ledger has a number of lines.
-func (l *load) halfway(ctx context.Context, n *node, lines int) error {
+func (l *load) halfway(ctx context.Context, n *member, lines int) error {
 	for bus.Sleep(ctx, 5*time.Millisecond) {
 		data, err := os.ReadFile(filepath.Join(l.o.Store, "ledger-"+string(n.id)))
 		if err != nil || bytes.Count(data, []byte("\n")) >= lines {

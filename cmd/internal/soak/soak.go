@@ -21,6 +21,7 @@ import (
 // Options of a run.
 type Options struct {
 	Nodes    int           // at least 2
+	Plugins  int           // processes of the external plugin that has the tools: 0, or at least 2
 	Sessions int           // at once, at least 1
 	Faults   []Fault       // may be empty
 	Duration time.Duration // with faults
@@ -42,7 +43,7 @@ const endWait = 60 * time.Second
 
 // Run runs a fleet under faults for the duration or until ctx ends, and returns a report.
 func Run(ctx context.Context, o *Options) (*Report, error) {
-	convs, err := readChats(o.Chats)
+	all, err := readChats(o.Chats)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +63,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &load{o: o, convs: convs, player: playback.NewPlayer(host), host: host}
+	l := &load{o: o, chats: all, player: playback.NewPlayer(host), host: host}
 	began := time.Now()
 	if err := l.under(ctx, f, b); err != nil {
 		return nil, err
@@ -83,8 +84,8 @@ func (l *load) under(ctx context.Context, f *fleet, b *bus.Bus) error {
 	limit, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	faults := &injector{
-		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), busy: make(map[string]bool), //nolint:gosec // a seed repeats it
-		bus: b,
+		f: f, o: l.o, random: rand.New(rand.NewPCG(l.o.Seed, 0)), bus: b, //nolint:gosec // a seed repeats it
+		busy: make(map[string]bool), disturbed: make(map[group]int),
 	}
 	var all sync.WaitGroup
 	errs := make([]error, 2)

@@ -20,7 +20,7 @@ const queueWait = 2 * time.Second
 
 // kill kills a node. For [FaultWakes] it then purges the queue within milliseconds. The node's neighbour notices the
 // death after half a second and wakes the sessions that have a wake, so the purge is earlier.
-func (t *injector) kill(ctx context.Context, i *incident, n *node) error {
+func (t *injector) kill(ctx context.Context, i *incident, n *member) error {
 	t.queue.Lock()
 	defer t.queue.Unlock()
 	unbounded := context.WithoutCancel(ctx)
