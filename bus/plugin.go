@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -158,4 +159,38 @@ func (b *Bus) TellInstance(plugin, instance, verb string, data []byte) error {
 		return err
 	}
 	return mapError(b.nc.Publish(b.names.instance(plugin, instance, verb), data))
+}
+
+// Hearing calls heard with the time between two messages of this process to itself, which it sends at the interval. It
+// is not called while the process is frozen or has no connection, and the next time is at most twice the interval. So
+// the sum is the time for which this process would have heard others.
+func (b *Bus) Hearing(every time.Duration, heard func(time.Duration)) (stop func(), err error) {
+	inbox, last := b.nc.NewInbox(), time.Now()
+	sub, err := b.nc.Subscribe(inbox, func(*nats.Msg) {
+		now := time.Now()
+		heard(min(now.Sub(last), 2*every))
+		last = now
+	})
+	if err != nil {
+		return nil, fmt.Errorf("hearing: %w", mapError(err))
+	}
+	ended, done := make(chan struct{}), make(chan struct{})
+	go func() { // ends with stop
+		defer close(done)
+		ticks := time.NewTicker(every)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+				_ = b.nc.Publish(inbox, nil) // the next one follows
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		<-done
+		_ = sub.Unsubscribe()
+	}, nil
 }

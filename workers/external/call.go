@@ -229,9 +229,9 @@ func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, de
 		}
 	})
 	defer stop()
-	heard, repeats := time.Now(), 0
+	heard, repeats := o.p.clock(), 0
 	for {
-		outcome, err = o.send(ctx, id, body, func() { heard, delivered = time.Now(), true })
+		outcome, err = o.send(ctx, id, body, func() { heard, delivered = o.p.clock(), true })
 		refused := (*wire.Error)(nil)
 		switch {
 		case o.ctx.Err() != nil:
@@ -249,7 +249,7 @@ func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, de
 		case errors.Is(err, errSilent):
 			delivered = true
 		}
-		if time.Since(heard) >= wire.Lease {
+		if o.p.clock()-heard >= wire.Lease {
 			o.p.gone(o.plugin, id)
 			return nil, delivered, errGone
 		}

@@ -46,8 +46,11 @@ type Plugins struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup
 	heard  chan struct{} // has an element after a sign of life
-	grace  time.Duration
-	api    atomic.Pointer[hostAPI] // nil: callbacks are refused
+	// hearing is how long this node has heard signs of life, in nanoseconds. A silence counts on this clock: a node that
+	// was frozen or had no connection does not take its own silence for the death of the instances.
+	hearing atomic.Int64
+	grace   time.Duration
+	api     atomic.Pointer[hostAPI] // nil: callbacks are refused
 
 	mu     sync.Mutex
 	byName map[string]*known
@@ -67,15 +70,15 @@ type known struct {
 	instances map[string]*instance
 	reading   bool // the manifest's row is being read
 	read      time.Time
-	swept     time.Time // when silent instances were dropped last
-	observes  bool      // its events are being delivered
-	fires     int       // requests to call hooks at custom points that run
+	swept     time.Duration // on the clock of hearing, when silent instances were dropped last
+	observes  bool          // its events are being delivered
+	fires     int           // requests to call hooks at custom points that run
 }
 
 type instance struct {
 	wire.Sign // the last one
 
-	heard time.Time
+	heard time.Duration // on the node's clock of hearing
 }
 
 // maxSignBytes limits a sign of life.
@@ -133,7 +136,13 @@ func (p *Plugins) Start(ctx context.Context) error {
 		serve()
 		return err
 	}
-	p.stops = []func(){serve, signs}
+	hearing, err := p.bus.Hearing(wire.SignEvery/2, func(d time.Duration) { p.hearing.Add(int64(d)) })
+	if err != nil {
+		serve()
+		signs()
+		return err
+	}
+	p.stops = []func(){serve, signs, hearing}
 	p.work.Go(p.check)
 	for _, name := range p.names {
 		if err := p.bus.TellInstance(name, wire.All, "sign", nil); err != nil {
@@ -193,12 +202,12 @@ func (p *Plugins) sign(name, id string, data []byte) {
 	}
 	now := time.Now()
 	if k.instances[id] == nil && len(k.instances) >= maxInstances {
-		k.sweepLocked(now)
+		k.sweepLocked(p.clock())
 		if len(k.instances) >= maxInstances {
 			return
 		}
 	}
-	k.instances[id] = &instance{s, now}
+	k.instances[id] = &instance{s, p.clock()}
 	select {
 	case p.heard <- struct{}{}:
 	default: // Start has one to read, or has ended
@@ -210,21 +219,24 @@ func (p *Plugins) sign(name, id string, data []byte) {
 }
 
 // sweepLocked drops instances that are silent, at most once per [wire.SignEvery].
-func (k *known) sweepLocked(now time.Time) {
-	if now.Sub(k.swept) < wire.SignEvery {
+func (k *known) sweepLocked(now time.Duration) {
+	if k.swept > 0 && now-k.swept < wire.SignEvery {
 		return
 	}
 	k.swept = now
 	for old, i := range k.instances {
-		if now.Sub(i.heard) > wire.Lease {
+		if now-i.heard > wire.Lease {
 			delete(k.instances, old)
 		}
 	}
 }
 
+// clock is how long this node has heard signs of life.
+func (p *Plugins) clock() time.Duration { return time.Duration(p.hearing.Load()) }
+
 // takes reports whether an instance gets new calls.
-func (k *known) takes(i *instance) bool {
-	return i != nil && time.Since(i.heard) <= wire.Lease && !i.Draining && i.Hash == k.hash
+func (k *known) takes(i *instance, now time.Duration) bool {
+	return i != nil && now-i.heard <= wire.Lease && !i.Draining && i.Hash == k.hash
 }
 
 // pick is the instance for a call; empty if none lives.
@@ -233,7 +245,7 @@ func (p *Plugins) pick(name, call string, without ...string) string {
 	defer p.mu.Unlock()
 	k, best, most := p.byName[name], "", uint64(0)
 	for id, i := range k.instances {
-		if !k.takes(i) || slices.Contains(without, id) {
+		if !k.takes(i, p.clock()) || slices.Contains(without, id) {
 			continue
 		}
 		h := fnv.New64a()

@@ -3,7 +3,6 @@ package external
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -32,7 +31,7 @@ func (p *Plugins) statusLocked(name string) api.ExternalPlugin {
 	}
 	for _, id := range slices.Sorted(maps.Keys(k.instances)) {
 		s := k.instances[id]
-		silent := time.Since(s.heard)
+		silent := p.clock() - s.heard
 		if silent > wire.Lease {
 			continue
 		}
