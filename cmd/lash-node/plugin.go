@@ -35,6 +35,7 @@ type pluginRunCmd struct {
 	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory." placeholder:"COMMAND"`
 	Idle         time.Duration `help:"End the program of a session after this time without a call, for plugins of scope session; 0: never." default:"30s"`
 	RegisterWait time.Duration `help:"How long the program may take to its register line." default:"10s"`
+	Rollback     bool          `help:"Make this version the current one, although a later one has replaced it."`
 	Grace        time.Duration `help:"How long calls may run after a signal." default:"10s"`
 }
 
@@ -68,22 +69,16 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer adapter.Close()
 	over := s.Waiting("a node to answer the registration")
-	i, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE")), Logger: log})
+	i, err := remote.Start(ctx, remote.Config{
+		Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE")), Rollback: c.Rollback,
+		Grace: c.Grace, Logger: log,
+	})
 	over()
 	if err != nil {
 		return err
 	}
 	s.Printf("plugin %s is registered", c.Name)
-	select {
-	case <-ctx.Done():
-	case <-adapter.Draining():
-	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace)
-	defer cancel()
-	drained := i.Drain(last)
-	now, stop := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer stop()
-	err = errors.Join(drained, i.Stop(now))
+	err = i.Run(ctx)
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause // the connection was closed
 	}
@@ -96,8 +91,8 @@ func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error
 		Plugin: c.Name, Command: c.Command, Sandbox: strings.Fields(c.Sandbox), Dir: c.Dir, Env: make(map[string]string),
 		Idle: c.Idle, RegisterWait: c.RegisterWait, Logger: log,
 	}
-	if c.Idle < 0 || c.RegisterWait <= 0 || c.Grace < 0 {
-		return cfg, errors.New("--idle, --register-wait and --grace: want no negative time, and some time to register")
+	if c.Idle < 0 || c.RegisterWait <= 0 || c.Grace <= 0 {
+		return cfg, errors.New("--idle, --register-wait and --grace: want no negative time, and more than 0 for the last two")
 	}
 	for _, entry := range c.Env {
 		name, value, given := strings.Cut(entry, "=")

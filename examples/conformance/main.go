@@ -42,11 +42,8 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	<-ctx.Done()
-	drained, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := errors.Join(i.Drain(drained), i.Stop(drained)); err != nil {
-		log.Print(err)
+	if err := i.Run(ctx); err != nil {
+		log.Fatal(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -13,11 +12,6 @@ import (
 )
 
 func TestMain(m *testing.M) { child.Main(m, main) }
-
-// missing are the checks that the SDK in Go does not pass yet.
-var missing = []string{
-	"drain",
-}
 
 // TestConformance checks the plugin with lash-node.
 func TestConformance(t *testing.T) {
@@ -30,8 +24,7 @@ func TestConformance(t *testing.T) {
 	check.Env = append(os.Environ(), "LASH_EXAMPLE=1", "GORACE=atexit_sleep_ms=0")
 	check.Stderr = os.Stderr
 	out, _ := check.Output() // the lines tell
-	var failed []string
-	reasons, n := make(map[string]string), 0
+	n := 0
 	for line := range strings.Lines(string(out)) {
 		var r struct {
 			Check, Reason string
@@ -41,11 +34,10 @@ func TestConformance(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n++; !r.OK {
-			failed = append(failed, r.Check)
-			reasons[r.Check] = r.Reason
+			t.Errorf("%s: %s", r.Check, r.Reason)
 		}
 	}
-	if !slices.Equal(failed, missing) || n < 30 {
-		t.Errorf("failed checks of %d: got %q, want %q: %v", n, failed, missing, reasons)
+	if n < 40 {
+		t.Errorf("got %d checks, want those of the plugin conformance", n)
 	}
 }

@@ -305,7 +305,7 @@ func TestIdleLine(t *testing.T) {
 	if err := b.session("s1", 1); err != nil {
 		t.Fatal(err)
 	}
-	want := `{"type":"idle","session":"s1","epoch":1}` + "\n"
+	want := `{"type":"idle","session":"s1","epoch":1,"quiet_ms":50}` + "\n"
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		got, _ := os.ReadFile(dir + "/rest")
 		if string(got) == want {

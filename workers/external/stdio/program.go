@@ -127,7 +127,7 @@ func (a *Adapter) IdleSession(ctx context.Context, session events.SessionID) rem
 		return remote.IdleKeep
 	}
 	defer s.unlock()
-	if c := s.current(); c != nil && c.isOpen() && !c.retire(s.start) {
+	if c := s.current(); c != nil && c.isOpen() && !c.retire(s.start, 0) { // the node knows for how long
 		return remote.IdleKeep
 	}
 	return remote.IdleEnd

@@ -123,19 +123,19 @@ func (a *Adapter) place(ctx context.Context, s *slot, c *child) error {
 	}
 	c.answered()
 	if a.cfg.Idle > 0 {
-		timer := time.AfterFunc(a.cfg.Idle, func() { c.retire(s.start) })
+		timer := time.AfterFunc(a.cfg.Idle, func() { c.retire(s.start, a.cfg.Idle) })
 		c.rest(func() { c.rested = func() { timer.Reset(a.cfg.Idle) } })
 	}
 	return nil
 }
 
-// retire tells a child in which nothing runs that its session is idle, and ends it. It returns false where something
-// runs.
-func (c *child) retire(start *wire.SessionStart) bool {
+// retire tells a child in which nothing runs that its session is idle for this time, and ends it. It returns false where
+// something runs.
+func (c *child) retire(start *wire.SessionStart, quiet time.Duration) bool {
 	if !c.quiet() {
 		return false
 	}
-	c.send(lineIdle, &wire.Idle{Session: start.Session, Epoch: start.Epoch})
+	c.send(lineIdle, &wire.Idle{Session: start.Session, Epoch: start.Epoch, QuietMS: quiet.Milliseconds()})
 	c.close()
 	return true
 }
