@@ -36,6 +36,7 @@ type cli struct {
 	Approvals approvalsCmd `cmd:"" help:"List the calls that wait for an approval."`
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
 	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
+	Plugin    pluginCmd    `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`
@@ -63,7 +64,7 @@ func line(into *cli) *program.CLI {
 // codeOf is the exit code for a command's error, and whether the error is printed.
 func codeOf(err error) (code int, print bool) {
 	switch {
-	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked):
+	case errors.Is(err, errDifferent) || errors.Is(err, errSoaked) || errors.Is(err, errUnfit):
 		return exitDifferent, false
 	case errors.Is(err, errNoApprovals) || errors.Is(err, errAnsweredOtherwise) || errors.Is(err, errNoLetter) || errors.Is(err, errLate) || errors.Is(err, errNoInstance) || errors.Is(err, chat.ErrTurn):
 		return exitDifferent, true

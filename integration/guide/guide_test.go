@@ -63,8 +63,10 @@ func TestReadme(t *testing.T) {
 // TestOperating runs the operator's guide. The system's directories are subdirectories of a temporary one.
 func TestOperating(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("openssl"); err != nil || runtime.GOOS != "linux" {
-		t.Skip("needs Linux and openssl")
+	for _, program := range []string{"openssl", "python3"} {
+		if _, err := exec.LookPath(program); err != nil || runtime.GOOS != "linux" {
+			t.Skip("needs Linux, openssl and python3")
+		}
 	}
 	dir := t.TempDir()
 	free, err := busembed.FreePorts(2)

@@ -58,7 +58,7 @@ func (h *helps) of(command string) string {
 	h.t.Helper()
 	if command == "" {
 		return h.of("lash-node serve") + h.of("lash-node demo") + h.of("lash-node bench") + h.of("lash-node soak") +
-			h.of("lash-node approvals") + h.of("lash-replay ls")
+			h.of("lash-node approvals") + h.of("lash-node plugin run") + h.of("lash-node plugin check") + h.of("lash-replay ls")
 	}
 	if h.known[command] == "" {
 		printed, err := h.at.run(command+" --help", func(string) bool { return false })

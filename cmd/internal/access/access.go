@@ -70,8 +70,8 @@ func Quoted(text string) string {
 }
 
 // Options are the options of a connection to an address. It is an error if a named file does not exist. For the
-// address of a store's embedded server, without named credentials, it uses the credentials of the store. Later errors
-// of servers go to warn.
+// address of a store's embedded server, without named credentials, it uses the credentials of the store; an empty store
+// has none. Later errors of servers go to warn.
 func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, error) {
 	var errs []error
 	if (f.TLSCert == "") != (f.TLSKey == "") {
@@ -90,6 +90,8 @@ func (f *Flags) Options(address, store string, warn io.Writer) ([]nats.Option, e
 	})}
 	if f.Creds != "" {
 		opts = append(opts, nats.UserCredentials(f.Creds))
+	} else if store == "" {
+		// the caller has credentials of its own
 	} else if own, err := busembed.ReadAccess(store); err == nil && own.URL != "" && same(own.URL, address) {
 		opts = append(opts, own.Option())
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

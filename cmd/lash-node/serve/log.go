@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session"
@@ -45,18 +44,7 @@ func (c *Command) logger(s *program.Streams) (*zap.Logger, error) {
 		cfg.Level.SetLevel(zap.DebugLevel)
 		cfg.Sampling = nil
 	}
-	return logTo(s, cfg)
-}
-
-// logTo is a logger on standard error, through the terminal filter. Lines have no stack of the logging call: a line
-// about a panic has the stack of the panic.
-func logTo(s *program.Streams, cfg zap.Config) (*zap.Logger, error) {
-	cfg.DisableStacktrace = true
-	core := zapcore.NewCore(zapcore.NewJSONEncoder(cfg.EncoderConfig), zapcore.AddSync(s.Err), cfg.Level)
-	if cfg.Sampling != nil {
-		core = zapcore.NewSamplerWithOptions(core, time.Second, cfg.Sampling.Initial, cfg.Sampling.Thereafter)
-	}
-	return cfg.Build(zap.WrapCore(func(zapcore.Core) zapcore.Core { return core }), zap.ErrorOutput(zapcore.AddSync(s.Err)))
+	return s.Logger(cfg)
 }
 
 // access logs and counts each request. It has a logger without sampling, because the node's log drops lines under
@@ -67,7 +55,7 @@ func (c *Command) access(s *program.Streams, watched *watched) (accesslog.Func, 
 		cfg := zap.NewProductionConfig()
 		cfg.Sampling, cfg.DisableCaller = nil, true
 		var err error
-		if log, err = logTo(s, cfg); err != nil {
+		if log, err = s.Logger(cfg); err != nil {
 			return nil, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +45,7 @@ type calls struct {
 
 // call is a call that this instance has or had.
 type call struct {
-	cancel  context.CancelFunc
+	cancel  context.CancelCauseFunc
 	replies []string                             // that wait for the outcome, the newest last
 	answers map[string]chan *wire.CallbackAnswer // by the id of a callback that waits
 	stopped bool                                 // by a cancel
@@ -57,7 +58,7 @@ func newCalls(keep time.Duration) *calls {
 }
 
 // join finds the call of a message, or begins it. run: the caller has to run it. answer: what the sender gets at once.
-func (c *calls) join(in *wire.Call, reply string, cancel context.CancelFunc) (run bool, answer wire.Progress) {
+func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc) (run bool, answer wire.Progress) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.byID[in.CallID]
@@ -85,10 +86,12 @@ func (c *calls) end(id wire.CallID, outcome *wire.Outcome, now time.Time) []stri
 	known := c.byID[id]
 	known.outcome, known.over = outcome, now
 	c.total++
-	if outcome.Failure != nil {
+	if outcome == nil || outcome.Failure != nil {
 		c.failed++
 	}
-	c.bytes += outcome.Bytes()
+	if outcome != nil {
+		c.bytes += outcome.Bytes()
+	}
 	replies := known.replies
 	known.replies = nil
 	c.ended = append(c.ended, id)
@@ -105,12 +108,12 @@ func (c *calls) end(id wire.CallID, outcome *wire.Outcome, now time.Time) []stri
 }
 
 // stop cancels a call that runs.
-func (c *calls) stop(id wire.CallID) {
+func (c *calls) stop(cancel *wire.Cancel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if known := c.byID[id]; known != nil && known.over.IsZero() {
+	if known := c.byID[cancel.CallID]; known != nil && known.over.IsZero() {
 		known.stopped = true
-		known.cancel()
+		known.cancel(&Cancelled{*cancel})
 	}
 }
 
@@ -217,8 +220,8 @@ func (i *Instance) call(m *nats.Msg) {
 		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
 		return
 	}
-	tool, ok := i.tools.Find(in.Tool)
-	if !ok {
+	run := i.runner(&in)
+	if run == nil {
 		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
 		return
 	}
@@ -226,32 +229,56 @@ func (i *Instance) call(m *nats.Msg) {
 		i.send(m.Reply, &wire.Progress{Error: refused})
 		return
 	}
-	ctx, cancel := context.WithCancel(i.ctx)
-	run, answer := i.calls.join(&in, m.Reply, cancel)
+	ctx, cancel := context.WithCancelCause(i.ctx)
+	first, answer := i.calls.join(&in, m.Reply, cancel)
 	if answer.Outcome != nil {
 		messages, _ := encoded(answer.Outcome)
 		i.publish(m.Reply, messages)
 	} else {
 		i.send(m.Reply, &answer)
 	}
-	if !run {
-		cancel()
+	if !first {
+		cancel(nil)
 		return
 	}
 	i.work.Go(func() {
-		defer cancel()
-		outcome := i.run(ctx, tool, &in)
-		messages, outcome := encoded(outcome)
+		defer cancel(nil)
+		messages, outcome := encoded(i.run(ctx, &in, run))
 		for _, reply := range i.calls.end(in.CallID, outcome, time.Now()) {
 			i.publish(reply, messages)
 		}
 	})
 }
 
+// runFunc runs a call.
+type runFunc func(ctx context.Context, call plugin.Call) *wire.Outcome
+
+// runner is the function that runs a call; nil if the plugin has no such tool.
+func (i *Instance) runner(in *wire.Call) runFunc {
+	if p, ok := i.cfg.Plugin.(Program); ok {
+		if !slices.ContainsFunc(i.manifest.Tools, func(t wire.Tool) bool { return t.Name == in.Tool }) {
+			return nil
+		}
+		return func(ctx context.Context, call plugin.Call) *wire.Outcome { return p.Call(ctx, in, call) }
+	}
+	tool, ok := i.tools.Find(in.Tool)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context, call plugin.Call) *wire.Outcome {
+		result, err := tool.Handler(ctx, call, in.Args)
+		outcome := outcomeOf(&result, err)
+		if i.calls.isStopped(in.CallID) && (outcome.Failure != nil || result.Outcome == events.OutcomeCancelled) {
+			outcome.Cancelled = true
+		}
+		return outcome
+	}
+}
+
 func (i *Instance) cancelCall(m *nats.Msg) {
 	var c wire.Cancel
 	if json.Unmarshal(m.Data, &c) == nil {
-		i.calls.stop(c.CallID)
+		i.calls.stop(&c)
 	}
 }
 
@@ -262,8 +289,8 @@ func (i *Instance) recorded(m *nats.Msg) {
 	}
 }
 
-// run runs the tool. A panic is a failure.
-func (i *Instance) run(ctx context.Context, tool *plugin.BoundTool, in *wire.Call) (outcome *wire.Outcome) {
+// run runs a call, and sends what it prints. A panic is a failure.
+func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome *wire.Outcome) {
 	defer func() {
 		if p := recover(); p != nil {
 			i.cfg.Logger.Error("tool panicked", zap.String("call", string(in.Call)), zap.ByteString("stack", debug.Stack()))
@@ -275,17 +302,11 @@ func (i *Instance) run(ctx context.Context, tool *plugin.BoundTool, in *wire.Cal
 	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: in.Attempt,
 	}
-	call = call.WithOutput(func(stream string, offset int64, text string) {
+	return run(ctx, call.WithOutput(func(stream string, offset int64, text string) {
 		if offset < 0 {
 			shown.Add(cmp.Or(stream, plugin.StreamStdout), text)
 			return
 		}
 		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
-	}).WithRequest(i.requests(in))
-	result, err := tool.Handler(ctx, call, in.Args)
-	outcome = outcomeOf(&result, err)
-	if i.calls.isStopped(in.CallID) && (outcome.Failure != nil || result.Outcome == events.OutcomeCancelled) {
-		outcome.Cancelled = true
-	}
-	return outcome
+	}).WithRequest(i.requests(in)))
 }

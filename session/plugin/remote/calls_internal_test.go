@@ -27,7 +27,7 @@ func TestCalls(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"call": func(t *rapid.T) {
 				in := wire.Call{CallID: id(t), Again: rapid.Bool().Draw(t, "again")}
-				run, answer := c.join(&in, "reply", func() {})
+				run, answer := c.join(&in, "reply", func(error) {})
 				if want := model[in.CallID] == 0 && !draining; run != want {
 					t.Fatalf("call %s in state %d: runs %v, want %v", in.Call, model[in.CallID], run, want)
 				}

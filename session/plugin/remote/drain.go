@@ -34,6 +34,9 @@ const stopWait = 10 * time.Second
 func (i *Instance) Drain(ctx context.Context) error {
 	i.leaving.Store(true)
 	i.sign()
+	if p, ok := i.cfg.Plugin.(Program); ok {
+		p.Drain()
+	}
 	select {
 	case <-time.After(leaveWait):
 	case <-ctx.Done():

@@ -158,16 +158,19 @@ func (i *Instance) runHook(data []byte) *wire.HookResult {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return refusedHook(wire.CodeBadRequest, err)
 	}
-	run := i.hooks[in.Point]
-	ofCall := in.Point == string(events.PointBeforeTool) || in.Point == string(events.PointAfterTool)
-	if run == nil || ofCall && in.Call == nil {
-		return refusedHook(wire.CodeBadRequest, fmt.Errorf("no hook at %.100q with these fields", in.Point))
-	}
 	if in.Epoch > 0 && i.cfg.Scope == wire.ScopeSession && !i.sessions.use(in.Session, in.Epoch) {
 		return refusedHook(wire.CodeNotOwner, fmt.Errorf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch))
 	}
 	ctx, cancel := context.WithTimeout(i.ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
 	defer cancel()
+	if p, ok := i.cfg.Plugin.(Program); ok {
+		return p.Hook(ctx, &in)
+	}
+	run := i.hooks[in.Point]
+	ofCall := in.Point == string(events.PointBeforeTool) || in.Point == string(events.PointAfterTool)
+	if run == nil || ofCall && in.Call == nil {
+		return refusedHook(wire.CodeBadRequest, fmt.Errorf("no hook at %.100q with these fields", in.Point))
+	}
 	list, err := i.recovered(ctx, run, &in)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil

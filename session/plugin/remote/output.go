@@ -67,8 +67,11 @@ func clip(s string) string {
 	return events.Clip(strings.ToValidUTF8(s, "?"), wire.MaxFailureMessage-8, "...")
 }
 
-// encoded are the messages of an outcome, in order. An outcome that cannot be sent becomes a failure.
+// encoded are the messages of an outcome, in order. An outcome that cannot be sent becomes a failure; nil is not known.
 func encoded(o *wire.Outcome) ([]*wire.Progress, *wire.Outcome) {
+	if o == nil {
+		return []*wire.Progress{{Forgotten: true}}, nil
+	}
 	data, err := json.Marshal(o)
 	switch {
 	case err != nil:

@@ -111,6 +111,11 @@ func declared(cfg *Config) (*Instance, error) {
 	if err := errors.Join(events.CheckToken("plugin.id", cfg.Plugin.ID()), events.CheckToken("config.instance", cfg.Instance)); err != nil {
 		return nil, err
 	}
+	if p, ok := cfg.Plugin.(Program); ok {
+		m := p.Manifest()
+		cfg.Scope = m.Scope
+		return &Instance{cfg: *cfg, manifest: m, hash: m.Hash(), asked: make(chan struct{})}, m.Validate()
+	}
 	d, err := plugin.Declare(cfg.Plugin)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
-// Package process runs commands in bash, for models and hosts. It imports the standard library only.
+// Package process runs commands in bash, for models and hosts, and programs that talk to the node over their standard
+// streams. It imports the standard library only.
 //
 // Guarantees: a command has its own process group. The whole group is killed when the command has ended, when its
 // context ends, and when this process dies, also by SIGKILL. A process that leaves the group escapes. The environment
@@ -7,6 +8,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,15 +21,19 @@ import (
 	"time"
 )
 
-// killDelay is the time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
+// killDelay is the default time between TERM and KILL, and the time for a pipe that a process keeps open after the command's end.
 const killDelay = 200 * time.Millisecond
 
 // Command is a command to run.
 type Command struct {
 	Script string            // for bash as a login shell: the user's profile runs first
+	Args   []string          // a program and its arguments, in place of Script
 	Dir    string            // working directory. Defaults to that of this process
 	Env    map[string]string // in addition to the variables that every program needs
 	Show   func(text string) // receives what the command prints to [Run] while it runs. It must not block. nil: none
+	Clean  bool              // the environment is PATH and Env only
+	Input  bool              // [Process.Input] is a pipe to its standard input. Otherwise that is empty
+	Grace  time.Duration     // between TERM and KILL. Defaults to 200 ms
 }
 
 // Exit is the end of a command.
@@ -39,6 +45,9 @@ type Exit struct {
 
 // Process is a running command, with all processes that it starts.
 type Process struct {
+	Input io.WriteCloser // of [Command.Input]; Attend closes it
+
+	grace    time.Duration
 	cmd      *exec.Cmd
 	guard    *exec.Cmd // kills the group when this process dies
 	lifeline io.WriteCloser
@@ -54,12 +63,21 @@ const guardScript = `read -r group; read -r gone && exit 0; kill -9 "-$group"`
 // the order of the writes. The caller must call [Process.Attend].
 func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Process, error) {
 	bare := context.WithoutCancel(ctx) // Attend kills the group, not the shell alone
-	p := &Process{cmd: exec.CommandContext(bare, "bash", "-lc", c.Script), guard: exec.CommandContext(bare, "sh", "-c", guardScript)}
+	args := c.Args
+	if len(args) == 0 {
+		args = []string{"bash", "-lc", c.Script}
+	}
+	p := &Process{cmd: exec.CommandContext(bare, args[0], args[1:]...), guard: exec.CommandContext(bare, "sh", "-c", guardScript), grace: cmp.Or(c.Grace, killDelay)} //nolint:gosec // the caller names the program
 	var err error
 	if p.lifeline, err = p.guard.StdinPipe(); err != nil {
 		return nil, err
 	}
-	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Env), environment(nil) // the command can read the guard's environment
+	p.cmd.Dir, p.cmd.Env, p.guard.Env = c.Dir, environment(c.Clean, c.Env), environment(c.Clean, nil) // the command can read the guard's environment
+	if c.Input {
+		if p.Input, err = p.cmd.StdinPipe(); err != nil {
+			return nil, err
+		}
+	}
 	if err := ownGroup(p.cmd, p.guard); err != nil {
 		return nil, err
 	}
@@ -75,8 +93,11 @@ func Start(ctx context.Context, c Command, stdout, stderr func(io.Reader)) (*Pro
 }
 
 // environment is the inherited variables that every program needs, and those of the command.
-func environment(own map[string]string) []string {
+func environment(clean bool, own map[string]string) []string {
 	inherited := []string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM"}
+	if clean {
+		inherited = inherited[:1]
+	}
 	list := []string{} // nil would inherit all
 	for _, entry := range os.Environ() {
 		if name, _, _ := strings.Cut(entry, "="); slices.Contains(inherited, name) {
@@ -133,7 +154,7 @@ func (p *Process) release() {
 	_ = p.guard.Wait()
 }
 
-// Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after 200 ms. When it
+// Attend waits for the command's end. When ctx ends, it ends the command: TERM, and KILL after the grace. When it
 // returns, the group is killed and the output has been read.
 func (p *Process) Attend(ctx context.Context) Exit {
 	exited := make(chan Exit, 1)
@@ -143,7 +164,7 @@ func (p *Process) Attend(ctx context.Context) Exit {
 	case end = <-exited:
 	case <-ctx.Done():
 		termGroup(p.cmd.Process.Pid)
-		grace := time.NewTimer(killDelay)
+		grace := time.NewTimer(p.grace)
 		defer grace.Stop()
 		select {
 		case end = <-exited:

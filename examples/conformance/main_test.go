@@ -1,0 +1,43 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/examples/internal/child"
+)
+
+func TestMain(m *testing.M) { child.Main(m, main) }
+
+// TestConformance checks the plugin with lash-node.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	node := filepath.Join(t.TempDir(), "lash-node")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", node, "../../cmd/lash-node").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	check := exec.CommandContext(t.Context(), node, "plugin", "check", "--json", "--timeout", "5s", "--name", "conformance", "--", os.Args[0])
+	check.Env = append(os.Environ(), "LASH_EXAMPLE=1", "GORACE=atexit_sleep_ms=0")
+	check.Stderr = os.Stderr
+	out, _ := check.Output() // the lines tell
+	n := 0
+	for line := range strings.Lines(string(out)) {
+		var r struct {
+			Check, Reason string
+			OK            bool
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatal(err)
+		}
+		if n++; !r.OK {
+			t.Errorf("%s: %s", r.Check, r.Reason)
+		}
+	}
+	if n < 40 {
+		t.Errorf("got %d checks, want those of the plugin conformance", n)
+	}
+}

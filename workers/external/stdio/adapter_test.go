@@ -1,0 +1,364 @@
+package stdio_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/stdio"
+)
+
+// TestCalls has one child serve calls at once, with output and a request, and a hook during a call.
+func TestCalls(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	if m := b.Manifest(); m.Version != "1" || len(m.Tools) != 2 || b.ID() != "notes" {
+		t.Fatalf("manifest: got %+v", m)
+	}
+	var all sync.WaitGroup
+	for n := range 50 {
+		all.Go(func() {
+			if got := b.text("s", fmt.Sprint("c", n), fmt.Sprintf(`{"do":"late","text":"%d"}`, n)); got != strconv.Itoa(n) {
+				t.Errorf("call %d: got %q", n, got)
+			}
+		})
+	}
+	all.Go(func() {
+		r := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 5000})
+		if r.Error != nil || len(r.Directives) != 1 || r.Directives[0].Code != "no" {
+			t.Errorf("hook: got %+v", r)
+		}
+	})
+	all.Wait()
+	on := new(caller)
+	o := b.callOn(t.Context(), on, "s", "ask", "echo", `{"do":"ask"}`)
+	if o.Text != `200 {"sessions":[]}` || !slices.Equal(on.outputs, []string{" began", "stderr asking"}) || !slices.Equal(on.asked, []string{"q GET /v1/sessions"}) {
+		t.Errorf("got %+v, outputs %q, requests %q", o, on.outputs, on.asked)
+	}
+	b.await("it runs")
+}
+
+// TestEnvironment gives the program PATH and the named variables only, in its directory, below the sandbox.
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	var dir string
+	b := start(t, "", func(c *stdio.Config) {
+		dir = c.Dir
+		c.Sandbox = []string{"env", "BOX={cwd}/box"}
+	})
+	want := []string{"BOX=" + dir + "/box", "GORACE=atexit_sleep_ms=0", "LASH_TEST_SCOPE=", "PATH=" + os.Getenv("PATH")}
+	for n, when := range []string{"first child", "T62_child_after_a_kill"} {
+		got := strings.Split(b.text("s", when, `{"do":"env"}`), "\n")
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", when, got, want)
+		}
+		b.kill9("s", "kill after "+when)
+		b.awaitEnds(n + 1)
+	}
+}
+
+// kill9 kills the child of a session.
+func (b *bundle) kill9(session, id string) (pid int) {
+	b.t.Helper()
+	pid, err := strconv.Atoi(b.text(session, id, `{"do":"pid"}`))
+	if err == nil {
+		err = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return pid
+}
+
+// TestChildDies ends the running calls of a child that is killed, by what the tools declare. The next call has a child.
+func TestChildDies(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	repeatable, once := b.begin(t.Context(), "echo", "hang"), b.begin(t.Context(), "once", "hang")
+	first := b.kill9("s", "pid")
+	if o := <-repeatable; o == nil || o.Failure == nil || o.Failure.Class != "external" || !o.Failure.Safe || !strings.Contains(o.Failure.Message, "signal") {
+		t.Errorf("repeatable call: got %+v, want an external failure that names the signal", o)
+	}
+	if o := <-once; o != nil {
+		t.Errorf("call that must not run twice: got %+v, want no outcome", o)
+	}
+	if second := b.text("s", "after", `{"do":"pid"}`); second == strconv.Itoa(first) {
+		t.Errorf("after the kill: got pid %s again", second)
+	}
+	if o := b.call(t.Context(), "s", "exits", "echo", `{"do":"die"}`); o.Failure == nil || !strings.Contains(o.Failure.Message, "exit status 7") {
+		t.Errorf("child that exits: got %+v, want its exit status", o)
+	}
+}
+
+// TestCancel kills a child that does not answer a cancel, with what it started, once no other call runs in it.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	pid, _ := strconv.Atoi(b.text("s", "pid", `{"do":"pid"}`))
+	other := b.begin(t.Context(), "echo", "late")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancelled := b.begin(ctx, "once", "sleep")
+	cancel(&remote.Cancelled{Cancel: wire.Cancel{CallID: wire.CallID{Session: "s", Call: "sleep"}, GraceMS: 200}})
+	start := time.Now()
+	o := <-cancelled
+	took := time.Since(start)
+	if o == nil || !o.Cancelled || !strings.Contains(o.Text, "did not answer a cancel") {
+		t.Errorf("got %+v, want it cancelled", o)
+	}
+	waitGone(t, pid) // later: dead processes are in the group until init reads their status
+	if took > 2*time.Second {
+		t.Errorf("T37_the_group_is_gone_within_2_s: took %s", took)
+	}
+	if o := <-other; o == nil || o.Text != "late" {
+		t.Errorf("the other call: got %+v, want it served before the kill", o)
+	}
+}
+
+// TestHostile ends programs that break the protocol, and names the reason.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	const registered = `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[]}}'; `
+	for name, c := range map[string]struct{ script, want string }{
+		"ends":                {"exit 4", "exit status 4"},
+		"says_nothing":        {"sleep 60", "no register line within 300ms"},
+		"ignores_TERM":        {"trap '' TERM; sleep 60 & while :; do wait; done", "no register line within 300ms"},
+		"closes_its_output":   {"exec >&-; sleep 60", "no register line within 300ms"},
+		"garbage":             {"echo hello; sleep 60", `no JSON line: "hello`},
+		"other_first_line":    {`echo '{"type":"placed"}'; sleep 60`, "register is the first line"},
+		"wrong_form":          {`echo '{"type":"register","manifest":7}'; sleep 60`, "a register line of its output is wrong"},
+		"other_protocol":      {strings.ReplaceAll(registered, `"protocol":1`, `"protocol":2`) + "sleep 60", "protocol: is 2, want 1"},
+		"invalid_manifest":    {strings.ReplaceAll(registered, `"1"`, `""`) + "sleep 60", "manifest.version"},
+		"line_without_an_end": {"head -c 40000000 /dev/zero; sleep 60", "longer than 33558528 bytes"},
+		"no_such_program":     {"", "/no/such/program"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", c.script}, RegisterWait: 300 * time.Millisecond}
+			if name == "line_without_an_end" {
+				cfg.RegisterWait = time.Minute
+			}
+			if c.script == "" {
+				cfg.Command = []string{"/no/such/program"}
+			}
+			a, err := stdio.New(t.Context(), cfg)
+			if err == nil {
+				a.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// TestHostileLater ends a registered program that breaks the protocol during a call. The call fails with the reason.
+func TestHostileLater(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, want string }{
+		"garbage":        {"echo hello", "no JSON line"},
+		"unknown_type":   {`echo '{"type":"other"}'`, `type \"other\"`},
+		"register_again": {"$register", "register is the first line"},
+		"closed_output":  {"exec >&-", "it closed its output"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			register := `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"echo","effects":"none"}]}}'`
+			script := register + "; read -r init; read -r call; " + strings.ReplaceAll(c.script, "$register", register) + "; sleep 60"
+			a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+			b := &bundle{Adapter: a, t: t}
+			o := b.call(t.Context(), "s", "c", "echo", `{}`)
+			if o == nil || o.Failure == nil || !strings.Contains(fmt.Sprintf("%q", o.Failure.Message), c.want) {
+				t.Errorf("got %+v, want %q", o, c.want)
+			}
+		})
+	}
+}
+
+// TestAnotherManifest refuses a child that registers another manifest than the first one.
+func TestAnotherManifest(t *testing.T) {
+	t.Parallel()
+	script := `n=$(cat n 2>/dev/null); echo "$n"1 >n; echo '{"type":"register","protocol":1,"manifest":{"version":"1'$n'","tools":[{"name":"echo","effects":"none"}]}}'; read -r init; read -r call`
+	a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}, Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b := &bundle{Adapter: a, t: t}
+	for n, want := range []string{"ended during the call", "another manifest"} {
+		if o := b.call(t.Context(), "s", fmt.Sprint("c", n), "echo", `{}`); o == nil || o.Failure == nil || !strings.Contains(o.Failure.Message, want) {
+			t.Errorf("call %d: got %+v, want %q", n, o, want)
+		}
+	}
+}
+
+// TestUnreadInput kills a child that does not read its input.
+func TestUnreadInput(t *testing.T) {
+	t.Parallel()
+	script := `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[{"name":"echo","effects":"none"}]}}'; sleep 60`
+	a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b, text := &bundle{Adapter: a, t: t}, strings.Repeat("x", wire.MaxArgsBytes)
+	var all sync.WaitGroup
+	for n := range 96 { // together they fill the queue
+		all.Go(func() {
+			o := b.call(t.Context(), "s", fmt.Sprint("c", n), "echo", `{"text":"`+text+`"}`)
+			if o == nil || o.Failure == nil {
+				t.Errorf("call %d: got %+v, want a failure", n, o)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// session starts a session.
+func (b *bundle) session(id string, epoch int64) error {
+	b.t.Helper()
+	return b.StartSession(b.t.Context(), wire.SessionStart{Session: events.SessionID(id), Epoch: epoch})
+}
+
+// TestSessions has a child for each session. It ends when it was idle; the next call has a child that got the start.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", func(c *stdio.Config) { c.Idle = 400 * time.Millisecond })
+	if o := b.call(t.Context(), "s1", "early", "echo", `{}`); o.Failure == nil || o.Failure.Class != "unavailable" {
+		t.Errorf("call before the start: got %+v, want unavailable", o)
+	}
+	for _, id := range []string{"s1", "s2"} {
+		if err := b.session(id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := b.text("s1", "p", `{"do":"pid"}`), b.text("s2", "p", `{"do":"pid"}`)
+	if one == two {
+		t.Errorf("two sessions have one child")
+	}
+	pid, _ := strconv.Atoi(one)
+	if o := b.call(t.Context(), "s1", "T55_no_idle_while_a_call_runs", "echo", `{"do":"late","text":"late"}`); o.Text != "late" {
+		t.Errorf("got %+v", o)
+	}
+	waitGone(t, pid)
+	if got := b.text("s1", "T54_session_start_comes_before_the_call", `{"do":"seen"}`); got != "init session_start call" {
+		t.Errorf("lines of the second child: got %q", got)
+	}
+	third := b.text("s1", "third", `{"do":"pid"}`)
+	if err := b.session("s1", 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.text("s1", "fourth", `{"do":"pid"}`); got == third {
+		t.Errorf("a placement with another epoch has the child of the one before")
+	}
+	if b.IdleSession(t.Context(), "s1") != remote.IdleEnd {
+		t.Error("an idle session is kept")
+	}
+	if got := b.text("s1", "T54_session_start_comes_before_the_next_call", `{"do":"seen"}`); got != "init session_start call" {
+		t.Errorf("lines of the child after the end: got %q", got)
+	}
+}
+
+// TestIdleSessionWhileACallRuns keeps the session.
+func TestIdleSessionWhileACallRuns(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", nil)
+	if err := b.session("s", 1); err != nil {
+		t.Fatal(err)
+	}
+	outcome := b.begin(t.Context(), "echo", "late")
+	if b.IdleSession(t.Context(), "s") != remote.IdleKeep {
+		t.Error("T55_a_session_with_a_call_is_ended")
+	}
+	if o := <-outcome; o.Text != "late" {
+		t.Errorf("got %+v, want the call served", o)
+	}
+}
+
+// TestIdleLine sends one idle line before the end of a child's input.
+func TestIdleLine(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	script := `echo '{"type":"register","protocol":1,"manifest":{"version":"1","scope":"session","tools":[]}}'; read -r init; read -r start && echo '{"type":"placed"}' && cat >rest`
+	a, err := stdio.New(t.Context(), stdio.Config{Plugin: "notes", Command: []string{"sh", "-c", script}, Dir: dir, Idle: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	b := &bundle{Adapter: a, t: t}
+	if err := b.session("s1", 1); err != nil {
+		t.Fatal(err)
+	}
+	want := `{"type":"idle","session":"s1","epoch":1,"quiet_ms":50}` + "\n"
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		got, _ := os.ReadFile(dir + "/rest")
+		if string(got) == want {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("after the start: got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestAdapterKilled kills the process of an adapter. Its child, which ignores TERM and does not read its input, ends with
+// the process that it started.
+func TestAdapterKilled(t *testing.T) {
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	cmd.Env = append(os.Environ(), "LASH_TEST_ADAPTER=1", "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	pid, err := strconv.Atoi(strings.TrimSpace(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(-pid, 0); err != nil {
+		t.Fatalf("group of the child: got %v, want it alive", err)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	waitGone(t, pid)
+}
+
+// TestClose ends a child that does not end with its input.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", func(c *stdio.Config) { c.Env["STAY"] = "1" })
+	pid, _ := strconv.Atoi(b.text("s", "p", `{"do":"pid"}`))
+	b.Close()
+	waitGone(t, pid)
+}
+
+func waitGone(t *testing.T, pid int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !errors.Is(syscall.Kill(-pid, 0), syscall.ESRCH); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("process group %d lives", pid)
+		}
+	}
+}
