@@ -125,10 +125,10 @@ export interface HookData {
   before_turn: { readonly input: string; readonly messages: number };
   before_tool_call: { readonly call: HookedCall };
   after_tool_call: { readonly call: HookedCall & { readonly result: wire.HookedResult; readonly millis: number } };
-  checkpoint: {};
-  after_turn: {};
-  turn_finalized: { readonly data: any };
-  turn_persisted: { readonly data: any };
+  checkpoint: { readonly at: "after_work" | "before_completion" };
+  after_turn: { readonly ending: wire.Ending };
+  turn_finalized: { readonly ending: wire.Ending; readonly data: any };
+  turn_persisted: { readonly ending: wire.Ending; readonly data: any };
   session_restored: { readonly data: any };
   session_config_changed: { readonly data: any };
   [custom: `custom.${string}`]: { readonly data: any };

@@ -57,7 +57,7 @@ export interface Sign {
 }
 
 export interface Error {
-  code: "bad_request" | "conflict" | "unsupported_version" | "unknown_tool" | "draining" | "not_owner" | "too_large" | "unauthorized" | "internal";
+  code: "bad_request" | "conflict" | "unsupported_version" | "unknown_tool" | "draining" | "not_owner" | "too_large" | "unauthorized" | "busy" | "internal";
   field?: string;
   message: string;
 }
@@ -151,7 +151,17 @@ export interface HookCall {
   messages?: number;
   input?: string;
   call?: HookedCall;
+  at?: "after_work" | "before_completion";
+  ending?: Ending;
   data?: JSON;
+}
+
+export interface Ending {
+  end: string;
+  kind?: string;
+  code?: string;
+  message?: string;
+  tool?: string;
 }
 
 export interface HookedCall {
