@@ -41,10 +41,31 @@ func modules(t *testing.T) string {
 	for _, e := range entries {
 		harness.WantError(t, "link a module", os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(into, e.Name())), nil)
 	}
-	archive := strings.TrimSpace(runIn(t, sdk, "npm", "pack", "--silent", "--pack-destination", dir))
+	source := filepath.Join(dir, "sdk")
+	copySDK(t, source)
+	archive := strings.TrimSpace(runIn(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
 	runIn(t, dir, "tar", "-xzf", archive)
 	harness.WantError(t, "install the SDK", os.Rename(filepath.Join(dir, "package"), filepath.Join(into, "@lash", "plugin")), nil)
 	return dir
+}
+
+// copySDK copies the files of the SDK. A test that reads them runs again when they change.
+func copySDK(t *testing.T, into string) {
+	t.Helper()
+	harness.WantError(t, "copy the SDK", filepath.WalkDir(sdk, func(path string, e os.DirEntry, err error) error {
+		name, _ := filepath.Rel(sdk, path) // path begins with it
+		switch {
+		case err != nil:
+			return err
+		case e.Name() == "node_modules" && e.IsDir():
+			return filepath.SkipDir
+		case e.IsDir():
+			return os.MkdirAll(filepath.Join(into, name), 0o700)
+		case e.Type().IsRegular():
+			copyInto(t, filepath.Join(into, filepath.Dir(name)), path)
+		}
+		return nil
+	}), nil)
 }
 
 // copyInto copies a file into a folder, and returns its new path.

@@ -104,12 +104,13 @@ class Instance {
       let code = "bad_request";
       try {
         const value = message.data.length > 0 ? message.json() : {};
+        if (typeof value !== "object" || value === null) throw new TypeError("the message is no object");
         code = "internal";
         await handle(value, message.reply ?? "");
       } catch (/** @type {any} */ err) {
-        console.error(err);
         /** @type {wire.Error} */
         const error = err instanceof Refused ? { code: err.code, field: err.field, message: err.message } : { code, message: String(err?.message ?? err) };
+        console.error(error.code === "internal" ? err : `${message.subject}: ${error.message}`);
         if (failed && message.reply) this.send(message.reply, failed(error));
       }
     };
@@ -213,7 +214,7 @@ function unanswered(err) {
 /** @param {wire.Call} call */
 function checked(call) {
   for (const field of /** @type {const} */ (["session", "call", "tool"])) {
-    if (typeof call?.[field] !== "string") throw new Refused({ code: "bad_request", field, message: "not text" });
+    if (typeof call?.[field] !== "string") throw new Refused({ code: "bad_request", field, message: "no text" });
   }
   return call;
 }
