@@ -110,14 +110,14 @@ func TestConformance(t *testing.T) {
 	s := start(t)
 	s.node()
 	c := s.client()
-	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
-	harness.WantError(t, "subscribe", err, nil)
 	p := s.launch("i1", exec.CommandContext(s.Ctx, "node", program+".mjs")) //nolint:gosec // a file of this test
 	s.alive(1)
 	for _, check := range conformance {
 		t.Run(check.name, func(t *testing.T) { check.run(t, c) })
 	}
-	t.Run("drain_serves_the_call_that_runs", func(t *testing.T) { drains(t, c, p, signs) })
+	t.Run("drain_serves_the_call_that_runs", func(t *testing.T) {
+		drains(t, c, p, aCall("last", "sleep", `{"millis":1500}`), "slept")
+	})
 }
 
 // conformance has what an instance does in answer to messages.
@@ -250,6 +250,7 @@ var conformance = []struct {
 		c.send(t, "cancel", wire.Cancel{CallID: call.CallID, GraceMS: 1000})
 		harness.DeepEqual(t, "cancelled request", e.outcome(), &wire.Outcome{Cancelled: true})
 	}},
+	{"registers_again", registers},
 	{"garbage_is_refused", func(t *testing.T, c *client) {
 		for _, verb := range []string{"call", "cancel", "recorded", "callback", "hook", "session_start", "idle", "register"} {
 			for _, garbage := range []string{"{", "null", "[]", `{"session":7,"call":{},"tool":[]}`} {
@@ -302,9 +303,12 @@ func refused(t *testing.T, e *exchange, code string) {
 	}
 }
 
-// drains sends SIGTERM while a call runs.
-func drains(t *testing.T, c *client, p *process, signs *nats.Subscription) {
-	e := c.send(t, "call", aCall("last", "sleep", `{"millis":1500}`))
+// drains sends SIGTERM while a call runs, whose result is want.
+func drains(t *testing.T, c *client, p *process, call *wire.Call, want string) {
+	t.Helper()
+	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+	harness.WantError(t, "subscribe", err, nil)
+	e := c.send(t, "call", call)
 	e.next(func(*wire.Progress) bool { return true })
 	p.signal(syscall.SIGTERM)
 	for {
@@ -319,9 +323,8 @@ func drains(t *testing.T, c *client, p *process, signs *nats.Subscription) {
 			break
 		}
 	}
-	refused(t, c.send(t, "call", aCall("late", "echo", `{"text":"x"}`)), wire.CodeDraining)
-	call := aCall("last", "", "")
-	harness.Equal(t, "text", e.outcome().Text, "slept")
+	refused(t, c.send(t, "call", aCall("late", call.Tool, `{}`)), wire.CodeDraining)
+	harness.Equal(t, "text", e.outcome().Text, want)
 	c.send(t, "recorded", call.CallID)
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
