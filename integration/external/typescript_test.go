@@ -156,3 +156,9 @@ func TestSessionScope(t *testing.T) {
 	harness.Equal(t, "idle of a busy one", idle("c", 1), false)
 	harness.Equal(t, "call of a busy one", add("c", 1), "busy 1")
 }
+
+// TestLimitsOfSDK runs the SDK's own tests: limits that take long over NATS.
+func TestLimitsOfSDK(t *testing.T) {
+	t.Parallel()
+	runIn(t, filepath.Join(modules(t), "sdk"), "node", "--test")
+}
