@@ -170,6 +170,16 @@ var conformance = []struct {
 		long := strings.Repeat("\u00e9", 10000)
 		got = c.send(t, "call", aCall("long", "fail", `{"message":"x`+long+`"}`)).outcome()
 		harness.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
+		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+		harness.WantError(t, "subscribe", err, nil)
+		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
+		m, err := signs.NextMsg(500 * time.Millisecond)
+		harness.WantError(t, "sign", err, nil)
+		var sign wire.Sign
+		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
+		if sign.Failures != 3 || sign.Calls <= sign.Failures || sign.Machine == "" {
+			t.Errorf("sign: got %+v, want 3 failures of more calls", sign)
+		}
 	}},
 	{"large_outcomes_arrive_in_pieces", func(t *testing.T, c *client) {
 		for _, bytes := range []int{70_000, 3 << 20} {

@@ -53,7 +53,10 @@ export interface Fragment {
 export interface Sign {
   hash: string;
   draining?: boolean;
+  machine?: string;
   running: number;
+  calls?: number;
+  failures?: number;
 }
 
 export interface Error {

@@ -37,6 +37,8 @@ export class Calls {
   /** @type {(() => void)[]} */
   #waiting = [];
   draining = false;
+  ended = 0;
+  failures = 0; // of the calls that ended
 
   /**
    * @param {api.Plugin} plugin
@@ -98,10 +100,12 @@ export class Calls {
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),
     };
-    const json = await outcome(async () => this.tools[call.tool].run(call.args, context), stop.signal);
+    const { json, failed } = await outcome(async () => this.tools[call.tool].run(call.args, context), stop.signal);
     output.end();
     callbacks.end(new Error("the call has ended"));
     this.#running.delete(id);
+    this.ended++;
+    if (failed) this.failures++;
     this.#outcomes.keep(id, json, Date.now());
     for (const reply of running.replies) void this.#send(json, reply);
     this.#changed();
@@ -157,7 +161,7 @@ export class Calls {
   }
 
   /** Waits until no call runs, and then until all outcomes are recorded, but not longer than the limit. @param {number} limit */
-  async ended(limit) {
+  async rest(limit) {
     while (this.#running.size > 0) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
     const end = Date.now() + limit;
     while (this.#outcomes.size > 0 && Date.now() < end) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));

@@ -1,8 +1,10 @@
+import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RequestError, TimeoutError } from "@nats-io/transport-node";
 import { Calls } from "./calls.js";
 import { connect } from "./connect.js";
 import { Refused, manifest } from "./define.js";
+import { clip } from "./outcome.js";
 import { Sessions } from "./sessions.js";
 
 /** @import * as api from "../index.js" */
@@ -14,6 +16,7 @@ const lifeInterval = 1000;
 const fireLimit = 30_000;
 // The time that a drain leaves to nodes to record the last outcomes.
 const recordLimit = 5000;
+const machine = clip(Buffer.from(hostname()), 64).toString();
 
 /** @type {typeof api.serve} */
 export async function serve(plugin, options = {}) {
@@ -153,7 +156,8 @@ class Instance {
 
   #sign() {
     if (!this.#hash || this.nc.isClosed()) return;
-    this.send(this.subjects.sign, { hash: this.#hash, draining: this.calls.draining || undefined, running: this.calls.running });
+    const { draining, running, ended, failures } = this.calls;
+    this.send(this.subjects.sign, { hash: this.#hash, draining: draining || undefined, machine, running, calls: ended, failures });
   }
 
   /** @param {wire.HookCall} call @returns {Promise<wire.HookResult>} */
@@ -191,7 +195,7 @@ class Instance {
     this.#drained ??= (async () => {
       this.calls.draining = true;
       this.#sign();
-      await this.calls.ended(recordLimit);
+      await this.calls.rest(recordLimit);
       await this.nc.drain();
     })();
     return this.#drained;

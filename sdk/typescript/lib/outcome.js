@@ -31,15 +31,16 @@ function limit(bytes, most, what) {
  * The JSON of the outcome of a tool. What does not fit into a limit becomes a failure.
  * @param {() => ReturnType<api.Tool["run"]>} run
  * @param {AbortSignal} signal
- * @returns {Promise<Buffer>}
+ * @returns {Promise<{ json: Buffer, failed: boolean }>}
  */
 export async function outcome(run, signal) {
   try {
     const json = Buffer.from(JSON.stringify(ofResult(await run())));
     limit(json.length, maxOutcome, "the result has a JSON");
-    return json;
+    return { json, failed: false };
   } catch (err) {
-    return Buffer.from(JSON.stringify(ofException(err, signal)));
+    const outcome = ofException(err, signal);
+    return { json: Buffer.from(JSON.stringify(outcome)), failed: outcome.failure !== undefined };
   }
 }
 
