@@ -133,9 +133,9 @@ func TestSessionScope(t *testing.T) {
 		}
 		return last.Outcome.Text
 	}
-	idle := func(session events.SessionID, epoch int64) bool {
+	idle := func(session events.SessionID, epoch int64, quiet ...int64) bool {
 		var got wire.IdleAnswer
-		c.ask(t, "idle", &wire.Idle{Session: session, Epoch: epoch}, &got)
+		c.ask(t, "idle", &wire.Idle{Session: session, Epoch: epoch, QuietMS: append(quiet, 0)[0]}, &got)
 		return got.Ended
 	}
 	harness.Equal(t, "call without a placement", add("a", 1), wire.CodeNotOwner)
@@ -149,6 +149,7 @@ func TestSessionScope(t *testing.T) {
 	harness.Equal(t, "start of an old epoch", place("a", 1, "first"), wire.CodeNotOwner)
 	harness.Equal(t, "call after the move", add("a", 2), "second 1")
 	harness.Equal(t, "idle of an old epoch", idle("a", 1), false)
+	harness.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
 	harness.Equal(t, "idle", idle("a", 2), true)
 	harness.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
 	harness.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)

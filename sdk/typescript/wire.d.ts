@@ -229,6 +229,7 @@ export interface Placed {
 export interface Idle {
   session: string;
   epoch: number;
+  quiet_ms: number;
 }
 
 export interface IdleAnswer {

@@ -94,7 +94,7 @@ await serve(
       act: tool(act),
       ask: tool({ ...act, effects: "idempotent" }),
       brief: tool({ ...act, timeoutMs: 300 }),
-      run_command: tool({ run: command }),
+      run_command: tool({ serial: true, run: command }),
     },
   }),
 );

@@ -4,6 +4,7 @@ import { Output } from "./output.js";
 
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
+/** @import { Sessions } from "./sessions.js" */
 
 /**
  * What instances and nodes send: `send` publishes a message, `flush` waits until the server has it.
@@ -43,12 +44,12 @@ export class Calls {
   /**
    * @param {api.Plugin} plugin
    * @param {Sender} sender
-   * @param {(session: string, epoch?: number) => wire.Error | undefined} refuse
+   * @param {Sessions} sessions
    */
-  constructor(plugin, sender, refuse) {
+  constructor(plugin, sender, sessions) {
     this.tools = plugin.tools ?? {};
     this.sender = sender;
-    this.refuse = refuse;
+    this.sessions = sessions;
   }
 
   get running() {
@@ -82,7 +83,7 @@ export class Calls {
   #refused(call) {
     if (this.draining) return { code: "draining", message: "the instance takes no new calls" };
     if (!Object.hasOwn(this.tools, call.tool)) return { code: "unknown_tool", message: `no tool ${call.tool}` };
-    return this.refuse(call.session, call.epoch);
+    return this.sessions.refuse(call.session, call.epoch);
   }
 
   /** @param {string} id @param {wire.Call} call @param {string} reply */
@@ -105,6 +106,7 @@ export class Calls {
     callbacks.end(new Error("the call has ended"));
     this.#running.delete(id);
     this.ended++;
+    this.sessions.ended(call.session);
     if (failed) this.failures++;
     this.#outcomes.keep(id, json, Date.now());
     for (const reply of running.replies) void this.#send(json, reply);

@@ -57,7 +57,7 @@ class Instance {
     this.subjects = { requests: `${prefix}.plugins.${name}`, own: `${prefix}.plugin.${name}`, sign: `${prefix}.plugin-live.${name}.${id}` };
     this.registration = JSON.stringify({ protocol: 1, instance: id, manifest: manifest(plugin), rollback });
     this.sessions = new Sessions(plugin);
-    this.calls = new Calls(plugin, this, (session, epoch) => this.sessions.refuse(session, epoch));
+    this.calls = new Calls(plugin, this, this.sessions);
     this.closed = nc.closed().then((err) => this.#end(err || this.#refused));
   }
 

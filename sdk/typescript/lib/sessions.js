@@ -3,7 +3,7 @@
 
 /** The sessions whose placement is on this instance, of a plugin of scope session. */
 export class Sessions {
-  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean }>} */
+  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number }>} */
   #placed = new Map();
 
   /** @param {api.Plugin} plugin */
@@ -20,8 +20,14 @@ export class Sessions {
   refuse(session, epoch) {
     if (this.plugin.scope !== "session") return undefined;
     const placed = this.#placed.get(session);
-    if (placed?.open && placed.epoch === epoch) return undefined;
+    if (placed?.open && placed.epoch === epoch) return void (placed.used = Date.now());
     return { code: "not_owner", field: "epoch", message: `session ${session} has ${placed?.open ? `epoch ${placed.epoch}` : "no placement"} here, not epoch ${epoch}` };
+  }
+
+  /** Notes the end of a call. @param {string} session */
+  ended(session) {
+    const placed = this.#placed.get(session);
+    if (placed) placed.used = Date.now();
   }
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
@@ -29,7 +35,7 @@ export class Sessions {
     let placed = this.#placed.get(session);
     if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
-      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false };
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now() };
       this.#placed.set(session, placed);
     }
     try {
@@ -43,9 +49,10 @@ export class Sessions {
   }
 
   /** @param {wire.Idle} idle @param {boolean} busy @returns {Promise<wire.IdleAnswer>} */
-  async idle({ session, epoch }, busy) {
+  async idle({ session, epoch, quiet_ms }, busy) {
     const placed = this.#placed.get(session);
     if (busy || !placed?.open || placed.epoch !== epoch) return { ended: false };
+    if (Date.now() - placed.used < quiet_ms) return { ended: false }; // another node has sent a call since
     placed.open = false; // a call that arrives meanwhile needs a new placement where the session ends
     let ended = false;
     try {
