@@ -90,6 +90,9 @@ func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 // program starts the plugin in a process of its own, and returns when it is registered.
 func (s *setting) program(instance string) *process {
 	s.T.Helper()
+	if s.on.program != nil {
+		return s.run(instance, s.on.program(s.Ctx))
+	}
 	return s.run(instance, own(s.Ctx))
 }
 
@@ -107,24 +110,30 @@ func (s *setting) run(instance string, cmd *exec.Cmd) *process {
 	return p
 }
 
-// spawn starts a program that is the plugin notes.
+// spawn starts a program that is the plugin notes, and returns when it prints that it is ready.
 func (s *setting) spawn(instance string, cmd *exec.Cmd) *process {
 	s.T.Helper()
-	cmd.Env = append(os.Environ(), serverVariable+"="+s.on.url, prefixVariable+"="+s.on.prefix, instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0")
+	out, err := cmd.StdoutPipe()
+	harness.WantError(s.T, "output", err, nil)
+	p := s.launch(instance, cmd)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		s.T.Fatalf("program: got %q, %v, want ready", line, err)
+	}
+	return p
+}
+
+// launch starts a program that is the plugin notes.
+func (s *setting) launch(instance string, cmd *exec.Cmd) *process {
+	s.T.Helper()
+	cmd.Env = append(os.Environ(), serverVariable+"="+s.on.url, prefixVariable+"="+s.on.prefix, instanceVariable+"="+instance, runsVariable+"="+s.runs, "GORACE=atexit_sleep_ms=0",
+		"LASH_PLUGIN=notes", "LASH_PLUGIN_NATS="+s.on.url, "LASH_PLUGIN_PREFIX="+s.on.prefix, "LASH_PLUGIN_INSTANCE="+instance)
 	cmd.Env = append(cmd.Env, s.env...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
+	if err := cmd.Start(); err != nil {
 		s.T.Fatal(err)
 	}
 	p := &process{s.T, cmd}
 	s.T.Cleanup(p.kill)
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
-		s.T.Fatalf("program: got %q, %v, want ready", line, err)
-	}
 	return p
 }
 

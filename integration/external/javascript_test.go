@@ -1,28 +1,20 @@
 package external
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 // TestPluginInJavaScript runs a plugin that has no SDK: a NATS client and JSON. Its calls return, and a call outlives
 // the node that sent it.
 func TestPluginInJavaScript(t *testing.T) {
 	t.Parallel()
-	modules := os.Getenv("LASH_NODE_MODULES")
-	if modules == "" {
-		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
-	}
-	dir := t.TempDir()
-	harness.WantError(t, "link the modules", os.Symlink(modules, filepath.Join(dir, "node_modules")), nil)
-	program, err := os.ReadFile(filepath.Join("testdata", "notes.mjs"))
-	harness.WantError(t, "program", err, nil)
-	path := filepath.Join(dir, "notes.mjs")
-	harness.WantError(t, "program", os.WriteFile(path, program, 0o600), nil)
+	path := copyInto(t, modules(t), filepath.Join("testdata", "notes.mjs"))
 	for name, millis := range map[string]string{"call_returns": "0", "node_dies_during_call": "1500"} {
 		t.Run(name, func(t *testing.T) {
 			s := start(t, calling("write", `{"text":"milk","millis":`+millis+`}`)...)
@@ -40,4 +32,35 @@ func TestPluginInJavaScript(t *testing.T) {
 			}
 		})
 	}
+	t.Run("protocol", func(t *testing.T) {
+		s := start(t)
+		s.node()
+		p := s.run("i1", exec.CommandContext(s.Ctx, "node", path)) //nolint:gosec // a file of this test
+		c := s.client()
+		registers(t, c)
+		for _, garbage := range []string{"{", "null", "7"} {
+			for _, verb := range []string{"call", "cancel", "recorded"} {
+				c.send(t, verb, []byte(garbage))
+			}
+		}
+		refused(t, c.send(t, "call", aCall("unknown", "other", `{}`)), wire.CodeUnknownTool)
+		call := aCall("cancelled", "write", `{"millis":60000}`)
+		e := c.send(t, "call", call)
+		e.next(func(*wire.Progress) bool { return true })
+		c.send(t, "cancel", &wire.Cancel{CallID: call.CallID, GraceMS: 1000})
+		harness.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Cancelled: true})
+		c.send(t, "recorded", call.CallID)
+		c.send(t, "call", call).next(func(p *wire.Progress) bool { return p.Forgotten })
+		drains(t, c, p, aCall("last", "write", `{"text":"milk","millis":1000}`), "noted: milk")
+	})
+}
+
+// registers tests that the instance registers again when nodes have lost its registration.
+func registers(t *testing.T, c *client) {
+	t.Helper()
+	requests, err := c.nc.SubscribeSync(c.prefix + ".plugins.notes.register")
+	harness.WantError(t, "subscribe", err, nil)
+	c.send(t, "register", []byte{})
+	_, err = requests.NextMsg(5 * time.Second)
+	harness.WantError(t, "registration after the request", err, nil)
 }

@@ -1,6 +1,8 @@
 package external
 
 import (
+	"context"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,12 +19,13 @@ type place struct {
 	url      string
 	prefix   string // of subjects and streams, so that cases share servers
 	replicas int
+	program  func(context.Context) *exec.Cmd // that is the plugin notes; nil: this test binary
 }
 
 func oneServer(t *testing.T) place {
 	t.Helper()
 	server := bustest.Server(t, busembed.Config{Listen: true})
-	return place{server, server.URL(), "lash", 1}
+	return place{server: server, url: server.URL(), prefix: "lash", replicas: 1}
 }
 
 func (p place) open(t *testing.T) *bus.Bus {
@@ -71,7 +74,7 @@ func TestPluginServiceOnThreeServers(t *testing.T) {
 	for _, c := range serviceCases() {
 		t.Run(c.name, func(t *testing.T) {
 			id, _, _ := strings.Cut(c.name, "_")
-			c.run(t, place{cluster.Servers[0], cluster.URL, strings.ToLower(id), 3})
+			c.run(t, place{server: cluster.Servers[0], url: cluster.URL, prefix: strings.ToLower(id), replicas: 3})
 		})
 	}
 }

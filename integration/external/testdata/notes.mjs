@@ -1,65 +1,102 @@
-// A plugin in JavaScript: the messages of package session/plugin/wire over a NATS client, without an SDK.
+// A plugin in JavaScript: the messages of session/plugin/wire/PROTOCOL.md over a NATS client, without an SDK.
 import { connect } from "@nats-io/transport-node";
 
-const server = process.env.LASH_TEST_SERVER;
-const instance = process.env.LASH_TEST_INSTANCE;
-const plugin = "notes";
-const nc = await connect({ servers: server });
-
-const send = (subject, value) => nc.publish(subject, JSON.stringify(value));
-const calls = new Map(); // by session and call: replies, and the outcome once there is one
-
-async function run(call) {
-  const args = call.args ?? {};
-  if (args.fail) return { failure: { class: "external", message: "the shop is closed" } };
-  await new Promise((done) => setTimeout(done, args.millis ?? 0));
-  return { text: `noted: ${args.text}` };
-}
-
-async function onCall(message) {
-  const call = message.json();
-  const id = `${call.session}/${call.call}`;
-  const known = calls.get(id);
-  if (known?.outcome) return send(message.reply, { outcome: known.outcome });
-  if (known?.forgotten) return send(message.reply, { forgotten: true });
-  send(message.reply, {}); // a sign of life
-  if (known) return known.replies.push(message.reply);
-  const entry = { replies: [message.reply] };
-  calls.set(id, entry);
-  entry.outcome = await run(call);
-  for (const reply of entry.replies) send(reply, { outcome: entry.outcome });
-}
-
-function onRecorded(message) {
-  const { session, call } = message.json();
-  const known = calls.get(`${session}/${call}`);
-  if (known?.outcome) Object.assign(known, { outcome: undefined, forgotten: true, replies: [] });
-}
-
+const { LASH_PLUGIN: plugin, LASH_PLUGIN_INSTANCE: instance, LASH_PLUGIN_NATS: servers } = process.env;
+const prefix = process.env.LASH_PLUGIN_PREFIX || "lash";
 const manifest = {
   version: "js-1",
   tools: [{ name: "write", description: "Writes a note.", schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" } } } }],
 };
+const keepMillis = 600_000, keepIds = 65_536;
 
-async function register() {
-  const body = JSON.stringify({ protocol: 1, instance, manifest });
-  const answer = (await nc.request(`lash.plugins.${plugin}.register`, body, { timeout: 5000 })).json();
-  if (answer.error) throw new Error(answer.error.message);
-  return answer.hash;
+const nc = await connect({ servers: servers.split(","), inboxPrefix: process.env.LASH_PLUGIN_INBOX || undefined, maxReconnectAttempts: -1 });
+const send = (subject, value) => nc.publish(subject, JSON.stringify(value));
+const calls = new Map(); // by session and call: the reply subjects while the tool runs, then its outcome, then nothing
+let running = 0, forgot = false, draining = false, hash;
+
+// Each outcome is small, so that 10 minutes bound their bytes.
+async function run({ args }, signal) {
+  if (args.fail) return { failure: { class: "external", message: "the shop is closed" } };
+  const cancelled = await new Promise((done) => {
+    setTimeout(() => done(false), args.millis ?? 0);
+    signal.addEventListener("abort", () => done(true));
+  });
+  return cancelled ? { cancelled } : { text: `noted: ${args.text}` };
 }
 
-const on = (verb, handle, to = instance) =>
-  nc.subscribe(`lash.plugin.${plugin}.${to}.${verb}`, { callback: (err, message) => (err ? console.error(err) : handle(message)) });
-on("call", onCall);
-on("recorded", onRecorded);
+async function onCall(call, reply) {
+  const id = `${call.session}/${call.call}`;
+  const known = calls.get(id);
+  if (known?.outcome) return send(reply, { outcome: known.outcome });
+  if (known?.replies) return known.replies.add(reply) && send(reply, {});
+  if (known || (forgot && call.again)) return send(reply, { forgotten: true });
+  if (draining) return send(reply, { error: { code: "draining", message: "the instance ends" } });
+  if (call.tool !== "write") return send(reply, { error: { code: "unknown_tool", message: `no tool ${call.tool}` } });
+  send(reply, {});
+  const entry = { replies: new Set([reply]), stop: new AbortController() };
+  calls.set(id, entry);
+  running++;
+  const outcome = await run(call, entry.stop.signal);
+  running--;
+  for (const reply of entry.replies) send(reply, { outcome });
+  calls.set(id, { outcome });
+  setTimeout(() => calls.set(id, {}), keepMillis).unref();
+  for (const [old, { replies }] of calls) {
+    if (calls.size <= keepIds) break;
+    if (!replies) forgot = calls.delete(old);
+  }
+}
+
+async function register() {
+  for (;;) {
+    const next = new Promise((done) => setTimeout(done, 2000));
+    try {
+      const answer = (await nc.request(`${prefix}.plugins.${plugin}.register`, JSON.stringify({ protocol: 1, instance, manifest }), { timeout: 2000 })).json();
+      if (answer.error) process.exit(console.error(answer.error.message) ?? 1);
+      hash = answer.hash;
+      return sign();
+    } catch {
+      await next; // no node runs
+    }
+  }
+}
+
+function sign() {
+  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining, running });
+}
+
+async function drain() {
+  draining = true;
+  sign();
+  while (running > 0) await new Promise((done) => setTimeout(done, 50));
+  await nc.drain();
+  process.exit(0);
+}
+
+const handlers = {
+  call: onCall,
+  cancel: ({ session, call }) => calls.get(`${session}/${call}`)?.stop?.abort(),
+  recorded: ({ session, call }) => calls.get(`${session}/${call}`)?.outcome && calls.set(`${session}/${call}`, {}),
+  drain,
+  register,
+};
+const on = (subject, handle) =>
+  nc.subscribe(`${prefix}.plugin.${plugin}.${subject}`, {
+    async callback(err, message) {
+      try {
+        await handle(message.data.length > 0 ? message.json() : {}, message.reply);
+      } catch (wrong) {
+        console.error(subject, String(err ?? wrong)); // a message that is no JSON does not end the program
+      }
+    },
+  });
+for (const [verb, handle] of Object.entries(handlers)) on(`${instance}.${verb}`, handle);
+on("all.sign", sign);
 await nc.flush();
-const hash = await register();
-const sign = () => send(`lash.plugin-live.${plugin}.${instance}`, { hash, running: [...calls.values()].filter((c) => !c.outcome && !c.forgotten).length });
-on("sign", sign, "all");
-on("register", register);
-sign();
+await register();
+process.on("SIGTERM", drain);
 setInterval(() => {
   sign();
-  for (const { outcome, replies } of calls.values()) if (!outcome) for (const reply of replies) send(reply, {});
+  for (const { replies } of calls.values()) for (const reply of replies ?? []) send(reply, {});
 }, 1000);
 console.log("ready");

@@ -1,0 +1,347 @@
+package external
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// exchange is a call that the test sends in place of a node.
+type exchange struct {
+	t       *testing.T
+	c       *client
+	answers *nats.Subscription
+	seen    []wire.Progress
+}
+
+// send sends a message to the instance i1, which answers with the returned exchange.
+func (c *client) send(t *testing.T, verb string, message any) *exchange {
+	t.Helper()
+	data, ok := message.([]byte)
+	if !ok {
+		var err error
+		data, err = json.Marshal(message)
+		harness.WantError(t, "message", err, nil)
+	}
+	reply := c.nc.NewRespInbox()
+	answers, err := c.nc.SubscribeSync(reply)
+	harness.WantError(t, "subscribe", err, nil)
+	t.Cleanup(func() { _ = answers.Unsubscribe() }) // the connection may be closed
+	harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes.i1."+verb, reply, data), nil)
+	return &exchange{t: t, c: c, answers: answers}
+}
+
+// ask sends a message, and reads its one answer.
+func (c *client) ask(t *testing.T, verb string, message, answer any) {
+	t.Helper()
+	m, err := c.send(t, verb, message).answers.NextMsg(5 * time.Second)
+	harness.WantError(t, "answer of "+verb, err, nil)
+	harness.WantError(t, "answer of "+verb, json.Unmarshal(m.Data, answer), nil)
+}
+
+func aCall(id, tool, args string) *wire.Call {
+	return &wire.Call{
+		CallID: wire.CallID{Session: "s", Call: events.EffectID("t/0/" + id)}, Turn: "t", Model: "m", Key: "key-" + id, Attempt: 1,
+		Tool: tool, Args: json.RawMessage(args),
+	}
+}
+
+// next reads answers until one matches, and returns it.
+func (e *exchange) next(match func(p *wire.Progress) bool) *wire.Progress {
+	e.t.Helper()
+	for {
+		m, err := e.answers.NextMsg(5 * time.Second)
+		if err != nil {
+			e.t.Fatalf("answer: %v after %+v", err, e.seen)
+		}
+		var p wire.Progress
+		harness.WantError(e.t, "answer", json.Unmarshal(m.Data, &p), nil)
+		e.seen = append(e.seen, p)
+		if match(&p) {
+			return &p
+		}
+	}
+}
+
+// outcome reads until the last answer, and puts the outcome's pieces together.
+func (e *exchange) outcome() *wire.Outcome {
+	e.t.Helper()
+	last := e.next((*wire.Progress).Last)
+	if last.Pieces == 0 {
+		if last.Outcome == nil {
+			e.t.Fatalf("answer: got %+v, want an outcome", last)
+		}
+		return last.Outcome
+	}
+	var data []byte
+	n := 0
+	for _, p := range e.seen {
+		if p.Piece != nil {
+			harness.Equal(e.t, "number of the piece", p.Piece.N, n)
+			data = append(data, p.Piece.Data...)
+			n++
+		}
+	}
+	harness.Equal(e.t, "pieces", last.Pieces, n)
+	var o wire.Outcome
+	harness.WantError(e.t, "outcome", json.Unmarshal(data, &o), nil)
+	return &o
+}
+
+// TestConformance sends the messages of the protocol to the conformance plugin, in place of a node.
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	dir := modules(t)
+	program := copyInto(t, dir, filepath.Join(sdk, "conformance", "conformance.js"))
+	harness.WantError(t, "modules", os.Rename(program, program+".mjs"), nil)
+	s := start(t)
+	s.node()
+	c := s.client()
+	p := s.launch("i1", exec.CommandContext(s.Ctx, "node", program+".mjs")) //nolint:gosec // a file of this test
+	s.alive(1)
+	for _, check := range conformance {
+		t.Run(check.name, func(t *testing.T) { check.run(t, c) })
+	}
+	t.Run("drain_serves_the_call_that_runs", func(t *testing.T) {
+		drains(t, c, p, aCall("last", "sleep", `{"millis":1500}`), "slept")
+	})
+}
+
+// conformance has what an instance does in answer to messages.
+var conformance = []struct {
+	name string
+	run  func(t *testing.T, c *client)
+}{
+	{"unknown_tool_is_refused", func(t *testing.T, c *client) {
+		refused(t, c.send(t, "call", aCall("unknown", "constructor", `{}`)), wire.CodeUnknownTool)
+	}},
+	{"calls_are_answered_at_once", func(t *testing.T, c *client) {
+		e := c.send(t, "call", aCall("life", "sleep", `{"millis":1500}`))
+		began := time.Now()
+		e.outcome()
+		signs := 0
+		for _, p := range e.seen {
+			if p == (wire.Progress{}) {
+				signs++
+			}
+		}
+		if signs < 2 || time.Since(began) < 1500*time.Millisecond {
+			t.Errorf("got %+v, want signs of life until the tool returns", e.seen)
+		}
+	}},
+	{"a_call_runs_once_and_answers_everywhere", func(t *testing.T, c *client) {
+		harness.Equal(t, "first", c.send(t, "call", aCall("count", "count", `{}`)).outcome().Text, "run 1")
+		harness.Equal(t, "again", c.send(t, "call", aCall("count", "count", `{}`)).outcome().Text, "run 1")
+		one, two := c.send(t, "call", aCall("join", "sleep", `{"millis":300}`)), c.send(t, "call", aCall("join", "sleep", `{"millis":300}`))
+		harness.Equal(t, "one", one.outcome().Text, "slept")
+		harness.Equal(t, "two", two.outcome().Text, "slept")
+	}},
+	{"recorded_outcome_is_forgotten", func(t *testing.T, c *client) {
+		call := aCall("recorded", "count", `{}`)
+		c.send(t, "call", call).outcome()
+		c.send(t, "recorded", call.CallID)
+		c.send(t, "call", call).next(func(p *wire.Progress) bool { return p.Forgotten })
+	}},
+	{"again_runs_where_nothing_was_forgotten", func(t *testing.T, c *client) {
+		call := aCall("again", "count", `{}`)
+		call.Again = true
+		harness.Equal(t, "text", c.send(t, "call", call).outcome().Text, "run 1")
+	}},
+	{"failures", func(t *testing.T, c *client) {
+		got := c.send(t, "call", aCall("fail", "fail", `{"class":"external","message":"closed","safe":true}`)).outcome()
+		harness.DeepEqual(t, "failure", got, &wire.Outcome{Failure: &wire.Failure{Class: "external", Message: "closed", Safe: true}})
+		got = c.send(t, "call", aCall("throw", "throw", `{}`)).outcome()
+		if got.Failure == nil || got.Failure.Class != "internal" {
+			t.Errorf("exception: got %+v, want an internal failure", got)
+		}
+		long := strings.Repeat("\u00e9", 10000)
+		got = c.send(t, "call", aCall("long", "fail", `{"message":"x`+long+`"}`)).outcome()
+		harness.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
+		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+		harness.WantError(t, "subscribe", err, nil)
+		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
+		m, err := signs.NextMsg(500 * time.Millisecond)
+		harness.WantError(t, "sign", err, nil)
+		var sign wire.Sign
+		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
+		if sign.Failures != 3 || sign.Calls <= sign.Failures || sign.Machine == "" {
+			t.Errorf("sign: got %+v, want 3 failures of more calls", sign)
+		}
+	}},
+	{"large_outcomes_arrive_in_pieces", func(t *testing.T, c *client) {
+		for _, bytes := range []int{70_000, 3 << 20} {
+			call := aCall(fmt.Sprint("big", bytes), "big", fmt.Sprintf(`{"bytes":%d}`, bytes))
+			want := sha256.Sum256([]byte(strings.Repeat("abcdefghijklmnopqrstuvwxyz", bytes/26+1)[:bytes]))
+			for range 2 {
+				harness.Equal(t, fmt.Sprintf("sum of %d bytes", bytes), sha256.Sum256([]byte(c.send(t, "call", call).outcome().Text)), want)
+			}
+		}
+	}},
+	{"outcome_over_the_limit_is_a_failure", func(t *testing.T, c *client) {
+		for tool, bytes := range map[string]int{"big": wire.MaxOutcomeBytes, "picture": wire.MaxAttachment + 1} {
+			got := c.send(t, "call", aCall("over-"+tool, tool, fmt.Sprintf(`{"bytes":%d}`, bytes))).outcome()
+			if got.Failure == nil || got.Failure.Class != "resource_limit" {
+				t.Errorf("%s: got %.100v, want a failure", tool, got)
+			}
+		}
+	}},
+	{"pictures", func(t *testing.T, c *client) {
+		got := c.send(t, "call", aCall("picture", "picture", `{"bytes":1000}`)).outcome()
+		if got.Text != "picture" || len(got.Attachments) != 1 || got.Attachments[0].MediaType != "image/png" || len(got.Attachments[0].Data) != 1000 {
+			t.Fatalf("got %+v, want a picture", got)
+		}
+		for i, b := range got.Attachments[0].Data {
+			if int(b) != i%256 {
+				t.Fatalf("byte %d: got %d", i, b)
+			}
+		}
+	}},
+	{"finish", func(t *testing.T, c *client) {
+		got := c.send(t, "call", aCall("finish", "finish", `{"text":"bye"}`)).outcome()
+		harness.DeepEqual(t, "outcome", got, &wire.Outcome{Text: "bye", Control: "finish"})
+	}},
+	{"outputs_are_few_and_complete", func(t *testing.T, c *client) {
+		e := c.send(t, "call", aCall("print", "print", `{"lines":5000}`))
+		harness.Equal(t, "text", e.outcome().Text, "printed 5000")
+		got, n := "", int64(0)
+		for _, p := range e.seen {
+			if o := p.Output; o != nil {
+				n++
+				if o.Seq != n || o.Offset != int64(len(got)) || len(o.Text) > wire.MaxOutputBytes {
+					t.Fatalf("output %d: got seq %d, offset %d, %d bytes, after %d bytes", n, o.Seq, o.Offset, len(o.Text), len(got))
+				}
+				got += o.Text
+			}
+		}
+		want := ""
+		for i := range 5000 {
+			want += fmt.Sprintf("line %d\n", i+1)
+		}
+		if got != want || n > wire.OutputsPerSecond {
+			t.Errorf("got %d bytes in %d outputs, want %d bytes in at most %d", len(got), n, len(want), wire.OutputsPerSecond)
+		}
+	}},
+	{"callback_is_repeated_until_its_answer", func(t *testing.T, c *client) {
+		call := aCall("ask", "ask", `{"id":"q","method":"POST","path":"/v1/sessions","body":{"a":1}}`)
+		isCallback := func(p *wire.Progress) bool { return p.Callback != nil }
+		e := c.send(t, "call", call)
+		want := &wire.Callback{ID: "q", Method: "POST", Path: "/v1/sessions", Body: json.RawMessage(`{"a":1}`)}
+		harness.DeepEqual(t, "callback", e.next(isCallback).Callback, want)
+		newer := c.send(t, "call", call)
+		harness.DeepEqual(t, "repeat", newer.next(isCallback).Callback, want)
+		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "other", Status: 500})
+		c.send(t, "callback", wire.CallbackAnswer{CallID: call.CallID, ID: "q", Status: 201, Body: json.RawMessage(`{"id":"child"}`)})
+		harness.Equal(t, "text", newer.outcome().Text, `{"status":201,"body":{"id":"child"}}`)
+	}},
+	{"cancel_overtakes_its_call", func(t *testing.T, c *client) {
+		call := aCall("cancel", "sleep", `{"millis":60000}`)
+		e := c.send(t, "call", call)
+		e.next(func(p *wire.Progress) bool { return true })
+		c.send(t, "cancel", wire.Cancel{CallID: call.CallID, GraceMS: 1000})
+		if got := e.outcome(); !got.Cancelled || !strings.HasSuffix(got.Text, " of 60000 ms") || got.Failure != nil {
+			t.Errorf("got %+v, want what the tool has", got)
+		}
+		call = aCall("asks", "ask", `{"id":"q","method":"GET","path":"/v1/sessions"}`)
+		e = c.send(t, "call", call)
+		e.next(func(p *wire.Progress) bool { return p.Callback != nil })
+		c.send(t, "cancel", wire.Cancel{CallID: call.CallID, GraceMS: 1000})
+		harness.DeepEqual(t, "cancelled request", e.outcome(), &wire.Outcome{Cancelled: true})
+	}},
+	{"registers_again", registers},
+	{"garbage_is_refused", func(t *testing.T, c *client) {
+		for _, verb := range []string{"call", "cancel", "recorded", "callback", "hook", "session_start", "idle", "register"} {
+			for _, garbage := range []string{"{", "null", "[]", `{"session":7,"call":{},"tool":[]}`} {
+				c.send(t, verb, []byte(garbage))
+			}
+		}
+		for _, verb := range []string{"call", "hook"} {
+			var answer struct{ Error *wire.Error }
+			if c.ask(t, verb, []byte("{"), &answer); answer.Error == nil || answer.Error.Code != wire.CodeBadRequest {
+				t.Errorf("%s: got %+v, want it refused", verb, answer.Error)
+			}
+		}
+		harness.Equal(t, "text", c.send(t, "call", aCall("after", "echo", `{"text":"alive"}`)).outcome().Text, "alive")
+	}},
+	{"hooks", func(t *testing.T, c *client) {
+		echo := func(text, result string) *wire.HookedCall {
+			h := &wire.HookedCall{Call: "t/0/0", Model: "m", Tool: "echo", Args: json.RawMessage(`{"text":"` + text + `"}`)}
+			if result != "" {
+				h.Result = &wire.HookedResult{Text: result}
+			}
+			return h
+		}
+		for _, hook := range []struct {
+			name string
+			call wire.HookCall
+			want string
+		}{
+			{"passes", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("fine", "")}, `{}`},
+			{"aborts", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("forbidden", "")}, `{"directives":[{"kind":"abort_turn","code":"guarded","message":"not this text"}]}`},
+			{"replaces", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("other", "")}, `{"directives":[{"kind":"replace_tool_args","args":{"text":"replaced"}}]}`},
+			{"short_circuits", wire.HookCall{Hook: "note", Point: "after_tool_call", Call: echo("x", "loud")}, `{"directives":[{"kind":"short_circuit_tool","result":{"text":"LOUD"}}]}`},
+			{"fails", wire.HookCall{Hook: "note", Point: "after_tool_call", Call: echo("x", "hookfail")}, `{"error":{"code":"internal","message":"as requested"}}`},
+			{"enqueues", wire.HookCall{Hook: "greet", Point: "before_turn", Input: "greet me"}, `{"directives":[{"kind":"enqueue_messages","messages":[{"role":"user","text":"hello from conformance"}]}]}`},
+			{"is_unknown", wire.HookCall{Hook: "toString", Point: "before_turn"}, `{"error":{"code":"bad_request","field":"hook","message":"no hook toString"}}`},
+		} {
+			hook.call.Session, hook.call.Turn, hook.call.Invocation, hook.call.DeadlineMS = "s", "t", "t/hook", 5000
+			var got wire.HookResult
+			c.ask(t, "hook", &hook.call, &got)
+			text, err := json.Marshal(&got)
+			harness.WantError(t, "answer", err, nil)
+			harness.Equal(t, hook.name, string(text), hook.want)
+		}
+	}},
+}
+
+func refused(t *testing.T, e *exchange, code string) {
+	t.Helper()
+	if last := e.next((*wire.Progress).Last); last.Error == nil || last.Error.Code != code {
+		t.Errorf("got %+v, want the error %s", last, code)
+	}
+}
+
+// drains sends SIGTERM while a call runs, whose result is want.
+func drains(t *testing.T, c *client, p *process, call *wire.Call, want string) {
+	t.Helper()
+	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+	harness.WantError(t, "subscribe", err, nil)
+	e := c.send(t, "call", call)
+	e.next(func(*wire.Progress) bool { return true })
+	p.signal(syscall.SIGTERM)
+	for {
+		m, err := signs.NextMsg(5 * time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sign wire.Sign
+		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
+		if sign.Draining {
+			harness.Equal(t, "calls that run", sign.Running, 1)
+			break
+		}
+	}
+	refused(t, c.send(t, "call", aCall("late", call.Tool, `{}`)), wire.CodeDraining)
+	harness.Equal(t, "text", e.outcome().Text, want)
+	c.send(t, "recorded", call.CallID)
+	ended := make(chan error, 1)
+	go func() { ended <- p.cmd.Wait() }()
+	select {
+	case err := <-ended:
+		harness.WantError(t, "exit", err, nil)
+	case <-time.After(10 * time.Second):
+		t.Error("the program runs on")
+	}
+}

@@ -1,0 +1,91 @@
+package external
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/integration/harness"
+)
+
+// TestPluginServiceInTypeScript runs the cases of calls with the plugin notes as a program of the SDK of TypeScript.
+func TestPluginServiceInTypeScript(t *testing.T) {
+	t.Parallel()
+	path := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))
+	for _, c := range slices.Concat(callCases, cancelCases) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			on := oneServer(t)
+			on.program = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "node", path) } //nolint:gosec // a file of this test
+			c.run(t, on)
+		})
+	}
+}
+
+// modules is a folder that has node_modules with the client of NATS, the compiler and the SDK, as npm packs it.
+func modules(t *testing.T) string {
+	t.Helper()
+	installed := os.Getenv("LASH_NODE_MODULES")
+	if installed == "" {
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+	}
+	dir := t.TempDir()
+	into := filepath.Join(dir, "node_modules")
+	harness.WantError(t, "node_modules", os.MkdirAll(filepath.Join(into, "@lash"), 0o700), nil)
+	entries, err := os.ReadDir(installed)
+	harness.WantError(t, "modules", err, nil)
+	for _, e := range entries {
+		harness.WantError(t, "link a module", os.Symlink(filepath.Join(installed, e.Name()), filepath.Join(into, e.Name())), nil)
+	}
+	source := filepath.Join(dir, "sdk")
+	copySDK(t, source)
+	archive := strings.TrimSpace(runIn(t, source, "npm", "pack", "--silent", "--pack-destination", dir))
+	runIn(t, dir, "tar", "-xzf", archive)
+	harness.WantError(t, "install the SDK", os.Rename(filepath.Join(dir, "package"), filepath.Join(into, "@lash", "plugin")), nil)
+	return dir
+}
+
+// copySDK copies the files of the SDK. A test that reads them runs again when they change.
+func copySDK(t *testing.T, into string) {
+	t.Helper()
+	harness.WantError(t, "copy the SDK", filepath.WalkDir(sdk, func(path string, e os.DirEntry, err error) error {
+		name, _ := filepath.Rel(sdk, path) // path begins with it
+		switch {
+		case err != nil:
+			return err
+		case e.Name() == "node_modules" && e.IsDir():
+			return filepath.SkipDir
+		case e.IsDir():
+			return os.MkdirAll(filepath.Join(into, name), 0o700)
+		case e.Type().IsRegular():
+			copyInto(t, filepath.Join(into, filepath.Dir(name)), path)
+		}
+		return nil
+	}), nil)
+}
+
+// copyInto copies a file into a folder, and returns its new path.
+func copyInto(t *testing.T, dir, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	harness.WantError(t, "read", err, nil)
+	path := filepath.Join(dir, filepath.Base(file))
+	harness.WantError(t, "copy", os.WriteFile(path, data, 0o600), nil)
+	return path
+}
+
+// runIn runs a program in a folder, and returns what it prints.
+func runIn(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir, cmd.Stderr = dir, t.Output()
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", filepath.Base(name), args, err, out)
+	}
+	return string(out)
+}

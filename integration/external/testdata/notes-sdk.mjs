@@ -1,0 +1,101 @@
+// The plugin of main_test.go with the SDK of TypeScript.
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { appendFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { Failure, definePlugin, serve, tool } from "@lash/plugin";
+
+const { LASH_TEST_RUNS: runs, LASH_PLUGIN_INSTANCE: instance } = process.env;
+const log = (what, call) => appendFileSync(runs, `${what} ${call.id} ${instance}\n`);
+
+const note = {
+  schema: { type: "object", properties: { text: { type: "string" }, millis: { type: "integer" }, fail: { type: "string" } }, required: ["text"] },
+  async run({ text, millis = 0, fail }, call) {
+    log("began", call);
+    if (fail === "panic") throw new Error("as requested");
+    if (fail === "error") throw new Failure("the shop is closed", { class: "external", code: "closed" });
+    try {
+      await sleep(millis, undefined, { signal: call.signal });
+    } catch (err) {
+      log("stopped", call);
+      throw err;
+    }
+    log("ended", call);
+    return `noted: ${text}`;
+  },
+};
+
+function largeText(n) {
+  let text = "";
+  for (let i = 0; text.length < n; i++) text += `${i}-é `; // more bytes than characters
+  const bytes = Buffer.from(text).subarray(0, n);
+  return new TextDecoder().decode(bytes, { stream: true }) + (cut(bytes) ? "x" : "");
+}
+
+// Whether the bytes end within a character.
+const cut = (bytes) => bytes.at(-1) >= 0xc0;
+
+const deeds = {
+  large: ({ n }) => largeText(n),
+  finish: () => ({ text: "the end", control: "finish", emit: [{ n: 1 }, { n: 2 }] }),
+  picture: ({ n }) => ({ text: "a picture", attachments: [{ mediaType: "image/png", data: Buffer.from(largeText(n)) }] }),
+  async lines({ n, millis = 0 }, call) {
+    for (let line = 1; line <= n; line++) {
+      call.print(`line ${line}\n`);
+      if (millis > 0) await sleep(millis);
+    }
+    return "printed";
+  },
+  async request({ method, path, body }, call) {
+    const answer = await call.request("r1", method, path, body);
+    return `${answer.status} ${JSON.stringify(answer.body)}`;
+  },
+  async child({ millis = 0 }, call) {
+    const answer = await call.request("child", "POST", "/v1/sessions", { parent: call.session });
+    log("asked", call);
+    await sleep(millis);
+    return `${answer.status} ${JSON.stringify(answer.body)}`;
+  },
+  die: () => process.exit(7),
+  async stubborn({ millis = 0 }, call) {
+    await sleep(millis);
+    log("ended", call);
+    return "went on";
+  },
+  partial: ({ millis = 0 }, { signal }) => sleep(millis, "done", { signal }).catch(() => ({ text: "half", cancelled: true })),
+};
+
+const act = {
+  run(args, call) {
+    log("began", call);
+    return deeds[args.do]?.(args, call) ?? "done";
+  },
+};
+
+async function command({ command }, { signal, print }) {
+  const child = spawn("sh", ["-c", command], { detached: true, stdio: ["ignore", "pipe", "inherit"] });
+  signal.addEventListener("abort", () => process.kill(-child.pid, "SIGKILL"));
+  let text = "";
+  child.stdout.on("data", (data) => {
+    text += data;
+    print(String(data));
+  });
+  await once(child, "close");
+  return { text, cancelled: signal.aborted };
+}
+
+await serve(
+  definePlugin({
+    name: "notes",
+    version: "1",
+    tools: {
+      write: tool({ ...note, description: "Writes a note." }),
+      look: tool({ ...note, description: "Looks a note up.", effects: "idempotent" }),
+      act: tool(act),
+      ask: tool({ ...act, effects: "idempotent" }),
+      brief: tool({ ...act, timeoutMs: 300 }),
+      run_command: tool({ serial: true, run: command }),
+    },
+  }),
+);
+console.log("ready");

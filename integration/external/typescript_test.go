@@ -1,0 +1,165 @@
+package external
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// sdk is the folder of the SDK of TypeScript.
+var sdk = filepath.Join("..", "..", "sdk", "typescript")
+
+// readmeBlocks writes the programs of the README into a folder, and returns their paths.
+func readmeBlocks(t *testing.T, dir string) (paths []string) {
+	t.Helper()
+	readme, err := os.ReadFile(filepath.Join(sdk, "README.md"))
+	harness.WantError(t, "README", err, nil)
+	for i, block := range regexp.MustCompile("(?s)```js\n(.*?)```").FindAllSubmatch(readme, -1) {
+		path := filepath.Join(dir, "block"+strconv.Itoa(i)+".mjs")
+		harness.WantError(t, "block", os.WriteFile(path, block[1], 0o600), nil)
+		paths = append(paths, path)
+	}
+	if len(paths) != 3 {
+		t.Fatalf("README: got %d programs, want 3", len(paths))
+	}
+	return paths
+}
+
+// TestTypes compiles the SDK, the programs of its README, and uses of its types that are right and wrong.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	dir := modules(t)
+	readmeBlocks(t, dir)
+	for _, name := range []string{"misuse.ts", "tsconfig.json", "sessions.mjs"} {
+		copyInto(t, dir, filepath.Join("testdata", "typescript", name))
+	}
+	tsc := filepath.Join(dir, "node_modules", ".bin", "tsc")
+	runIn(t, dir, tsc, "-p", ".")
+	runIn(t, filepath.Join(dir, "sdk"), tsc, "-p", ".")
+}
+
+// TestReadme runs the programs of the SDK's README.
+func TestReadme(t *testing.T) {
+	t.Parallel()
+	blocks := readmeBlocks(t, modules(t))
+	begin := func(t *testing.T, block int, script ...harness.Step) *setting {
+		t.Helper()
+		s := start(t, script...)
+		s.node()
+		s.launch("i1", exec.CommandContext(s.Ctx, "node", blocks[block])) //nolint:gosec // a file of this test
+		s.alive(1)
+		return s
+	}
+	t.Run("a_tool", func(t *testing.T) {
+		for args, want := range map[string]string{
+			`{"page":"shop","text":"milk"}`:   "wrote 4 characters to shop",
+			`{"page":"locked","text":"milk"}`: "[failed] the page is locked",
+		} {
+			s := begin(t, 0, calling("write", args)...)
+			id := s.begin()
+			s.AwaitTurn(id, "t1")
+			harness.Equal(t, args, s.CallResult(id, "k"), want)
+		}
+	})
+	t.Run("a_hook", func(t *testing.T) {
+		c := begin(t, 1).client()
+		for price, want := range map[string]string{
+			"5":   `{}`,
+			"101": `{"directives":[{"kind":"abort_turn","code":"too_dear","message":"at most 100"}]}`,
+			"0":   `{"directives":[{"kind":"replace_tool_args","args":{"thing":"car","price":1}}]}`,
+		} {
+			var got wire.HookResult
+			c.ask(t, "hook", &wire.HookCall{
+				Hook: "budget", Point: "before_tool_call", Invocation: "t/hook", Session: "s", DeadlineMS: 5000,
+				Call: &wire.HookedCall{Tool: "buy", Args: json.RawMessage(`{"thing":"car","price":` + price + `}`)},
+			}, &got)
+			text, err := json.Marshal(&got)
+			harness.WantError(t, "answer", err, nil)
+			harness.Equal(t, price, string(text), want)
+		}
+	})
+	t.Run("a_cancelled_call", func(t *testing.T) {
+		s := begin(t, 2)
+		c := s.client()
+		call := aCall("job", "job", `{"command":"sleep 90 & echo $!; wait"}`)
+		e := c.send(t, "call", call)
+		printed := e.next(func(p *wire.Progress) bool { return p.Output != nil }).Output.Text
+		pid, err := strconv.Atoi(strings.TrimSpace(printed))
+		harness.WantError(t, "process", err, nil)
+		harness.WantError(t, "process before the cancel", syscall.Kill(pid, 0), nil)
+		c.send(t, "cancel", &wire.Cancel{CallID: call.CallID, GraceMS: 2000})
+		harness.DeepEqual(t, "outcome", e.outcome(), &wire.Outcome{Text: printed, Cancelled: true})
+		s.AwaitPolling("the end of the process", func() bool {
+			status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+			return err != nil || strings.Contains(string(status), "State:\tZ") // init has not waited for it yet
+		})
+	})
+}
+
+// TestSessionScope starts, moves and ends sessions on an instance of a plugin that keeps something for each.
+func TestSessionScope(t *testing.T) {
+	t.Parallel()
+	program := copyInto(t, modules(t), filepath.Join("testdata", "typescript", "sessions.mjs"))
+	s := start(t)
+	s.node()
+	s.launch("i1", exec.CommandContext(s.Ctx, "node", program)) //nolint:gosec // a file of this test
+	s.alive(1)
+	c := s.client()
+	place := func(session events.SessionID, epoch int64, label string) (code string) {
+		var got wire.Placed
+		if c.ask(t, "session_start", &wire.SessionStart{Session: session, Epoch: epoch, Labels: map[string]string{"label": label}}, &got); got.Error != nil {
+			return got.Error.Code
+		}
+		return ""
+	}
+	n := 0
+	add := func(session events.SessionID, epoch int64) string {
+		n++
+		call := aCall(strconv.Itoa(n), "add", `{}`)
+		call.Session, call.Epoch = session, epoch
+		last := c.send(t, "call", call).next((*wire.Progress).Last)
+		if last.Error != nil {
+			return last.Error.Code
+		}
+		return last.Outcome.Text
+	}
+	idle := func(session events.SessionID, epoch int64, quiet ...int64) bool {
+		var got wire.IdleAnswer
+		c.ask(t, "idle", &wire.Idle{Session: session, Epoch: epoch, QuietMS: append(quiet, 0)[0]}, &got)
+		return got.Ended
+	}
+	harness.Equal(t, "call without a placement", add("a", 1), wire.CodeNotOwner)
+	harness.Equal(t, "start", place("a", 1, "first"), "")
+	harness.Equal(t, "call", add("a", 1), "first 1")
+	harness.Equal(t, "start again", place("a", 1, "first"), "")
+	harness.Equal(t, "call after the repeat", add("a", 1), "first 2")
+	harness.Equal(t, "call of a later epoch", add("a", 2), wire.CodeNotOwner)
+	harness.Equal(t, "start after a move", place("a", 2, "second"), "")
+	harness.Equal(t, "call of an old epoch", add("a", 1), wire.CodeNotOwner)
+	harness.Equal(t, "start of an old epoch", place("a", 1, "first"), wire.CodeNotOwner)
+	harness.Equal(t, "call after the move", add("a", 2), "second 1")
+	harness.Equal(t, "idle of an old epoch", idle("a", 1), false)
+	harness.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
+	harness.Equal(t, "idle", idle("a", 2), true)
+	harness.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
+	harness.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)
+	harness.Equal(t, "start of a busy one", place("c", 1, "busy"), "")
+	harness.Equal(t, "idle of a busy one", idle("c", 1), false)
+	harness.Equal(t, "call of a busy one", add("c", 1), "busy 1")
+}
+
+// TestLimitsOfSDK runs the SDK's own tests: limits that take long over NATS.
+func TestLimitsOfSDK(t *testing.T) {
+	t.Parallel()
+	runIn(t, filepath.Join(modules(t), "sdk"), "node", "--test")
+}

@@ -1,0 +1,57 @@
+/** @import * as wire from "../wire.js" */
+
+const maxBody = 262144;
+const maxWaiting = 16;
+const repeat = 2000;
+
+/** The requests that a running call sends to the node that holds it. */
+export class Callbacks {
+  /** @type {Map<string, { answer(answer: { status: number, body: any }): void, fail(err: unknown): void }>} */
+  #waiting = new Map();
+  /** @type {(() => void)[]} */
+  #queue = [];
+  /** @type {unknown} */
+  #ended;
+
+  /** @param {(callback: wire.Callback) => void} send */
+  constructor(send) {
+    this.send = send;
+  }
+
+  /**
+   * @param {string} id
+   * @param {wire.Callback["method"]} method
+   * @param {string} path
+   * @param {wire.JSON} [body]
+   */
+  async request(id, method, path, body) {
+    if (Buffer.byteLength(JSON.stringify(body) ?? "") > maxBody) throw new RangeError(`the body of ${id} has more than ${maxBody} bytes`);
+    while (!this.#ended && this.#waiting.size >= maxWaiting) await new Promise((free) => this.#queue.push(() => free(undefined)));
+    if (this.#ended) throw this.#ended;
+    if (this.#waiting.has(id)) throw new Error(`a request with the id ${id} waits for its answer`);
+    const send = () => this.send({ id, method, path, body });
+    const timer = setInterval(send, repeat);
+    try {
+      return await new Promise((answer, fail) => {
+        this.#waiting.set(id, { answer, fail });
+        send();
+      });
+    } finally {
+      clearInterval(timer);
+      this.#waiting.delete(id);
+      this.#queue.shift()?.();
+    }
+  }
+
+  /** @param {wire.CallbackAnswer} answer */
+  answer({ id, status, body }) {
+    this.#waiting.get(id)?.answer({ status, body });
+  }
+
+  /** Rejects the requests that wait, and all later ones. @param {unknown} reason */
+  end(reason) {
+    this.#ended ??= reason;
+    for (const { fail } of this.#waiting.values()) fail(reason);
+    for (const free of this.#queue.splice(0)) free();
+  }
+}

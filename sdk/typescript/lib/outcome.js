@@ -1,0 +1,155 @@
+import { Failure } from "./define.js";
+
+/** @import * as api from "../index.js" */
+/** @import * as wire from "../wire.js" */
+
+/** Limits of the protocol, in bytes. */
+export const maxInline = 524288;
+const maxOutcome = 33554432;
+const maxAttachment = 5242880;
+const maxAttachments = 20971520;
+const maxFailureMessage = 16384;
+
+/**
+ * The longest start of the text that has at most so many bytes of UTF-8.
+ * @param {Buffer} bytes
+ * @param {number} most
+ */
+export function clip(bytes, most) {
+  if (bytes.length <= most) return bytes;
+  let end = most;
+  while (end > 0 && (bytes[end] & 0xc0) === 0x80) end--;
+  return bytes.subarray(0, end);
+}
+
+/** @param {number} bytes @param {number} most @param {string} what */
+function limit(bytes, most, what) {
+  if (bytes > most) throw new Failure(`${what} of ${bytes} bytes, the limit is ${most}`, { class: "resource_limit" });
+}
+
+/**
+ * The JSON of the outcome of a tool. What does not fit into a limit becomes a failure.
+ * @param {() => ReturnType<api.Tool["run"]>} run
+ * @param {AbortSignal} signal
+ * @returns {Promise<{ json: Buffer, failed: boolean }>}
+ */
+export async function outcome(run, signal) {
+  try {
+    const json = Buffer.from(JSON.stringify(ofResult(await run())));
+    limit(json.length, maxOutcome, "the result has a JSON");
+    return { json, failed: false };
+  } catch (err) {
+    const outcome = ofException(err, signal);
+    return { json: Buffer.from(JSON.stringify(outcome)), failed: outcome.failure !== undefined };
+  }
+}
+
+/**
+ * @param {string | api.Result | void | null} result
+ * @returns {wire.Outcome}
+ */
+function ofResult(result) {
+  if (result === undefined || result === null) return {};
+  if (typeof result === "string") return { text: result };
+  if (typeof result !== "object") throw new TypeError(`the tool returned a ${typeof result}, not text or a result`);
+  const { text, attachments, control, emit, cancelled } = result;
+  for (const { data } of attachments ?? []) limit(data.byteLength, maxAttachment, "the result has an attachment");
+  limit((attachments ?? []).reduce((sum, { data }) => sum + data.byteLength, 0), maxAttachments, "the result has attachments");
+  return {
+    text, control, emit, cancelled,
+    attachments: attachments?.map(({ mediaType, data }) => ({
+      media_type: mediaType,
+      data: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64"),
+    })),
+  };
+}
+
+/**
+ * @param {any} err
+ * @param {AbortSignal} signal
+ * @returns {wire.Outcome}
+ */
+function ofException(err, signal) {
+  if (signal.aborted && (err === signal.reason || err?.name === "AbortError")) return { cancelled: true };
+  const message = clip(Buffer.from(String(err?.message ?? err)), maxFailureMessage).toString();
+  if (err instanceof Failure) return { failure: { class: err.class, code: err.code, message, safe: err.safe } };
+  console.error(err);
+  return { failure: { class: "internal", message } };
+}
+
+/**
+ * The messages that carry an outcome: one, or pieces of it and their number.
+ * @param {Buffer} json
+ * @returns {Generator<string>}
+ */
+export function* messages(json) {
+  if (json.length <= maxInline) {
+    yield `{"outcome":${json}}`;
+    return;
+  }
+  let n = 0;
+  for (let at = 0; at < json.length; at += maxInline) {
+    yield JSON.stringify({ piece: { n: n++, data: json.subarray(at, at + maxInline).toString("base64") } });
+  }
+  yield JSON.stringify({ pieces: n });
+}
+
+/** The outcomes of calls that nodes may ask for again, and the ids of calls whose outcome is dropped. */
+export class Outcomes {
+  /** @type {Map<string, { json: Buffer, since: number }>} */
+  #kept = new Map();
+  /** @type {Set<string>} */
+  #dropped = new Set();
+  #bytes = 0;
+  /** Whether ids were forgotten. */
+  forgot = false;
+
+  /** @param {{ millis?: number, bytes?: number, ids?: number }} [most] */
+  constructor({ millis = 600_000, bytes = 67_108_864, ids = 65_536 } = {}) {
+    this.most = { millis, bytes, ids };
+  }
+
+  /** @param {string} id */
+  get(id) {
+    return this.#kept.get(id)?.json;
+  }
+
+  /** @param {string} id */
+  dropped(id) {
+    return this.#dropped.has(id);
+  }
+
+  /** The number of outcomes that are not recorded. */
+  get size() {
+    return this.#kept.size;
+  }
+
+  /** @param {string} id @param {Buffer} json @param {number} now */
+  keep(id, json, now) {
+    this.#kept.set(id, { json, since: now });
+    this.#bytes += json.length;
+    this.expire(now);
+  }
+
+  /** @param {string} id */
+  drop(id) {
+    const kept = this.#kept.get(id);
+    if (!kept) return;
+    this.#kept.delete(id);
+    this.#bytes -= kept.json.length;
+    this.#dropped.add(id);
+    for (const oldest of this.#dropped) {
+      if (this.#dropped.size <= this.most.ids) break;
+      this.#dropped.delete(oldest);
+      this.forgot = true;
+    }
+  }
+
+  /** Drops what is too old, and the oldest outcomes where all have too many bytes. @param {number} now */
+  expire(now) {
+    for (const [id, { since }] of this.#kept) {
+      if (this.#bytes <= this.most.bytes && now - since < this.most.millis) break;
+      this.drop(id);
+    }
+  }
+}

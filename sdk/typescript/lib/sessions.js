@@ -1,0 +1,66 @@
+/** @import * as api from "../index.js" */
+/** @import * as wire from "../wire.js" */
+
+/** The sessions whose placement is on this instance, of a plugin of scope session. */
+export class Sessions {
+  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number }>} */
+  #placed = new Map();
+
+  /** @param {api.Plugin} plugin */
+  constructor(plugin) {
+    this.plugin = plugin;
+  }
+
+  /**
+   * Why a call or hook of the session is refused.
+   * @param {string} session
+   * @param {number} [epoch]
+   * @returns {wire.Error | undefined}
+   */
+  refuse(session, epoch) {
+    if (this.plugin.scope !== "session") return undefined;
+    const placed = this.#placed.get(session);
+    if (placed?.open && placed.epoch === epoch) return void (placed.used = Date.now());
+    return { code: "not_owner", field: "epoch", message: `session ${session} has ${placed?.open ? `epoch ${placed.epoch}` : "no placement"} here, not epoch ${epoch}` };
+  }
+
+  /** Notes the end of a call. @param {string} session */
+  ended(session) {
+    const placed = this.#placed.get(session);
+    if (placed) placed.used = Date.now();
+  }
+
+  /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
+  async start({ session, parent, epoch, labels = {} }) {
+    let placed = this.#placed.get(session);
+    if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
+    if (placed?.epoch !== epoch) {
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now() };
+      this.#placed.set(session, placed);
+    }
+    try {
+      await placed.started;
+      placed.open = true;
+      return {};
+    } catch (err) {
+      if (this.#placed.get(session) === placed) this.#placed.delete(session);
+      throw err;
+    }
+  }
+
+  /** @param {wire.Idle} idle @param {boolean} busy @returns {Promise<wire.IdleAnswer>} */
+  async idle({ session, epoch, quiet_ms }, busy) {
+    const placed = this.#placed.get(session);
+    if (busy || !placed?.open || placed.epoch !== epoch) return { ended: false };
+    if (Date.now() - placed.used < quiet_ms) return { ended: false }; // another node has sent a call since
+    placed.open = false; // a call that arrives meanwhile needs a new placement where the session ends
+    let ended = false;
+    try {
+      ended = (await this.plugin.onIdle?.(session)) === true;
+    } finally {
+      placed.open = !ended;
+    }
+    if (ended && this.#placed.get(session) === placed) this.#placed.delete(session);
+    return { ended };
+  }
+}
