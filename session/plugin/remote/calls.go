@@ -229,7 +229,11 @@ func (i *Instance) call(m *nats.Msg) {
 		i.send(m.Reply, &wire.Progress{Error: refused})
 		return
 	}
-	ctx, cancel := context.WithCancelCause(i.ctx)
+	ctx, end := context.WithCancelCause(i.ctx)
+	cancel := end
+	if _, ok := i.cfg.Plugin.(Program); !ok {
+		cancel = func(error) { end(nil) } // for tools the cause of a cancel is context.Canceled, as in a node
+	}
 	first, answer := i.calls.join(&in, m.Reply, cancel)
 	if answer.Outcome != nil {
 		messages, _ := encoded(answer.Outcome)
