@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -188,9 +189,9 @@ func (b *Bus) Hearing(every time.Duration, heard func(time.Duration)) (stop func
 			}
 		}
 	}()
-	return func() {
+	return sync.OnceFunc(func() {
 		close(ended)
 		<-done
 		_ = sub.Unsubscribe()
-	}, nil
+	}), nil
 }

@@ -134,9 +134,9 @@ func slackText(text string) string {
 func textOf(payload events.Payload) string {
 	switch p := payload.(type) {
 	case *events.TurnRequested:
-		return "user: " + plainText(p.Input.Parts)
+		return "user: " + events.Message{Parts: p.Input.Parts}.Text()
 	case *events.ModelReplied:
-		if text := plainText(p.Parts); text != "" {
+		if text := (events.Message{Parts: p.Parts}).Text(); text != "" {
 			return "assistant: " + text
 		}
 	case *events.ToolApprovalAsked:
@@ -147,16 +147,6 @@ func textOf(payload events.Payload) string {
 		return "the turn is " + string(p.End)
 	}
 	return ""
-}
-
-func plainText(parts []events.Part) string {
-	var b strings.Builder
-	for _, p := range parts {
-		if p.Kind == events.PartText {
-			b.WriteString(p.Text)
-		}
-	}
-	return b.String()
 }
 
 // post writes to the channel.

@@ -37,7 +37,7 @@ func (s *setting) placed(idle string, instances ...string) map[string]*process {
 func (s *setting) lines(words ...string) (list []string) {
 	for _, line := range s.logged("began", 0) {
 		if slices.Contains(words, strings.Fields(line + " -")[0]) {
-			list = append(list, line)
+			list = append(list, strings.Join(strings.Fields(line)[:3], " "))
 		}
 	}
 	return list

@@ -145,8 +145,19 @@ func TestMetrics(t *testing.T) {
 	want := `
 # HELP lash_turns_total Turns that ended on this node, by how.
 # TYPE lash_turns_total counter
+lash_turns_total{end="cancelled"} 0
+lash_turns_total{end="failed"} 0
 lash_turns_total{end="finished"} 1
+lash_turns_total{end="frame_switch"} 0
+lash_turns_total{end="incomplete"} 0
+lash_turns_total{end="invalid_input"} 0
+lash_turns_total{end="max_turns"} 0
+lash_turns_total{end="plugin_abort"} 0
 lash_turns_total{end="provider_error"} 1
+lash_turns_total{end="runtime_error"} 0
+lash_turns_total{end="submitted_value"} 0
+lash_turns_total{end="tool_error"} 0
+lash_turns_total{end="tool_value"} 0
 # HELP lash_tool_calls_total Tool calls, by outcome.
 # TYPE lash_tool_calls_total counter
 lash_tool_calls_total{outcome="ok",tool="add"} 1
