@@ -16,11 +16,11 @@ import (
 type pluginsCmd struct {
 	clientFlags
 
-	JSON bool `name:"json" help:"An array of objects, as GET /v1/plugins returns it."`
+	JSON bool `name:"json" help:"An array of objects, the plugins of GET /v1/plugins."`
 }
 
 func (*pluginsCmd) Help() string {
-	return "A node answers with the plugins of its --plugins file, and the programs of them that live: it hears a sign of life of each every second.\n\n" +
+	return "A node answers with the plugins of its --external-plugins file, and the programs of them that live: it hears a sign of life of each every second.\n\n" +
 		"Exit codes: 0 each plugin has a program that takes calls, 1 one has none, 2 it could not be done."
 }
 
@@ -62,7 +62,7 @@ func (c *pluginsCmd) show(s *streams, list []api.ExternalPlugin) error {
 
 func printPlugins(s *streams, list []api.ExternalPlugin) {
 	if len(list) == 0 {
-		write(s.Out, "the node has no plugins that run as programs of their own: --plugins FILE of lash-node serve names them\n")
+		write(s.Out, "the node has no plugins that run as programs of their own: --external-plugins FILE of lash-node serve names them\n")
 		return
 	}
 	var text strings.Builder
@@ -79,7 +79,11 @@ func printPlugins(s *streams, list []api.ExternalPlugin) {
 		}
 		for j := range p.Instances {
 			in := &p.Instances[j]
-			write(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.1f s ago\n", p.Name, version, in.ID, transcript.VisibleLine(in.Machine), in.State(),
+			its := version
+			if !in.Current {
+				its = "another"
+			}
+			write(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%.1f s ago\n", p.Name, its, in.ID, transcript.VisibleLine(in.Machine), in.State(),
 				in.Running, in.Calls, in.Failures, (time.Duration(in.SilentMS) * time.Millisecond).Seconds())
 		}
 	}

@@ -45,7 +45,7 @@ func TestPluginsShown(t *testing.T) {
 	}
 	for i, want := range []string{
 		"PLUGIN VERSION INSTANCE MACHINE STATE RUNNING ENDED FAILED HEARD", "notes 2 i1 m1 ready 1 7 3 0.4 s ago",
-		"notes 2 i2 m2 draining 0 0 0 0.0 s ago", "notes 2 i3 m3 other_version 0 0 0 0.0 s ago", "other not registered none",
+		"notes 2 i2 m2 draining 0 0 0 0.0 s ago", "notes another i3 m3 other_version 0 0 0 0.0 s ago", "other not registered none",
 	} {
 		if got := strings.Join(strings.Fields(strings.Split(out.String(), "\n")[i]), " "); got != want {
 			t.Errorf("line %d: got %q, want %q", i, got, want)

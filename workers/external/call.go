@@ -55,6 +55,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 		o.ctx, o.end = p.patience(ctx)
 		defer o.callbacks.wait()
 		defer o.end(nil)
+		repeatable := repeatable && call.Holder == "" // the history decides, whatever this node's settings say of the tool
 		switch {
 		case placed != nil:
 			return placed.run(ctx, o, repeatable)
@@ -120,6 +121,8 @@ func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error
 		return result(outcome)
 	case errors.As(err, &invalid):
 		return plugin.Result{}, o.broken(err)
+	case errors.As(err, new(*plugin.Failure)):
+		return plugin.Result{}, err
 	case !delivered && !o.in.Again:
 		return plugin.Result{}, unavailable(o.plugin)
 	}
@@ -149,6 +152,8 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 			return result(outcome)
 		case errors.As(err, &invalid):
 			return plugin.Result{}, o.broken(err)
+		case errors.As(err, new(*plugin.Failure)):
+			return plugin.Result{}, err
 		}
 		tried = append(tried, id)
 	}
@@ -219,9 +224,9 @@ func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (p
 // knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
 // outcome, and others if the instance has no outcome.
 func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
-	body, err := json.Marshal(o.in)
+	body, err := wire.Encode(o.in)
 	if err != nil {
-		return nil, false, err
+		return nil, false, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
 	}
 	stop := context.AfterFunc(ctx, func() {
 		if ended(ctx) {
@@ -237,11 +242,16 @@ func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, de
 		case o.ctx.Err() != nil:
 			return nil, delivered, context.Cause(o.ctx)
 		case err == nil:
-			return outcome, true, check(outcome)
+			if err := check(outcome); err != nil {
+				return nil, true, err
+			}
+			return outcome, true, nil
 		case errors.Is(err, errForgotten), errors.As(err, &refused):
 			return nil, delivered, err
 		case errors.As(err, new(*events.FieldError)):
 			return nil, true, err
+		case errors.Is(err, events.ErrTooLarge): // for the servers; it says nothing about the instance
+			return nil, delivered, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
 		case errors.Is(err, errIncomplete):
 			if repeats++; repeats > maxRepeats {
 				return nil, true, refusedPieces(err)

@@ -37,9 +37,6 @@ type hostAPI struct {
 	rows    *http.ServeMux // finds the row of a request
 }
 
-// maxAnswerBytes limits the body of an answer, so that it fits into a message of NATS.
-const maxAnswerBytes = 900 << 10
-
 // maxAnswers is how many answers a call keeps for repeats of its callbacks.
 const maxAnswers = 64
 
@@ -231,7 +228,12 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
 	a := *answer
 	a.CallID, a.ID = o.in.CallID, events.Clip(id, events.MaxIDBytes, "")
-	if data, err := json.Marshal(&a); err == nil {
+	data, err := wire.Encode(&a)
+	if err != nil {
+		a.Status, a.Body = http.StatusRequestEntityTooLarge, problem(http.StatusRequestEntityTooLarge, "too_large", "the answer is too large for a message").Body
+		data, err = wire.Encode(&a)
+	}
+	if err == nil {
 		_ = o.p.bus.TellInstance(o.plugin, instance, "callback", data) // the instance repeats the callback
 	}
 }
@@ -302,8 +304,8 @@ func (w *answerWriter) WriteHeader(status int) {
 // Write implements [http.ResponseWriter].
 func (w *answerWriter) Write(data []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
-	if w.body.Len()+len(data) > maxAnswerBytes {
-		w.failed = fmt.Errorf("the answer has more than %d bytes", maxAnswerBytes)
+	if w.body.Len()+len(data) > wire.MaxCallbackAnswer {
+		w.failed = fmt.Errorf("the answer has more than %d bytes", wire.MaxCallbackAnswer)
 		return 0, w.failed
 	}
 	return w.body.Write(data)

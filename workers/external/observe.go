@@ -131,7 +131,13 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 	if err := json.Unmarshal(event.Data, &in); err != nil {
 		p.log.Warn("an event is no JSON", zap.String("plugin", name), zap.Error(err))
 	}
-	for _, h := range p.hooksAt(name, in.Point) {
+	list := p.hooksAt(name, in.Point)
+	if len(list) == 0 && !p.current(ctx, name) {
+		bus.Sleep(ctx, observePause)
+		_ = event.Nak() // another node knows the manifest that observes
+		return
+	}
+	for _, h := range list {
 		in.Redelivered = event.Deliveries > 1
 		if !p.observed(ctx, name, &h, in) {
 			_ = event.Nak() // the node stops: another one delivers the event
@@ -139,6 +145,14 @@ func (p *Plugins) deliver(name string, event *bus.PluginEvent) {
 		}
 	}
 	_ = event.Ack() // without it the event comes again
+}
+
+// current reports whether this node has the plugin's registered manifest.
+func (p *Plugins) current(ctx context.Context, name string) bool {
+	r, _, err := p.stored(ctx, name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return err == nil && r.Hash == p.byName[name].hash
 }
 
 // observed calls a hook for an event until it returns, or has failed too often. It returns false if the node stops.

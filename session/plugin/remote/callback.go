@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,9 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 		repeat := time.NewTicker(wire.CallbackRepeat)
 		defer repeat.Stop()
 		for {
-			i.send(i.calls.newest(in.CallID), message)
+			if err := i.send(i.calls.newest(in.CallID), message); errors.As(err, new(*wire.Error)) {
+				return 0, nil, err
+			}
 			select {
 			case answer := <-answers:
 				return answer.Status, answer.Body, nil

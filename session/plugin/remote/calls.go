@@ -217,16 +217,16 @@ func (c *calls) rest(ctx context.Context) error {
 func (i *Instance) call(m *nats.Msg) {
 	var in wire.Call
 	if err := json.Unmarshal(m.Data, &in); err != nil {
-		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
+		_ = i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
 		return
 	}
 	run := i.runner(&in)
 	if run == nil {
-		i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
+		_ = i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
 		return
 	}
 	if refused := i.owns(&in); refused != nil {
-		i.send(m.Reply, &wire.Progress{Error: refused})
+		_ = i.send(m.Reply, &wire.Progress{Error: refused})
 		return
 	}
 	ctx, end := context.WithCancelCause(i.ctx)
@@ -239,7 +239,7 @@ func (i *Instance) call(m *nats.Msg) {
 		messages, _ := encoded(answer.Outcome)
 		i.publish(m.Reply, messages)
 	} else {
-		i.send(m.Reply, &answer)
+		_ = i.send(m.Reply, &answer)
 	}
 	if !first {
 		cancel(nil)
@@ -301,7 +301,7 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 			outcome = &wire.Outcome{Failure: &wire.Failure{Class: plugin.ClassInternal, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf("tool panicked: %v", p)}}
 		}
 	}()
-	shown := output.New(func(o wire.Output) { i.send(i.calls.newest(in.CallID), &wire.Progress{Output: &o}) })
+	shown := output.New(func(o wire.Output) { _ = i.send(i.calls.newest(in.CallID), &wire.Progress{Output: &o}) })
 	defer shown.Close()
 	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: in.Attempt,

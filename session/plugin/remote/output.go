@@ -97,6 +97,6 @@ func pieced(data []byte) (list []*wire.Progress) {
 
 func (i *Instance) publish(reply string, list []*wire.Progress) {
 	for _, p := range list {
-		i.send(reply, p)
+		_ = i.send(reply, p)
 	}
 }

@@ -163,7 +163,7 @@ func (i *Instance) listen() error {
 
 // register repeats the request while no node answers.
 func (i *Instance) register(ctx context.Context) error {
-	body, err := json.Marshal(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest, Rollback: i.cfg.Rollback})
+	body, err := wire.Encode(&wire.Registration{Protocol: wire.Version, Instance: i.cfg.Instance, Manifest: *i.manifest, Rollback: i.cfg.Rollback})
 	if err != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
@@ -220,7 +220,7 @@ func (i *Instance) signs() {
 		case <-every.C:
 			i.sign()
 			for _, reply := range i.calls.readers() {
-				i.send(reply, &wire.Progress{})
+				_ = i.send(reply, &wire.Progress{})
 			}
 			i.calls.forgetOld(time.Now())
 		}
@@ -235,14 +235,20 @@ func (i *Instance) sign() {
 	}
 }
 
-func (i *Instance) send(reply string, p *wire.Progress) {
+// send sends an answer. Errors: a [*wire.Error] for one that is too large; what is lost on the way, the node asks for
+// again.
+func (i *Instance) send(reply string, p *wire.Progress) error {
 	if reply == "" {
-		return
+		return nil
 	}
-	data, err := json.Marshal(p)
-	if err != nil || i.cfg.Conn.Publish(reply, data) != nil {
-		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err)) // the node sends the call again
+	data, err := wire.Encode(p)
+	if err == nil {
+		err = i.cfg.Conn.Publish(reply, data)
 	}
+	if err != nil {
+		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err))
+	}
+	return err
 }
 
 // Stop cancels the calls that run, sends their outcomes, and ends the instance. Errors: the cause of ctx's end, if a

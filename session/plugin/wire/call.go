@@ -65,6 +65,7 @@ const (
 	MaxOutputBytes    = 16 << 10  // of one [Output]
 	OutputsPerSecond  = 20        // that an instance sends for one call
 	MaxCallbackBytes  = 256 << 10 // of the body of a [Callback]
+	MaxCallbackAnswer = 512 << 10 // of the body of a [CallbackAnswer]
 	MaxCallbacks      = 16        // that one call waits for at once
 	MaxArgsBytes      = 700 << 10 // of the arguments of a call
 	CancelGrace       = 10 * time.Second

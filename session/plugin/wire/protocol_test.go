@@ -175,7 +175,7 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxManifestBytes": wire.MaxManifestBytes, "MaxSchemaBytes": wire.MaxSchemaBytes, "MaxVersionBytes": wire.MaxVersionBytes,
 		"MaxDescription": wire.MaxDescription, "MaxInlineBytes": wire.MaxInlineBytes, "MaxOutcomeBytes": wire.MaxOutcomeBytes,
 		"MaxAttachment": wire.MaxAttachment, "MaxAttachments": wire.MaxAttachments, "MaxOutputBytes": wire.MaxOutputBytes,
-		"OutputsPerSecond": wire.OutputsPerSecond, "MaxCallbackBytes": wire.MaxCallbackBytes, "MaxCallbacks": wire.MaxCallbacks,
+		"OutputsPerSecond": wire.OutputsPerSecond, "MaxCallbackBytes": wire.MaxCallbackBytes, "MaxCallbackAnswer": wire.MaxCallbackAnswer, "MaxCallbacks": wire.MaxCallbacks,
 		"MaxArgsBytes": wire.MaxArgsBytes, "MaxFailureMessage": wire.MaxFailureMessage, "HookTimeout": wire.HookTimeout.Milliseconds(),
 		"MaxHookTimeout": wire.MaxHookTimeout.Milliseconds(), "MaxHookCall": wire.MaxHookCall, "MaxHookAnswer": wire.MaxHookAnswer,
 		"MaxDirectives": wire.MaxDirectives, "MaxFireBytes": wire.MaxFireBytes, "MaxFires": wire.MaxFires, "MaxPromptText": wire.MaxPromptText,

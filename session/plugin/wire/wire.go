@@ -1,6 +1,11 @@
 package wire
 
-import "time"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+)
 
 // Version of the protocol. A node refuses a registration of another version.
 const Version = 1
@@ -45,3 +50,22 @@ const (
 	CodeBusy        = "busy"         // too many requests of the plugin run: try again later
 	CodeInternal    = "internal"
 )
+
+// MaxMessageBytes limits a message. Servers refuse more than 1 MiB, headers included.
+const MaxMessageBytes = 1000 << 10
+
+// Encode is the JSON of a message. It leaves <, > and & as they are: escaped, a message could be six times as long as
+// its limits allow. Errors: an [*Error] for a message that is too large to be sent.
+func Encode(message any) ([]byte, error) {
+	var out bytes.Buffer
+	w := json.NewEncoder(&out)
+	w.SetEscapeHTML(false)
+	if err := w.Encode(message); err != nil {
+		return nil, err
+	}
+	data := bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+	if len(data) > MaxMessageBytes {
+		return nil, &Error{Code: CodeTooLarge, Message: fmt.Sprintf("the message has %d bytes, limit is %d", len(data), MaxMessageBytes)}
+	}
+	return data, nil
+}

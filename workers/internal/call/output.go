@@ -20,6 +20,7 @@ type printer struct {
 
 	mu    sync.Mutex
 	pacer *output.Pacer // nil before the first text
+	began time.Time     // of the pacer
 	done  bool
 }
 
@@ -39,7 +40,7 @@ func (p *printer) print(stream string, offset int64, text string) {
 	}
 	if offset < 0 {
 		p.pacer.Add(stream, text)
-	} else if !p.pacer.AddAt(stream, offset, text) { // of another run
+	} else if !p.pacer.AddAt(stream, offset, text) && time.Since(p.began) >= time.Second { // of another run, of which a call has few
 		p.pacer.Close()
 		p.pacer = p.start()
 		p.pacer.AddAt(stream, offset, text)
@@ -48,6 +49,7 @@ func (p *printer) print(stream string, offset int64, text string) {
 
 // start begins a run of the tool. The time orders the runs of a call, also those on other nodes.
 func (p *printer) start() *output.Pacer {
+	p.began = time.Now()
 	d := api.Delta{Turn: p.d.at.turn, Call: time.Now().UnixNano(), Attempt: p.attempt}
 	if t := p.d.at.state.Turn(); t != nil {
 		d.Iteration = t.Iteration
