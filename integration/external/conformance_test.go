@@ -1,7 +1,6 @@
 package external
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -101,12 +100,20 @@ func (e *exchange) outcome() *wire.Outcome {
 	return &o
 }
 
-// TestConformance sends the messages of the protocol to the conformance plugin, in place of a node.
+// TestConformance runs the checks of lash-node on the conformance plugin, and sends it what they do not.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	dir := modules(t)
 	program := copyInto(t, dir, filepath.Join(sdk, "conformance", "conformance.js"))
-	harness.WantError(t, "modules", os.Rename(program, program+".mjs"), nil)
+	harness.WantError(t, "a module", os.Rename(program, program+".mjs"), nil)
+	t.Run("checks_of_lash_node", func(t *testing.T) {
+		node := filepath.Join(dir, "lash-node")
+		runIn(t, ".", "go", "build", "-o", node, "../../cmd/lash-node")
+		out := runIn(t, dir, node, "plugin", "check", "--name", "conformance", "--", "node", program+".mjs")
+		if n := strings.Count(out, "ok  "); n < 40 {
+			t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
+		}
+	})
 	s := start(t)
 	s.node()
 	c := s.client()
@@ -125,41 +132,6 @@ var conformance = []struct {
 	name string
 	run  func(t *testing.T, c *client)
 }{
-	{"unknown_tool_is_refused", func(t *testing.T, c *client) {
-		refused(t, c.send(t, "call", aCall("unknown", "constructor", `{}`)), wire.CodeUnknownTool)
-	}},
-	{"calls_are_answered_at_once", func(t *testing.T, c *client) {
-		e := c.send(t, "call", aCall("life", "sleep", `{"millis":1500}`))
-		began := time.Now()
-		e.outcome()
-		signs := 0
-		for _, p := range e.seen {
-			if p == (wire.Progress{}) {
-				signs++
-			}
-		}
-		if signs < 2 || time.Since(began) < 1500*time.Millisecond {
-			t.Errorf("got %+v, want signs of life until the tool returns", e.seen)
-		}
-	}},
-	{"a_call_runs_once_and_answers_everywhere", func(t *testing.T, c *client) {
-		harness.Equal(t, "first", c.send(t, "call", aCall("count", "count", `{}`)).outcome().Text, "run 1")
-		harness.Equal(t, "again", c.send(t, "call", aCall("count", "count", `{}`)).outcome().Text, "run 1")
-		one, two := c.send(t, "call", aCall("join", "sleep", `{"millis":300}`)), c.send(t, "call", aCall("join", "sleep", `{"millis":300}`))
-		harness.Equal(t, "one", one.outcome().Text, "slept")
-		harness.Equal(t, "two", two.outcome().Text, "slept")
-	}},
-	{"recorded_outcome_is_forgotten", func(t *testing.T, c *client) {
-		call := aCall("recorded", "count", `{}`)
-		c.send(t, "call", call).outcome()
-		c.send(t, "recorded", call.CallID)
-		c.send(t, "call", call).next(func(p *wire.Progress) bool { return p.Forgotten })
-	}},
-	{"again_runs_where_nothing_was_forgotten", func(t *testing.T, c *client) {
-		call := aCall("again", "count", `{}`)
-		call.Again = true
-		harness.Equal(t, "text", c.send(t, "call", call).outcome().Text, "run 1")
-	}},
 	{"failures", func(t *testing.T, c *client) {
 		got := c.send(t, "call", aCall("fail", "fail", `{"class":"external","message":"closed","safe":true}`)).outcome()
 		harness.DeepEqual(t, "failure", got, &wire.Outcome{Failure: &wire.Failure{Class: "external", Message: "closed", Safe: true}})
@@ -170,6 +142,7 @@ var conformance = []struct {
 		long := strings.Repeat("\u00e9", 10000)
 		got = c.send(t, "call", aCall("long", "fail", `{"message":"x`+long+`"}`)).outcome()
 		harness.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
+		c.send(t, "call", aCall("success", "echo", `{"text":"fine"}`)).outcome()
 		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
 		harness.WantError(t, "subscribe", err, nil)
 		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
@@ -177,17 +150,8 @@ var conformance = []struct {
 		harness.WantError(t, "sign", err, nil)
 		var sign wire.Sign
 		harness.WantError(t, "sign", json.Unmarshal(m.Data, &sign), nil)
-		if sign.Failures != 3 || sign.Calls <= sign.Failures || sign.Machine == "" {
-			t.Errorf("sign: got %+v, want 3 failures of more calls", sign)
-		}
-	}},
-	{"large_outcomes_arrive_in_pieces", func(t *testing.T, c *client) {
-		for _, bytes := range []int{70_000, 3 << 20} {
-			call := aCall(fmt.Sprint("big", bytes), "big", fmt.Sprintf(`{"bytes":%d}`, bytes))
-			want := sha256.Sum256([]byte(strings.Repeat("abcdefghijklmnopqrstuvwxyz", bytes/26+1)[:bytes]))
-			for range 2 {
-				harness.Equal(t, fmt.Sprintf("sum of %d bytes", bytes), sha256.Sum256([]byte(c.send(t, "call", call).outcome().Text)), want)
-			}
+		if sign.Failures != 3 || sign.Calls != 4 || sign.Machine == "" {
+			t.Errorf("sign: got %+v, want 3 failures of 4 calls", sign)
 		}
 	}},
 	{"outcome_over_the_limit_is_a_failure", func(t *testing.T, c *client) {
@@ -197,21 +161,6 @@ var conformance = []struct {
 				t.Errorf("%s: got %.100v, want a failure", tool, got)
 			}
 		}
-	}},
-	{"pictures", func(t *testing.T, c *client) {
-		got := c.send(t, "call", aCall("picture", "picture", `{"bytes":1000}`)).outcome()
-		if got.Text != "picture" || len(got.Attachments) != 1 || got.Attachments[0].MediaType != "image/png" || len(got.Attachments[0].Data) != 1000 {
-			t.Fatalf("got %+v, want a picture", got)
-		}
-		for i, b := range got.Attachments[0].Data {
-			if int(b) != i%256 {
-				t.Fatalf("byte %d: got %d", i, b)
-			}
-		}
-	}},
-	{"finish", func(t *testing.T, c *client) {
-		got := c.send(t, "call", aCall("finish", "finish", `{"text":"bye"}`)).outcome()
-		harness.DeepEqual(t, "outcome", got, &wire.Outcome{Text: "bye", Control: "finish"})
 	}},
 	{"outputs_are_few_and_complete", func(t *testing.T, c *client) {
 		e := c.send(t, "call", aCall("print", "print", `{"lines":5000}`))
@@ -274,35 +223,6 @@ var conformance = []struct {
 			}
 		}
 		harness.Equal(t, "text", c.send(t, "call", aCall("after", "echo", `{"text":"alive"}`)).outcome().Text, "alive")
-	}},
-	{"hooks", func(t *testing.T, c *client) {
-		echo := func(text, result string) *wire.HookedCall {
-			h := &wire.HookedCall{Call: "t/0/0", Model: "m", Tool: "echo", Args: json.RawMessage(`{"text":"` + text + `"}`)}
-			if result != "" {
-				h.Result = &wire.HookedResult{Text: result}
-			}
-			return h
-		}
-		for _, hook := range []struct {
-			name string
-			call wire.HookCall
-			want string
-		}{
-			{"passes", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("fine", "")}, `{}`},
-			{"aborts", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("forbidden", "")}, `{"directives":[{"kind":"abort_turn","code":"guarded","message":"not this text"}]}`},
-			{"replaces", wire.HookCall{Hook: "guard", Point: "before_tool_call", Call: echo("other", "")}, `{"directives":[{"kind":"replace_tool_args","args":{"text":"replaced"}}]}`},
-			{"short_circuits", wire.HookCall{Hook: "note", Point: "after_tool_call", Call: echo("x", "loud")}, `{"directives":[{"kind":"short_circuit_tool","result":{"text":"LOUD"}}]}`},
-			{"fails", wire.HookCall{Hook: "note", Point: "after_tool_call", Call: echo("x", "hookfail")}, `{"error":{"code":"internal","message":"as requested"}}`},
-			{"enqueues", wire.HookCall{Hook: "greet", Point: "before_turn", Input: "greet me"}, `{"directives":[{"kind":"enqueue_messages","messages":[{"role":"user","text":"hello from conformance"}]}]}`},
-			{"is_unknown", wire.HookCall{Hook: "toString", Point: "before_turn"}, `{"error":{"code":"bad_request","field":"hook","message":"no hook toString"}}`},
-		} {
-			hook.call.Session, hook.call.Turn, hook.call.Invocation, hook.call.DeadlineMS = "s", "t", "t/hook", 5000
-			var got wire.HookResult
-			c.ask(t, "hook", &hook.call, &got)
-			text, err := json.Marshal(&got)
-			harness.WantError(t, "answer", err, nil)
-			harness.Equal(t, hook.name, string(text), hook.want)
-		}
 	}},
 }
 
