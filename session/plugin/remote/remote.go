@@ -175,6 +175,9 @@ func (i *Instance) register(ctx context.Context) error {
 		if err == nil {
 			return i.registered(m.Data)
 		}
+		if refused := i.cfg.Conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
+			return fmt.Errorf("register %s: the credentials are of another plugin: %w", i.cfg.Plugin.ID(), refused)
+		}
 		if ctx.Err() != nil || try == registerTries {
 			return fmt.Errorf("register %s: no node answers on %s: %w", i.cfg.Plugin.ID(), subject, err)
 		}

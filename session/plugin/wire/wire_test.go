@@ -72,3 +72,16 @@ func TestHash(t *testing.T) {
 		}
 	}
 }
+
+// TestEncode leaves characters as they are, and refuses what no server takes.
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	got, err := wire.Encode(&wire.Outcome{Text: "<a & b>"})
+	if err != nil || string(got) != `{"text":"<a & b>"}` {
+		t.Errorf("got %s, %v, want the text as it is", got, err)
+	}
+	_, err = wire.Encode(&wire.Outcome{Text: strings.Repeat("a", wire.MaxMessageBytes)})
+	if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeTooLarge {
+		t.Errorf("got %v, want %s", err, wire.CodeTooLarge)
+	}
+}

@@ -1,0 +1,60 @@
+package external
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/workers/external"
+)
+
+// TestHolderOutlivesSettings has a node with other settings take over a call that the history gives to an instance. The
+// instance drains. The call stays there, and runs once.
+func TestHolderOutlivesSettings(t *testing.T) {
+	t.Parallel()
+	s := start(t, calling("look", `{"text":"milk","millis":3000}`)...)
+	s.config.Plugins = []external.Plugin{{Name: "notes", Effects: map[string]events.Effects{"look": "non_idempotent"}}}
+	kill := s.node()
+	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
+	id := s.begin()
+	holder := strings.Fields(s.logged("began", 1)[0])[2]
+	harness.DeepEqual(t, "holders", s.holders(id), []string{holder})
+	s.config.Plugins = []external.Plugin{{Name: "notes"}}
+	s.node()
+	programs[holder].signal(syscall.SIGTERM)
+	s.AwaitPolling("the drain", func() bool {
+		for _, i := range s.first.Status()[0].Instances {
+			if i.ID == holder && i.Draining {
+				return true
+			}
+		}
+		return false
+	})
+	kill()
+	s.AwaitTurn(id, "t1")
+	if got := s.CallResult(id, "k"); got != "noted: milk" {
+		t.Errorf("result: got %q, want that of the instance", got)
+	}
+	harness.DeepEqual(t, "runs", s.began(), 1)
+}
+
+// TestArgumentsAsTheyAre calls tools with arguments of which JSON encoders escape each character. The message has their
+// size, so the call arrives.
+func TestArgumentsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, tool := range []string{"write", "look"} {
+		t.Run(tool, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, calling(tool, fmt.Sprintf(`{"text":"%s"}`, strings.Repeat("<>&", 200_000)))...)
+			s.node()
+			s.program("i1")
+			id := s.begin()
+			s.AwaitTurn(id, "t1")
+			harness.DeepEqual(t, "runs", s.began(), 1)
+			harness.DeepEqual(t, "instances", len(s.first.Status()[0].Instances), 1)
+		})
+	}
+}
