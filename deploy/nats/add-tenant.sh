@@ -10,7 +10,7 @@ cd "$(dirname "$0")"
 tenant=$1
 case $tenant in
   '' | *[!A-Za-z0-9_-]*) echo "$tenant: only A-Z a-z 0-9 _ - are allowed" >&2 && exit 2 ;;
-  *-clients | *-plugin-*) echo "$tenant: is the name of another tenant's account" >&2 && exit 2 ;;
+  *-clients | *-plugin | *-plugin-*) echo "$tenant: is the name of another tenant's account" >&2 && exit 2 ;;
 esac
 [ ! -e "tenants/$tenant.conf" ] || { echo "tenants/$tenant.conf exists" >&2 && exit 1; }
 mkdir -p "tenants/$tenant"

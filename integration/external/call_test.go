@@ -29,11 +29,13 @@ type process struct {
 // setting is a system with nodes that have the plugin notes.
 type setting struct {
 	*harness.System
-	on    place
-	runs  string                              // file of the plugin's runs
-	first *external.Plugins                   // of the first node
-	live  int                                 // programs that were started
-	wrap  func(plugin.Factory) plugin.Factory // changes the plugin of nodes that start later; nil: nothing
+	on place
+
+	changesOthers bool                                // of the plugins of nodeOf
+	runs          string                              // file of the plugin's runs
+	first         *external.Plugins                   // of the first node
+	live          int                                 // programs that were started
+	wrap          func(plugin.Factory) plugin.Factory // changes the plugin of nodes that start later; nil: nothing
 
 	env    []string        // of programs that start later
 	config external.Config // of nodes; the bus is that of the node

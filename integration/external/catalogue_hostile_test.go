@@ -225,7 +225,7 @@ func callbackWithoutCall(t *testing.T, on place) {
 
 func deniedOperation(t *testing.T, on place) {
 	s := on.start(t)
-	s.allowing("getSession", "createSession")
+	s.allowing("getSession", "createSession", "forkSession")
 	other := s.Open(api.CreateRequest{})
 	s.node()
 	s.program("i1")
@@ -235,6 +235,8 @@ func deniedOperation(t *testing.T, on place) {
 		"another_session":    {"GET", "/v1/sessions/" + string(other), "", `404 `, ""},
 		"child_of_another":   {"POST", "/v1/sessions", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "createSession"},
 		"session_of_its_own": {"POST", "/v1/sessions", `{}`, `403 `, "createSession"},
+		"fork_below_another": {"POST", "/v1/sessions/SELF/fork", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "forkSession"},
+		"fork_of_its_own":    {"POST", "/v1/sessions/SELF/fork", `{}`, `403 `, "forkSession"},
 	} {
 		id := s.Open(api.CreateRequest{})
 		in := acting{Do: "request", Method: c.method, Path: strings.ReplaceAll(c.path, "SELF", string(id)), Body: json.RawMessage(c.body)}
@@ -258,5 +260,5 @@ func deniedOperation(t *testing.T, on place) {
 			denied++
 		}
 	}
-	harness.DeepEqual(t, "denied requests in the access log", denied, 3)
+	harness.DeepEqual(t, "denied requests in the access log", denied, 5)
 }

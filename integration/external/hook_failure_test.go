@@ -195,6 +195,7 @@ func TestHooksOfTheSDK(t *testing.T) {
 			return nil
 		})
 		s := start(t, hookedOnce(2)...)
+		s.changesOthers = true
 		var runs atomic.Int64
 		if own := harness.CountingTools(&runs, "own"); inNode {
 			s.nodeOf(nil, own, f)

@@ -24,7 +24,7 @@ func (s *setting) nodeOf(names []string, own ...plugin.Factory) (p *external.Plu
 	s.T.Helper()
 	var list []external.Plugin
 	for _, name := range names {
-		list = append(list, external.Plugin{Name: name})
+		list = append(list, external.Plugin{Name: name, ChangesOthers: s.changesOthers})
 	}
 	on := s.on.open(s.T)
 	p, err := external.New(external.Config{Bus: on, Plugins: list})

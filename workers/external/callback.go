@@ -101,7 +101,7 @@ func (a *hostAPI) gated(row *operation.Row, names bool) http.Handler {
 			why = fmt.Sprintf("operation %q is a stream, which callbacks cannot have", row.ID)
 		case !names && row.ID != operation.Create.ID:
 			why = fmt.Sprintf("operation %q is not bounded to sessions, and callbacks are", row.ID)
-		case !names && !c.below(r):
+		case (!names || row == &operation.Fork.Row) && !c.below(r):
 			why = fmt.Sprintf("operation %q needs parent: the call's session, or one below it", row.ID)
 		default:
 			a.server.ServeHTTP(w, r)

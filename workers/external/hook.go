@@ -95,6 +95,9 @@ func (o *offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall
 			continue
 		}
 		directives, err := o.callHook(within, h, in)
+		if err == nil {
+			err = o.mayDirect(&in, directives)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
@@ -124,6 +127,22 @@ func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) 
 	defer o.end()
 	in.Epoch = at.Epoch
 	return o.p.callHook(ctx, o.name, at.Instance, h, in)
+}
+
+// mayDirect refuses changes of calls of tools that are not the plugin's, unless the operator allows them.
+func (o *offered) mayDirect(in *wire.HookCall, list []plugin.Directive) error {
+	if in.Call == nil || o.p.byName[o.name].settings.ChangesOthers {
+		return nil
+	}
+	if _, own := o.offer.tools.Find(in.Call.Tool); own {
+		return nil
+	}
+	for i := range list {
+		if k := list[i].Kind; k == events.DirectiveReplaceArgs || k == events.DirectiveShortCircuit {
+			return fmt.Errorf("%s of tool %s, which is not of plugin %s: the operator allows it with changes_others", k, in.Call.Tool, o.name)
+		}
+	}
+	return nil
 }
 
 // share leaves a tenth of the time that the host gives a point: a hook that hangs must fail before the point does.

@@ -70,7 +70,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkNames(name, &in.Manifest)); err != nil {
+	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
 		return "", err
 	}
 	for range registerTries {
@@ -79,6 +79,26 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 		}
 	}
 	return "", err
+}
+
+// maxManifests limits the JSON of the current manifests of all plugins. The tools that a session offers are one event of
+// at most 256 KiB, with those of the node.
+const maxManifests = 160 << 10
+
+// checkSum refuses a manifest with which those of all plugins would be too large for sessions to record their tools.
+func (p *Plugins) checkSum(name string, o *offer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sum := o.bytes
+	for _, other := range p.names {
+		if other != name {
+			sum += p.byName[other].current.bytes
+		}
+	}
+	if sum > maxManifests {
+		return &wire.Error{Code: wire.CodeTooLarge, Field: "manifest", Message: fmt.Sprintf("the manifests of all plugins would have %d bytes, limit is %d: shorten descriptions and schemas", sum, maxManifests)}
+	}
+	return nil
 }
 
 // checkNames refuses tools that another external plugin has.

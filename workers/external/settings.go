@@ -23,6 +23,9 @@ type Plugin struct {
 	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId. Defaults to
 	// none.
 	Callbacks []string `json:"callbacks,omitempty"`
+	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own. The gate judges
+	// the arguments of the model's reply, so such a hook can run what the gate denies. Defaults to own tools only.
+	ChangesOthers bool `json:"changes_others,omitempty"`
 	// Manifests are the hashes of the manifests that may register, see [wire.Manifest.Hash]. Defaults to any.
 	Manifests []string `json:"manifests,omitempty"`
 }

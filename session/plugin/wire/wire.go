@@ -22,7 +22,7 @@ const All = "all"
 // Limits of a registration.
 const (
 	MaxTools         = 128
-	MaxManifestBytes = 512 << 10
+	MaxManifestBytes = 128 << 10 // of its JSON
 	MaxSchemaBytes   = 64 << 10
 	MaxVersionBytes  = 64
 	MaxDescription   = 16 << 10
