@@ -73,6 +73,7 @@ func TestPluginServiceOnThreeServers(t *testing.T) {
 	cluster := bustest.StartCluster(t)
 	for _, c := range serviceCases() {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			id, _, _ := strings.Cut(c.name, "_")
 			c.run(t, place{server: cluster.Servers[0], url: cluster.URL, prefix: strings.ToLower(id), replicas: 3})
 		})
