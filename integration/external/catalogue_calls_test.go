@@ -278,14 +278,15 @@ func largeResults(t *testing.T, on place) {
 	for _, size := range []int{70_000, 3 << 20} {
 		s := on.start(t, calling("act", fmt.Sprintf(`{"do":"large","n":%d}`, size))...)
 		s.node()
-		s.program("i1")
+		p := s.program("i1")
 		id := s.begin()
 		s.AwaitTurn(id, "t1")
 		got, err := s.ToolOutput(s.Ctx, id, "t1/0/0")
 		harness.WantError(t, "output", err, nil)
 		if sha256.Sum256([]byte(got)) != sha256.Sum256([]byte(largeText(size))) {
-			t.Errorf("result of %d bytes: got another one, of %d bytes", size, len(got))
+			t.Errorf("result of %d bytes: got another one, of %d bytes: %.200s", size, len(got), got)
 		}
+		p.kill() // the next one has the same id
 	}
 }
 
