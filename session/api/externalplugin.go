@@ -7,9 +7,9 @@ type ExternalPlugin struct {
 	Name      string           `msgpack:"n" json:"name"`
 	Version   string           `msgpack:"v,omitempty" json:"version,omitempty" jsonschema:"of the registered manifest; absent: no instance has registered yet"`
 	Hash      string           `msgpack:"h,omitempty" json:"hash,omitempty" jsonschema:"of the manifest"`
-	Tools     []string         `msgpack:"t,omitempty" json:"tools" jsonschema:"by name"`
-	Hooks     []string         `msgpack:"k,omitempty" json:"hooks" jsonschema:"by name"`
-	Instances []PluginInstance `msgpack:"i,omitempty" json:"instances" jsonschema:"that live, by id"`
+	Tools     []string         `msgpack:"t" json:"tools" jsonschema:"by name"`
+	Hooks     []string         `msgpack:"k" json:"hooks" jsonschema:"by name"`
+	Instances []PluginInstance `msgpack:"i" json:"instances" jsonschema:"that live, by id"`
 }
 
 // PluginInstance is a running program of a plugin, as its last sign of life describes it.
