@@ -100,7 +100,7 @@ func TestPersistedHookRunsAfterDeath(t *testing.T) {
 }
 
 // TestPersistedHookDelaysNoTurn has plugins whose notification of one turn still runs during the next turn, on the
-// same node.
+// same node. The notifications come one after the other, in the order of the turns.
 func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Reply(harness.Text("one")), harness.Reply(harness.Text("two")), harness.Reply(harness.Text("three")))
@@ -109,9 +109,14 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("go"))
 	harness.Equal(t, "untold", len(b.StateOf(id).Untold), 2)
+	harness.Equal(t, "first callback", harness.Receive(b, "the first callback", n.notified), "t1")
+	harness.Equal(t, "callbacks beside the first", len(n.notified), 0)
 	close(n.free)
 	b.RunTurn(id, "t3", harness.Text("go"))
 	b.AwaitState(id, "that all were told", harness.AllNotified)
-	harness.Equal(t, "callbacks", len(n.notified), 3)
+	for _, want := range []events.TurnID{"t2", "t3"} {
+		harness.Equal(t, "next callback", harness.Receive(b, "a callback", n.notified), want)
+	}
+	harness.Equal(t, "callbacks beside these", len(n.notified), 0)
 	harness.Equal(t, "answers in the history", len(harness.Find[*events.TurnTold](b, id)), 3)
 }

@@ -77,7 +77,8 @@
 //	                              |   ^
 //	                              +---+  a worker dies, or its calls are cut off: the next worker calls the hooks again
 //
-// The next worker handles one turn after the other. So a plugin must accept the event twice, with a state that moved on.
+// A worker notifies of one turn of a session after the other, in the order of the history; no turn waits for it. A
+// plugin must accept the event twice, with a state that moved on.
 // An error or a timeout is logged and not repeated. The event does not arrive:
 //
 //   - if no node can build the session's plugins within the time that nodes wait for one that can

@@ -48,13 +48,17 @@ func (r *run) withAnnouncements(list []events.Event) []events.Event {
 	return list
 }
 
-// notifyPlugins notifies the plugins of ended turns of which no worker has notified them.
+// notifyPlugins notifies the plugins of ended turns of which no worker has notified them: of one turn after the other,
+// in the order of the history.
 func (r *run) notifyPlugins(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return nil // plugins are notified only of events in the log
 	}
 	for _, u := range r.state.Untold {
-		if r.lifecycle.notifiedHere[u.Turn] || r.lifecycle.elsewhere[u.Turn] || r.isNotifying(u.Turn) {
+		if len(r.lifecycle.running) > 0 { // changed by this goroutine alone
+			return nil // the next turn's notification starts when this one has returned
+		}
+		if r.lifecycle.notifiedHere[u.Turn] || r.lifecycle.elsewhere[u.Turn] {
 			continue
 		}
 		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Request(ctx, u.Worker, wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
@@ -136,12 +140,6 @@ func (r *run) setNotifying(id events.TurnID, now bool) {
 	} else {
 		delete(r.lifecycle.running, id)
 	}
-}
-
-func (r *run) isNotifying(id events.TurnID) bool {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	return r.lifecycle.running[id]
 }
 
 // notifiedEvents are the events which say that plugins were notified of ended turns. They are appended with the claim
