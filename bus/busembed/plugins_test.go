@@ -3,11 +3,9 @@ package busembed_test
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // startPlugins starts a server with plugins, and connects to it as the node.
@@ -34,7 +33,7 @@ func startPlugins(t *testing.T, store string, plugins ...string) (*busembed.Serv
 }
 
 // pluginConn connects with the key in a plugin's file. refused has what the server refuses.
-func pluginConn(t *testing.T, store, plugin string) (nc *nats.Conn, refused func() string) {
+func pluginConn(t *testing.T, store, plugin string) (nc *nats.Conn, refused *bustest.Refusals) {
 	t.Helper()
 	data, err := os.ReadFile(busembed.PluginFile(store, plugin))
 	var a busembed.Access
@@ -44,22 +43,13 @@ func pluginConn(t *testing.T, store, plugin string) (nc *nats.Conn, refused func
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var all strings.Builder
-	nc, err = nats.Connect(a.URL, a.Option(), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintln(&all, err)
-	}))
+	refused = &bustest.Refusals{}
+	nc, err = nats.Connect(a.URL, a.Option(), nats.ErrorHandler(refused.Handler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return nc, func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return all.String()
-	}
+	return nc, refused
 }
 
 // TestPlugins has a plugin answer a call of the node with several messages, request and send signs; the node's store is as without
@@ -130,7 +120,7 @@ func TestPlugins(t *testing.T) {
 	if _, err := node.Request("lash.plugin.weather.gone.call", nil, 5*time.Second); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("an instance that does not run: got %v, want %v at once", err, nats.ErrNoResponders)
 	}
-	if got := refused(); got != "" {
+	if got := refused.String(); got != "" {
 		t.Errorf("refused: got %s, want nothing", got)
 	}
 }
@@ -175,10 +165,10 @@ func TestPluginKeyDoesNothingElse(t *testing.T) {
 	}
 	end := time.Now().Add(10 * time.Second)
 	for _, what := range want {
-		for !strings.Contains(refused(), what) && time.Now().Before(end) {
+		for !strings.Contains(refused.String(), what) && time.Now().Before(end) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if !strings.Contains(refused(), what) {
+		if !strings.Contains(refused.String(), what) {
 			t.Errorf("%s: want it refused", what)
 		}
 	}

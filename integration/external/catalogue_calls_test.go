@@ -1,13 +1,10 @@
 package external
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +16,6 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
-	"github.com/lash-go/lash/workers/builtin/shell"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -64,91 +60,6 @@ var callCases = []serviceCase{
 	// An instance that lost the call has no reader for its callback.
 	{"T36_callback_of_an_instance_that_lost_the_call", callbackWithoutCall},
 	{"T61_operation_that_is_not_allowed", deniedOperation},
-}
-
-// acting are arguments of the tools act, which must not run twice, and ask, which may.
-type acting struct {
-	Do     string `json:"do"`
-	N      int    `json:"n,omitempty"`
-	Millis int    `json:"millis,omitempty"`
-	Method string `json:"method,omitempty"`
-	Path   string `json:"path,omitempty"`
-	Body   any    `json:"body,omitempty"`
-}
-
-// addCallTools adds the tools act and ask, and the tool run_command.
-func addCallTools(r *plugin.Registrar, runs string) error {
-	act := func(ctx context.Context, call plugin.Call, in acting) (plugin.Result, error) {
-		if err := logRun(runs, "began", call); err != nil {
-			return plugin.Result{}, err
-		}
-		return in.act(ctx, call, runs)
-	}
-	plugin.AddTool(r, plugin.Tool{Name: "act"}, act)
-	plugin.AddTool(r, plugin.Tool{Name: "ask", Effects: events.EffectsIdempotent}, act)
-	plugin.AddTool(r, plugin.Tool{Name: "brief", Timeout: 300 * time.Millisecond}, act)
-	commands, err := shell.Factory(shell.Config{Dir: os.TempDir()})
-	if err != nil {
-		return err
-	}
-	declared, err := plugin.Declare(commands)
-	if err != nil {
-		return err
-	}
-	return r.Tools(declared.Tools)
-}
-
-func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin.Result, error) {
-	wait := time.After(time.Duration(in.Millis) * time.Millisecond)
-	switch in.Do {
-	case "large":
-		return plugin.Result{Text: largeText(in.N)}, nil
-	case "finish":
-		return plugin.Result{Text: "the end", Control: events.ControlFinish, Emit: []json.RawMessage{json.RawMessage(`{"n":1}`), json.RawMessage(`{"n":2}`)}}, nil
-	case "picture":
-		data := base64.StdEncoding.EncodeToString([]byte(largeText(in.N)))
-		return plugin.Result{Text: "a picture", Attachments: []events.Part{{Kind: events.PartAttachment, MediaType: "image/png", Text: data}}}, nil
-	case "lines":
-		for n := range in.N {
-			call.Output(plugin.StreamStdout, fmt.Sprintf("line %d\n", n+1))
-			time.Sleep(time.Duration(in.Millis) * time.Millisecond)
-		}
-		return plugin.Result{Text: "printed"}, nil
-	case "request":
-		var sent json.RawMessage
-		if in.Body != nil {
-			sent, _ = json.Marshal(in.Body) // it was JSON
-		}
-		status, body, err := call.Request(ctx, "r1", in.Method, in.Path, sent)
-		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
-	case "child":
-		status, body, err := call.Request(ctx, "child", "POST", "/v1/sessions", json.RawMessage(fmt.Sprintf(`{"parent":%q}`, call.Session)))
-		if err == nil {
-			err = logRun(runs, "asked", call)
-		}
-		<-wait
-		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
-	case "die":
-		os.Exit(7)
-	case "stubborn":
-		<-wait
-		return plugin.Result{Text: "went on"}, logRun(runs, "ended", call)
-	case "partial":
-		select {
-		case <-ctx.Done():
-			return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half"}, nil
-		case <-wait:
-		}
-	}
-	return plugin.Result{Text: "done"}, nil
-}
-
-func largeText(n int) string {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "%d-é ", i)
-	}
-	return strings.ToValidUTF8(b.String()[:n], "x")
 }
 
 // play starts a node and instances, and runs the turn t1 of a new session with one call.

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -115,7 +115,7 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 		harness.WantError(t, "publish", thief.PublishRequest(subject, thief.NewRespInbox(), []byte(`{"protocol":1,"instance":"i9","manifest":{"version":"9"}}`)), nil)
 	}
 	for _, what := range []string{`Subscription to "lash.plugin.notes.*.*"`, `Publish to "lash.plugins.notes.register"`, `Publish to "lash.plugin-live.notes.i9"`} {
-		s.AwaitPolling(what, func() bool { return strings.Contains(refused(), what) })
+		s.AwaitPolling(what, func() bool { return strings.Contains(refused.String(), what) })
 	}
 	harness.Equal(t, "version of the plugin", p.Status()[0].Version, "")
 	harness.Equal(t, "instances of the plugin", len(p.Status()[0].Instances), 0)
@@ -133,28 +133,19 @@ func credentialsOfAnotherPlugin(t *testing.T, on place) {
 	harness.Equal(t, "result", s.CallResult(id, "k"), "noted: milk")
 	harness.DeepEqual(t, "holders", harness.Find[*events.ToolCalled](s, id)[0].Holders, []string{"i1"})
 	harness.WantError(t, "stop", i.Stop(s.Ctx), nil)
-	harness.Equal(t, "what the server refused the plugin", nothing(), "")
+	harness.Equal(t, "what the server refused the plugin", nothing.String(), "")
 }
 
 // connectAs connects a user. refused has what the server refuses it.
-func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused func() string) {
+func connectAs(t *testing.T, url, inbox string) (nc *nats.Conn, refused *bustest.Refusals) {
 	t.Helper()
-	var mu sync.Mutex
-	var all strings.Builder
-	nc, err := nats.Connect(url, nats.CustomInboxPrefix(inbox), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		_, _ = fmt.Fprintln(&all, err)
-	}))
+	refused = &bustest.Refusals{}
+	nc, err := nats.Connect(url, nats.CustomInboxPrefix(inbox), nats.ErrorHandler(refused.Handler))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(nc.Close)
-	return nc, func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return all.String()
-	}
+	return nc, refused
 }
 
 // invalidConfiguration starts a node with an invalid file of plugins, which it refuses with the line. A node that runs keeps what

@@ -248,7 +248,7 @@ func TestSDKRefusesDirectives(t *testing.T) {
 	}
 }
 
-// TestFireRefused: each request is refused with its reason, and reaches nobody.
+// TestFireRefused: each request is refused with its reason, and no hook is called.
 func TestFireRefused(t *testing.T) {
 	t.Parallel()
 	s := start(t)

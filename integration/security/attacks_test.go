@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session"
@@ -75,7 +76,7 @@ func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint
 		n.Stop(now)
 	})
 	for user := range scopes {
-		f.conns[user] = d.conn(user, nats.ErrorHandler(new(refusals).handler))
+		f.conns[user] = d.conn(user, nats.ErrorHandler(new(bustest.Refusals).Handler))
 	}
 	var more []httpapi.Token
 	for _, right := range onlyRights() {

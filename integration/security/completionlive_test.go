@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap/zaptest"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/projector"
@@ -103,12 +104,12 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 		return harness.StreamedReply(strings.Repeat(secret, 20))
 	}, map[string]api.Reach{"alice@acme": {Scope: api.ScopeAdmin}, "host@acme": {Scope: api.ScopeRead}})
 	received := make(chan *nats.Msg, 1000)
-	var refused refusals
+	var refused bustest.Refusals
 	for user, subjects := range map[string][]string{
 		"host@acme":    {"_INBOX.host.>", "lash.live.*.>", "lash.delta.*.*", "_INBOX.alice.>", "_INBOX.>", "_R_.>", "lash.api.>"},
 		"auditor@acme": {"_INBOX.auditor.>", "lash.live.*.>", "lash.delta.*.*", "_INBOX.alice.>", "_INBOX.>", "_R_.>", "lash.api.>"},
 	} {
-		nc := n.deployed.conn(user, nats.ErrorHandler(refused.handler))
+		nc := n.deployed.conn(user, nats.ErrorHandler(refused.Handler))
 		for _, subject := range subjects {
 			_, err := nc.ChanSubscribe(subject, received)
 			harness.WantError(t, "subscribe", err, nil)
@@ -126,7 +127,7 @@ func TestCompletionStreamReachesItsCallerOnly(t *testing.T) {
 		harness.WantError(t, "flush", nc.Flush(), nil)
 	}
 	n.AwaitPolling("the refusals", func() bool { // one of each server's list of errors; an auditor may send no request
-		return slices.ContainsFunc(refused.all(), func(s string) bool {
+		return slices.ContainsFunc(refused.All(), func(s string) bool {
 			return strings.Contains(strings.ToLower(s), "permissions violation for publish") && strings.Contains(s, "lash.api.complete")
 		})
 	})

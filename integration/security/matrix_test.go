@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats-server/v2/conf"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/harness"
 )
 
@@ -172,7 +173,7 @@ type probe struct {
 	t       *testing.T
 	user    string
 	nc      *nats.Conn
-	refused *refusals
+	refused *bustest.Refusals
 	done    chan struct{}
 	tried   map[string]bool // may it
 }
@@ -182,9 +183,9 @@ const lastProbe = "last.of.all"
 
 func (d *deployment) probe(user string) *probe {
 	d.t.Helper()
-	p := &probe{t: d.t, user: user, refused: &refusals{}, done: make(chan struct{}), tried: make(map[string]bool)}
+	p := &probe{t: d.t, user: user, refused: &bustest.Refusals{}, done: make(chan struct{}), tried: make(map[string]bool)}
 	p.nc = d.conn(user, nats.ErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if p.refused.handler(nc, sub, err); strings.Contains(err.Error(), lastProbe) {
+		if p.refused.Handler(nc, sub, err); strings.Contains(err.Error(), lastProbe) {
 			close(p.done)
 		}
 	}))
@@ -218,7 +219,7 @@ func (p *probe) check() {
 	case <-harness.Context(p.t).Done():
 		p.t.Fatalf("%s: the server did not refuse %s", p.user, lastProbe)
 	}
-	output := strings.Join(p.refused.all(), "\n")
+	output := p.refused.String()
 	for what, may := range p.tried {
 		if refused := strings.Contains(output, what); refused == may {
 			p.t.Errorf("%s: %s: refused %v, want %v", p.user, what, refused, !may)

@@ -17,6 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -169,13 +170,13 @@ func (d *deployment) instance(on *server.Server, p plugin.Factory, id string) *r
 	data, err := json.Marshal(map[string]string{"url": on.ClientURL(), "inbox": "_INBOX." + name, "tls_ca": d.clients.pem, "tls_cert": base + ".pem", "tls_key": base + ".key"})
 	harness.WantError(d.t, "connection", err, nil)
 	harness.WantError(d.t, "connection", os.WriteFile(file, data, 0o600), nil)
-	refused := &refusals{}
-	nc, err := remote.Connect(file, nats.ErrorHandler(refused.handler))
+	refused := &bustest.Refusals{}
+	nc, err := remote.Connect(file, nats.ErrorHandler(refused.Handler))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(nc.Close)
-	d.t.Cleanup(func() { harness.EqualLists(d.t, "refused to "+name, refused.all(), nil) })
+	d.t.Cleanup(func() { harness.EqualLists(d.t, "refused to "+name, refused.All(), nil) })
 	i, err := remote.Start(harness.Context(d.t), remote.Config{Conn: nc, Plugin: p, Version: "1", Instance: id})
 	if err != nil {
 		d.t.Fatal(err)

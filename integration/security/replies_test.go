@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -134,11 +135,11 @@ func kept(b *harness.System) []string {
 // connOn is a user's connection to one of the servers.
 func (d *deployment) connOn(ns *server.Server, user string) *nats.Conn {
 	d.t.Helper()
-	refused := &refusals{}
-	nc, err := nats.Connect(ns.ClientURL(), append(d.access(user), nats.CustomInboxPrefix(inboxOf(user)), nats.ErrorHandler(refused.handler))...)
+	refused := &bustest.Refusals{}
+	nc, err := nats.Connect(ns.ClientURL(), append(d.access(user), nats.CustomInboxPrefix(inboxOf(user)), nats.ErrorHandler(refused.Handler))...)
 	harness.WantError(d.t, "connect", err, nil)
 	d.t.Cleanup(func() {
-		for _, what := range refused.all() {
+		for _, what := range refused.All() {
 			if !strings.Contains(what, `with Reply of "_R_.`) && !strings.Contains(what, `with Reply of "$JS.ACK.`) { // which the server refuses everybody
 				d.t.Errorf("%s: %s", user, what)
 			}

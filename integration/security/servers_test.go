@@ -21,6 +21,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 )
 
 // authority signs certificates, as deploy/nats/make-certs.sh does.
@@ -194,35 +195,17 @@ func inboxOf(user string) string {
 	return "_INBOX." + name
 }
 
-// refusals are the permissions errors of a connection.
-type refusals struct {
-	mu   sync.Mutex
-	list []string
-}
-
-func (r *refusals) handler(_ *nats.Conn, _ *nats.Subscription, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.list = append(r.list, err.Error())
-}
-
-func (r *refusals) all() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]string(nil), r.list...)
-}
-
 // config is the bus configuration of a user. At the end of the test the server must not have refused anything.
 func (d *deployment) config(user string) bus.Config {
 	d.t.Helper()
-	refused := &refusals{}
+	refused := &bustest.Refusals{}
 	d.t.Cleanup(func() {
-		for _, what := range refused.all() {
+		for _, what := range refused.All() {
 			d.t.Errorf("%s: %s", user, what)
 		}
 	})
 	return bus.Config{
-		URL: d.ns.ClientURL(), Options: append(d.access(user), nats.ErrorHandler(refused.handler)), Inbox: inboxOf(user),
+		URL: d.ns.ClientURL(), Options: append(d.access(user), nats.ErrorHandler(refused.Handler)), Inbox: inboxOf(user),
 	}
 }
 

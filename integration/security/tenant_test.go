@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -62,7 +63,7 @@ func TestTenantReceivesNothingOfAnother(t *testing.T) {
 	t.Parallel()
 	d := install(t).boot()
 	acme, globex := tenants(t, d)
-	spy := d.conn("node@globex", nats.ErrorHandler(new(refusals).handler))
+	spy := d.conn("node@globex", nats.ErrorHandler(new(bustest.Refusals).Handler))
 	received := make(chan *nats.Msg, 1024)
 	for row := range maySubscribe() {
 		if _, err := spy.ChanSubscribe(row, received); err != nil { // those of other roles are refused

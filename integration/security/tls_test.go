@@ -16,6 +16,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
 )
@@ -46,7 +47,7 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	// A name that is sent in addition to the certificate is ignored.
-	nc := d.conn("host@acme", nats.UserInfo("node@acme", ""), nats.ErrorHandler(new(refusals).handler))
+	nc := d.conn("host@acme", nats.UserInfo("node@acme", ""), nats.ErrorHandler(new(bustest.Refusals).Handler))
 	if err := nc.Publish("lash.work.turn.s1.t1", nil); err != nil {
 		t.Fatal(err)
 	}

@@ -152,7 +152,7 @@ func refusedHook(code string, err error) *wire.HookResult {
 	return &wire.HookResult{Error: &wire.Error{Code: code, Message: err.Error()}}
 }
 
-// runHook runs a hook. It returns nil where nobody waits for the answer any more.
+// runHook runs a hook. It returns nil if the time of the hook is over: the node no longer waits for the result.
 func (i *Instance) runHook(data []byte) *wire.HookResult {
 	var in wire.HookCall
 	if err := json.Unmarshal(data, &in); err != nil {
