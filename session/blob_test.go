@@ -20,7 +20,7 @@ func TestEveryReferenceIsFound(t *testing.T) {
 	b.owned("other")
 	refs := map[string]events.BlobRef{}
 	body := func(name string) events.BlobRef {
-		ref, err := b.bus.PutBlob(t.Context(), []byte(name))
+		ref, err := b.Bus.PutBlob(t.Context(), []byte(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,7 +30,7 @@ func TestEveryReferenceIsFound(t *testing.T) {
 	parts := func(name string) []events.Part {
 		return []events.Part{{Kind: events.PartText, Blob: body(name)}}
 	}
-	b.append("",
+	b.Append("",
 		&events.BodyStored{Blob: body("stored")},
 		&events.GraphAppended{Nodes: []events.NewNode{
 			{ID: "n1", Kind: events.NodeMessage, Message: events.Message{ID: "n1", Role: events.RoleUser, Parts: parts("message")}},
@@ -45,21 +45,21 @@ func TestEveryReferenceIsFound(t *testing.T) {
 	var all []events.BlobRef
 	var digests []string
 	for name, ref := range refs {
-		if got, err := b.host.FindBlobs(t.Context(), sid, ref.Digest); err != nil || !slices.Equal(got, []events.BlobRef{ref}) {
+		if got, err := b.Host.FindBlobs(t.Context(), sid, ref.Digest); err != nil || !slices.Equal(got, []events.BlobRef{ref}) {
 			t.Errorf("%s: got %+v, %v, want %+v", name, got, err, ref)
 		}
 		all, digests = append(all, ref, ref), append(digests, ref.Digest, ref.Digest)
-		if _, err := b.host.ReadBlob(t.Context(), "other", ref.Digest); !errors.Is(err, api.ErrUnknownBlob) {
+		if _, err := b.Host.ReadBlob(t.Context(), "other", ref.Digest); !errors.Is(err, api.ErrUnknownBlob) {
 			t.Errorf("%s in another session: got %v, want %v", name, err, api.ErrUnknownBlob)
 		}
-		if got, err := b.host.ReadBlob(t.Context(), sid, ref.Digest); err != nil || string(got) != name {
+		if got, err := b.Host.ReadBlob(t.Context(), sid, ref.Digest); err != nil || string(got) != name {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
-	if got, err := b.host.FindBlobs(t.Context(), sid, digests...); err != nil || !slices.Equal(got, all) {
+	if got, err := b.Host.FindBlobs(t.Context(), sid, digests...); err != nil || !slices.Equal(got, all) {
 		t.Errorf("all at once: got %+v, %v, want %+v", got, err, all)
 	}
-	if got, err := b.host.FindBlobs(t.Context(), sid, append(digests, strings.Repeat("0f", 32))...); !errors.Is(err, api.ErrUnknownBlob) {
+	if got, err := b.Host.FindBlobs(t.Context(), sid, append(digests, strings.Repeat("0f", 32))...); !errors.Is(err, api.ErrUnknownBlob) {
 		t.Errorf("all, and one that there is not: got %+v, %v, want %v", got, err, api.ErrUnknownBlob)
 	}
 }
@@ -69,8 +69,8 @@ func TestBodyThatIsGone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	gone := strings.Repeat("0f", 32)
-	b.append("", &events.BodyStored{Blob: events.BlobRef{Digest: gone, Size: 1}})
-	_, err := b.host.ReadBlob(t.Context(), sid, gone)
+	b.Append("", &events.BodyStored{Blob: events.BlobRef{Digest: gone, Size: 1}})
+	_, err := b.Host.ReadBlob(t.Context(), sid, gone)
 	if !errors.Is(err, api.ErrUnknownBlob) || errors.Is(err, bus.ErrNotFound) {
 		t.Errorf("got %v, want %v", err, api.ErrUnknownBlob)
 	}
@@ -84,20 +84,20 @@ func TestStoreIsOnce(t *testing.T) {
 	ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice", Key: "k1"})
 	var last events.Seq
 	for n := range 2 {
-		if _, err := b.host.StoreBlob(ctx, "hers", []byte("one")); err != nil {
+		if _, err := b.Host.StoreBlob(ctx, "hers", []byte("one")); err != nil {
 			t.Fatal(err)
 		}
-		s, err := b.host.State(t.Context(), "hers")
+		s, err := b.Host.State(t.Context(), "hers")
 		if err != nil || n > 0 && s.Seq != last {
 			t.Errorf("again: got sequence %d, %v, want %d", s.Seq, err, last)
 		}
 		last = s.Seq
 	}
-	if _, err := b.host.StoreBlob(ctx, "hers", []byte("two")); !errors.Is(err, api.ErrDifferent) {
+	if _, err := b.Host.StoreBlob(ctx, "hers", []byte("two")); !errors.Is(err, api.ErrDifferent) {
 		t.Errorf("another body: got %v, want %v", err, api.ErrDifferent)
 	}
 	for name, want := range map[string]error{"alice": nil, "bob": events.ErrNoSession} {
-		if _, err := b.host.StoreBlob(as(t.Context(), name, api.RightWrite, "hers"), "hers", []byte(fmt.Sprint("of ", name))); !errors.Is(err, want) {
+		if _, err := b.Host.StoreBlob(as(t.Context(), name, api.RightWrite, "hers"), "hers", []byte(fmt.Sprint("of ", name))); !errors.Is(err, want) {
 			t.Errorf("%s: got %v, want %v", name, err, want)
 		}
 	}

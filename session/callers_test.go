@@ -18,20 +18,20 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 	b := setup(t)
 	asks := func(who string, id events.TurnID) {
 		t.Helper()
-		if _, err := b.host.Submit(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: who}), sid, ask(id, "go")); err != nil {
+		if _, err := b.Host.Submit(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: who}), sid, ask(id, "go")); err != nil {
 			t.Fatal(err)
 		}
-		b.append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})
+		b.Append(id, &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	}
 	n := 0
 	follows := func(effect events.EffectID, want ...string) {
 		t.Helper()
 		n++
 		id := events.TurnID(fmt.Sprint("p", n))
-		if _, _, err := b.host.RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
+		if _, _, err := b.Host.RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
 			t.Fatal(err)
 		}
-		queue := b.state().Queue
+		queue := b.State().Queue
 		i := slices.IndexFunc(queue, func(q projector.QueuedTurn) bool { return q.ID == id })
 		if i < 0 {
 			t.Fatalf("turn %s is not in the queue", id)
@@ -44,12 +44,12 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 	asks("alice", "t1") // first, because no worker starts the plugins' turns
 	follows("", "alice")
 	follows("t1/0/0", "alice")
-	b.append("t1", &events.TurnCompleted{End: events.EndFinished})
+	b.Append("t1", &events.TurnCompleted{End: events.EndFinished})
 	follows("", "alice")
 	asks("bob", "t2")
 	follows("", "bob")
 	follows("t1/0/0", "alice")
-	b.append("t2", &events.TurnCompleted{End: events.EndFinished})
+	b.Append("t2", &events.TurnCompleted{End: events.EndFinished})
 	follows("", "bob")
 	follows("t1/0/0", "alice")
 	follows("t2/0/0", "bob")

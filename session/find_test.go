@@ -16,20 +16,20 @@ import (
 
 // project writes a session's row of the directory from its current state.
 func (b *bundle) project(id events.SessionID) {
-	b.t.Helper()
-	if err := follow.NewProjector(b.bus, nil).Project(b.t.Context(), id); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if err := follow.NewProjector(b.Bus, nil).Project(b.T.Context(), id); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
 // found reads all pages of a caller, and checks every cursor: it contains only ids that the page before it showed.
 func (b *bundle) found(name string, own bool, limit int) (list []string) {
-	b.t.Helper()
-	ctx := api.WithCaller(b.t.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
+	b.T.Helper()
+	ctx := api.WithCaller(b.T.Context(), api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeRead, Own: own}}, api.RightRead, "")
 	for q := (api.SessionQuery{Page: api.Page{Limit: limit}}); ; {
-		page, err := b.host.Sessions(ctx, q)
+		page, err := b.Host.Sessions(ctx, q)
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		for _, s := range page.Sessions {
 			list = append(list, string(s.ID))
@@ -39,12 +39,12 @@ func (b *bundle) found(name string, own bool, limit int) (list []string) {
 			return list
 		}
 		if len(page.Sessions) != limit {
-			b.t.Errorf("page of %s: got %d sessions and a next page, want %d", name, len(page.Sessions), limit)
+			b.T.Errorf("page of %s: got %d sessions and a next page, want %d", name, len(page.Sessions), limit)
 		}
 		last := page.Sessions[len(page.Sessions)-1]
 		want, err := api.Position{List: "sessions", At: int64(last.CreatedAt), ID: string(last.ID)}.Cursor()
 		if data, _ := base64.RawURLEncoding.DecodeString(page.Next); err != nil || page.Next != want {
-			b.t.Errorf("cursor of %s after %s: got %q, %v", name, last.ID, data, err)
+			b.T.Errorf("cursor of %s after %s: got %q, %v", name, last.ID, data, err)
 		}
 		q.Cursor = page.Next
 	}
@@ -64,11 +64,11 @@ func TestSessionsOfCaller(t *testing.T) {
 			id := events.SessionID(fmt.Sprintf("s%d%d", i, j))
 			b.owned(id)
 			if then != nil {
-				b.grant(b.host, id, "bob", then...)
+				b.grant(b.Host, id, "bob", then...)
 			}
 			b.project(id)
 			if !slices.Equal(then, now) {
-				b.grant(b.host, id, "bob", now...)
+				b.grant(b.Host, id, "bob", now...)
 			}
 			all = append(all, string(id))
 			if slices.Contains(then, "read") && slices.Contains(now, "read") {
@@ -97,7 +97,7 @@ func TestRowsOfEarlierVersions(t *testing.T) {
 	for _, place := range []string{follow.PlaceHot, follow.PlaceCold} {
 		id := events.SessionID(place)
 		b.owned(id)
-		s, err := b.host.State(t.Context(), id)
+		s, err := b.Host.State(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,33 +120,33 @@ func TestRowsOfEarlierVersions(t *testing.T) {
 }
 
 func (b *bundle) putRow(id events.SessionID, row follow.Directory) {
-	b.t.Helper()
+	b.T.Helper()
 	value, err := json.Marshal(row)
 	if err == nil {
-		_, err = b.bus.Directory().Put(b.t.Context(), id, value, 0)
+		_, err = b.Bus.Directory().Put(b.T.Context(), id, value, 0)
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 }
 
 func (b *bundle) row(id events.SessionID) (row follow.Directory) {
-	b.t.Helper()
-	stored, err := b.bus.Directory().Get(b.t.Context(), id)
+	b.T.Helper()
+	stored, err := b.Bus.Directory().Get(b.T.Context(), id)
 	if err == nil {
 		err = json.Unmarshal(stored.Value, &row)
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return row
 }
 
 // retain runs an archiver's pass over the directory that erases nothing.
 func (b *bundle) retain() {
-	b.t.Helper()
-	a := follow.NewArchiver(b.bus, follow.ArchiverConfig{})
-	if err := a.Retain(b.t.Context(), time.Now()); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	a := follow.NewArchiver(b.Bus, follow.ArchiverConfig{})
+	if err := a.Retain(b.T.Context(), time.Now()); err != nil {
+		b.T.Fatal(err)
 	}
 }

@@ -24,16 +24,16 @@ func as(ctx context.Context, name string, needs api.Right, id events.SessionID) 
 
 // owned creates a session of the caller alice.
 func (b *bundle) owned(id events.SessionID) {
-	b.t.Helper()
-	if _, err := b.host.Create(as(b.t.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id}); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if _, err := b.Host.Create(as(b.T.Context(), "alice", api.RightWrite, ""), api.CreateRequest{ID: id}); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
 func (b *bundle) grant(h *session.Host, id events.SessionID, to string, rights ...events.SessionRight) {
-	b.t.Helper()
-	if err := h.Grant(as(b.t.Context(), "alice", api.RightGrant, id), id, api.GrantRequest{To: to, Rights: rights}); err != nil {
-		b.t.Fatal(err)
+	b.T.Helper()
+	if err := h.Grant(as(b.T.Context(), "alice", api.RightGrant, id), id, api.GrantRequest{To: to, Rights: rights}); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestGrantGuardsAppends(t *testing.T) {
 	b.owned("hers")
 	other := b.another(0)
 	write := func(n int) error {
-		_, err := b.host.Submit(as(t.Context(), "bob", api.RightWrite, "hers"), "hers", ask(events.TurnID(fmt.Sprint("t", n)), "go"))
+		_, err := b.Host.Submit(as(t.Context(), "bob", api.RightWrite, "hers"), "hers", ask(events.TurnID(fmt.Sprint("t", n)), "go"))
 		return err
 	}
 	for n := range 3 {
@@ -72,10 +72,10 @@ func TestRevokedWhileWriting(t *testing.T) {
 	for round := range 5 {
 		id := events.SessionID(fmt.Sprint("s", round))
 		b.owned(id)
-		b.grant(b.host, id, "bob", events.GrantWrite)
+		b.grant(b.Host, id, "bob", events.GrantWrite)
 		var writers sync.WaitGroup
 		wrote := make(chan struct{}, 1000)
-		for n, h := range []*session.Host{b.host, other} {
+		for n, h := range []*session.Host{b.Host, other} {
 			writers.Go(func() {
 				for i := 0; ; i++ {
 					frame := api.FrameRequest{Frame: events.FrameID(fmt.Sprintf("f-%d-%d", n, i))}
@@ -97,10 +97,10 @@ func TestRevokedWhileWriting(t *testing.T) {
 		for range 5 + round {
 			<-wrote
 		}
-		b.grant(b.host, id, "bob")
+		b.grant(b.Host, id, "bob")
 		writers.Wait()
 		revoked := false
-		for entry, err := range b.bus.Log().Read(t.Context(), id, 3) {
+		for entry, err := range b.Bus.Log().Read(t.Context(), id, 3) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -118,10 +118,10 @@ func TestGrantsAreBounded(t *testing.T) {
 	b := setup(t)
 	b.owned("hers")
 	for n := range check.MaxGrants {
-		b.grant(b.host, "hers", fmt.Sprint("c", n), events.GrantRead)
+		b.grant(b.Host, "hers", fmt.Sprint("c", n), events.GrantRead)
 	}
 	more := func(to string, rights ...events.SessionRight) error {
-		return b.host.Grant(as(t.Context(), "alice", api.RightGrant, "hers"), "hers", api.GrantRequest{To: to, Rights: rights})
+		return b.Host.Grant(as(t.Context(), "alice", api.RightGrant, "hers"), "hers", api.GrantRequest{To: to, Rights: rights})
 	}
 	limit, ok := errors.AsType[*api.LimitError](more("more", events.GrantRead))
 	if !ok || limit.Limit != check.MaxGrants {
@@ -135,7 +135,7 @@ func TestGrantsAreBounded(t *testing.T) {
 			t.Errorf("%+v: got %v, want the field", req, err)
 		}
 	}
-	s, err := b.host.State(t.Context(), "hers")
+	s, err := b.Host.State(t.Context(), "hers")
 	if err != nil || len(s.Grants) != check.MaxGrants || !slices.IsSortedFunc(s.Grants, func(a, b projector.Grant) int { return strings.Compare(a.To, b.To) }) {
 		t.Errorf("got %d grants, %v", len(s.Grants), err)
 	}
@@ -149,11 +149,11 @@ func TestContentOfOthersIsFree(t *testing.T) {
 	alice := api.WithCaller(t.Context(), api.Caller{Name: "alice", Reach: api.Reach{Scope: "read,write"}}, api.RightWrite, "")
 	called, _ := api.TakeRequestMeta(api.WithRequestMeta(alice, api.RequestMeta{Actor: "alice"}))
 	for n, ctx := range []context.Context{called, t.Context(), api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "alice"})} {
-		if _, err := b.host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
+		if _, err := b.Host.Create(ctx, api.CreateRequest{ID: events.SessionID(fmt.Sprint("s", n)), Options: map[string]string{"x": "{}"}}); err != nil {
 			t.Errorf("caller %d: %v", n, err)
 		}
 	}
-	if _, err := b.host.Create(alice, api.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
+	if _, err := b.Host.Create(alice, api.CreateRequest{Options: map[string]string{"x": "{}"}}); !errors.Is(err, api.ErrForbidden) {
 		t.Errorf("of the caller itself: got %v, want %v", err, api.ErrForbidden)
 	}
 }
@@ -164,19 +164,19 @@ func TestCopyBelongsToItsContent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.owned("hers")
-	b.grant(b.host, "hers", "bob", events.GrantWrite)
+	b.grant(b.Host, "hers", "bob", events.GrantWrite)
 	bob := as(t.Context(), "bob", api.RightWrite, "")
-	if _, err := b.host.Create(bob, api.CreateRequest{ID: "his"}); err != nil {
+	if _, err := b.Host.Create(bob, api.CreateRequest{ID: "his"}); err != nil {
 		t.Fatal(err)
 	}
 	for id, parent := range map[events.SessionID]events.SessionID{"copy": "", "child": "his"} {
-		if _, err := b.host.Create(bob, api.CreateRequest{ID: id, Start: api.StartExisting, From: "hers", Parent: parent}); err != nil {
+		if _, err := b.Host.Create(bob, api.CreateRequest{ID: id, Start: api.StartExisting, From: "hers", Parent: parent}); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		if _, err := b.host.State(as(t.Context(), "bob", api.RightRead, id), id); !errors.Is(err, api.ErrForbidden) {
+		if _, err := b.Host.State(as(t.Context(), "bob", api.RightRead, id), id); !errors.Is(err, api.ErrForbidden) {
 			t.Errorf("%s: bob reads: got %v, want it refused", id, err)
 		}
-		if s, err := b.host.State(as(t.Context(), "alice", api.RightRead, id), id); err != nil || s.Owner != "alice" {
+		if s, err := b.Host.State(as(t.Context(), "alice", api.RightRead, id), id); err != nil || s.Owner != "alice" {
 			t.Errorf("%s: alice reads: got %v, want her session", id, err)
 		}
 	}
@@ -192,14 +192,14 @@ func TestIDsOfNodes(t *testing.T) {
 		session.BranchOf("hers", "t1"), events.SessionID(events.DerivedID("agent-", "k")), events.SessionID(events.DerivedID("p-", "hers", "t1/0/0", "1")),
 	} {
 		var field *events.FieldError
-		_, err := b.host.Create(as(t.Context(), "bob", api.RightWrite, ""), api.CreateRequest{ID: id})
+		_, err := b.Host.Create(as(t.Context(), "bob", api.RightWrite, ""), api.CreateRequest{ID: id})
 		if !errors.As(err, &field) || field.Field != "id" {
 			t.Errorf("%s: got %v, want the id refused", id, err)
 		}
-		if _, err := b.host.State(t.Context(), id); !errors.Is(err, events.ErrNoSession) {
+		if _, err := b.Host.State(t.Context(), id); !errors.Is(err, events.ErrNoSession) {
 			t.Errorf("%s: got %v, want no session", id, err)
 		}
-		if _, err := b.host.Create(t.Context(), api.CreateRequest{ID: id}); err != nil { // a node's own
+		if _, err := b.Host.Create(t.Context(), api.CreateRequest{ID: id}); err != nil { // a node's own
 			t.Errorf("%s: %v", id, err)
 		}
 	}

@@ -14,12 +14,12 @@ import (
 func TestDeadlineBehindAnAppend(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	at := b.state().Seq
-	b.server.Stop()
+	at := b.State().Seq
+	b.Server.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	appended := make(chan error, 1)
 	go func() {
-		_, err := b.host.AppendAs(ctx, &events.Commit{
+		_, err := b.Host.AppendAs(ctx, &events.Commit{
 			ID: "c1", Session: sid, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
 			Events: []events.Event{events.Of("", &events.SessionClosed{})},
 		}, at, func() *projector.State { return nil })
@@ -27,7 +27,7 @@ func TestDeadlineBehindAnAppend(t *testing.T) {
 	}()
 	for range 5 { // the first ones may be before the append
 		short, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		if _, err := b.host.State(short, sid); err == nil {
+		if _, err := b.Host.State(short, sid); err == nil {
 			t.Error("a state without a server: got no error")
 		}
 		end()

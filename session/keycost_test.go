@@ -16,38 +16,38 @@ func TestKeyReadsNoHistory(t *testing.T) {
 	b := setup(t)
 	for i := range 500 {
 		ctx := api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "a", Key: fmt.Sprint("before", i)})
-		if err := b.host.Grant(ctx, sid, api.GrantRequest{To: "you", Rights: []events.SessionRight{[]events.SessionRight{"read", "write"}[i%2]}}); err != nil {
+		if err := b.Host.Grant(ctx, sid, api.GrantRequest{To: "you", Rights: []events.SessionRight{[]events.SessionRight{"read", "write"}[i%2]}}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for name, do := range map[string]func(context.Context) error{
-		"submit": func(ctx context.Context) error { _, err := b.host.Submit(ctx, sid, api.Ask("x")); return err },
+		"submit": func(ctx context.Context) error { _, err := b.Host.Submit(ctx, sid, api.Ask("x")); return err },
 		"submitAt": func(ctx context.Context) error {
-			_, err := b.host.SubmitAt(ctx, sid, soon, api.Ask("x"))
+			_, err := b.Host.SubmitAt(ctx, sid, soon, api.Ask("x"))
 			return err
 		},
 		"inject": func(ctx context.Context) error {
-			_, err := b.host.Inject(ctx, sid, api.InjectRequest{Parts: api.Ask("x").Input.Parts})
+			_, err := b.Host.Inject(ctx, sid, api.InjectRequest{Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 		"grant": func(ctx context.Context) error {
-			return b.host.Grant(ctx, sid, api.GrantRequest{To: "other", Rights: []events.SessionRight{"read"}})
+			return b.Host.Grant(ctx, sid, api.GrantRequest{To: "other", Rights: []events.SessionRight{"read"}})
 		},
 		"configure": func(ctx context.Context) error {
-			return b.host.Configure(ctx, sid, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "high"; return c }})
+			return b.Host.Configure(ctx, sid, api.ConfigureRequest{Change: func(c events.Config) events.Config { c.Effort = "high"; return c }})
 		},
 	} {
-		before, from := b.state(), b.bus.Conn().Stats().InMsgs
-		if before.Seq < 500 || b.bus.Connections() != 1 {
-			t.Fatalf("got %d commits and %d connections, want 500 and one", before.Seq, b.bus.Connections())
+		before, from := b.State(), b.Bus.Conn().Stats().InMsgs
+		if before.Seq < 500 || b.Bus.Connections() != 1 {
+			t.Fatalf("got %d commits and %d connections, want 500 and one", before.Seq, b.Bus.Connections())
 		}
 		if err := do(api.WithRequestMeta(t.Context(), api.RequestMeta{Actor: "a", Key: name})); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		got := b.bus.Conn().Stats().InMsgs - from
-		if after := b.state(); after.Seq != before.Seq+1 || got > 20 || b.bus.Connections() != 1 {
+		got := b.Bus.Conn().Stats().InMsgs - from
+		if after := b.State(); after.Seq != before.Seq+1 || got > 20 || b.Bus.Connections() != 1 {
 			t.Fatalf("%s: got to %d from %d with %d messages over %d connections, want one commit more, at most 20 and one",
-				name, after.Seq, before.Seq, got, b.bus.Connections())
+				name, after.Seq, before.Seq, got, b.Bus.Connections())
 		}
 	}
 }

@@ -45,7 +45,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.RegisterTask(b.t.Context(), sid, api.TaskRequest{ID: "more", Runner: "r"})
+		_, err := b.Host.RegisterTask(b.T.Context(), sid, api.TaskRequest{ID: "more", Runner: "r"})
 		return err
 	}},
 	"monitors": {func() (list []events.Event) {
@@ -63,7 +63,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		return b.host.RegisterMonitor(b.t.Context(), sid, events.MonitorSpec{ID: "more", Command: "true"})
+		return b.Host.RegisterMonitor(b.T.Context(), sid, events.MonitorSpec{ID: "more", Command: "true"})
 	}},
 	"scheduled": {func() (list []events.Event) {
 		for i := range session.MostQueued {
@@ -73,7 +73,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.SubmitAt(b.t.Context(), sid, soon, ask("more", "go"))
+		_, err := b.Host.SubmitAt(b.T.Context(), sid, soon, ask("more", "go"))
 		return err
 	}},
 	"inputs": {func() (list []events.Event) {
@@ -82,7 +82,7 @@ var fillers = map[string]filler{
 		}
 		return list
 	}, func(b *bundle) error {
-		_, err := b.host.Inject(b.t.Context(), sid, api.InjectRequest{Parts: longParts(1)})
+		_, err := b.Host.Inject(b.T.Context(), sid, api.InjectRequest{Parts: longParts(1)})
 		return err
 	}},
 	"nodes": {func() (list []events.Event) { // the overhead of their parts is larger than their texts
@@ -105,17 +105,17 @@ var fillers = map[string]filler{
 
 // fill appends events in commits of the largest size.
 func (b *bundle) fill(list []events.Event) {
-	b.t.Helper()
-	at, err := b.bus.Log().Last(b.t.Context(), sid)
+	b.T.Helper()
+	at, err := b.Bus.Log().Last(b.T.Context(), sid)
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	for len(list) > 0 {
 		n, size := 0, 0
 		for n < len(list) && n < 4000 {
 			data, err := events.EncodePayload(list[n].Payload)
 			if err != nil {
-				b.t.Fatal(err)
+				b.T.Fatal(err)
 			}
 			if size += len(data) + 128; size > events.MaxCommitBytes-1024 {
 				break
@@ -126,8 +126,8 @@ func (b *bundle) fill(list []events.Event) {
 			ID: events.CommitID(fmt.Sprint("fill", at)), Session: sid, At: events.MillisOf(time.Now()),
 			Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}, Events: list[:n],
 		}
-		if at, err = b.bus.Log().Append(b.t.Context(), c, at); err != nil {
-			b.t.Fatal(err)
+		if at, err = b.Bus.Log().Append(b.T.Context(), c, at); err != nil {
+			b.T.Fatal(err)
 		}
 		list = list[n:]
 	}
@@ -148,7 +148,7 @@ func TestFullSession(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
-			b.host = b.another(session.MostQueued)
+			b.Host = b.another(session.MostQueued)
 			for _, sort := range sorts {
 				list := fillers[sort].list()
 				if name == "all" {
@@ -174,67 +174,67 @@ func (b *bundle) fewer(sort string) int {
 }
 
 func (b *bundle) full(sort string) {
-	b.t.Helper()
+	b.T.Helper()
 	more := fillers[sort].more
 	if more == nil {
 		return
 	}
 	_, limited := errors.AsType[*api.LimitError](more(b))
 	if err := more(b); !limited && !errors.Is(err, events.ErrTooLarge) {
-		b.t.Errorf("one more of %s: got %v, want its limit", sort, err)
+		b.T.Errorf("one more of %s: got %v, want its limit", sort, err)
 	}
 }
 
 // throughLife forks the session, and then closes, archives, restores and erases it.
 func (b *bundle) throughLife() {
-	b.t.Helper()
-	ctx, t := b.t.Context(), b.t
-	before := b.state()
-	fork, err := b.host.CreateFrom(ctx, sid, api.CreateRequest{ID: "fork", Start: api.StartCurrent, Plugins: api.PluginsFork})
+	b.T.Helper()
+	ctx, t := b.T.Context(), b.T
+	before := b.State()
+	fork, err := b.Host.CreateFrom(ctx, sid, api.CreateRequest{ID: "fork", Start: api.StartCurrent, Plugins: api.PluginsFork})
 	if err != nil {
 		t.Errorf("fork: %v", err)
-	} else if s, err := b.host.State(ctx, fork.Session); err != nil || s.Status != projector.StatusOpen || s.Leaf != before.Leaf || len(s.Plugins) != len(before.Plugins) {
+	} else if s, err := b.Host.State(ctx, fork.Session); err != nil || s.Status != projector.StatusOpen || s.Leaf != before.Leaf || len(s.Plugins) != len(before.Plugins) {
 		t.Errorf("fork: got %v, leaf %s, %d plugins, %v, want it open at %s with %d", s.Status, s.Leaf, len(s.Plugins), err, before.Leaf, len(before.Plugins))
 	}
-	if digest, err := follow.Save(ctx, b.bus, b.state()); err != nil || digest == "" {
+	if digest, err := follow.Save(ctx, b.Bus, b.State()); err != nil || digest == "" {
 		t.Errorf("snapshot: got %q, %v, want one", digest, err)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
+	if err := b.Host.CloseSession(ctx, sid, longText(check.MaxReasonBytes+1)); !errors.Is(err, events.ErrTooLarge) {
 		t.Errorf("close with a long reason: got %v, want %v", err, events.ErrTooLarge)
 	}
-	if err := b.host.CloseSession(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
+	if err := b.Host.CloseSession(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Fatalf("close: %v", err)
 	}
-	closed := b.state()
+	closed := b.State()
 	if closed.Seq != before.Seq+1 || len(task.Live(closed)) > 0 || len(closed.Scheduled) > 0 || closed.Status != projector.StatusClosed {
 		t.Errorf("closed: got %d commits, %d live tasks, %d scheduled", closed.Seq-before.Seq, len(task.Live(closed)), len(closed.Scheduled))
 	}
 	b.cold()
 	b.fill([]events.Event{events.Of("", &events.PluginStateSaved{Plugin: "late", Version: "1", Revision: 1})}) // this commit restores the session from the archive
 	b.cold()
-	if _, err := b.host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
+	if _, err := b.Host.Erase(ctx, sid, longText(check.MaxReasonBytes)); err != nil {
 		t.Errorf("erase: %v", err)
 	}
-	if _, err := b.host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
+	if _, err := b.Host.State(ctx, sid); !errors.Is(err, events.ErrNoSession) {
 		t.Errorf("erased: got %v, want %v", err, events.ErrNoSession)
 	}
 }
 
 // cold archives the session, and reads it.
 func (b *bundle) cold() {
-	b.t.Helper()
-	if done, err := follow.NewArchiver(b.bus, follow.ArchiverConfig{}).Archive(b.t.Context(), sid); !done || err != nil {
-		b.t.Errorf("archive: got %v, %v, want it cold", done, err)
+	b.T.Helper()
+	if done, err := follow.NewArchiver(b.Bus, follow.ArchiverConfig{}).Archive(b.T.Context(), sid); !done || err != nil {
+		b.T.Errorf("archive: got %v, %v, want it cold", done, err)
 	}
-	last := b.state().Seq
+	last := b.State().Seq
 	n := events.Seq(0)
-	for _, err := range b.bus.Log().Read(b.t.Context(), sid, 1) {
+	for _, err := range b.Bus.Log().Read(b.T.Context(), sid, 1) {
 		if n++; err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 	}
 	if n != last {
-		b.t.Errorf("cold: got %d commits, want %d", n, last)
+		b.T.Errorf("cold: got %d commits, want %d", n, last)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestWaitingCounts(t *testing.T) {
 				}
 				data, _ := events.EncodePayload(&input)
 				size += len(data)
-				_, err = b.host.Submit(t.Context(), sid, api.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
+				_, err = b.Host.Submit(t.Context(), sid, api.TurnRequest{ID: events.TurnID(fmt.Sprint("t", i)), Input: input})
 			}
 			if limit, ok := errors.AsType[*api.LimitError](err); !ok || limit.Limit != check.MaxWaitingBytes {
 				t.Errorf("got %v, want the limit of %d bytes", err, check.MaxWaitingBytes)
@@ -276,19 +276,19 @@ func TestReasons(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, text := t.Context(), longText(check.MaxReasonBytes+1)
-	before := b.state()
+	before := b.State()
 	for field, do := range map[string]func() error{
 		"reason of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Reason: text})
+			_, _, err := b.Host.Cancel(ctx, sid, "t1", api.CancelRequest{Reason: text})
 			return err
 		},
 		"origin of a cancel": func() error {
-			_, _, err := b.host.Cancel(ctx, sid, "t1", api.CancelRequest{Origin: text})
+			_, _, err := b.Host.Cancel(ctx, sid, "t1", api.CancelRequest{Origin: text})
 			return err
 		},
-		"reason of an erase": func() error { _, err := b.host.Erase(ctx, sid, text); return err },
+		"reason of an erase": func() error { _, err := b.Host.Erase(ctx, sid, text); return err },
 		"reason of a frame": func() error {
-			_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
+			_, err := b.Host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f", Reason: text})
 			return err
 		},
 	} {
@@ -311,10 +311,10 @@ func TestCancelAllOfCalls(t *testing.T) {
 		pended.Calls = append(pended.Calls, i)
 		list = append(list, events.Of("", &events.TaskRegistered{Task: task.CallTask(sid, turn.ToolEffect("t1", 0, i)), Of: events.TaskTool, Runner: task.ToolRunner}))
 	}
-	b.append("t1", pended)
+	b.Append("t1", pended)
 	b.fill(list)
-	ended, err := b.host.CancelTasksExcept(t.Context(), sid, nil)
-	if s := b.state(); err != nil || len(ended) != task.MaxLive || len(task.Live(s)) != 0 || len(s.Turn().Resolved) != turn.MaxCalls {
+	ended, err := b.Host.CancelTasksExcept(t.Context(), sid, nil)
+	if s := b.State(); err != nil || len(ended) != task.MaxLive || len(task.Live(s)) != 0 || len(s.Turn().Resolved) != turn.MaxCalls {
 		t.Errorf("got %d ended, %v, %d live, %d results, want all ended with a result", len(ended), err, len(task.Live(s)), len(s.Turn().Resolved))
 	}
 }
@@ -323,10 +323,10 @@ func TestCancelAllOfCalls(t *testing.T) {
 func TestForkOfResults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+	if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
 		t.Fatal(err)
 	}
-	prompt, err := b.state().Prompt()
+	prompt, err := b.State().Prompt()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,18 +340,18 @@ func TestForkOfResults(t *testing.T) {
 	if n, size := turn.Calls(reply.Parts); n != turn.MaxCalls || size > turn.MaxCallsBytes || size < turn.MaxCallsBytes-turn.MaxCalls {
 		t.Fatalf("got %d calls of %d bytes, want as much as may be", n, size)
 	}
-	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}, reply)
+	b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}, reply)
 	var list []events.Event
 	for i := range int64(turn.MaxCalls) {
 		list = append(list, events.Of("t1", &events.ToolReturned{Results: []events.ToolResult{{Call: i, Outcome: events.OutcomeCancelled, Text: longText(4096) + fmt.Sprint(i)}}}))
 	}
 	b.fill(append(list, events.Of("t1", &events.TurnCompleted{End: events.EndCancelled})))
-	from := b.state()
-	id, err := b.host.Fork(t.Context(), sid, api.CreateRequest{})
+	from := b.State()
+	id, err := b.Host.Fork(t.Context(), sid, api.CreateRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := b.host.State(t.Context(), id); err != nil || s.Leaf != from.Leaf || s.Status != projector.StatusOpen {
+	if s, err := b.Host.State(t.Context(), id); err != nil || s.Leaf != from.Leaf || s.Status != projector.StatusOpen {
 		t.Errorf("fork: got leaf %s, %s, %v, want %s", s.Leaf, s.Status, err, from.Leaf)
 	}
 }

@@ -17,7 +17,7 @@ func TestListsAreBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.owned("other")
-	last, err := b.host.State(t.Context(), sid)
+	last, err := b.Host.State(t.Context(), sid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,18 +26,18 @@ func TestListsAreBounded(t *testing.T) {
 		send  func(ctx context.Context, n int) error
 	}{
 		"keep": {task.MaxLive, func(ctx context.Context, n int) error {
-			_, err := b.host.CancelTasks(ctx, sid, make([]events.TaskID, n))
+			_, err := b.Host.CancelTasks(ctx, sid, make([]events.TaskID, n))
 			return err
 		}},
 		"tasks": {task.MaxLive, func(ctx context.Context, n int) error {
-			return b.host.TransferTasks(ctx, sid, "other", make([]events.TaskID, n))
+			return b.Host.TransferTasks(ctx, sid, "other", make([]events.TaskID, n))
 		}},
 		"inputs": {session.MaxInputs, func(ctx context.Context, n int) error {
-			_, err := b.host.CancelInputs(ctx, sid, make([]events.InputID, n)...)
+			_, err := b.Host.CancelInputs(ctx, sid, make([]events.InputID, n)...)
 			return err
 		}},
 		"names": {check.MaxToolNames, func(ctx context.Context, n int) error {
-			_, err := b.host.SetToolsAvailability(ctx, sid, make([]string, n), "off")
+			_, err := b.Host.SetToolsAvailability(ctx, sid, make([]string, n), "off")
 			return err
 		}},
 	} {
@@ -48,7 +48,7 @@ func TestListsAreBounded(t *testing.T) {
 			}
 		}
 	}
-	if now, err := b.host.State(t.Context(), sid); err != nil || now.Seq != last.Seq {
+	if now, err := b.Host.State(t.Context(), sid); err != nil || now.Seq != last.Seq {
 		t.Errorf("got %v, %v, want nothing appended", now, err)
 	}
 }

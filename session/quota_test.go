@@ -23,10 +23,10 @@ const mostOwned = 3
 
 // owning is a host with the limit, as in a process of its own.
 func (b *bundle) owning(most int) *session.Host {
-	b.t.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Open(b.t, b.server), MaxSessionsPerCaller: most, NoPlugins: true})
+	b.T.Helper()
+	h, err := session.New(session.Config{Bus: bustest.Open(b.T, b.Server), MaxSessionsPerCaller: most, NoPlugins: true})
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return h
 }
@@ -69,7 +69,7 @@ func TestOwnedSessions(t *testing.T) {
 				r.Fatalf("with %d open: got %v, want a session", len(open[who]), err)
 			case !full:
 				open[who] = append(open[who], id)
-				project(r, b.bus, id)
+				project(r, b.Bus, id)
 			}
 		}
 		some := func() (string, int) {
@@ -101,7 +101,7 @@ func TestOwnedSessions(t *testing.T) {
 				if err := host().CloseSession(by(t.Context(), who), open[who][i], "done"); err != nil {
 					r.Fatal(err)
 				}
-				project(r, b.bus, open[who][i])
+				project(r, b.Bus, open[who][i])
 				gone(who, i)
 			},
 			"erase": func(*rapid.T) {
@@ -151,12 +151,12 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	first := burst(h, "alice")
 	want("at once", first, mostOwned)
 	want("another caller", burst(h, "bob"), mostOwned)
-	project(t, b.bus, first[0]) // this row is now behind, and changes no count
+	project(t, b.Bus, first[0]) // this row is now behind, and changes no count
 	if err := h.CloseSession(t.Context(), first[0], "done"); err != nil {
 		t.Fatal(err)
 	}
 	want("after one was closed", burst(h, "alice"), 1)
-	project(t, b.bus, first[1])
+	project(t, b.Bus, first[1])
 	if _, err := h.Erase(t.Context(), first[1], "unwanted"); err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestOwnedSessionsWithoutDirectory(t *testing.T) {
 	if _, err := h.Create(by(t.Context(), "alice"), api.CreateRequest{ID: first[2]}); !errors.Is(err, api.ErrExists) {
 		t.Errorf("an id that is taken: got %v, want %v", err, api.ErrExists)
 	}
-	project(t, b.bus, first[0]) // else a new host does not see the close
+	project(t, b.Bus, first[0]) // else a new host does not see the close
 	again := b.owning(mostOwned)
 	want("after a restart", burst(again, "alice"), 0)
 	if _, err := again.Create(t.Context(), api.CreateRequest{}); err != nil {
@@ -178,9 +178,9 @@ func TestOwnedRequestIsCut(t *testing.T) {
 	b := setup(t)
 	h := b.owning(mostOwned)
 	seen := make(chan *nats.Msg, 64)
-	sub, err := b.bus.Conn().ChanSubscribe("lash.s.>", seen)
+	sub, err := b.Bus.Conn().ChanSubscribe("lash.s.>", seen)
 	if err == nil {
-		err = b.bus.Conn().Flush()
+		err = b.Bus.Conn().Flush()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -201,11 +201,11 @@ func TestOwnedRequestIsCut(t *testing.T) {
 		<-ctx.Done()
 	}
 	made := 0
-	for id, err := range b.bus.Sessions(t.Context()) {
+	for id, err := range b.Bus.Sessions(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := b.host.State(t.Context(), id); err == nil && s.Owner == "alice" {
+		if s, err := b.Host.State(t.Context(), id); err == nil && s.Owner == "alice" {
 			made++
 		}
 	}
@@ -258,14 +258,14 @@ func TestOwnedSessionsCost(t *testing.T) {
 	b := setup(t)
 	for i := range 100 {
 		id := events.SessionID(fmt.Sprintf("other-%d", i))
-		if _, err := b.host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id}); err != nil {
+		if _, err := b.Host.Create(by(t.Context(), "bob"), api.CreateRequest{ID: id}); err != nil {
 			t.Fatal(err)
 		}
-		project(t, b.bus, id)
+		project(t, b.Bus, id)
 	}
 	const n = 20
 	cost := func(most int) (out, in uint64) {
-		on := bustest.Open(t, b.server)
+		on := bustest.Open(t, b.Server)
 		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, NoPlugins: true})
 		if err != nil {
 			t.Fatal(err)

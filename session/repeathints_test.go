@@ -56,18 +56,18 @@ func TestAgainHintsAgain(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.running(2)
-			b.append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
-			if err := do(t.Context(), b.host); err != nil {
+			b.Append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
+			if err := do(t.Context(), b.Host); err != nil {
 				t.Fatal(err)
 			}
-			before := b.state()
+			before := b.State()
 			// The earlier hints were published on the same connection, so they are stored by now.
-			err := errors.Join(b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
-				b.bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
+			err := errors.Join(b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
+				b.Bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
 			if err != nil {
 				t.Fatal(err)
 			}
-			js, err := jetstream.New(b.bus.Conn())
+			js, err := jetstream.New(b.Bus.Conn())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -91,18 +91,18 @@ func TestAgainHintsAgain(t *testing.T) {
 
 // awaitHint waits until the bus has a wake or a timer.
 func (b *bundle) awaitHint() {
-	b.t.Helper()
+	b.T.Helper()
 	for began := time.Now(); time.Since(began) < 10*time.Second; {
-		wakes, err := b.bus.Wakes(b.t.Context())
-		timers, timersErr := b.bus.Timers(b.t.Context())
+		wakes, err := b.Bus.Wakes(b.T.Context())
+		timers, timersErr := b.Bus.Timers(b.T.Context())
 		if err := errors.Join(err, timersErr); err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		if len(wakes)+len(timers) > 0 {
 			return
 		}
 	}
-	b.t.Fatal("got no hint")
+	b.T.Fatal("got no hint")
 }
 
 // TestAgainKeepsThePlace repeats commands whose hints are stored. The repeat publishes no hint: a newer wake would
@@ -113,11 +113,11 @@ func TestAgainKeepsThePlace(t *testing.T) {
 	first := events.Seq(0)
 	repeat := func() {
 		t.Helper()
-		if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+		if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
 			t.Fatal(err)
 		}
 		ctx, receipt := api.WithReceipt(t.Context(), sid)
-		if _, err := b.host.SubmitAt(ctx, sid, soon, ask("t2", "go")); err != nil {
+		if _, err := b.Host.SubmitAt(ctx, sid, soon, ask("t2", "go")); err != nil {
 			t.Fatal(err)
 		}
 		if first == 0 {
@@ -130,13 +130,13 @@ func TestAgainKeepsThePlace(t *testing.T) {
 	repeat()
 	last := func() (list []uint64) {
 		t.Helper()
-		js, err := jetstream.New(b.bus.Conn())
+		js, err := jetstream.New(b.Bus.Conn())
 		if err != nil {
 			t.Fatal(err)
 		}
 		// The earlier hints were published on the same connection, so they are stored by now.
-		err = errors.Join(b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
-			b.bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
+		err = errors.Join(b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: "last"}, bus.WakeHint{}),
+			b.Bus.StoreTimer(t.Context(), "last", events.MillisOf(soon)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -172,23 +172,23 @@ func TestWaitingBytes(t *testing.T) {
 		id, err := fmt.Sprint("t", n), error(nil)
 		switch n % 3 {
 		case 0:
-			_, err = b.host.Submit(t.Context(), sid, asks(id))
+			_, err = b.Host.Submit(t.Context(), sid, asks(id))
 		case 1:
-			_, err = b.host.SubmitAt(t.Context(), sid, soon, asks(id))
+			_, err = b.Host.SubmitAt(t.Context(), sid, soon, asks(id))
 		case 2:
-			_, err = b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: parts})
+			_, err = b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: parts})
 		}
 		if err != nil {
 			t.Fatalf("input %d: %v", n, err)
 		}
 		n++
 	}
-	before := b.state()
+	before := b.State()
 	for name, do := range map[string]func() error{
-		"submit":   func() error { _, err := b.host.Submit(t.Context(), sid, asks("more")); return err },
-		"submitAt": func() error { _, err := b.host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
+		"submit":   func() error { _, err := b.Host.Submit(t.Context(), sid, asks("more")); return err },
+		"submitAt": func() error { _, err := b.Host.SubmitAt(t.Context(), sid, soon, asks("more")); return err },
 		"inject": func() error {
-			_, err := b.host.Inject(t.Context(), sid, api.InjectRequest{Parts: parts})
+			_, err := b.Host.Inject(t.Context(), sid, api.InjectRequest{Parts: parts})
 			return err
 		},
 	} {
@@ -198,7 +198,7 @@ func TestWaitingBytes(t *testing.T) {
 		}
 	}
 	b.unchanged(before, "refused")
-	if _, err := b.host.Submit(t.Context(), sid, asks("t0")); err != nil {
+	if _, err := b.Host.Submit(t.Context(), sid, asks("t0")); err != nil {
 		t.Errorf("one that waits: got %v", err)
 	}
 }

@@ -28,16 +28,16 @@ func TestSystemStays(t *testing.T) {
 		return api.AppendNode{Message: &m}
 	}
 	nodes := []api.AppendNode{says("a", events.RoleUser), says("b", events.RoleSystem), says("c", events.RoleUser)}
-	if _, err := b.host.AppendNodes(t.Context(), sid, api.AppendNodesRequest{Nodes: nodes}); err != nil {
+	if _, err := b.Host.AppendNodes(t.Context(), sid, api.AppendNodesRequest{Nodes: nodes}); err != nil {
 		t.Fatal(err)
 	}
 	type move func(ctx context.Context) error
 	branch := func(to events.NodeID) move {
-		return func(ctx context.Context) error { return b.host.BranchTo(ctx, sid, to) }
+		return func(ctx context.Context) error { return b.Host.BranchTo(ctx, sid, to) }
 	}
 	frame := func(keep events.NodeID) move {
 		return func(ctx context.Context) error {
-			_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f-" + events.FrameID(keep), Keep: keep})
+			_, err := b.Host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "f-" + events.FrameID(keep), Keep: keep})
 			return err
 		}
 	}
@@ -50,14 +50,14 @@ func TestSystemStays(t *testing.T) {
 		"frame":         {frame(""), operation.OpenFrame.Name},
 		"frame_after":   {frame("c"), operation.OpenFrame.Name},
 		"rewrite": {func(ctx context.Context) error {
-			return b.host.Rewrite(ctx, sid, []api.RewriteMessage{{Message: *says("x", events.RoleUser).Message}})
+			return b.Host.Rewrite(ctx, sid, []api.RewriteMessage{{Message: *says("x", events.RoleUser).Message}})
 		}, operation.Rewrite.Name},
 	}
-	before := b.state()
+	before := b.State()
 	for name, m := range moves {
 		if name == "frame" {
 			m.move = func(ctx context.Context) error {
-				_, err := b.host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "new"})
+				_, err := b.Host.OpenFrame(ctx, sid, api.FrameRequest{Frame: "new"})
 				return err
 			}
 		}
@@ -84,7 +84,7 @@ func TestSystemStays(t *testing.T) {
 func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	_, err := b.host.Create(t.Context(), api.CreateRequest{
+	_, err := b.Host.Create(t.Context(), api.CreateRequest{
 		ID: "base", Options: map[string]string{"gate": `{"deny":["x"]}`, "other": "{}"}, Access: events.ToolAccess{Hidden: []string{"x"}},
 		Subagent: events.Subagent{Capability: "c", Depth: 1, MaxDepth: 2},
 	})
@@ -96,19 +96,19 @@ func TestCopyIsHeldToWhatItsBaseIs(t *testing.T) {
 		"current": {Start: api.StartCurrent, Parent: "base"},
 	} {
 		req.ID = id
-		if _, err := b.host.Create(asking(t.Context(), "read,write", operation.Create.Name), req); err != nil {
+		if _, err := b.Host.Create(asking(t.Context(), "read,write", operation.Create.Name), req); err != nil {
 			t.Fatalf("%s: %v", id, err)
 		}
-		s, err := b.host.State(t.Context(), id)
+		s, err := b.Host.State(t.Context(), id)
 		if err != nil || s.Options["gate"] != `{"deny":["x"]}` || s.Options["other"] != "{}" || !slices.Equal(s.Access.Hidden, []string{"x"}) || s.Subagent.MaxDepth != 2 {
 			t.Errorf("%s: got options %v, access %v, subagent %v, %v", id, s.Options, s.Access, s.Subagent, err)
 		}
 	}
 	own := api.CreateRequest{ID: "own", Start: api.StartExisting, From: "base", Options: map[string]string{"gate": "{}"}}
-	if _, err := b.host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own); err != nil {
+	if _, err := b.Host.Create(asking(t.Context(), api.ScopeWrite, operation.Create.Name), own); err != nil {
 		t.Fatal(err)
 	}
-	if s, err := b.host.State(t.Context(), "own"); err != nil || s.Options["gate"] != "{}" || s.Options["other"] != "{}" {
+	if s, err := b.Host.State(t.Context(), "own"); err != nil || s.Options["gate"] != "{}" || s.Options["other"] != "{}" {
 		t.Errorf("with options of its own: got %v, %v", s.Options, err)
 	}
 }

@@ -20,19 +20,19 @@ import (
 var soon = time.Now().Add(time.Hour)
 
 func (b *bundle) submitAt(id events.TurnID, at time.Time) {
-	b.t.Helper()
-	if got, err := b.host.SubmitAt(b.t.Context(), sid, at, ask(id, "go")); err != nil || got != id {
-		b.t.Fatalf("submit %s: got %s, %v", id, got, err)
+	b.T.Helper()
+	if got, err := b.Host.SubmitAt(b.T.Context(), sid, at, ask(id, "go")); err != nil || got != id {
+		b.T.Fatalf("submit %s: got %s, %v", id, got, err)
 	}
 }
 
 // awaitTimer waits until the session has a timer.
 func (b *bundle) awaitTimer() {
-	b.t.Helper()
+	b.T.Helper()
 	for {
-		list, err := b.bus.Timers(b.t.Context())
+		list, err := b.Bus.Timers(b.T.Context())
 		if err != nil {
-			b.t.Fatal(err)
+			b.T.Fatal(err)
 		}
 		if slices.Equal(list, []events.SessionID{sid}) {
 			return
@@ -46,7 +46,7 @@ func TestSubmitAtAgain(t *testing.T) {
 	b := setup(t)
 	b.submitAt("t1", soon)
 	b.awaitTimer()
-	before := b.state()
+	before := b.State()
 	other := b.another(0)
 	if _, err := other.SubmitAt(t.Context(), sid, soon, ask("t1", "go")); err != nil {
 		t.Errorf("the same again: got %v", err)
@@ -79,16 +79,16 @@ func TestSubmitBeforeItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submitAt("t1", soon)
-	accepted := b.state().Seq
+	accepted := b.State().Seq
 	for range 2 {
 		if a, err := b.another(0).SubmitTurn(t.Context(), sid, ask("t1", "go")); err != nil || a.Seq != accepted {
 			t.Errorf("got %+v, %v, want it accepted at %d", a, err, accepted)
 		}
 	}
-	if s := b.state(); len(s.Queue) != 1 || s.Queue[0].Seq != accepted || len(s.Scheduled) != 0 || s.Seq != accepted+1 {
+	if s := b.State(); len(s.Queue) != 1 || s.Queue[0].Seq != accepted || len(s.Scheduled) != 0 || s.Seq != accepted+1 {
 		t.Errorf("got %+v, %d scheduled", s.Queue, len(s.Scheduled))
 	}
-	before := b.state()
+	before := b.State()
 	b.submitAt("t1", soon)
 	b.submitAt("t1", soon.Add(time.Hour)) // the time no longer matters
 	b.unchanged(before, "scheduled again")
@@ -104,16 +104,16 @@ func TestCancelBeforeItsTime(t *testing.T) {
 	if err != nil || receipt != api.CancelRequested || evidence.ID != "r" {
 		t.Errorf("got %s, %+v, %v", receipt, evidence, err)
 	}
-	if receipt, _, err = b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r2"}); err != nil || receipt != api.CancelCompletionWon {
+	if receipt, _, err = b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r2"}); err != nil || receipt != api.CancelCompletionWon {
 		t.Errorf("again: got %s, %v, want %s", receipt, err, api.CancelCompletionWon)
 	}
-	before := b.state()
-	if r, err := b.host.Await(t.Context(), sid, "t1"); err != nil || r.End != events.EndCancelled || r.Attempts != 0 {
+	before := b.State()
+	if r, err := b.Host.Await(t.Context(), sid, "t1"); err != nil || r.End != events.EndCancelled || r.Attempts != 0 {
 		t.Errorf("await: got %+v, %v", r, err)
 	}
 	b.submitAt("t1", soon) // a repeat of the ended turn
 	b.unchanged(before, "scheduled again")
-	if _, _, err := b.host.Cancel(t.Context(), sid, "none", api.CancelRequest{}); !errors.Is(err, api.ErrUnknownTurn) {
+	if _, _, err := b.Host.Cancel(t.Context(), sid, "none", api.CancelRequest{}); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }
@@ -126,29 +126,29 @@ func TestCloseEndsAll(t *testing.T) {
 	const n = session.DefaultMaxQueued - 1
 	for i := range task.MaxLive {
 		id := events.TaskID(fmt.Sprintf("%s%04d", strings.Repeat("k", 44), i))
-		if _, err := b.host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
+		if _, err := b.Host.RegisterTask(t.Context(), sid, api.TaskRequest{ID: id, Of: events.TaskTool, Producer: "x", Close: events.CloseCancel}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.host.Submit(t.Context(), sid, ask("now", "go")); err != nil {
+	if _, err := b.Host.Submit(t.Context(), sid, ask("now", "go")); err != nil {
 		t.Fatal(err)
 	}
 	for i := range n {
 		b.submitAt(events.TurnID(fmt.Sprintf("t%d", i)), soon.Add(time.Duration(i%7)*time.Minute))
 	}
-	if got := len(b.state().Scheduled); got != n {
+	if got := len(b.State().Scheduled); got != n {
 		t.Fatalf("scheduled: got %d, want %d", got, n)
 	}
-	before := b.state()
-	if err := b.host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, api.ErrTurnRunning) {
+	before := b.State()
+	if err := b.Host.CloseSession(t.Context(), sid, "over"); !errors.Is(err, api.ErrTurnRunning) {
 		t.Errorf("with a turn in the queue: got %v, want %v", err, api.ErrTurnRunning)
 	}
 	b.unchanged(before, "refused")
-	b.append("now", &events.TurnCompleted{End: events.EndFailed})
-	if err := b.host.CloseSession(t.Context(), sid, "over"); err != nil {
+	b.Append("now", &events.TurnCompleted{End: events.EndFailed})
+	if err := b.Host.CloseSession(t.Context(), sid, "over"); err != nil {
 		t.Fatal(err)
 	}
-	s := b.state()
+	s := b.State()
 	if s.Seq != before.Seq+2 || len(task.Live(s)) != 0 {
 		t.Errorf("got to %d with %d live tasks, want one commit, and none", s.Seq, len(task.Live(s)))
 	}
@@ -162,7 +162,7 @@ func TestCloseEndsAll(t *testing.T) {
 			t.Errorf("turn %s: got %s, want it cancelled", r.ID, r.End)
 		}
 	}
-	if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, api.ErrClosed) {
+	if _, err := b.Host.SubmitAt(t.Context(), sid, soon, ask("late", "go")); !errors.Is(err, api.ErrClosed) {
 		t.Errorf("after the close: got %v, want %v", err, api.ErrClosed)
 	}
 }
@@ -202,33 +202,33 @@ func TestResolveAt(t *testing.T) {
 	at := func(h *session.Host, effect events.EffectID, at time.Time, text string) error {
 		return h.ResolveAt(t.Context(), sid, effect, at, events.ToolResult{Text: text})
 	}
-	if err := at(b.host, "t1/0/0", soon, "first"); err != nil {
+	if err := at(b.Host, "t1/0/0", soon, "first"); err != nil {
 		t.Fatal(err)
 	}
 	b.awaitTimer()
-	before := b.state()
+	before := b.State()
 	if err := at(b.another(0), "t1/0/0", soon.Add(-time.Minute), "second"); err != nil {
 		t.Errorf("again: got %v", err)
 	}
 	b.unchanged(before, "again")
-	if r := b.state().Turn().TimedResult("t1/0/0"); r == nil || r.Result.Text != "first" || r.At != events.MillisOf(soon) {
+	if r := b.State().Turn().TimedResult("t1/0/0"); r == nil || r.Result.Text != "first" || r.At != events.MillisOf(soon) {
 		t.Errorf("got %+v, want the first", r)
 	}
 	for _, effect := range []events.EffectID{"t1/0/2", "t1/1/0", "t2/0/0", "x"} {
-		if err := at(b.host, effect, soon, ""); !errors.Is(err, api.ErrUnknownTurn) {
+		if err := at(b.Host, effect, soon, ""); !errors.Is(err, api.ErrUnknownTurn) {
 			t.Errorf("%s: got %v, want %v", effect, err, api.ErrUnknownTurn)
 		}
 	}
-	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}); err != nil {
+	if err := b.Host.ResolveTool(t.Context(), sid, "t1/0/0", events.ToolResult{Text: "sooner"}); err != nil {
 		t.Errorf("resolve before the time: got %v", err)
 	}
-	if err := at(b.host, "t1/0/0", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
+	if err := at(b.Host, "t1/0/0", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("of a call that has its result: got %v, want %v", err, api.ErrUnknownTurn)
 	}
-	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
+	if _, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := at(b.host, "t1/0/1", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
+	if err := at(b.Host, "t1/0/1", soon, "late"); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("of a cancelled turn: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 }
@@ -239,7 +239,7 @@ func TestResolveTool(t *testing.T) {
 	b := setup(t)
 	b.pending(1)
 	b.takeWake() // of the request
-	before := b.state()
+	before := b.State()
 	var all sync.WaitGroup
 	done := make(chan error, 8)
 	for i := range cap(done) {
@@ -259,7 +259,7 @@ func TestResolveTool(t *testing.T) {
 	if got := b.history(before.Seq); resolved != 1 || !slices.Equal(got, []events.Kind{events.KindToolResolved}) {
 		t.Errorf("resolved %d times, history %v, want once", resolved, got)
 	}
-	if err := b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, api.ErrUnknownTurn) {
+	if err := b.Host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{}); !errors.Is(err, api.ErrUnknownTurn) {
 		t.Errorf("unknown key: got %v, want %v", err, api.ErrUnknownTurn)
 	}
 	b.takeWake()
@@ -270,16 +270,16 @@ func TestApprove(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.running(1)
-	b.append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
+	b.Append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
 	approve := func(h *session.Host, effect events.EffectID, granted bool) error {
 		return h.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: effect, Granted: granted, By: "mum"})
 	}
 	b.takeWake() // of the request
-	if err := approve(b.host, "t1/0/0", true); err != nil {
+	if err := approve(b.Host, "t1/0/0", true); err != nil {
 		t.Fatal(err)
 	}
 	b.takeWake()
-	before := b.state()
+	before := b.State()
 	if a := before.Turn().Approval("t1/0/0"); a == nil || !a.Answered || !a.Answer.Granted || a.Answer.By != "mum" {
 		t.Errorf("got %+v", a)
 	}

@@ -51,7 +51,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 		t.Errorf("accepted: got %d, want %d", len(list), limit)
 	}
 	slices.SortFunc(list, func(x, y accepted) int { return int(x.seq) - int(y.seq) })
-	s := b.state()
+	s := b.State()
 	if len(s.Queue) != len(list) {
 		t.Fatalf("queue: got %d, want %d", len(s.Queue), len(list))
 	}
@@ -61,7 +61,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 		}
 	}
 	// A turn that ends frees one slot.
-	b.append(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed})
+	b.Append(s.Queue[0].ID, &events.TurnCompleted{End: events.EndFailed})
 	h := b.another(limit)
 	if _, err := h.Submit(t.Context(), sid, ask("more", "go")); err != nil {
 		t.Errorf("where one has ended: got %v", err)
@@ -78,7 +78,7 @@ func TestQueueLimitIsExact(t *testing.T) {
 func TestSubmitAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	first, err := b.host.SubmitTurn(t.Context(), sid, ask("t1", "go"))
+	first, err := b.Host.SubmitTurn(t.Context(), sid, ask("t1", "go"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,17 +87,17 @@ func TestSubmitAgain(t *testing.T) {
 		do   func()
 	}{
 		{"queued", func() {}},
-		{"running", func() { b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}) }},
-		{"ended", func() { b.append("t1", &events.TurnCompleted{End: events.EndFinished}) }},
+		{"running", func() { b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"}) }},
+		{"ended", func() { b.Append("t1", &events.TurnCompleted{End: events.EndFinished}) }},
 		{"closed", func() {
-			if err := b.host.CloseSession(t.Context(), sid, ""); err != nil {
+			if err := b.Host.CloseSession(t.Context(), sid, ""); err != nil {
 				t.Fatal(err)
 			}
 		}},
 	} {
 		stage.do()
-		before := b.state()
-		for name, h := range map[string]*session.Host{"same": b.host, "other": b.another(0)} {
+		before := b.State()
+		for name, h := range map[string]*session.Host{"same": b.Host, "other": b.another(0)} {
 			a, err := h.SubmitTurn(t.Context(), sid, ask("t1", "go"))
 			if err != nil || a != first {
 				t.Errorf("%s, %s host: got %+v, %v, want %+v", stage.name, name, a, err, first)
@@ -108,7 +108,7 @@ func TestSubmitAgain(t *testing.T) {
 		}
 		b.unchanged(before, stage.name)
 	}
-	if _, err := b.host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, api.ErrClosed) {
+	if _, err := b.Host.Submit(t.Context(), sid, ask("t2", "go")); !errors.Is(err, api.ErrClosed) {
 		t.Errorf("another turn of a closed session: got %v, want %v", err, api.ErrClosed)
 	}
 }
@@ -117,7 +117,7 @@ func TestSubmitAgain(t *testing.T) {
 func TestSubmitAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	before := b.state()
+	before := b.State()
 	answers := make(chan api.SubmitResponse, 8)
 	var all sync.WaitGroup
 	for range cap(answers) {
@@ -148,12 +148,12 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for range 2 {
-		if _, err := b.host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
+		if _, err := b.Host.Submit(t.Context(), sid, ask("t1", "go")); err != nil {
 			t.Fatal(err)
 		}
 		b.takeWake()
 	}
-	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
+	b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})
 	if _, err := b.another(0).Submit(t.Context(), sid, ask("t1", "go")); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestSubmitAgainWakesAgain(t *testing.T) {
 		t.Errorf("wake: got %+v, want it to name the worker that has the turn", w.WakeHint)
 	}
 	for range 2 {
-		if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r"}); err != nil {
+		if _, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r"}); err != nil {
 			t.Fatal(err)
 		}
 		b.takeWake()
@@ -173,52 +173,52 @@ func TestTooLargeIsRefused(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.running(2)
-	b.append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
+	b.Append("t1", &events.ToolApprovalAsked{Effect: "t1/0/0", Tool: "t"})
 	long, id := strings.Repeat("x", 300<<10), strings.Repeat("x", 5000)
-	before := b.state()
+	before := b.State()
 	for name, do := range map[string]func() error{
 		"cancelReason": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Reason: long})
+			_, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Reason: long})
 			return err
 		},
 		"cancelOrigin": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Origin: long})
+			_, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: "r", Origin: long})
 			return err
 		},
 		"cancelID": func() error {
-			_, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: id})
+			_, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{ID: id})
 			return err
 		},
 		"approvalReason": func() error {
-			return b.host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", Reason: long})
+			return b.Host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", Reason: long})
 		},
 		"approvalBy": func() error {
-			return b.host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", By: long})
+			return b.Host.Approve(t.Context(), sid, events.ToolApprovalGiven{Effect: "t1/0/0", By: long})
 		},
 		"resultCode": func() error {
-			return b.host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{Code: long})
+			return b.Host.ResolveTool(t.Context(), sid, "t1/0/1", events.ToolResult{Code: long})
 		},
 		"submitPlugins": func() error {
 			req := ask("t2", "go")
 			req.Input.Plugins = map[string]string{"p": long}
-			_, err := b.host.Submit(t.Context(), sid, req)
+			_, err := b.Host.Submit(t.Context(), sid, req)
 			return err
 		},
 		"scheduledPlugins": func() error {
 			req := ask("t2", "go")
 			req.Input.Plugins = map[string]string{"p": long}
-			_, err := b.host.SubmitAt(t.Context(), sid, soon, req)
+			_, err := b.Host.SubmitAt(t.Context(), sid, soon, req)
 			return err
 		},
 		"resultAt": func() error {
-			return b.host.ResolveAt(t.Context(), sid, "t1/0/1", soon, events.ToolResult{Code: long})
+			return b.Host.ResolveAt(t.Context(), sid, "t1/0/1", soon, events.ToolResult{Code: long})
 		},
 		"injectID": func() error {
-			_, err := b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts})
+			_, err := b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts})
 			return err
 		},
 		"turnID": func() error {
-			_, err := b.host.Submit(t.Context(), sid, ask(events.TurnID(id), "go"))
+			_, err := b.Host.Submit(t.Context(), sid, ask(events.TurnID(id), "go"))
 			return err
 		},
 	} {
@@ -239,18 +239,18 @@ func TestIDsOfClients(t *testing.T) {
 	b := setup(t)
 	ids := []events.TurnID{"timer-x", "wake-x", "answer-x", "timer-t1", "wake-monitor-m-1", "t1-frame-1", "t1", "due", "turn"}
 	for _, id := range ids {
-		if _, err := b.host.Submit(t.Context(), sid, ask(id, string(id))); err != nil {
+		if _, err := b.Host.Submit(t.Context(), sid, ask(id, string(id))); err != nil {
 			t.Errorf("%s: got %v", id, err)
 		}
-		if _, err := b.host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts}); err != nil {
+		if _, err := b.Host.Inject(t.Context(), sid, api.InjectRequest{ID: events.InputID(id), Parts: api.Ask("x").Input.Parts}); err != nil {
 			t.Errorf("input %s: got %v", id, err)
 		}
 		later := "later-" + id
-		if _, err := b.host.SubmitAt(t.Context(), sid, soon, ask(later, string(later))); err != nil {
+		if _, err := b.Host.SubmitAt(t.Context(), sid, soon, ask(later, string(later))); err != nil {
 			t.Errorf("%s: got %v", later, err)
 		}
 	}
-	s := b.state()
+	s := b.State()
 	if len(s.Queue) != len(ids) || len(s.Inputs) != len(ids) || len(s.Scheduled) != len(ids) {
 		t.Errorf("got %d turns, %d inputs and %d scheduled, want %d of each", len(s.Queue), len(s.Inputs), len(s.Scheduled), len(ids))
 	}

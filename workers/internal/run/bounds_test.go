@@ -23,23 +23,23 @@ func TestRefusedMonitorTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.pool("w1", 1, says("hi"), nil)
-	cfg := b.state().Config
+	cfg := b.State().Config
 	cfg.Provider = "gone"
-	b.append("", &events.SessionConfigured{Config: cfg})
-	b.append("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: "m1", Command: "tail", Wake: events.WakeQueueTurn}})
-	b.append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: api.Ask("a line").Input.Parts},
+	b.Append("", &events.SessionConfigured{Config: cfg})
+	b.Append("", &events.MonitorRegistered{Spec: events.MonitorSpec{ID: "m1", Command: "tail", Wake: events.WakeQueueTurn}})
+	b.Append("", &events.InputInjected{Input: "line1", Role: events.RoleUser, Parts: api.Ask("a line").Input.Parts},
 		&events.MonitorReported{Monitor: "m1", Lines: []events.MonitorLine{{Sequence: 1, Text: "a line", Wake: "line1"}}})
-	if before := b.state(); !turn.NeedsWorker(before, 0) {
+	if before := b.State(); !turn.NeedsWorker(before, 0) {
 		t.Fatal("the line asks for no turn")
 	}
 	once := func() {
 		b.publish()
-		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
+		r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
 	once()
-	after := b.state()
+	after := b.State()
 	records, err := after.Records()
 	if err != nil || len(records) != 1 || records[0].End != events.EndFailed {
 		t.Errorf("got %+v, %v, want one turn that failed", records, err)
@@ -48,7 +48,7 @@ func TestRefusedMonitorTurn(t *testing.T) {
 		t.Errorf("owes more: %v, inputs %d, want the input settled with the turn", turn.NeedsWorker(after, 0), len(after.Inputs))
 	}
 	once()
-	if got := b.state().Seq; got != after.Seq {
+	if got := b.State().Seq; got != after.Seq {
 		t.Errorf("once more: got to %d, want %d", got, after.Seq)
 	}
 }
@@ -85,7 +85,7 @@ func TestResultsDueTogether(t *testing.T) {
 				result := events.ToolResult{Call: int64(i), Outcome: events.OutcomeSuccess, Text: strings.Repeat("x", c.bytes)}
 				effect := turn.ToolEffect("t1", 0, int64(i))
 				bustest.Eventually(t, "the history has the calls", func() bool {
-					return b.host.ResolveAt(t.Context(), sid, effect, at, result) == nil
+					return b.Host.ResolveAt(t.Context(), sid, effect, at, result) == nil
 				})
 			}
 			if r := b.await("t1"); r.End != events.EndFinished || r.ToolCalls != int64(c.calls) {
@@ -116,10 +116,10 @@ func TestManyCalls(t *testing.T) {
 	}, tools))
 	b.submit("t1")
 	bustest.Eventually(t, "the turn has a reply", func() bool {
-		tn := b.state().Turn()
+		tn := b.State().Turn()
 		return tn != nil && tn.Replied
 	})
-	if _, _, err := b.host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
+	if _, _, err := b.Host.Cancel(t.Context(), sid, "t1", api.CancelRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if r := b.await("t1"); r.End != events.EndCancelled {
@@ -130,7 +130,7 @@ func TestManyCalls(t *testing.T) {
 		b.submit(name)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if r, _ := b.host.Await(ctx, sid, name); r.Issue.Code != "too_many_calls" {
+		if r, _ := b.Host.Await(ctx, sid, name); r.Issue.Code != "too_many_calls" {
 			t.Errorf("%s: got %s, %+v, want it to end with too_many_calls", name, r.End, r.Issue)
 		}
 	}
@@ -152,7 +152,7 @@ func TestClockAhead(t *testing.T) {
 			Actor:  events.Actor{Kind: events.ActorNode, ID: "fast"},
 			Events: []events.Event{events.Of("t1", &events.TurnStarted{Attempt: int64(i + 1), Worker: "fast"})},
 		}
-		if _, err := b.bus.Log().Append(t.Context(), c, b.state().Seq); err != nil {
+		if _, err := b.Bus.Log().Append(t.Context(), c, b.State().Seq); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,9 +170,9 @@ func TestClockAhead(t *testing.T) {
 func TestOffersTakeRoom(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	frozen, err := b.bus.Conn().SubscribeSync("lash.ask.frozen")
+	frozen, err := b.Bus.Conn().SubscribeSync("lash.ask.frozen")
 	if err == nil {
-		err = b.bus.Conn().Flush()
+		err = b.Bus.Conn().Flush()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -180,13 +180,13 @@ func TestOffersTakeRoom(t *testing.T) {
 	const n, room = 24, 2
 	for i := range n {
 		id := events.SessionID(fmt.Sprint("offered", i))
-		if _, err := b.host.Create(t.Context(), sessionRequest(id)); err != nil {
+		if _, err := b.Host.Create(t.Context(), sessionRequest(id)); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.host.Submit(t.Context(), id, sessionAsk("t1")); err != nil {
+		if _, err := b.Host.Submit(t.Context(), id, sessionAsk("t1")); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Worker: "frozen"}); err != nil {
+		if err := b.Bus.StoreWake(t.Context(), bus.WakeKey{Class: bus.ClassTurn, Session: id}, bus.WakeHint{Worker: "frozen"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -202,7 +202,7 @@ func TestOffersTakeRoom(t *testing.T) {
 	}
 	for i := range n {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		_, err := b.host.Await(ctx, events.SessionID(fmt.Sprint("offered", i)), "t1")
+		_, err := b.Host.Await(ctx, events.SessionID(fmt.Sprint("offered", i)), "t1")
 		cancel()
 		if err != nil {
 			t.Errorf("turn %d: %v", i, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -91,7 +92,7 @@ func TestHandOver(t *testing.T) {
 	model := newGate()
 	holder := b.start(b.pool("w1", 1, model.script(says("hi")), nil)) // full with one run
 	b.submit("t1")
-	got(t, model.asked)
+	sessiontest.Receive(t, model.asked)
 	other := b.start(b.pool("w2", 4, says("never"), nil))
 	holder.mu.Lock()
 	first := holder.runs[sid].wake
@@ -119,9 +120,9 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 	model := newGate()
 	p := b.start(b.pool("w1", 1, model.script(says("late")), nil))
 	b.submit("t1")
-	got(t, model.asked)
+	sessiontest.Receive(t, model.asked)
 	asked := make(chan wake.PeerRequest, 4)
-	stop, err := b.bus.ServeWorker("w2", func(body []byte) []byte {
+	stop, err := b.Bus.ServeWorker("w2", func(body []byte) []byte {
 		var q wake.PeerRequest
 		if err := events.DecodePayload(body, &q); err != nil {
 			return []byte("no")
@@ -133,22 +134,22 @@ func TestOvertakenRunDropsItsEffects(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop()
-	if err := b.bus.Conn().Flush(); err != nil {
+	if err := b.Bus.Conn().Flush(); err != nil {
 		t.Fatal(err)
 	}
-	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "w2"})
-	last := b.state().Seq
-	if err := b.bus.Notify("w1", sid); err != nil {
+	b.Append("t1", &events.TurnStarted{Attempt: 2, Worker: "w2"})
+	last := b.State().Seq
+	if err := b.Bus.Notify("w1", sid); err != nil {
 		t.Fatal(err)
 	}
-	if err := got(t, model.ended); !errors.Is(err, context.Canceled) {
+	if err := sessiontest.Receive(t, model.ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("the model call ended with %v, want it cancelled", err)
 	}
-	if q := got(t, asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
+	if q := sessiontest.Receive(t, asked); q.Session != sid || q.Turn != "t1" || q.Attempt != 2 || q.Handle == "" || q.Class != bus.ClassTurn {
 		t.Errorf("asked: got %+v", q)
 	}
 	idle(t, p)
-	if now := b.state(); now.Seq != last {
+	if now := b.State(); now.Seq != last {
 		t.Errorf("history: got %d commits more, want none", now.Seq-last)
 	}
 	b.awaitWakes(1) // the other worker's
@@ -159,7 +160,7 @@ func TestTakeOverOfSilentWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.submit("t1")
-	b.append("t1", &events.TurnStarted{Attempt: 1, Worker: "gone"})
+	b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "gone"})
 	p := b.start(b.pool("w1", 1, says("hi"), nil))
 	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 {
 		t.Errorf("got %+v, want it finished by the second attempt", r)
@@ -174,12 +175,12 @@ func TestPoisonedTurn(t *testing.T) {
 	b := setup(t)
 	b.submit("t1")
 	for n := range int64(3) {
-		b.append("t1", &events.TurnStarted{Attempt: n + 1, Worker: "gone"})
+		b.Append("t1", &events.TurnStarted{Attempt: n + 1, Worker: "gone"})
 	}
 	b.submit("t2")
 	p := b.start(b.pool("w1", 1, says("hi"), nil))
-	_, err := b.host.Await(t.Context(), sid, "t1")
-	record, recordErr := b.state().Record("t1")
+	_, err := b.Host.Await(t.Context(), sid, "t1")
+	record, recordErr := b.State().Record("t1")
 	if err == nil || recordErr != nil || record.End != events.EndFailed || record.Issue.Code != wake.CodePoisoned {
 		t.Errorf("got %v, %+v, want it given up", err, record)
 	}
@@ -193,18 +194,18 @@ func TestPoisonedTurn(t *testing.T) {
 func TestUnfoldableSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	js, err := jetstream.New(b.bus.Conn())
+	js, err := jetstream.New(b.Bus.Conn())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.host.Create(t.Context(), sessionRequest("bad")); err != nil {
+	if _, err := b.Host.Create(t.Context(), sessionRequest("bad")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := js.Publish(t.Context(), "lash.s.bad.turn", []byte("junk")); err != nil {
 		t.Fatal(err)
 	}
 	p := b.start(b.pool("w1", 4, says("hi"), nil))
-	if err := b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "bad"}, bus.WakeHint{}); err != nil {
+	if err := b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "bad"}, bus.WakeHint{}); err != nil {
 		t.Fatal(err)
 	}
 	b.submit("t1")
@@ -213,7 +214,7 @@ func TestUnfoldableSession(t *testing.T) {
 	}
 	var letter bus.DeadLetter
 	for err = bus.ErrNotFound; errors.Is(err, bus.ErrNotFound); {
-		letter, err = b.bus.DeadLetter(t.Context(), "bad")
+		letter, err = b.Bus.DeadLetter(t.Context(), "bad")
 	}
 	if err != nil || letter.Attempts != 3 || letter.Error == "" || letter.Worker != "w1" {
 		t.Errorf("got %+v, %v, want the third attempt's error", letter, err)
@@ -244,20 +245,20 @@ func TestSoftStop(t *testing.T) {
 	}
 	first := b.start(b.pool("w1", 1, model.script(asks), tools("first")))
 	b.submit("t1")
-	got(t, model.asked)
+	sessiontest.Receive(t, model.asked)
 	stopped := make(chan struct{})
 	go func() { first.Stop(t.Context()); close(stopped) }()
 	bustest.Eventually(t, "the pool stops", first.draining.Load)
 	close(model.open)
-	got(t, stopped)
-	if run := b.state().Turn(); run == nil || !run.Replied || run.Starts != 0 || run.Attempt != 1 || len(looked) != 0 {
+	sessiontest.Receive(t, stopped)
+	if run := b.State().Turn(); run == nil || !run.Replied || run.Starts != 0 || run.Attempt != 1 || len(looked) != 0 {
 		t.Fatalf("after the stop: got %+v, %d calls, want the reply recorded and the turn released", run, len(looked))
 	}
 	b.start(b.pool("w2", 1, says("done"), tools("second")))
 	if r := b.await("t1"); r.End != events.EndFinished || r.Attempts != 2 || r.ModelCalls != 2 {
 		t.Errorf("got %+v, want it finished by the next worker", r)
 	}
-	if who := got(t, looked); who != "second" || len(looked) != 0 {
+	if who := sessiontest.Receive(t, looked); who != "second" || len(looked) != 0 {
 		t.Errorf("the call ran on %s, and %d times more", who, len(looked))
 	}
 }
@@ -274,10 +275,10 @@ func TestPanicEndsOneRun(t *testing.T) {
 	}, nil))
 	b.submit("t1")
 	b.submit("t2")
-	if _, err := b.host.Await(t.Context(), sid, "t1"); err == nil {
+	if _, err := b.Host.Await(t.Context(), sid, "t1"); err == nil {
 		t.Log("the panic ended the turn in order")
 	}
-	if record, err := b.state().Record("t1"); err != nil || record == nil || record.End == events.EndFinished {
+	if record, err := b.State().Record("t1"); err != nil || record == nil || record.End == events.EndFinished {
 		t.Errorf("got %+v, %v, want it ended by the panic", record, err)
 	}
 	if r := b.await("t2"); r.End != events.EndFinished {
@@ -291,7 +292,7 @@ func TestWakeOfNoSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	p := b.start(b.pool("w1", 1, says("hi"), nil))
-	if err := b.bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "none"}, bus.WakeHint{Worker: "nobody"}); err != nil {
+	if err := b.Bus.PublishWake(bus.WakeKey{Class: bus.ClassTurn, Session: "none"}, bus.WakeHint{Worker: "nobody"}); err != nil {
 		t.Fatal(err)
 	}
 	b.submit("t1")
@@ -307,7 +308,7 @@ func TestTimers(t *testing.T) {
 	p := b.start(b.pool("w1", 1, says("hi"), nil))
 	at := time.Now().Add(1200 * time.Millisecond)
 	req := sessionAsk("later")
-	if _, err := b.host.SubmitAt(t.Context(), sid, at, req); err != nil {
+	if _, err := b.Host.SubmitAt(t.Context(), sid, at, req); err != nil {
 		t.Fatal(err)
 	}
 	r := b.await("later")

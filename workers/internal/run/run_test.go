@@ -19,17 +19,17 @@ import (
 
 // claimed is a run that has claimed turn t1. With called, the turn has a tool call.
 func (b *bundle) claimed(p *Pool, called bool) *run {
-	b.t.Helper()
+	b.T.Helper()
 	r := b.unstarted(p)
-	if err := r.claimNext(b.t.Context()); err != nil || !r.isOurs(r.state.Turn()) {
-		b.t.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
+	if err := r.claimNext(b.T.Context()); err != nil || !r.isOurs(r.state.Turn()) {
+		b.T.Fatalf("claim: got %v, turn %+v", err, r.state.Turn())
 	}
 	if called {
-		if err := r.step(b.t.Context(), turn.Reply{ModelReplied: *b.asksTool()}); err != nil {
-			b.t.Fatal(err)
+		if err := r.step(b.T.Context(), turn.Reply{ModelReplied: *b.asksTool()}); err != nil {
+			b.T.Fatal(err)
 		}
-		if err := r.flush(b.t.Context()); err != nil {
-			b.t.Fatal(err)
+		if err := r.flush(b.T.Context()); err != nil {
+			b.T.Fatal(err)
 		}
 	}
 	return r
@@ -37,10 +37,10 @@ func (b *bundle) claimed(p *Pool, called bool) *run {
 
 // asksTool is a reply with one call of a tool that no worker has.
 func (b *bundle) asksTool() *events.ModelReplied {
-	b.t.Helper()
-	prompt, err := b.state().Prompt()
+	b.T.Helper()
+	prompt, err := b.State().Prompt()
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	return &events.ModelReplied{Prompt: prompt.Ref, Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "k", Tool: "tool", Args: []byte("{}")}}}
 }
@@ -51,12 +51,12 @@ func success(text string) turn.Results {
 
 // overtake lets another worker take the run's turn over and record the result of its effect.
 func (b *bundle) overtake(called bool) {
-	b.t.Helper()
+	b.T.Helper()
 	recorded := events.Payload(b.asksTool())
 	if called {
 		recorded = &events.ToolReturned{Results: success("other's").Results}
 	}
-	b.append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
+	b.Append("t1", &events.TurnStarted{Attempt: 2, Worker: "other"}, recorded)
 }
 
 // TestStoppedRunBeginsNothing expects a stopped run not to start a model call that the state needs.
@@ -67,7 +67,7 @@ func TestStoppedRunBeginsNothing(t *testing.T) {
 	last := r.state.Seq
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(wake.ErrStopped)
-	if done, err := r.advance(ctx); done || !errors.Is(err, wake.ErrStopped) || len(r.inflight) != 0 || b.state().Seq != last {
+	if done, err := r.advance(ctx); done || !errors.Is(err, wake.ErrStopped) || len(r.inflight) != 0 || b.State().Seq != last {
 		t.Errorf("got %v, %v, %d in flight, want %v and nothing begun", done, err, len(r.inflight), wake.ErrStopped)
 	}
 }
@@ -116,7 +116,7 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 			for _, long := range []bool{true, false} {
 				b := setup(t)
 				p := b.pool("w1", 1, says("hi"), nil)
-				stop, err := b.bus.ServeWorker("other", func([]byte) []byte { return []byte("yes") })
+				stop, err := b.Bus.ServeWorker("other", func([]byte) []byte { return []byte("yes") })
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -151,7 +151,7 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 	r := b.claimed(p, true)
 	old, now := &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}, &effect{turn: "t1", id: "t1/0/0", cancel: func() {}}
 	r.inflight[now.id] = now
-	last := b.state().Seq
+	last := b.State().Seq
 	for e, want := range map[*effect]error{old: turn.ErrStale, now: nil} {
 		recorded := make(chan error, 1)
 		err := r.recordFact(t.Context(), fact{e, []events.Payload{&events.ToolNestedCalled{Effect: "t1/0/0/0", Tool: "t", Digest: "d"}}, recorded})
@@ -159,7 +159,7 @@ func TestGivenUpEffectRecordsNothing(t *testing.T) {
 			t.Errorf("got %v, %v, want %v", got, err, want)
 		}
 	}
-	if got := b.state().Seq; got != last+1 {
+	if got := b.State().Seq; got != last+1 {
 		t.Errorf("got %d commits, want that of the effect that runs", got-last)
 	}
 	p.jobs.Wait()
@@ -181,7 +181,7 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	if done, err := r.advance(ctx); done || err != nil || len(r.inflight) != 1 {
 		t.Errorf("got %v, %v, %d in flight, want the model asked", done, err, len(r.inflight))
 	}
-	if now, err := b.bus.Log().Last(t.Context(), sid); err != nil || now != last {
+	if now, err := b.Bus.Log().Last(t.Context(), sid); err != nil || now != last {
 		t.Errorf("last sequence: got %d, %v, want %d", now, err, last)
 	}
 	cancel()
@@ -222,18 +222,18 @@ func TestUnansweredLook(t *testing.T) {
 
 // resting is a run that is about to ack, because its session needs nothing in the run's state.
 func (b *bundle) resting(p *Pool) *run {
-	b.t.Helper()
+	b.T.Helper()
 	b.submit("t0")
-	b.append("t0", &events.TurnCompleted{End: events.EndFailed})
-	r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
+	b.Append("t0", &events.TurnCompleted{End: events.EndFailed})
+	r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	p.runs[sid] = r
-	if err := r.load(b.t.Context()); err != nil {
-		b.t.Fatal(err)
+	if err := r.load(b.T.Context()); err != nil {
+		b.T.Fatal(err)
 	}
-	if done, err := r.advance(b.t.Context()); !done || err != nil {
-		b.t.Fatalf("got %v, %v, want it at rest", done, err)
+	if done, err := r.advance(b.T.Context()); !done || err != nil {
+		b.T.Fatalf("got %v, %v, want it at rest", done, err)
 	}
-	b.t.Cleanup(r.closeStack)
+	b.T.Cleanup(r.closeStack)
 	return r
 }
 
@@ -242,13 +242,13 @@ func (b *bundle) resting(p *Pool) *run {
 func TestWakeBeforeTheAck(t *testing.T) {
 	t.Parallel()
 	for name, come := range map[string]func(b *bundle, p *Pool){
-		"wake":         func(b *bundle, p *Pool) { p.deliver(b.fetchWake(p.cfg.Bus)) },
+		"wake":         func(b *bundle, p *Pool) { p.deliver(b.FetchWake(p.cfg.Bus, bus.ClassTurn)) },
 		"hint":         func(_ *bundle, p *Pool) { p.Hint(sid) },
 		"notification": func(_ *bundle, p *Pool) { p.notified(sid) },
 		"handover": func(b *bundle, p *Pool) {
-			w := b.fetchWake(b.bus)
+			w := b.FetchWake(b.Bus, bus.ClassTurn)
 			if !p.respond(&wake.PeerRequest{Session: sid, Offer: true, Handle: w.Handle(), Class: bus.ClassTurn}) {
-				b.t.Error("the wake was refused")
+				b.T.Error("the wake was refused")
 			}
 		},
 	} {
@@ -287,7 +287,7 @@ func TestWakeAfterTheEnd(t *testing.T) {
 	}
 	p.life, p.kill = context.WithCancelCause(t.Context())
 	b.submit("t1")
-	p.deliver(b.fetchWake(p.cfg.Bus))
+	p.deliver(b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 	if got := b.await("t1"); got.End != events.EndFinished {
 		t.Errorf("got %+v", got)
 	}
@@ -328,7 +328,7 @@ func TestYield(t *testing.T) {
 				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Session != nil)
 			}
 			p.finish(t.Context(), r, w, err)
-			if w := b.fetchWake(b.bus); w.Deliveries != 1 || w.Repair {
+			if w := b.FetchWake(b.Bus, bus.ClassTurn); w.Deliveries != 1 || w.Repair {
 				t.Errorf("got %+v, delivery %d, want a new wake", w.WakeHint, w.Deliveries)
 			}
 		})

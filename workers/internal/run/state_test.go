@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 )
 
@@ -16,7 +17,7 @@ func TestRunGoesOnWithState(t *testing.T) {
 	p := b.pool("w1", 1, says("hi"), nil)
 	once := func(id events.TurnID) { // without a loop, whose runs would take the state too
 		b.submit(id)
-		r := newRun(p, sid, b.fetchWake(p.cfg.Bus))
+		r := newRun(p, sid, b.FetchWake(p.cfg.Bus, bus.ClassTurn))
 		p.runs[sid] = r
 		p.work(t.Context(), r)
 	}
@@ -45,9 +46,9 @@ func TestRunReadsOneCommit(t *testing.T) {
 	p.work(t.Context(), r)
 	b.submit("t2")
 	var asked []string
-	sub, err := b.bus.Conn().SubscribeSync("$JS.API.>")
+	sub, err := b.Bus.Conn().SubscribeSync("$JS.API.>")
 	if err == nil {
-		err = b.bus.Conn().Flush()
+		err = b.Bus.Conn().Flush()
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestRunReadsOneCommit(t *testing.T) {
 	if q := r.state.Queue; len(q) != 1 || q[0].ID != "t2" {
 		t.Errorf("got %d turns that wait, want t2", len(q))
 	}
-	if err := b.bus.Conn().Flush(); err != nil { // waits for the messages before it
+	if err := b.Bus.Conn().Flush(); err != nil { // waits for the messages before it
 		t.Fatal(err)
 	}
 	for {

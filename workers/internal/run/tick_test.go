@@ -7,6 +7,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/session/sessiontest"
 )
 
 // TestTimeComesToFullPool makes a scheduled turn due while another turn of the session fills the pool, which fetches
@@ -19,8 +20,8 @@ func TestTimeComesToFullPool(t *testing.T) {
 			b, g := setup(t), newGate()
 			b.start(b.pool("w1", 1, g.script(says("hi")), nil))
 			b.submit("t1")
-			got(t, g.asked)
-			if _, err := b.host.SubmitAt(t.Context(), sid, time.Now().Add(2*time.Second), sessionAsk("t2")); err != nil {
+			sessiontest.Receive(t, g.asked)
+			if _, err := b.Host.SubmitAt(t.Context(), sid, time.Now().Add(2*time.Second), sessionAsk("t2")); err != nil {
 				t.Fatal(err)
 			}
 			if lost {
@@ -35,28 +36,28 @@ func TestTimeComesToFullPool(t *testing.T) {
 
 // purge waits for a message in a stream and empties the stream.
 func (b *bundle) purge(name string) {
-	b.t.Helper()
-	js, err := jetstream.New(b.bus.Conn())
+	b.T.Helper()
+	js, err := jetstream.New(b.Bus.Conn())
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
 	var s jetstream.Stream
-	bustest.Eventually(b.t, "a message in "+name, func() bool {
-		if s, err = js.Stream(b.t.Context(), name); err != nil {
-			b.t.Fatal(err)
+	bustest.Eventually(b.T, "a message in "+name, func() bool {
+		if s, err = js.Stream(b.T.Context(), name); err != nil {
+			b.T.Fatal(err)
 		}
 		return s.CachedInfo().State.Msgs > 0
 	})
-	if err := s.Purge(b.t.Context()); err != nil {
-		b.t.Fatal(err)
+	if err := s.Purge(b.T.Context()); err != nil {
+		b.T.Fatal(err)
 	}
 }
 
 // awaitQueued waits until a turn is queued behind the running one.
 func (b *bundle) awaitQueued(id string) {
-	b.t.Helper()
-	bustest.Eventually(b.t, id+" is queued behind the running turn", func() bool {
-		s := b.state()
+	b.T.Helper()
+	bustest.Eventually(b.T, id+" is queued behind the running turn", func() bool {
+		s := b.State()
 		return len(s.Queue) == 1 && string(s.Queue[0].ID) == id && s.Turn() != nil
 	})
 }
@@ -65,7 +66,7 @@ func (b *bundle) awaitQueued(id string) {
 func TestRunMarks(t *testing.T) {
 	t.Parallel()
 	b, g := setup(t), newGate()
-	marks, err := b.bus.Conn().SubscribeSync("lash.dirty.s")
+	marks, err := b.Bus.Conn().SubscribeSync("lash.dirty.s")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +78,7 @@ func TestRunMarks(t *testing.T) {
 	}
 	p := b.start(b.pool("w1", 1, g.script(says("hi")), nil))
 	b.submit("t1")
-	got(t, g.asked)
+	sessiontest.Receive(t, g.asked)
 	marked("it runs")
 	close(g.open)
 	b.await("t1")

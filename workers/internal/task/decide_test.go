@@ -43,21 +43,21 @@ func TestDecide(t *testing.T) {
 		}, decision{wakeDone, events.TaskRunning, "", 0, "", 0}},
 		"ended": {func(b *bundle, _ *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-			if err := b.host.CompleteTask(b.t.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
-				b.t.Fatal(err)
+			if err := b.Host.CompleteTask(b.T.Context(), sid, name, events.TaskCompleted, "by a host"); err != nil {
+				b.T.Fatal(err)
 			}
 		}, decision{wakeDone, events.TaskCompleted, "", 0, "by a host", 0}},
 		"full": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{ID: "first", Runner: "r"})
-			if _, err := s.decide(b.t.Context(), b.fetchWake(s, "first")); err != nil {
-				b.t.Fatal(err)
+			if _, err := s.decide(b.T.Context(), b.fetchWake(s, "first")); err != nil {
+				b.T.Fatal(err)
 			}
 			b.register(api.TaskRequest{Runner: "r"})
 		}, decision{wakeLater, events.TaskPending, "", 0, "", 1}},
 		"runsHere": {func(b *bundle, s *Service) {
 			b.register(api.TaskRequest{Runner: "r"})
-			if _, err := s.decide(b.t.Context(), b.fetchWake(s, name)); err != nil {
-				b.t.Fatal(err)
+			if _, err := s.decide(b.T.Context(), b.fetchWake(s, name)); err != nil {
+				b.T.Fatal(err)
 			}
 		}, decision{wakeOwned, events.TaskRunning, "w1", 1, "", 1}},
 		"workerLives": {func(b *bundle, _ *Service) {
@@ -91,8 +91,8 @@ func TestDecide(t *testing.T) {
 		"cancelling": {func(b *bundle, _ *Service) {
 			b.register(always)
 			b.claim("w1")
-			if _, err := b.host.RequestCancelTask(b.t.Context(), sid, name, "enough"); err != nil {
-				b.t.Fatal(err)
+			if _, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough"); err != nil {
+				b.T.Fatal(err)
 			}
 		}, decision{wakeDone, events.TaskCancelled, "w1", 1, "", 0}},
 	} {
@@ -115,17 +115,17 @@ func TestDecide(t *testing.T) {
 
 // answer lets a worker answer requests about the task.
 func (b *bundle) answer(worker events.WorkerID, runs bool) {
-	b.t.Helper()
-	p := wake.NewPeers(b.bus, worker, "", b.service(worker, nil).log)
+	b.T.Helper()
+	p := wake.NewPeers(b.Bus, worker, "", b.service(worker, nil).log)
 	p.Add(func(q *wake.PeerRequest) bool { return runs && q.Session == sid && q.Task == name })
 	unlisten, err := p.Listen()
 	if err == nil {
-		err = b.bus.Conn().Flush()
+		err = b.Bus.Conn().Flush()
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	b.t.Cleanup(unlisten)
+	b.T.Cleanup(unlisten)
 }
 
 // TestDecideWaits delays a restart while tasks kill their workers.
@@ -158,8 +158,8 @@ func TestHandle(t *testing.T) {
 	}{
 		"unknownTask": {func(*bundle) {}, 0},
 		"erased": {func(b *bundle) {
-			if _, err := b.host.Erase(b.t.Context(), sid, "test"); err != nil {
-				b.t.Fatal(err)
+			if _, err := b.Host.Erase(b.T.Context(), sid, "test"); err != nil {
+				b.T.Fatal(err)
 			}
 		}, 0},
 		"outside":       {func(b *bundle) { b.register(api.TaskRequest{}) }, 0},
@@ -169,8 +169,8 @@ func TestHandle(t *testing.T) {
 		}, 1},
 		"deadLetter": {func(b *bundle) {
 			b.garbage()
-			if err := b.bus.PutDead(b.t.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}); err != nil {
-				b.t.Fatal(err)
+			if err := b.Bus.PutDead(b.T.Context(), &bus.DeadLetter{Session: sid, Attempts: 1, At: 1, Worker: "w9"}); err != nil {
+				b.T.Fatal(err)
 			}
 		}, 0},
 	} {
@@ -190,16 +190,16 @@ func TestHandle(t *testing.T) {
 
 // garbage appends a message that is no commit.
 func (b *bundle) garbage() {
-	b.t.Helper()
-	err := b.bus.Conn().Publish("lash.s."+string(sid)+".junk", []byte("junk"))
+	b.T.Helper()
+	err := b.Bus.Conn().Publish("lash.s."+string(sid)+".junk", []byte("junk"))
 	if err == nil {
-		err = b.bus.Conn().Flush()
+		err = b.Bus.Conn().Flush()
 	}
 	if err != nil {
-		b.t.Fatal(err)
+		b.T.Fatal(err)
 	}
-	bustest.Eventually(b.t, "the session cannot be folded", func() bool {
-		_, err := b.service("w8", nil).h.Task(b.t.Context(), sid, name)
+	bustest.Eventually(b.T, "the session cannot be folded", func() bool {
+		_, err := b.service("w8", nil).h.Task(b.T.Context(), sid, name)
 		return err != nil && !errors.Is(err, task.ErrUnknown)
 	})
 }

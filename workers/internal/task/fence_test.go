@@ -8,6 +8,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -30,11 +31,11 @@ func TestFence(t *testing.T) {
 	b, work := setup(t), newBlocked()
 	s := b.start(b.service("w1", work.run), bus.ClassTask)
 	b.register(api.TaskRequest{Runner: "r"})
-	got(t, work.started)
+	sessiontest.Receive(t, work.started)
 	b.awaitState(events.TaskRunning)
 	lost := time.Now()
 	s.cfg.Bus.Close()
-	if cause := got(t, work.causes); !errors.Is(cause, ErrOutOfTouch) {
+	if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, ErrOutOfTouch) {
 		t.Errorf("got the cause %v, want %v", cause, ErrOutOfTouch)
 	}
 	if took := time.Since(lost); took >= bus.AckWait {
@@ -61,7 +62,7 @@ func TestGone(t *testing.T) {
 			b := setup(t)
 			s := b.start(b.service("w1", newBlocked().run))
 			for id, yes := range map[events.WorkerID]bool{"w2": true, "w3": false} {
-				peer := wake.NewPeers(b.bus, id, "", s.log)
+				peer := wake.NewPeers(b.Bus, id, "", s.log)
 				peer.Add(func(q *wake.PeerRequest) bool { return yes && q.Task == name })
 				unlisten, err := peer.Listen()
 				if err != nil {
@@ -69,10 +70,10 @@ func TestGone(t *testing.T) {
 				}
 				defer unlisten()
 			}
-			if _, err := b.bus.Notified("w5", func(events.SessionID) {}); err != nil {
+			if _, err := b.Bus.Notified("w5", func(events.SessionID) {}); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.bus.Conn().Flush(); err != nil {
+			if err := b.Bus.Conn().Flush(); err != nil {
 				t.Fatal(err)
 			}
 			w, began := b.fetchWake(s, name), time.Now()

@@ -10,6 +10,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/sessiontest"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -49,24 +50,24 @@ func TestCompare(t *testing.T) {
 		wakes  int
 	}{
 		"cancelled": {func(b *bundle) {
-			if _, err := b.host.CancelTask(b.t.Context(), sid, name); err != nil {
-				b.t.Fatal(err)
+			if _, err := b.Host.CancelTask(b.T.Context(), sid, name); err != nil {
+				b.T.Fatal(err)
 			}
 		}, ErrTaskCancelled, 0},
 		"cancelRequested": {func(b *bundle) {
-			if _, err := b.host.RequestCancelTask(b.t.Context(), sid, name, "enough"); err != nil {
-				b.t.Fatal(err)
+			if _, err := b.Host.RequestCancelTask(b.T.Context(), sid, name, "enough"); err != nil {
+				b.T.Fatal(err)
 			}
 		}, ErrTaskCancelled, 0},
 		"erased": {func(b *bundle) {
-			if _, err := b.host.Erase(b.t.Context(), sid, "test"); err != nil {
-				b.t.Fatal(err)
+			if _, err := b.Host.Erase(b.T.Context(), sid, "test"); err != nil {
+				b.T.Fatal(err)
 			}
 		}, ErrTaskCancelled, 0},
 		"claimed": {func(b *bundle) { b.claim("w2") }, wake.ErrSuperseded, 1},
 		"unregistered": {func(b *bundle) {
-			if err := b.host.UnregisterTask(b.t.Context(), sid, name); err != nil {
-				b.t.Fatal(err)
+			if err := b.Host.UnregisterTask(b.T.Context(), sid, name); err != nil {
+				b.T.Fatal(err)
 			}
 		}, nil, 0},
 	} {
@@ -75,13 +76,13 @@ func TestCompare(t *testing.T) {
 			b, work := setup(t), newBlocked()
 			s := b.start(b.service("w1", work.run), bus.ClassTask)
 			b.register(api.TaskRequest{Runner: "r"})
-			got(t, work.started)
+			sessiontest.Receive(t, work.started)
 			if what == "claimed" {
 				b.answer("w2", true)
 			}
 			c.change(b)
 			if c.cause != nil {
-				if cause := got(t, work.causes); !errors.Is(cause, c.cause) {
+				if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, c.cause) {
 					t.Errorf("got the cause %v, want %v", cause, c.cause)
 				}
 			}
@@ -103,10 +104,10 @@ func TestSuperseded(t *testing.T) {
 	b, work := setup(t), newBlocked()
 	b.start(b.service("w1", work.run), bus.ClassTask)
 	b.register(api.TaskRequest{Runner: "r"})
-	got(t, work.started)
+	sessiontest.Receive(t, work.started)
 	b.answer("w2", true)
 	claimed := b.claim("w2")
-	if cause := got(t, work.causes); !errors.Is(cause, wake.ErrSuperseded) {
+	if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, wake.ErrSuperseded) {
 		t.Errorf("got the cause %v, want %v", cause, wake.ErrSuperseded)
 	}
 	if rec := b.task(); rec.State != events.TaskRunning || rec.Worker != "w2" || rec.Attempt != claimed.Attempt {
@@ -128,11 +129,11 @@ func TestStop(t *testing.T) {
 		b, work := setup(t), newBlocked()
 		s := b.start(b.service("w1", work.run), bus.ClassTask)
 		b.register(api.TaskRequest{Runner: "r", Restart: restart})
-		got(t, work.started)
+		sessiontest.Receive(t, work.started)
 		now, cancel := context.WithCancel(t.Context())
 		cancel()
 		s.Stop(now)
-		if cause := got(t, work.causes); !errors.Is(cause, wake.ErrStopped) {
+		if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, wake.ErrStopped) {
 			t.Errorf("%s: got the cause %v, want %v", restart, cause, wake.ErrStopped)
 		}
 		if rec := b.task(); rec.State != c.state || !strings.Contains(rec.Summary, c.summary) {
