@@ -10,20 +10,12 @@ import (
 )
 
 // Limits of one request of a reader, in messages and bytes. Readers have no consumer on the server, so this bounds
-// the data that is buffered for one.
+// the data that is buffered for one. Other work of the server and the client waits behind a batch: with 4 MiB, the p99
+// of turns beside readers was twice as long, and no read was faster.
 const (
 	batchMessages = 512
-	batchBytes    = 4 << 20
+	batchBytes    = 256 << 10
 )
-
-// mostBytes limits one batch over a connection, in bytes. On the primary connection short answers wait behind a
-// batch, also while it replaces the second one.
-func (b *Bus) mostBytes(l link) int {
-	if l.nc == b.nc {
-		return smallBatchBytes
-	}
-	return batchBytes
-}
 
 // batchOf requests the messages of a stream from a sequence on, of one subject unless that is empty. [ErrNotFound]:
 // the replica that answers has none. The time limit covers an answer that a reconnect lost.
@@ -31,7 +23,7 @@ func (b *Bus) batchOf(ctx context.Context, l link, stream, subject string, from 
 	return func(yield func(*jetstream.RawStreamMsg, error) bool) {
 		once, cancel := b.timeout(ctx)
 		defer cancel()
-		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(b.mostBytes(l))}
+		opts := []jetstreamext.GetBatchOpt{jetstreamext.GetBatchSeq(max(from, 1)), jetstreamext.GetBatchMaxBytes(batchBytes)}
 		if subject != "" {
 			opts = append(opts, jetstreamext.GetBatchSubject(subject))
 		}

@@ -20,8 +20,6 @@ type link struct {
 const (
 	bulkCommits = 64
 	bulkBytes   = 256 << 10
-	// smallBatchBytes limits one request of other reads.
-	smallBatchBytes = 512 << 10
 )
 
 // bulkRetry is the time between attempts to make the second connection; the primary one is used meanwhile.

@@ -35,6 +35,9 @@ func TestRequestsOfOnePluginDoNotDelayAnother(t *testing.T) {
 	}
 	defer stop()
 	defer close(release)
+	if err := b.Conn().Flush(); err != nil { // the server has the subscriptions
+		t.Fatal(err)
+	}
 	before := runtime.NumGoroutine()
 	for i := range 5000 {
 		if err := nc.PublishRequest("lash.plugins.bad.register", fmt.Sprint(nats.InboxPrefix, "none.", i), []byte("x")); err != nil {

@@ -229,7 +229,7 @@ func (r *batchReader) request(from, last events.Seq) {
 	}
 	r.requested = from
 	_ = r.link.nc.PublishRequest(apiDirectGet+r.stream, r.sub.Subject, fmt.Appendf(nil, `{"seq":%d,"batch":%d,"max_bytes":%d,"no_hdr":true}`,
-		from, min(last-from+1, batchMessages), r.b.mostBytes(r.link)))
+		from, min(last-from+1, batchMessages), batchBytes))
 }
 
 // fetch is the batch from a sequence on. The messages have no headers, which cost the server more than the messages.

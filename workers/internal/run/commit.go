@@ -143,7 +143,7 @@ func (r *run) flush(ctx context.Context) error {
 			if conflicts > 0 {
 				r.p.cfg.Bus.ReleasePriority(r.session)
 			}
-			r.trustedAt, r.seen = began, count
+			r.trust.since, r.seen = began, count
 			r.logCommit(seq, c)
 			r.committed(ctx, c)
 			return nil

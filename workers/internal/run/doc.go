@@ -20,8 +20,9 @@
 // # How long a state is valid
 //
 // The log cannot fence the start of an effect: a worker that was superseded may be about to start one. If the last
-// append or read of the log began more than [trusted] ago, a run asks the leader before it starts an effect. Effects
-// that two workers start within that time run twice, like an effect whose worker dies.
+// append or read of the log began more than [trusted] ago, a run asks the leader before it starts an effect. Where the
+// answers themselves take longer than that, the third one counts from its arrival. Effects that two workers start
+// within that time run twice, like an effect whose worker dies.
 //
 // The race between the ack of a wake and a new append:
 //

@@ -42,10 +42,10 @@ type run struct {
 	// recorded tells the program that ran a call that its result is in the history.
 	recorded    map[events.EffectID]func()
 	ticks       int
-	turns       int       // claimed since the run began
-	trustedAt   time.Time // when the state was last known to be the end of the log
-	unmarked    bool      // whether projectors have yet to be notified of appends of this run
-	branchLater bool      // a branch failed: retried at the next tick
+	turns       int   // claimed since the run began
+	trust       trust // how fresh the state is
+	unmarked    bool  // whether projectors have yet to be notified of appends of this run
+	branchLater bool  // a branch failed: retried at the next tick
 	lifecycle   notifications
 	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
 }
@@ -165,7 +165,7 @@ func (r *run) load(ctx context.Context) (err error) {
 		r.state = nil
 		return err
 	}
-	r.trustedAt, r.seen = began, count
+	r.trust.since, r.seen = began, count
 	return r.trial.Fold(ctx)
 }
 

@@ -124,9 +124,9 @@ func TestOvertakenRunBeginsNothing(t *testing.T) {
 				r := b.claimed(p, c.called)
 				b.overtake(c.called)
 				ctx, cancel := context.WithCancel(t.Context())
-				r.trustedAt = time.Now().Add(time.Hour) // also on a slow machine
+				r.trust.since = time.Now().Add(time.Hour) // also on a slow machine
 				if long {
-					r.trustedAt = time.Now().Add(-trusted)
+					r.trust.since = time.Now().Add(-trusted)
 				}
 				err = c.do(ctx, r)
 				if long && (!errors.Is(err, wake.ErrSuperseded) && !errors.Is(err, errDropped) || len(r.inflight) != 0) {
@@ -177,7 +177,7 @@ func TestLingeringResultsCostNoWrite(t *testing.T) {
 	if err := r.step(ctx, success("mine")); err != nil {
 		t.Fatal(err)
 	}
-	r.trustedAt = time.Now().Add(-trusted)
+	r.trust.since = time.Now().Add(-trusted)
 	if done, err := r.advance(ctx); done || err != nil || len(r.inflight) != 1 {
 		t.Errorf("got %v, %v, %d in flight, want the model asked", done, err, len(r.inflight))
 	}
@@ -201,7 +201,7 @@ func TestUnansweredLook(t *testing.T) {
 	defer away.Close()
 	server.Stop()
 	r.p.cfg.Bus = away
-	r.trustedAt = time.Now().Add(-trusted)
+	r.trust.since = time.Now().Add(-trusted)
 	if done, err := r.advance(t.Context()); done || err != nil || len(r.inflight) != 0 {
 		t.Errorf("owes a call: got %v, %v, %d in flight, want nothing begun", done, err, len(r.inflight))
 	}

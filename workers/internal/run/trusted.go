@@ -12,15 +12,39 @@ import (
 // The time is shorter than the time after which other workers count a worker as gone.
 const trusted = (wake.GoneTimes - 1) * wake.WatchEvery / 2
 
+// slowAnswers is the number of consecutive answers of the log, each later than [trusted] after its request, of which
+// the last one counts from its arrival: on servers that are always so slow, the turn goes on.
+const slowAnswers = 3
+
+// trust is since when a run knows that its state is the end of the log.
+type trust struct {
+	since time.Time // the log ended at the state then, or later
+	slow  int       // consecutive slow answers
+}
+
+// answered notes that the log ends at the run's state, by the answer to a request.
+func (t *trust) answered(requested, now time.Time) {
+	t.since = requested
+	if now.Sub(requested) <= trusted {
+		t.slow = 0
+	} else if t.slow++; t.slow == slowAnswers {
+		t.since, t.slow = now, 0
+	}
+}
+
 // isAged reports whether the state is older than [trusted].
-func (r *run) isAged() bool { return time.Since(r.trustedAt) > trusted }
+func (t *trust) isAged(now time.Time) bool { return now.Sub(t.since) > trusted }
+
+// isAged reports whether the run's state is older than [trusted].
+func (r *run) isAged() bool { return r.trust.isAged(time.Now()) }
 
 // renewState asks the leader for the end of the log, and folds the events of others if it moved. If it did not, a
 // lingering batch lingers on.
 func (r *run) renewState(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
+		requested := time.Now()
 		if last, err := r.p.cfg.Bus.Log().Last(ctx, r.session); err == nil && last == r.batch.durable.Seq {
-			r.trustedAt = time.Now()
+			r.trust.answered(requested, time.Now())
 			return nil
 		}
 	}

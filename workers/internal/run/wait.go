@@ -81,19 +81,18 @@ func (r *run) catchUp(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return r.flush(ctx) // a conflict of the append shows them
 	}
-	before, began, count := r.state.Seq, time.Now(), r.countArrivals()
+	before, requested, count := r.state.Seq, time.Now(), r.countArrivals()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
-	switch {
-	case r.state.Seq != before && r.stack.Session != nil:
+	now := time.Now()
+	if r.state.Seq != before && r.stack.Session != nil {
 		err = errors.Join(err, r.openStack(ctx))
-	case err == nil:
-		began = time.Now() // a slow read must not make the state aged
 	}
 	switch {
 	case err == nil:
-		r.trustedAt, r.seen = began, count
+		r.trust.answered(requested, now)
+		r.seen = count
 	case ctx.Err() == nil && errors.Is(err, events.ErrOutcomeUnknown):
-		r.trustedAt = time.Time{} // the log may have moved
+		r.trust.since = time.Time{} // the log may have moved
 		err = fmt.Errorf("%w: %w", errUnanswered, err)
 	}
 	return err
