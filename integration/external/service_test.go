@@ -50,7 +50,7 @@ type serviceCase struct {
 
 // serviceCases has the cases of all files of this folder.
 func serviceCases() (all []serviceCase) {
-	for _, list := range [][]serviceCase{registrationCases, operatorCases, lifecycleCases, callCases, cancelCases, hookCases, faultCases} {
+	for _, list := range [][]serviceCase{registrationCases, operatorCases, lifecycleCases, callCases, cancelCases, hookCases, faultCases, stdioCases} {
 		all = append(all, list...)
 	}
 	return all

@@ -60,7 +60,7 @@ func TestEnvironment(t *testing.T) {
 		c.Sandbox = []string{"env", "BOX={cwd}/box"}
 	})
 	want := []string{"BOX=" + dir + "/box", "GORACE=atexit_sleep_ms=0", "LASH_TEST_SCOPE=", "PATH=" + os.Getenv("PATH")}
-	for n, when := range []string{"first child", "T62_child_after_a_kill"} {
+	for n, when := range []string{"first child", "child after a kill"} {
 		got := strings.Split(b.text("s", when, `{"do":"env"}`), "\n")
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("%s: got %q, want %q", when, got, want)
