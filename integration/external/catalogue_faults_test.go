@@ -156,19 +156,22 @@ func (f *faults) reply(req llm.Request) scripted.Answer {
 	return scripted.Answer{Response: llm.Response{Parts: parts, Stop: stop}}
 }
 
-// killHolderAndNode kills the instance that runs the first call, which must not run twice, and stops both nodes.
+// killHolderAndNode stops both nodes while the first call runs, which must not run twice, and kills the instance that
+// runs it, before other nodes start.
 func (f *faults) killHolderAndNode() {
 	f.T.Helper()
 	f.sessions = append(f.sessions, f.Open(api.CreateRequest{}))
 	f.StartTurn(f.sessions[0], firstTurn, harness.Text("note it"))
 	holder := strings.Fields(f.logged("began", 1)[0])[2]
+	for _, stop := range f.stop {
+		stop()
+	}
 	for _, p := range f.programs {
 		if p.instance() == holder {
 			p.kill()
 		}
 	}
-	f.replaceNode(0)
-	f.replaceNode(1)
+	f.stop = []func(){f.node(), f.node()}
 	f.AwaitTurn(f.sessions[0], firstTurn)
 	for _, p := range f.programs {
 		if p.instance() == holder {
