@@ -3,7 +3,6 @@ package external
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"testing"
 	"time"
 
@@ -62,18 +61,7 @@ func BenchmarkHook(b *testing.B) {
 			took[n] = append(took[n], time.Since(began))
 		}
 	}
-	p50 := func(list []time.Duration) float64 {
-		slices.Sort(list)
-		return float64(list[len(list)/2].Microseconds())
-	}
 	b.ReportMetric(p50(took[0]), "hook-p50-µs")
 	b.ReportMetric(p50(took[1]), "raw-p50-µs")
 	b.ReportMetric(p50(took[0])/p50(took[1]), "ratio")
-}
-
-func check(b *testing.B, err error) {
-	b.Helper()
-	if err != nil {
-		b.Fatal(err)
-	}
 }

@@ -30,7 +30,8 @@ const (
 	runsVariable     = "LASH_TEST_RUNS"
 	versionVariable  = "LASH_TEST_VERSION" // of the plugin. Defaults to "1"
 	scopeVariable    = "LASH_TEST_SCOPE"
-	idleVariable     = "LASH_TEST_IDLE" // what the plugin does with idle sessions: "" keeps, "end" and "exit"
+	benchVariable    = "LASH_TEST_BENCH" // not empty: the plugin of benchmarks
+	idleVariable     = "LASH_TEST_IDLE"  // what the plugin does with idle sessions: "" keeps, "end" and "exit"
 )
 
 func TestMain(m *testing.M) {
@@ -53,8 +54,14 @@ func program() error {
 		return err
 	}
 	defer conn.Close()
+	var plugin plugin.Factory = placedNotes{notes(os.Getenv(runsVariable))}
+	if os.Getenv(benchVariable) != "" {
+		if plugin, err = benchmarked(conn, os.Getenv(instanceVariable)); err != nil {
+			return err
+		}
+	}
 	i, err := remote.Start(ctx, remote.Config{
-		Conn: conn, Plugin: placedNotes{notes(os.Getenv(runsVariable))}, Version: cmp.Or(os.Getenv(versionVariable), "1"), Instance: os.Getenv(instanceVariable),
+		Conn: conn, Plugin: plugin, Version: cmp.Or(os.Getenv(versionVariable), "1"), Instance: os.Getenv(instanceVariable),
 		Prefix: os.Getenv(prefixVariable), Scope: wire.Scope(os.Getenv(scopeVariable)),
 	})
 	if err != nil {

@@ -248,13 +248,23 @@ func (p *Plugins) pick(name, call string, without ...string) string {
 		if !k.takes(i, p.clock()) || slices.Contains(without, id) {
 			continue
 		}
-		h := fnv.New64a()
-		_, _ = h.Write([]byte(call + " " + id))
-		if rank := h.Sum64(); best == "" || rank > most || rank == most && id > best {
+		if rank := rankOf(call, id); best == "" || rank > most || rank == most && id > best {
 			best, most = id, rank
 		}
 	}
 	return best
+}
+
+// rankOf is the rank of an instance for a call. The last bytes of an FNV hash reach only some of its bits, and ids of
+// instances often differ in their last byte alone: the steps after it let each byte change each bit.
+func rankOf(call, id string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(call + " " + id))
+	rank := h.Sum64()
+	for _, factor := range []uint64{0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53} { // of MurmurHash3
+		rank = (rank ^ rank>>33) * factor
+	}
+	return rank ^ rank>>33
 }
 
 // gone drops an instance that does not answer. Its next sign of life brings it back.

@@ -61,24 +61,31 @@ func TestPick(t *testing.T) {
 	})
 }
 
-// TestPickSpreads has calls go to all instances.
+// TestPickSpreads has calls go to all instances equally, whatever the ids of instances and calls have in common.
 func TestPickSpreads(t *testing.T) {
 	t.Parallel()
-	p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Stop()
-	for _, id := range []string{"i1", "i2", "i3"} {
-		p.byName["notes"].instances[id] = &instance{}
-	}
-	calls := make(map[string]int)
-	for n := range 3000 {
-		calls[p.pick("notes", fmt.Sprint("t", n))]++
-	}
-	for id, n := range calls {
-		if n < 700 || len(calls) != 3 {
-			t.Errorf("calls of %s: got %d of 3000, want about a third: %v", id, n, calls)
+	for name, id := range map[string]string{"numbers": "i%d", "number_first": "%d-notes", "number_inside": "notes-%d.example"} {
+		for shape, call := range map[string]string{"turns": "t%d/0/0", "replies": "t1/%d/0", "one_reply": "t1/0/%d", "sessions": "s%d"} {
+			t.Run(name+"/"+shape, func(t *testing.T) {
+				t.Parallel()
+				p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer p.Stop()
+				for n := range 4 { // from 1: ids whose last bits take all values spread by themselves
+					p.byName["notes"].instances[fmt.Sprintf(id, n+1)] = &instance{}
+				}
+				calls := make(map[string]int)
+				for n := range 4000 {
+					calls[p.pick("notes", fmt.Sprintf(call, n))]++
+				}
+				for id, n := range calls {
+					if n < 850 || len(calls) != 4 { // 5 standard deviations
+						t.Errorf("calls of %s: got %d of 4000, want about a quarter: %v", id, n, calls)
+					}
+				}
+			})
 		}
 	}
 }
