@@ -171,7 +171,7 @@ class Instance {
     const answer = await hooks[call.hook].run(/** @type {any} */ ({
       session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
       signal: AbortSignal.timeout(call.deadline_ms),
-      input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, data: call.data,
+      input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
       call: hooked && { id: hooked.call, modelCall: hooked.model_call, tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0 },
     }));
     return { directives: answer ? [answer].flat() : undefined };
