@@ -33,7 +33,7 @@ type pluginRunCmd struct {
 	Instance     string        `help:"Id of this instance. Defaults to LASH_PLUGIN_INSTANCE, and to a new one." placeholder:"ID"`
 	Env          []string      `help:"A variable of the program, NAME=VALUE, or NAME for the value that it has here. Repeatable. The program gets PATH, and no other variable." placeholder:"NAME[=VALUE]" sep:"none"`
 	Dir          string        `help:"Working directory of the program. Defaults to this one." placeholder:"DIR" type:"path"`
-	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory." placeholder:"COMMAND"`
+	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory. Without one the program can read what this user can, with the plugin's key: as root, \"setpriv --reuid=USER --regid=GROUP --clear-groups\" makes it another user." placeholder:"COMMAND"`
 	Idle         time.Duration `help:"End the program of a session after this time without a call, for plugins of scope session; 0: never." default:"30s"`
 	RegisterWait time.Duration `help:"How long the program may take to its register line." default:"10s"`
 	Rollback     bool          `help:"Make this version the current one, although a later one has replaced it."`

@@ -104,3 +104,25 @@ func TestPluginWithoutNode(t *testing.T) {
 		t.Errorf("wrong password: got exit code %d, want 2", code)
 	}
 }
+
+// TestSandboxHidesKey runs a program as another user. It cannot read the file with the plugin's key, which it can without.
+func TestSandboxHidesKey(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("setpriv"); err != nil || os.Getuid() != 0 {
+		t.Skip("needs root and setpriv")
+	}
+	node, _, _ := roles(t)
+	file := filepath.Join(t.TempDir(), "notes.json")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{"url": %q}`, node), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for sandbox, want := range map[string]string{"": "read", "setpriv --reuid=65534 --regid=65534 --clear-groups": "not read"} {
+		cmd := exec.CommandContext(limited(t), os.Args[0])
+		cmd.Args = []string{"lash-node", "plugin", "run", "notes", "--connection", file, "--dir", "/", "--sandbox", sandbox, "--", "sh", "-c", `cat ` + file + ` >/dev/null 2>&1 && echo "is read" >&2 || echo "is not read" >&2`}
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+		out, _ := cmd.CombinedOutput() // the program ends before it registers
+		if !strings.Contains(string(out), "is "+want) {
+			t.Errorf("sandbox %q: got %s, want that the key is %s", sandbox, out, want)
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 // inTypeScript makes commands of the plugin notes as a program of the SDK of TypeScript.
@@ -81,4 +82,50 @@ func TestTypeScriptWaitsForServer(t *testing.T) {
 	harness.WantError(t, "subscribe", err, nil)
 	_, err = sub.NextMsg(30 * time.Second)
 	harness.WantError(t, "registration", err, nil)
+}
+
+// TestKilledProgramLeavesTheList kills a program without calls. It stays in the list until its lease ends.
+func TestKilledProgramLeavesTheList(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.node()
+	p := s.program("i1")
+	began := time.Now()
+	p.kill()
+	s.alive(0)
+	wantLease(t, time.Since(began))
+}
+
+// TestCallsOfDeadProgram kills and freezes a program during a call of a tool that must not run twice, and of one that
+// may. No other program lives.
+func TestCallsOfDeadProgram(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string]string{"write": "[lost]", "look": "[failed]"} {
+		for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
+			t.Run(tool+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				s := start(t, calling(tool, `{"text":"milk","millis":60000}`)...)
+				s.node()
+				p := s.program("i1")
+				id := s.begin()
+				s.logged("began", 1)
+				began := time.Now()
+				p.signal(signal)
+				s.AwaitTurn(id, "t1")
+				wantLease(t, time.Since(began))
+				if got := s.CallResult(id, "k"); !strings.HasPrefix(got, want) {
+					t.Errorf("result: got %q, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// wantLease compares the time since the end of a program, whose last sign of life may be a second old, with its lease.
+// The upper limit leaves time for a busy machine.
+func wantLease(t *testing.T, took time.Duration) {
+	t.Helper()
+	if took < wire.Lease-2*wire.SignEvery || took > 3*wire.Lease {
+		t.Errorf("got %v, want about %v", took, wire.Lease)
+	}
 }
