@@ -104,7 +104,7 @@ func (o *creation) applyLocks(ctx context.Context) (err error) {
 		}
 	}
 	if o.h.plugins != nil && o.req.Config.Protocol != "" {
-		if err := o.h.plugins.CheckConfig(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Config: o.req.Config, Options: o.h.locks.Open(o.req.Options)}); err != nil {
+		if err := o.h.plugins.CheckConfig(plugin.BuildContext{Session: o.id, Parent: o.req.Parent, Labels: o.req.Labels, Config: o.req.Config, Options: o.h.locks.Open(o.req.Options)}); err != nil {
 			return err
 		}
 	}

@@ -27,12 +27,13 @@ type pluginRunCmd struct {
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
 	Command []string `arg:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
 
+	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags." placeholder:"FILE" type:"path"`
 	NATS         string        `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
 	Nkey         string        `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
 	Instance     string        `help:"Id of this instance. Defaults to LASH_PLUGIN_INSTANCE, and to a new one." placeholder:"ID"`
 	Env          []string      `help:"A variable of the program, NAME=VALUE, or NAME for the value that it has here. Repeatable. The program gets PATH, and no other variable." placeholder:"NAME[=VALUE]" sep:"none"`
 	Dir          string        `help:"Working directory of the program. Defaults to this one." placeholder:"DIR" type:"path"`
-	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory." placeholder:"COMMAND"`
+	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory. Without one the program can read what this user can, with the plugin's key: as root, \"setpriv --reuid=USER --regid=GROUP --clear-groups\" makes it another user." placeholder:"COMMAND"`
 	Idle         time.Duration `help:"End the program of a session after this time without a call, for plugins of scope session; 0: never." default:"30s"`
 	RegisterWait time.Duration `help:"How long the program may take to its register line." default:"10s"`
 	Rollback     bool          `help:"Make this version the current one, although a later one has replaced it."`
@@ -42,7 +43,7 @@ type pluginRunCmd struct {
 func (*pluginRunCmd) Help() string {
 	return "The program writes its register line, and answers calls: section \"Programs on stdin and stdout\" of session/plugin/wire/PROTOCOL.md has the lines. " +
 		"What it writes to standard error goes to the log. It is started again when it has ended, before the next call; its process group is killed with this command.\n\n" +
-		"The connection flags default to LASH_PLUGIN_NATS, LASH_PLUGIN_INBOX, LASH_PLUGIN_PREFIX, LASH_PLUGIN_NKEY, LASH_PLUGIN_TLS_CA, LASH_PLUGIN_TLS_CERT and LASH_PLUGIN_TLS_KEY.\n\n" +
+		"--connection FILE is all that an embedded server's plugin needs. Without it, the connection flags default to LASH_PLUGIN_NATS, LASH_PLUGIN_INBOX, LASH_PLUGIN_PREFIX, LASH_PLUGIN_NKEY, LASH_PLUGIN_TLS_CA, LASH_PLUGIN_TLS_CERT and LASH_PLUGIN_TLS_KEY.\n\n" +
 		"Exit codes: 0 a signal or an operator ended it and all calls have ended, 2 it could not be done."
 }
 
@@ -63,6 +64,18 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer conn.Close()
+	err = c.serve(ctx, s, conn, cfg)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return c.Explain(cause, access.Node, unreachable) // the connection was closed
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil // a signal ended it before it was registered
+	}
+	return err
+}
+
+// serve runs the instance until ctx ends.
+func (c *pluginRunCmd) serve(ctx context.Context, s *streams, conn *nats.Conn, cfg stdio.Config) error {
 	adapter, err := stdio.New(ctx, cfg)
 	if err != nil {
 		return err
@@ -71,19 +84,18 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	over := s.Waiting("a node to answer the registration")
 	i, err := remote.Start(ctx, remote.Config{
 		Conn: conn, Plugin: adapter, Prefix: c.Prefix, Instance: cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE")), Rollback: c.Rollback,
-		Grace: c.Grace, Logger: log,
+		Grace: c.Grace, Logger: cfg.Logger,
 	})
 	over()
 	if err != nil {
 		return err
 	}
 	s.Printf("plugin %s is registered", c.Name)
-	err = i.Run(ctx)
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause // the connection was closed
-	}
-	return err
+	return i.Run(ctx)
 }
+
+// unreachable is the advice where the servers refuse the plugin.
+const unreachable = "is this the plugin's key?"
 
 // program is the configuration of the child.
 func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error) {
@@ -105,42 +117,57 @@ func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error
 }
 
 // connect connects as the plugin. end is called if the servers close the connection for good.
-func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (*nats.Conn, error) {
+func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *nats.Conn, err error) {
+	if c.Connection != "" && (c.NATS+c.Nkey != "" || c.Named() || c.Inbox != access.DefaultInbox) {
+		return nil, errors.New("--connection names the servers and the credentials: without --nats, --nkey, --creds, --tls-* and --inbox")
+	}
+	c.fromEnv(s)
+	if c.NATS+c.Connection == "" {
+		return nil, errors.New("--connection, --nats or LASH_PLUGIN_NATS: names the servers")
+	}
+	opts, err := c.Options(c.NATS, "", s.Err)
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, nats.Name("lash-plugin-"+c.Name),
+		nats.ClosedHandler(func(conn *nats.Conn) { end(cmp.Or(conn.LastError(), nats.ErrConnectionClosed)) }))
+	if c.Connection != "" {
+		conn, err = remote.Connect(c.Connection, opts...)
+	} else {
+		if c.Nkey != "" {
+			key, err := nats.NkeyOptionFromSeed(c.Nkey)
+			if err != nil {
+				return nil, fmt.Errorf("--nkey: %w", err)
+			}
+			opts = append(opts, key)
+		}
+		conn, err = remote.Dial(c.NATS, append(opts, nats.CustomInboxPrefix(c.Inbox))...)
+	}
+	if err != nil {
+		return nil, c.Explain(err, access.Node, unreachable)
+	}
+	return conn, nil
+}
+
+// fromEnv fills in the connection flags that are not given. With --connection that is the prefix only.
+func (c *pluginRunCmd) fromEnv(s *streams) {
 	for _, v := range []struct {
 		flag          *string
 		name, without string
 	}{
+		{&c.Prefix, "PREFIX", access.DefaultPrefix},
 		{&c.NATS, "NATS", ""},
 		{&c.Nkey, "NKEY", ""},
 		{&c.TLSCA, "TLS_CA", ""},
 		{&c.TLSCert, "TLS_CERT", ""},
 		{&c.TLSKey, "TLS_KEY", ""},
 		{&c.Inbox, "INBOX", access.DefaultInbox},
-		{&c.Prefix, "PREFIX", access.DefaultPrefix},
 	} {
 		if *v.flag == v.without {
 			*v.flag = cmp.Or(s.Env("LASH_PLUGIN_"+v.name), v.without)
 		}
-	}
-	if c.NATS == "" {
-		return nil, errors.New("--nats or LASH_PLUGIN_NATS: names the servers")
-	}
-	opts, err := c.Options(c.NATS, "", s.Err)
-	if err != nil {
-		return nil, err
-	}
-	if c.Nkey != "" {
-		key, err := nats.NkeyOptionFromSeed(c.Nkey)
-		if err != nil {
-			return nil, fmt.Errorf("--nkey: %w", err)
+		if c.Connection != "" {
+			return
 		}
-		opts = append(opts, key)
 	}
-	opts = append(opts, nats.Name("lash-plugin-"+c.Name), nats.CustomInboxPrefix(c.Inbox), nats.MaxReconnects(-1),
-		nats.ClosedHandler(func(conn *nats.Conn) { end(cmp.Or(conn.LastError(), nats.ErrConnectionClosed)) }))
-	conn, err := nats.Connect(c.NATS, opts...)
-	if err != nil {
-		return nil, c.Explain(err, access.Node, "do the servers run, and is this the plugin's key?")
-	}
-	return conn, nil
 }

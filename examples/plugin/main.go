@@ -5,10 +5,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/examples/tool"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -29,11 +32,13 @@ func run(file string) error {
 		return err
 	}
 	defer conn.Close()
-	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: tool.Weather(), Version: "1.0.0"})
+	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: tool.Weather(), Version: "1.0.0", Logger: zap.Must(zap.NewProduction())})
+	if errors.Is(err, context.Canceled) {
+		return nil // it was stopped before a node answered
+	}
 	if err != nil {
 		return err
 	}
 	fmt.Println("plugin: serving the tool weather; stop with ctrl-c")
-	<-ctx.Done()
-	return instance.Stop(context.Background())
+	return instance.Run(ctx)
 }

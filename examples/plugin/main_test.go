@@ -30,7 +30,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestPlugin runs a turn that calls the tool of the plugin's process, with the key that the node's server made for it.
+// TestPlugin runs a turn that calls the tool of the plugin's process, with the key that the node's server made for it. SIGTERM ends
+// the plugin's process with exit code 0 after the server's end, and while it waits for a server.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	model := llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
@@ -60,8 +61,13 @@ func TestPlugin(t *testing.T) {
 	if err != nil || turn.Text != "In Oslo: rain, 8 degrees" {
 		t.Errorf("got %+v, %v, want what the tool says", turn, err)
 	}
-	plugin.Signal(syscall.SIGTERM)
-	plugin.Ended()
 	node.Signal(syscall.SIGTERM)
 	node.Ended()
+	plugin.Signal(syscall.SIGTERM)
+	plugin.Ended()
+
+	plugin = child.Start(t, nil, filepath.Join(store, "plugins", "weather.json"))
+	plugin.Await("no server answers at nats://127.0.0.1:")
+	plugin.Signal(syscall.SIGTERM)
+	plugin.Ended()
 }

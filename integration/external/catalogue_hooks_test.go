@@ -351,7 +351,7 @@ func ownPoint(t *testing.T, on place) {
 	custom := func(name string, again func() *remote.Instance) map[string]remote.CustomFunc {
 		return map[string]remote.CustomFunc{"news": func(ctx context.Context, in wire.HookCall) error {
 			mu.Lock()
-			received[name] = append(received[name], string(in.Data)+" "+string(in.Session))
+			received[name] = append(received[name], string(in.Data)+" "+string(in.Session)+" of "+in.FiredBy)
 			mu.Unlock()
 			if string(in.Data) != `"first"` {
 				return nil
@@ -372,5 +372,5 @@ func ownPoint(t *testing.T, on place) {
 	harness.DeepEqual(t, "reached", reached, []string{"pong"})
 	mu.Lock()
 	defer mu.Unlock()
-	harness.DeepEqual(t, "received", received, map[string][]string{"pong": {`"first" s1`}, "ping": {`"second" s1`}})
+	harness.DeepEqual(t, "received", received, map[string][]string{"pong": {`"first" s1 of ping`}, "ping": {`"second" s1 of pong`}})
 }

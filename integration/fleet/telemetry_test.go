@@ -137,6 +137,12 @@ func TestMetrics(t *testing.T) {
 	b.TraceTo = m.Trace
 	n, kill := b.StartNodeOn(b.Bus, adding())
 	harness.WantError(t, "register", reg.Register(telemetry.NewAssets(b.Bus, n.Running)), nil)
+	plugins := func() []api.ExternalPlugin {
+		return []api.ExternalPlugin{{Name: "notes", Instances: []api.PluginInstance{
+			{ID: "i1", Current: true, Running: 2, Calls: 7, Failures: 1}, {ID: "i2", Current: true, Draining: true, Running: 1, Calls: 3}, {ID: "i3"},
+		}}, {Name: "none"}}
+	}
+	harness.WantError(t, "register", reg.Register(telemetry.NewExternal(plugins)), nil)
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.RunTurn(id, "t1", harness.Text("1+2?"))
 	b.RunTurn(id, "t2", harness.Text("and?"))
@@ -177,14 +183,55 @@ lash_up 1
 # TYPE lash_running gauge
 lash_running{what="tasks"} 0
 lash_running{what="turns"} 0
+# HELP lash_plugin_instances Programs of the plugin that live: ready for calls, draining, or of another version.
+# TYPE lash_plugin_instances gauge
+lash_plugin_instances{plugin="none",state="draining"} 0
+lash_plugin_instances{plugin="none",state="other_version"} 0
+lash_plugin_instances{plugin="none",state="ready"} 0
+lash_plugin_instances{plugin="notes",state="draining"} 1
+lash_plugin_instances{plugin="notes",state="other_version"} 1
+lash_plugin_instances{plugin="notes",state="ready"} 1
+# HELP lash_plugin_calls_running Calls that run in the plugin's living instances.
+# TYPE lash_plugin_calls_running gauge
+lash_plugin_calls_running{plugin="none"} 0
+lash_plugin_calls_running{plugin="notes"} 3
+# HELP lash_plugin_calls_ended Calls that ended in the living instances since each of them started.
+# TYPE lash_plugin_calls_ended gauge
+lash_plugin_calls_ended{plugin="none"} 0
+lash_plugin_calls_ended{plugin="notes"} 10
+# HELP lash_plugin_calls_failed Of these, calls that failed.
+# TYPE lash_plugin_calls_failed gauge
+lash_plugin_calls_failed{plugin="none"} 0
+lash_plugin_calls_failed{plugin="notes"} 1
 `
-	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running"), nil)
+	harness.WantError(t, "metrics", testutil.GatherAndCompare(reg, strings.NewReader(want), "lash_turns_total", "lash_tool_calls_total", "lash_cost_dollars_total", "lash_unpriced_replies_total", "lash_takeovers_total", "lash_up", "lash_running",
+		"lash_plugin_instances", "lash_plugin_calls_running", "lash_plugin_calls_ended", "lash_plugin_calls_failed"), nil)
 	problems, err := testutil.GatherAndLint(reg)
 	harness.WantError(t, "lint", err, nil)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
-	checkDashboard(t, gatherLabels(t, reg))
+	series := gatherLabels(t, reg)
+	checkDashboard(t, series)
+	checkGuide(t, series)
+}
+
+// checkGuide checks that each metric of the guide's tables exists. Those of a node's HTTP server have tests of their own.
+func checkGuide(t *testing.T, series map[string][]string) {
+	t.Helper()
+	guide, err := os.ReadFile("../../deploy/nats/OPERATING.md")
+	harness.WantError(t, "read", err, nil)
+	_, text, _ := strings.Cut(string(guide), "\n## Monitoring\n")
+	text, _, _ = strings.Cut(text, "\n## ")
+	names := regexp.MustCompile(`\blash_[a-z_]+[a-z]\b`).FindAllString(text, -1)
+	for _, name := range names {
+		if series[name] == nil && name != "lash_refusals_total" {
+			t.Errorf("%s: names %s, which no node has", "OPERATING.md", name)
+		}
+	}
+	if len(names) < 15 {
+		t.Errorf("got %d names of metrics, want more", len(names))
+	}
 }
 
 // gatherLabels lists the labels of all series, by their names.

@@ -131,7 +131,8 @@ export interface HookData {
   turn_persisted: { readonly ending: wire.Ending; readonly data: any };
   session_restored: { readonly data: any };
   session_config_changed: { readonly data: any };
-  [custom: `custom.${string}`]: { readonly data: any };
+  /** `firedBy` is the plugin that fired the point. The session is the one that it names. */
+  [custom: `custom.${string}`]: { readonly firedBy: string; readonly data: any };
 }
 
 export type Point = keyof HookData;

@@ -156,6 +156,7 @@ export interface HookCall {
   call?: HookedCall;
   at?: "after_work" | "before_completion";
   ending?: Ending;
+  fired_by?: string;
   data?: JSON;
 }
 

@@ -21,6 +21,7 @@ type Factory interface {
 type BuildContext struct {
 	Session    events.SessionID
 	Parent     events.SessionID // empty for a root session
+	Labels     map[string]string
 	Config     events.Config
 	Options    Options
 	Access     events.ToolAccess

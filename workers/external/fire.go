@@ -39,7 +39,7 @@ func (p *Plugins) fire(sender string, data []byte) (reached []string, err error)
 	defer done()
 	ctx, cancel := context.WithTimeout(p.ctx, wire.MaxHookTimeout)
 	defer cancel()
-	call := wire.HookCall{Invocation: newInvocation(), Session: in.Session, Data: in.Data}
+	call := wire.HookCall{Invocation: newInvocation(), Session: in.Session, FiredBy: sender, Data: in.Data}
 	failed := make([]error, len(p.names))
 	var wait sync.WaitGroup
 	for i, name := range p.names {

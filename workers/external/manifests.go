@@ -173,7 +173,7 @@ func (p *Plugins) put(ctx context.Context, name string, r *row, revision uint64)
 // read takes over the stored manifest of a plugin, if there is one.
 func (p *Plugins) read(ctx context.Context, name string) error {
 	r, revision, err := p.stored(ctx, name)
-	if err != nil || revision == 0 || p.knows(name, r, revision) || !p.byName[name].settings.admits(r.Hash) {
+	if err != nil || revision == 0 || p.knows(name, r, revision) || !p.byName[name].settings.admits(r.Hash) || p.checkOwners(name, &r.Manifest) != nil {
 		return err // one that the operator admits is registered later
 	}
 	o, err := p.compile(name, &r.Manifest)
@@ -284,7 +284,7 @@ func (p *Plugins) find(ctx context.Context, name, hash string) (*offer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if old.Hash != hash {
+		if old.Hash != hash || p.checkOwners(name, &old.Manifest) != nil {
 			break
 		}
 		if found, err = p.compile(name, &old.Manifest); err != nil {

@@ -38,6 +38,7 @@ type offered struct {
 	name    string
 	session events.SessionID
 	parent  events.SessionID
+	labels  map[string]string
 	offer   *offer
 
 	tools    *plugin.Tools // of the offer, for this session
@@ -56,7 +57,7 @@ type offered struct {
 
 // offered is what a session gets of a manifest.
 func (p *Plugins) offered(name string, in *plugin.BuildContext, from *offer) *offered {
-	o := &offered{p: p, name: name, session: in.Session, parent: in.Parent, offer: from, tools: from.tools, manifest: from.manifest}
+	o := &offered{p: p, name: name, session: in.Session, parent: in.Parent, labels: in.Labels, offer: from, tools: from.tools, manifest: from.manifest}
 	if o.placed() {
 		o.tools = from.tools.With(o.bind)
 	}
@@ -176,7 +177,7 @@ func (o *offered) start(ctx context.Context, at placement) error {
 		return nil
 	}
 	var answer wire.Placed
-	err := o.request(ctx, at.Instance, "session_start", sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch}, &answer)
+	err := o.request(ctx, at.Instance, "session_start", sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels}, &answer)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {

@@ -70,7 +70,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if err != nil {
 		return "", err
 	}
-	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
+	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
 		return "", err
 	}
 	for range registerTries {

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/pattern"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -26,12 +27,19 @@ type Plugin struct {
 	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own. The gate judges
 	// the arguments of the model's reply, so such a hook can run what the gate denies. Defaults to own tools only.
 	ChangesOthers bool `json:"changes_others,omitempty"`
+	// Tools are the names of the tools that the plugin may register, where * stands for any text. No other plugin
+	// may register them, except one whose Tools has the name, too: of these, the first one has it. Defaults to all names
+	// that are in no other plugin's Tools; the first plugin that registers such a name has it.
+	Tools []string `json:"tools,omitempty"`
 	// Manifests are the hashes of the manifests that may register, see [wire.Manifest.Hash]. Defaults to any.
 	Manifests []string `json:"manifests,omitempty"`
 }
 
 // nonIdempotent is the value of [Plugin.Effects] that stands for [events.EffectsNonIdempotent].
 const nonIdempotent = "non_idempotent"
+
+// toolPattern is the form of an entry of [Plugin.Tools].
+var toolPattern = regexp.MustCompile(fmt.Sprintf(`^[A-Za-z0-9_*-]{1,%d}$`, events.MaxTokenBytes))
 
 var hash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
@@ -52,6 +60,11 @@ func (s *Plugin) Validate(field string) error {
 	for i, name := range s.Callbacks {
 		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && (r.ID == name || string(r.Name) == name) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
+		}
+	}
+	for i, name := range s.Tools {
+		if !toolPattern.MatchString(name) {
+			return &events.FieldError{Field: fmt.Sprintf("%s.tools[%d]", field, i), Reason: fmt.Sprintf("is %q, want 1 to %d characters of A-Z a-z 0-9 _ - and *", name, events.MaxTokenBytes), Err: events.ErrInvalid}
 		}
 	}
 	for i, h := range s.Manifests {
@@ -109,6 +122,34 @@ func (s *Plugin) check(m *wire.Manifest) error {
 				Message: fmt.Sprintf("the operator's settings loosen tool %s from %s to %s: they may only tighten it", t.Name, orNon(t.Effects), orNon(said)),
 			}
 		}
+	}
+	return nil
+}
+
+// lists reports whether the operator lists a tool of the plugin.
+func (s *Plugin) lists(tool string) bool {
+	return slices.ContainsFunc(s.Tools, func(name string) bool { return pattern.Match(name, tool, "") })
+}
+
+// checkOwners refuses a manifest with a tool that the operator's lists give to another plugin, or not to this one.
+func (p *Plugins) checkOwners(name string, m *wire.Manifest) error {
+	own := &p.byName[name].settings
+	for i := range m.Tools {
+		tool := m.Tools[i].Name
+		if own.lists(tool) {
+			continue
+		}
+		refused := &wire.Error{Code: wire.CodeForbidden, Field: fmt.Sprintf("manifest.tools[%d].name", i)}
+		at := slices.IndexFunc(p.names, func(other string) bool { return p.byName[other].settings.lists(tool) })
+		switch {
+		case at >= 0:
+			refused.Message = fmt.Sprintf("the operator's settings give tool %s to plugin %s", tool, p.names[at])
+		case len(own.Tools) > 0:
+			refused.Message = fmt.Sprintf("the operator's settings do not list tool %s: the plugin may register %s", tool, strings.Join(own.Tools, ", "))
+		default:
+			continue
+		}
+		return refused
 	}
 	return nil
 }

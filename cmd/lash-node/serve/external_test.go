@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external"
 )
 
 // externalFile writes a file of --external-plugins.
@@ -58,6 +60,8 @@ func TestExternalPluginsRefused(t *testing.T) {
 		"effects":            {"{\"plugins\": [\n{\"name\": \"a\", \"effects\": {\n\"x\": \"none\",\n\"y\": \"some\"}}]}", "line 4: plugins[0].effects.y"},
 		"effects_of_no_tool": {"{\"plugins\": [\n{\"name\": \"a\", \"effects\": {\n\"\": \"none\"}}]}", "line 3: plugins[0].effects."},
 		"callback":           {"{\"plugins\": [\n{\"name\": \"a\", \"callbacks\": [\n\"create\",\n\"fly\"]}]}", "line 4: plugins[0].callbacks[1]"},
+		"tool":               {"{\"plugins\": [\n{\"name\": \"a\",\n\"tools\": [\"x*\",\n\"y.z\"]}]}", "line 4: plugins[0].tools[1]"},
+		"empty_tool":         {"{\"plugins\": [\n{\"name\": \"a\",\n\"tools\": [\"\"]}]}", "line 3: plugins[0].tools[0]"},
 		"hash":               {"{\"plugins\": [\n{\"name\": \"a\",\n\"manifests\": [\"abc\"]}]}", "line 3: plugins[0].manifests[0]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -74,6 +78,36 @@ func TestExternalPluginsRefused(t *testing.T) {
 	}
 	if _, err := started(t, Config{}, "--external-plugins", filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: got %v, want %v", err, os.ErrNotExist)
+	}
+}
+
+// TestExternalPluginsFields reads a file with every field of [external.Plugin]. The help and the operator's guide name each.
+func TestExternalPluginsFields(t *testing.T) {
+	t.Parallel()
+	want := []external.Plugin{{
+		Name: "a", Effects: map[string]events.Effects{"x": "none"}, Callbacks: []string{"create"}, ChangesOthers: true, Tools: []string{"x*"},
+		Manifests: []string{strings.Repeat("0a", 32)},
+	}}
+	text, err := json.Marshal(map[string]any{"plugins": want})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := parseExternal(text, nil); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+	guide, err := os.ReadFile("../../../deploy/nats/OPERATING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag, _ := reflect.TypeFor[Command]().FieldByName("External")
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[external.Plugin]()) {
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if reflect.ValueOf(want[0]).FieldByIndex(field.Index).IsZero() {
+			t.Errorf("%s: the file of this test does not have it", name)
+		}
+		if !strings.Contains(flag.Tag.Get("help"), `"`+name+`"`) || !strings.Contains(string(guide), "\n| `"+name+"` |") {
+			t.Errorf("%s: want it in the help and in OPERATING.md", name)
+		}
 	}
 }
 

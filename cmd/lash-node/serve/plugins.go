@@ -188,6 +188,8 @@ func (c *Command) chosen() ([]string, error) {
 		case name == "none" && len(c.Plugins) == 1:
 		case slices.Contains(known, name):
 			names = append(names, name)
+		case strings.HasSuffix(name, ".json") || strings.ContainsAny(name, `/\`):
+			return nil, fmt.Errorf("--plugins: %q is no plugin: did you mean --external-plugins %s of lash-node serve?", name, access.Quoted(name))
 		default:
 			return nil, fmt.Errorf("--plugins: %q is no plugin: want %s, default or none alone", name, strings.Join(known, ", "))
 		}

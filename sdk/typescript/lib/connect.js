@@ -1,8 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { readFile } from "node:fs/promises";
-import { connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
+import { setTimeout as sleep } from "node:timers/promises";
+import { ConnectionError, TimeoutError, connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
 
 /** @import * as api from "../index.js" */
+/** @import { NodeConnectionOptions } from "@nats-io/transport-node" */
+
+const retry = 1000;
 
 /**
  * Reads the variables LASH_PLUGIN*, and connects.
@@ -16,7 +20,7 @@ export async function connect(plugin, env) {
   const id = env.LASH_PLUGIN_INSTANCE || randomUUID();
   const { LASH_PLUGIN_TLS_CA: caFile, LASH_PLUGIN_TLS_CERT: certFile, LASH_PLUGIN_TLS_KEY: keyFile, LASH_PLUGIN_NKEY: seed } = env;
   const tls = caFile || certFile || servers.some((s) => s.startsWith("tls://"));
-  const nc = await dial({
+  const nc = await first(servers, {
     servers: servers.map((s) => s.replace(/^(nats|tls):\/\//, "")),
     name: `${name}/${id}`,
     inboxPrefix: env.LASH_PLUGIN_INBOX || undefined,
@@ -25,4 +29,22 @@ export async function connect(plugin, env) {
     authenticator: seed ? nkeyAuthenticator(Buffer.from((await readFile(seed, "utf8")).trim())) : undefined,
   });
   return { nc, name, id, prefix: env.LASH_PLUGIN_PREFIX || "lash" };
+}
+
+/**
+ * Connects. Where no server answers it says so once, and tries again.
+ * @param {string[]} urls
+ * @param {NodeConnectionOptions} options
+ */
+async function first(urls, options) {
+  for (let waits = false; ; waits = true) {
+    try {
+      return await dial(options);
+    } catch (err) {
+      if (!(err instanceof ConnectionError || err instanceof TimeoutError)) throw err;
+      const shown = urls.map((url) => url.replace(/\/\/[^/@]*@/, "//")).join(",");
+      if (!waits) console.error(`no server answers at ${shown} (${err.message}): waiting for one; start it, or lash-node serve, which has one`);
+      await sleep(retry);
+    }
+  }
 }

@@ -16,6 +16,7 @@ const lifeInterval = 1000;
 const fireLimit = 30_000;
 // The time that a drain leaves to nodes to record the last outcomes.
 const recordLimit = 5000;
+const closeLimit = 1000;
 const machine = clip(Buffer.from(hostname()), 64).toString();
 
 /** @type {typeof api.serve} */
@@ -63,7 +64,7 @@ class Instance {
 
   /** @param {string} subject @param {string | object} message */
   send(subject, message) {
-    if (this.nc.isClosed()) return;
+    if (this.nc.isClosed() || this.nc.isDraining()) return;
     this.nc.publish(subject, typeof message === "string" ? message : JSON.stringify(message));
   }
 
@@ -170,7 +171,7 @@ class Instance {
     const answer = await hooks[call.hook].run(/** @type {any} */ ({
       session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
       signal: AbortSignal.timeout(call.deadline_ms),
-      input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, data: call.data,
+      input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
       call: hooked && { id: hooked.call, modelCall: hooked.model_call, tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0 },
     }));
     return { directives: answer ? [answer].flat() : undefined };
@@ -196,7 +197,9 @@ class Instance {
       this.calls.draining = true;
       this.#sign();
       await this.calls.rest(recordLimit);
-      await this.nc.drain();
+      // Without a server the drain of the connection does not end.
+      await Promise.race([this.nc.drain(), sleep(closeLimit, undefined, { ref: false })]);
+      await this.nc.close();
     })();
     return this.#drained;
   }

@@ -190,7 +190,7 @@ func (s *Stacks) Follow(ctx context.Context, state *projector.State, p *plugin.S
 // BuildContext is what the plugins of a session are built from.
 func (s *Stacks) BuildContext(state *projector.State) plugin.BuildContext {
 	return plugin.BuildContext{
-		Session: state.Session, Parent: state.Parent, Config: state.Config, Options: s.cfg.Locks.Open(state.Options), Access: state.Access, Subagent: state.Subagent,
+		Session: state.Session, Parent: state.Parent, Labels: state.Labels, Config: state.Config, Options: s.cfg.Locks.Open(state.Options), Access: state.Access, Subagent: state.Subagent,
 	}
 }
 

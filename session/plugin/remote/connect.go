@@ -3,11 +3,15 @@ package remote
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
+
+	"github.com/lash-go/lash/events"
 )
 
 // connection is a JSON file with the address of the servers and the credentials of a plugin: a key, or a certificate.
@@ -22,8 +26,8 @@ type connection struct {
 
 // Connect connects a plugin with the credentials in a JSON file. Its fields: url; seed of an nkey, or tls_cert and tls_key,
 // the paths of a certificate and its key; tls_ca, the path of the authority of the servers; inbox, the prefix of the
-// subjects of answers. An embedded server writes such a file for each plugin. The connection is made again for ever after
-// it breaks. Errors: those of the file, which name it, and those of NATS.
+// subjects of answers. An embedded server writes such a file for each plugin. Errors: those of the file, which name it,
+// and those of [Dial].
 func Connect(file string, more ...nats.Option) (*nats.Conn, error) {
 	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
 	if err != nil {
@@ -39,11 +43,34 @@ func Connect(file string, more ...nats.Option) (*nats.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	return nats.Connect(c.URL, append(opts, more...)...)
+	return Dial(c.URL, append(opts, more...)...)
+}
+
+// Dial connects a plugin to servers, URLs separated by commas. The connection is made again for ever after it breaks.
+// Where no server answers, Dial says so on standard error, and returns a connection that waits for one, as [Start] then
+// does. Errors: those of NATS with the URLs, such as a refusal of the credentials.
+func Dial(urls string, opts ...nats.Option) (*nats.Conn, error) {
+	opts = append([]nats.Option{nats.MaxReconnects(-1)}, opts...)
+	conn, err := nats.Connect(urls, opts...)
+	if errors.Is(err, nats.ErrNoServers) {
+		fmt.Fprintf(os.Stderr, "nats: no server answers at %s: waiting for one; start it, or lash-node serve, which has one\n", withoutPasswords(urls))
+		conn, err = nats.Connect(urls, append(opts, nats.RetryOnFailedConnect(true))...)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", withoutPasswords(urls), err)
+	}
+	return conn, nil
+}
+
+// withoutPasswords hides passwords and tokens in URLs that are separated by commas.
+func withoutPasswords(urls string) string {
+	return regexp.MustCompile(`//[^/@,]*@`).ReplaceAllString(urls, "//")
 }
 
 func (c *connection) options() (opts []nats.Option, err error) {
-	opts = []nats.Option{nats.MaxReconnects(-1)}
+	if c.URL == "" {
+		return nil, &events.FieldError{Field: "url", Reason: "is required", Err: events.ErrInvalid}
+	}
 	if c.Inbox != "" {
 		opts = append(opts, nats.CustomInboxPrefix(c.Inbox))
 	}

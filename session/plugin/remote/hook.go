@@ -27,7 +27,8 @@ type HookOptions struct {
 	Open bool
 }
 
-// CustomFunc receives what another plugin fires at a custom point. The sender gets the error's text.
+// CustomFunc receives what another plugin fires at a custom point. in.FiredBy is this plugin; in.Session is what it
+// says. The sender gets the error's text.
 type CustomFunc func(ctx context.Context, in wire.HookCall) error
 
 // hookFunc answers the requests for one hook.
@@ -224,7 +225,7 @@ func wireDirective(d *plugin.Directive) (wire.Directive, error) {
 }
 
 // Fire calls the hooks of all other plugins at a custom point, and returns the names of the plugins whose hooks
-// returned. data is JSON; session may be empty. Errors: a [*wire.Error] if a node refuses the request, and an error of
+// returned. data is JSON; session may be empty, or any session. Errors: a [*wire.Error] if a node refuses the request, and an error of
 // NATS if no node answers until ctx ends.
 func (i *Instance) Fire(ctx context.Context, name string, session events.SessionID, data json.RawMessage) (reached []string, err error) {
 	body, err := json.Marshal(&wire.Fire{Point: "custom." + name, Session: session, Data: data})

@@ -70,15 +70,15 @@ type Instance struct {
 // ErrStopped is the cause for the end of calls that run when an instance stops.
 var ErrStopped = errors.New("the instance stopped")
 
-// registerWait limits one attempt to register, registerTries their number.
+// registerWait limits one attempt to register, registerPause the time until the next one.
 const (
 	registerWait  = 2 * time.Second
-	registerTries = 5
+	registerPause = time.Second
 )
 
-// Start registers the plugin and runs its calls until [Instance.Stop]. ctx limits the registration. Errors: an
-// [*events.FieldError] for an invalid plugin, a [*wire.Error] if a node refuses the registration, and an error of
-// NATS if no node answers.
+// Start registers the plugin and runs its calls until [Instance.Stop]. It waits for a server and a node until ctx ends.
+// Errors: an [*events.FieldError] for an invalid plugin, a [*wire.Error] if a node refuses the registration, an error of
+// NATS if the servers refuse the credentials, and ctx.Err() if it ends before.
 func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	i, err := declared(&cfg)
 	if err != nil {
@@ -87,6 +87,10 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	i.machine, _ = os.Hostname()                                          // for operators; empty where it has none
 	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
 	i.calls = newCalls(cfg.Keep)
+	if err := i.connected(ctx); err != nil {
+		i.cancel(ErrStopped)
+		return nil, fmt.Errorf("plugin %s: %w", cfg.Plugin.ID(), err)
+	}
 	if err := i.listen(); err != nil {
 		return nil, errors.Join(err, i.Stop(ctx))
 	}
@@ -140,6 +144,24 @@ func (i *Instance) subject(verb string) string {
 	return strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), i.cfg.Instance, verb}, ".")
 }
 
+// connected waits until the connection has a server.
+func (i *Instance) connected(ctx context.Context) error {
+	conn := i.cfg.Conn
+	changes := conn.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	defer conn.RemoveStatusListener(changes)
+	for !conn.IsConnected() {
+		if conn.IsClosed() {
+			return cmp.Or(conn.LastError(), nats.ErrConnectionClosed)
+		}
+		select {
+		case <-changes:
+		case <-ctx.Done():
+			return fmt.Errorf("no server answers: %w", ctx.Err())
+		}
+	}
+	return nil
+}
+
 // listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
@@ -178,12 +200,18 @@ func (i *Instance) register(ctx context.Context) error {
 		if refused := i.cfg.Conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
 			return fmt.Errorf("register %s: the credentials are of another plugin: %w", i.cfg.Plugin.ID(), refused)
 		}
-		if ctx.Err() != nil || try == registerTries {
-			return fmt.Errorf("register %s: no node answers on %s: %w", i.cfg.Plugin.ID(), subject, err)
+		if i.cfg.Conn.IsClosed() {
+			return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), cmp.Or(i.cfg.Conn.LastError(), err))
+		}
+		if try == 1 {
+			i.cfg.Logger.Warn("no node answers the registration: waiting for one", zap.String("subject", subject))
 		}
 		select {
-		case <-time.After(time.Duration(try) * 100 * time.Millisecond):
+		case <-time.After(min(time.Duration(try)*100*time.Millisecond, registerPause)):
 		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("register %s: no node answers on %s: %w", i.cfg.Plugin.ID(), subject, ctx.Err())
 		}
 	}
 }
@@ -276,5 +304,6 @@ func (i *Instance) Stop(ctx context.Context) error {
 	for _, sub := range i.subs {
 		_ = sub.Unsubscribe()
 	}
-	return errors.Join(err, i.cfg.Conn.FlushTimeout(time.Second))
+	_ = i.cfg.Conn.FlushTimeout(time.Second) // without a server no node waits for the outcomes
+	return err
 }

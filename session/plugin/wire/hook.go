@@ -27,6 +27,8 @@ type HookCall struct {
 	At events.CheckpointKind `json:"at,omitempty"`
 	// Ending is how the turn ends, at after_turn, turn_finalized and turn_persisted.
 	Ending *Ending `json:"ending,omitempty"`
+	// FiredBy is the plugin that fired a custom point. The node takes it from the sender's credentials.
+	FiredBy string `json:"fired_by,omitempty"`
 	// Data is what a plugin fired at a custom point, and what the event of an observing hook has.
 	Data json.RawMessage `json:"data,omitempty"`
 }
@@ -86,8 +88,8 @@ type Said struct {
 // Fire is a request of an instance: nodes call the hooks of all other plugins at the custom point. It is answered with
 // [Fired].
 type Fire struct {
-	Point   string           `json:"point"` // "custom.NAME"
-	Session events.SessionID `json:"session,omitempty"`
+	Point   string           `json:"point"`             // "custom.NAME"
+	Session events.SessionID `json:"session,omitempty"` // any one: the node does not check that the plugin has to do with it
 	Data    json.RawMessage  `json:"data,omitempty"`
 }
 

@@ -1,0 +1,131 @@
+package external
+
+import (
+	"bufio"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// inTypeScript makes commands of the plugin notes as a program of the SDK of TypeScript.
+func inTypeScript(t *testing.T) func(context.Context) *exec.Cmd {
+	t.Helper()
+	path := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))
+	return func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "node", path) } //nolint:gosec // a file of this test
+}
+
+// TestSIGTERMWithoutServer ends programs of a plugin after the end of the server and the nodes, with exit code 0. 20 s is
+// well above the limits of the SDKs, and below the time limit of a call that waits for a node for ever.
+func TestSIGTERMWithoutServer(t *testing.T) {
+	t.Parallel()
+	for name, program := range map[string]func(t *testing.T) func(context.Context) *exec.Cmd{
+		"Go":         func(*testing.T) func(context.Context) *exec.Cmd { return own },
+		"TypeScript": inTypeScript,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on := oneServer(t)
+			on.program = program(t)
+			s := on.start(t)
+			s.node()
+			p := s.program("i1")
+			s.Server.Stop()
+			p.signal(syscall.SIGTERM)
+			late := time.AfterFunc(20*time.Second, p.kill)
+			defer late.Stop()
+			harness.WantError(t, "end", p.cmd.Wait(), nil)
+		})
+	}
+}
+
+// TestTypeScriptWaitsForServer starts a program of the SDK of TypeScript while no server runs. It names the server, without
+// the password, and registers when the server runs.
+func TestTypeScriptWaitsForServer(t *testing.T) {
+	t.Parallel()
+	cmd := inTypeScript(t)(harness.Context(t))
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	harness.WantError(t, "port", err, nil)
+	at := free.Addr().(*net.TCPAddr)
+	harness.WantError(t, "port", free.Close(), nil)
+	cmd.Env = append(os.Environ(), "LASH_PLUGIN_NATS=nats://any:secret@"+at.String())
+	stderr, err := cmd.StderrPipe()
+	harness.WantError(t, "output", err, nil)
+	harness.WantError(t, "start", cmd.Start(), nil)
+	t.Cleanup((&process{t, cmd}).kill)
+	line, err := bufio.NewReader(stderr).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "no server answers at nats://"+at.String()) || !strings.Contains(line, "lash-node serve") {
+		t.Errorf("got %q, %v, want the server's URL, and what starts it", line, err)
+	}
+	ns, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: at.Port, NoLog: true, NoSigs: true})
+	harness.WantError(t, "server", err, nil)
+	ns.Start()
+	t.Cleanup(func() { ns.Shutdown(); ns.WaitForShutdown() })
+	if !ns.ReadyForConnections(10 * time.Second) {
+		t.Fatal("the server takes no connections")
+	}
+	conn, err := nats.Connect(ns.ClientURL())
+	harness.WantError(t, "connect", err, nil)
+	t.Cleanup(conn.Close)
+	sub, err := conn.SubscribeSync("lash.plugins.*.register")
+	harness.WantError(t, "subscribe", err, nil)
+	_, err = sub.NextMsg(30 * time.Second)
+	harness.WantError(t, "registration", err, nil)
+}
+
+// TestKilledProgramLeavesTheList kills a program without calls. It stays in the list until its lease ends.
+func TestKilledProgramLeavesTheList(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.node()
+	p := s.program("i1")
+	began := time.Now()
+	p.kill()
+	s.alive(0)
+	wantLease(t, time.Since(began))
+}
+
+// TestCallsOfDeadProgram kills and freezes a program during a call of a tool that must not run twice, and of one that
+// may. No other program lives.
+func TestCallsOfDeadProgram(t *testing.T) {
+	t.Parallel()
+	for tool, want := range map[string]string{"write": "[lost]", "look": "[failed]"} {
+		for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "frozen": syscall.SIGSTOP} {
+			t.Run(tool+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				s := start(t, calling(tool, `{"text":"milk","millis":60000}`)...)
+				s.node()
+				p := s.program("i1")
+				id := s.begin()
+				s.logged("began", 1)
+				began := time.Now()
+				p.signal(signal)
+				s.AwaitTurn(id, "t1")
+				wantLease(t, time.Since(began))
+				if got := s.CallResult(id, "k"); !strings.HasPrefix(got, want) {
+					t.Errorf("result: got %q, want %s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// wantLease compares the time since the end of a program, whose last sign of life may be a second old, with its lease.
+// The upper limit leaves time for a busy machine.
+func wantLease(t *testing.T, took time.Duration) {
+	t.Helper()
+	if took < wire.Lease-2*wire.SignEvery || took > 3*wire.Lease {
+		t.Errorf("got %v, want about %v", took, wire.Lease)
+	}
+}
