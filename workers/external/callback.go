@@ -37,8 +37,12 @@ type hostAPI struct {
 	rows    *http.ServeMux // finds the row of a request
 }
 
-// maxAnswers is how many answers a call keeps for repeats of its callbacks.
-const maxAnswers = 64
+// A call keeps the answers of its callbacks for repeats. An instance repeats a callback without an answer every
+// [wire.CallbackRepeat], so one that does not for answersKept has its answer.
+const (
+	answersKept   = 30 * wire.CallbackRepeat
+	maxAnswerSize = 16 * wire.MaxCallbackAnswer // of the bodies of one call; the oldest ones are dropped
+)
 
 // callerPrefix begins the names of plugins as callers.
 const callerPrefix = "plugin-"
@@ -162,6 +166,15 @@ type callbacks struct {
 	mu      sync.Mutex
 	running map[string]bool
 	answers map[string]*wire.CallbackAnswer // for repeats
+	ended   []answered                      // of answers, in the order of their ends
+	bodies  int                             // of ended: those before have no body
+	size    int                             // of the bodies
+}
+
+// answered is a callback that has its answer.
+type answered struct {
+	id string
+	at time.Time
 }
 
 func (c *callbacks) wait() { c.work.Wait() }
@@ -185,15 +198,33 @@ func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	return true, nil
 }
 
-func (c *callbacks) end(id string, answer *wire.CallbackAnswer) {
+// end keeps the answer of a callback, which is not performed again: where there are too many answers, the oldest ones
+// lose their bodies, and are forgotten when nothing repeats them any more.
+func (c *callbacks) end(id string, answer *wire.CallbackAnswer, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, id)
-	if len(c.answers) >= maxAnswers {
-		clear(c.answers) // a repeat is performed again, with the same key
-	}
 	c.answers[id] = answer
+	c.ended = append(c.ended, answered{id, now})
+	for c.size += len(answer.Body); c.size > maxAnswerSize; c.bodies++ {
+		c.dropBodyLocked(c.ended[c.bodies].id)
+	}
+	for now.Sub(c.ended[0].at) > answersKept {
+		c.dropBodyLocked(c.ended[0].id)
+		delete(c.answers, c.ended[0].id)
+		c.ended, c.bodies = c.ended[1:], max(c.bodies-1, 0)
+	}
 }
+
+func (c *callbacks) dropBodyLocked(id string) {
+	if answer := c.answers[id]; answer != dropped {
+		c.size -= len(answer.Body)
+		c.answers[id] = dropped
+	}
+}
+
+// dropped stands in place of an answer that was too large to be kept.
+var dropped = problem(http.StatusGone, "gone", "the callback was performed, and its answer is no longer kept")
 
 // problem is an answer that refuses a callback.
 func problem(status int, code, detail string) *wire.CallbackAnswer {
@@ -220,7 +251,7 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 		if o.ctx.Err() != nil {
 			return
 		}
-		o.callbacks.end(in.ID, answer)
+		o.callbacks.end(in.ID, answer, time.Now())
 		o.answer(instance, in.ID, answer)
 	})
 }
