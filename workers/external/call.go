@@ -52,7 +52,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 			}
 		}
 		single := !repeatable || call.Holder != "" // the history decides, whatever this node's settings say of the tool
-		o := &outside{p: p, plugin: name, call: call, single: single, in: &wire.Call{
+		o := &outside{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Attempt: call.Attempt, Tool: tool, Args: args,
 			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
@@ -81,6 +81,7 @@ type outside struct {
 	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
 	end       context.CancelCauseFunc
 	callbacks callbacks
+	limits    *traffic
 	single    bool // must not run twice
 }
 
@@ -345,9 +346,10 @@ func (o *outside) send(ctx context.Context, id string, body []byte, heard func()
 	return outcome, failed
 }
 
-// printed shows what the tool prints.
+// printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
 func (o *outside) printed(out *wire.Output) {
-	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes {
+	all := &o.p.byName[o.plugin].limits.traffic
+	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
 		o.call.OutputAt(out.Stream, out.Offset, out.Text)
 	}
 }

@@ -179,6 +179,13 @@ type answered struct {
 
 func (c *callbacks) wait() { c.work.Wait() }
 
+// knows reports whether a callback runs, or has its answer.
+func (c *callbacks) knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.running[id] || c.answers[id] != nil
+}
+
 // begin reports whether a callback has to run. Otherwise it runs, or has the answer.
 func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	c.mu.Lock()
@@ -237,6 +244,14 @@ func problem(status int, code, detail string) *wire.CallbackAnswer {
 func (o *outside) callback(instance string, in *wire.Callback) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
+		return
+	}
+	limited := o.limits.callback(&o.p.byName[o.plugin].limits.traffic)
+	if limited != nil && o.callbacks.knows(in.ID) {
+		return // the instance repeats it
+	}
+	if limited != nil {
+		o.answer(instance, in.ID, problem(http.StatusTooManyRequests, wire.CodeRateLimited, limited.Error()))
 		return
 	}
 	run, answer := o.callbacks.begin(in.ID)

@@ -70,10 +70,12 @@ type Instance struct {
 // ErrStopped is the cause for the end of calls that run when an instance stops.
 var ErrStopped = errors.New("the instance stopped")
 
-// registerWait limits one attempt to register, registerTries their number.
+// registerWait limits one attempt to register, registerTries their number. limitedWait is the wait after the first
+// attempt that a node refuses as one of too many.
 const (
 	registerWait  = 2 * time.Second
 	registerTries = 5
+	limitedWait   = 2 * time.Second
 )
 
 // Start registers the plugin and runs its calls until [Instance.Stop]. ctx limits the registration. Errors: an
@@ -172,8 +174,13 @@ func (i *Instance) register(ctx context.Context) error {
 		once, cancel := context.WithTimeout(ctx, registerWait)
 		m, err := i.cfg.Conn.RequestWithContext(once, subject, body)
 		cancel()
+		wait := time.Duration(try) * 100 * time.Millisecond
 		if err == nil {
-			return i.registered(m.Data)
+			err = i.registered(m.Data)
+			if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeRateLimited || try == registerTries {
+				return err
+			}
+			wait = time.Duration(try) * limitedWait
 		}
 		if refused := i.cfg.Conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
 			return fmt.Errorf("register %s: the credentials are of another plugin: %w", i.cfg.Plugin.ID(), refused)
@@ -182,7 +189,7 @@ func (i *Instance) register(ctx context.Context) error {
 			return fmt.Errorf("register %s: no node answers on %s: %w", i.cfg.Plugin.ID(), subject, err)
 		}
 		select {
-		case <-time.After(time.Duration(try) * 100 * time.Millisecond):
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
 	}
