@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,15 +69,28 @@ func TestFloodOfRequests(t *testing.T) {
 // registers later.
 func TestRegistrationIsRepeated(t *testing.T) {
 	t.Parallel()
-	s := start(t)
-	s.nodeOf([]string{"notes"})
-	client, refused := s.client(), false
-	for range 10 * wire.RegistrationsPerSecond {
-		answer := client.request("notes", "register", []byte("{}"))
-		refused = refused || answer.Error.Code == wire.CodeRateLimited
+	for name, program := range map[string]func(*testing.T) *exec.Cmd{
+		"go":         func(t *testing.T) *exec.Cmd { t.Helper(); return own(t.Context()) },
+		"typescript": sdkProgram,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := program(t)
+			s := start(t)
+			s.nodeOf([]string{"notes"})
+			client, refused := s.client(), 0
+			s.launch("i1", cmd)
+			for began := time.Now(); time.Since(began) < 3*time.Second; {
+				if client.request("notes", "register", []byte("{}")).Error.Code == wire.CodeRateLimited {
+					refused++
+				}
+			}
+			if refused == 0 {
+				t.Error("registrations: got none refused")
+			}
+			s.alive(1)
+		})
 	}
-	harness.DeepEqual(t, "refused", refused, true)
-	s.instance(remote.Config{Plugin: calm("notes", "look")})
 }
 
 // calm is a plugin with a tool that prints ten lines.
@@ -167,4 +182,11 @@ func answers(limited, other *atomic.Int64) func(*nats.Msg) {
 		}
 		other.Add(1)
 	}
+}
+
+// sdkProgram is the plugin notes in TypeScript.
+func sdkProgram(t *testing.T) *exec.Cmd {
+	t.Helper()
+	path := copyInto(t, modules(t), filepath.Join("testdata", "typescript", "sessions.mjs"))
+	return exec.CommandContext(t.Context(), "node", path) //nolint:gosec // a file of this test
 }

@@ -75,6 +75,9 @@
 //
 // # Limits
 //
+// A node limits in time what it takes of the instances of a plugin, and of one call: package wire has the figures. What
+// a call sends above its own limits does not count for its plugin's.
+//
 // A call in the background cannot record a placement: where the instance of its session is gone, it fails as unavailable
 // until the session's next call or turn. A turn whose manifest was replaced more than 8 versions ago continues with the current
 // one on a node that takes the turn over. The last 64 replaced versions are known: an older one registers as a new one.
