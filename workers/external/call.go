@@ -173,7 +173,7 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 
 // concluded is the result of a call after the end of ask. done is false where the instance has no outcome: the tool's
 // effects decide then.
-func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) { //nolint:revive // the error is the result's
+func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) {
 	switch {
 	case ctx.Err() != nil:
 		r, err = o.late(ctx, outcome, err)

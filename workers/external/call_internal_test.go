@@ -74,8 +74,13 @@ func TestErrorsAfterTheCall(t *testing.T) {
 		err  error
 		want bool
 	}{
-		{nil, false}, {bus.ErrNotFound, false}, {events.ErrTooLarge, false},
-		{nats.ErrSlowConsumer, true}, {nats.ErrConnectionClosed, true}, {errSilent, true}, {context.Canceled, true},
+		{nil, false},
+		{bus.ErrNotFound, false},
+		{events.ErrTooLarge, false},
+		{nats.ErrSlowConsumer, true},
+		{nats.ErrConnectionClosed, true},
+		{errSilent, true},
+		{context.Canceled, true},
 	} {
 		if got := reached(c.err); got != c.want {
 			t.Errorf("%v: got %v, want %v", c.err, got, c.want)

@@ -165,14 +165,14 @@ type callbacks struct {
 
 	mu      sync.Mutex
 	running map[string]bool
-	answers map[string]*wire.CallbackAnswer // for repeats
-	ended   []answered                      // of answers, in the order of their ends
+	answers map[string]*wire.CallbackAnswer // for repeats; nil: the body is dropped
+	ended   []performed                     // of answers, in the order of their ends
 	bodies  int                             // of ended: those before have no body
 	size    int                             // of the bodies
 }
 
-// answered is a callback that has its answer.
-type answered struct {
+// performed is a callback that has its answer.
+type performed struct {
 	id string
 	at time.Time
 }
@@ -183,18 +183,22 @@ func (c *callbacks) wait() { c.work.Wait() }
 func (c *callbacks) knows(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.running[id] || c.answers[id] != nil
+	_, answered := c.answers[id]
+	return c.running[id] || answered
 }
 
 // begin reports whether a callback has to run. Otherwise it runs, or has the answer.
 func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	answer, answered := c.answers[id]
 	switch {
 	case c.running[id]:
 		return false, nil
-	case c.answers[id] != nil:
-		return false, c.answers[id]
+	case answered && answer == nil:
+		return false, problem(http.StatusGone, "gone", "the callback was performed, and its answer is no longer kept")
+	case answered:
+		return false, answer
 	case len(c.running) >= wire.MaxCallbacks:
 		return false, problem(http.StatusTooManyRequests, "too_many_requests", fmt.Sprintf("a call waits for at most %d callbacks at once", wire.MaxCallbacks))
 	}
@@ -212,7 +216,7 @@ func (c *callbacks) end(id string, answer *wire.CallbackAnswer, now time.Time) {
 	defer c.mu.Unlock()
 	delete(c.running, id)
 	c.answers[id] = answer
-	c.ended = append(c.ended, answered{id, now})
+	c.ended = append(c.ended, performed{id, now})
 	for c.size += len(answer.Body); c.size > maxAnswerSize; c.bodies++ {
 		c.dropBodyLocked(c.ended[c.bodies].id)
 	}
@@ -224,14 +228,11 @@ func (c *callbacks) end(id string, answer *wire.CallbackAnswer, now time.Time) {
 }
 
 func (c *callbacks) dropBodyLocked(id string) {
-	if answer := c.answers[id]; answer != dropped {
+	if answer := c.answers[id]; answer != nil {
 		c.size -= len(answer.Body)
-		c.answers[id] = dropped
+		c.answers[id] = nil
 	}
 }
-
-// dropped stands in place of an answer that was too large to be kept.
-var dropped = problem(http.StatusGone, "gone", "the callback was performed, and its answer is no longer kept")
 
 // problem is an answer that refuses a callback.
 func problem(status int, code, detail string) *wire.CallbackAnswer {
