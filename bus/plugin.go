@@ -108,7 +108,8 @@ func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string
 }
 
 // AskInstance sends a request to an instance of a plugin. receive gets the answers in order, until it returns true or
-// ctx ends. Errors: [ErrNotFound] if the instance has no subscription, as its process is gone; this is known at once.
+// ctx ends. Errors: [ErrNotFound] if the instance has no subscription, as its process is gone; this is known at once. After
+// other errors than that and [events.ErrTooLarge] the instance may have the request.
 func (b *Bus) AskInstance(ctx context.Context, plugin, instance, verb string, data []byte, receive func(answer []byte) (last bool)) error {
 	if err := errors.Join(events.CheckToken("plugin", plugin), events.CheckToken("instance", instance)); err != nil {
 		return err

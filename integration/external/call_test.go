@@ -36,6 +36,7 @@ type setting struct {
 	first         *external.Plugins                   // of the first node
 	live          int                                 // programs that were started
 	wrap          func(plugin.Factory) plugin.Factory // changes the plugin of nodes that start later; nil: nothing
+	own           []plugin.Factory                    // more plugins of nodes that start later
 
 	env    []string        // of programs that start later
 	config external.Config // of nodes; the bus is that of the node
@@ -57,7 +58,7 @@ func (s *setting) node() (kill func()) {
 	if s.wrap != nil {
 		factories[0] = s.wrap(factories[0])
 	}
-	n, kill := s.StartNodeOn(on, factories...)
+	n, kill := s.StartNodeOn(on, append(factories, s.own...)...)
 	harness.WantError(s.T, "callbacks", p.ServeAPI(external.APIConfig{Service: n.Host(), Access: s.record}), nil)
 	s.Host = n.Host()
 	return kill

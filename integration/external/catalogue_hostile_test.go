@@ -20,9 +20,15 @@ import (
 // send answers.
 func (s *setting) fake(effects events.Effects, answer func(verb string, in *wire.Call, send func(any))) {
 	s.T.Helper()
-	c := s.client()
 	r := registration("1", "hostile", "look")
 	r.Manifest.Tools[0].Effects = effects
+	s.fakeOf(r, answer)
+}
+
+// fakeOf is an instance without the SDK that has registered.
+func (s *setting) fakeOf(r *wire.Registration, answer func(verb string, in *wire.Call, send func(any))) {
+	s.T.Helper()
+	c := s.client()
 	if got := c.request("notes", "register", r); got.Error != nil {
 		s.T.Fatalf("register: got %+v", got.Error)
 	}

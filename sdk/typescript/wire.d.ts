@@ -60,7 +60,7 @@ export interface Sign {
 }
 
 export interface Error {
-  code: "bad_request" | "conflict" | "unsupported_version" | "unknown_tool" | "draining" | "not_owner" | "too_large" | "unauthorized" | "busy" | "internal";
+  code: "bad_request" | "conflict" | "unsupported_version" | "unknown_tool" | "draining" | "not_owner" | "too_large" | "unauthorized" | "busy" | "rate_limited" | "internal";
   field?: string;
   message: string;
 }

@@ -11,6 +11,9 @@ func (c Call) WithSave(save func(context.Context) error) Call {
 	return c
 }
 
+// CanSave reports whether SaveStates can record states: it cannot outside of a running turn.
+func (c Call) CanSave() bool { return c.save != nil }
+
 // SaveStates records the changed states of the session's plugins, and returns when the history has them. After an
 // error the call must not continue.
 func (c Call) SaveStates(ctx context.Context) error {

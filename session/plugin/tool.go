@@ -30,11 +30,11 @@ type Tool struct {
 	Portable bool
 	// Holder names the instance of another program that gets a call which must not run twice; empty: there is none now.
 	// The history records it before the call starts, and every node then calls the handler with it. nil: the tool runs
-	// in the node's process.
+	// in the node's process. For a call with Inner set the handler chooses the instance itself.
 	// It must not block. A change of the plugin's state by it is in the same commit.
 	Holder func(events.EffectID) string
-	// Recorded is called when the history has the result of a call. It is a hint, which may be lost. It must not block.
-	// nil: the tool needs none.
+	// Recorded is called when no worker asks for the result of a call again: the history has it. It is a hint, which may
+	// be lost. It must not block. nil: the tool needs none.
 	Recorded func(Call)
 	// Grace is how long the turn of a cancelled call waits for the call's result. Defaults to 500 ms.
 	Grace time.Duration
@@ -64,6 +64,7 @@ type Call struct {
 	Attempt int             // from 1
 	Holder  string          // that the history names, see [Tool.Holder]
 	Again   bool            // an earlier worker may have started the call
+	Inner   bool            // another call made it, or it runs in the background: no event names its Holder
 	Host    ToolHost        // capabilities of the session; nil for tools that run without a session
 
 	pending *bool // set by CompletionKey

@@ -20,6 +20,9 @@ import (
 // silence is how long an instance may send nothing about a call before the node sends the call again.
 const silence = wire.SignEvery * 3 / 2
 
+// askPause is the wait before a call is sent again that found no instance, or whose outcome is incomplete.
+const askPause = 100 * time.Millisecond
+
 // maxHops is the number of instances that a repeatable call is sent to.
 const maxHops = 3
 
@@ -48,19 +51,22 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 				Message: fmt.Sprintf("the arguments have %d bytes, limit is %d for tools of plugin %s", len(args), wire.MaxArgsBytes, name),
 			}
 		}
-		o := &outside{p: p, plugin: name, call: call, in: &wire.Call{
+		single := !repeatable || call.Holder != "" // the history decides, whatever this node's settings say of the tool
+		o := &outside{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
-			Key: call.Key, Attempt: call.Attempt, Tool: tool, Args: args, Again: call.Again,
+			Key: call.Key, Attempt: call.Attempt, Tool: tool, Args: args,
+			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
 		}}
 		o.ctx, o.end = p.patience(ctx)
 		defer o.callbacks.wait()
 		defer o.end(nil)
-		repeatable := repeatable && call.Holder == "" // the history decides, whatever this node's settings say of the tool
 		switch {
 		case placed != nil:
-			return placed.run(ctx, o, repeatable)
-		case repeatable:
+			return placed.run(ctx, o)
+		case !single:
 			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, string(o.in.Call), tried...), nil })
+		case call.Inner:
+			return o.once(ctx, p.pick(name, string(o.in.Call)))
 		}
 		return o.once(ctx, call.Holder)
 	}
@@ -75,6 +81,8 @@ type outside struct {
 	ctx       context.Context //nolint:containedctx // of the wait for the outcome, see patience
 	end       context.CancelCauseFunc
 	callbacks callbacks
+	limits    *traffic
+	single    bool // must not run twice
 }
 
 // patience is the context of the wait for an outcome. Where the turn is cancelled, or the time of the tool is over, the
@@ -107,30 +115,35 @@ func ended(ctx context.Context) bool {
 	return cause == context.Canceled || cause == context.DeadlineExceeded //nolint:errorlint // the causes of other ends may wrap these
 }
 
-// once sends a call to the instance that the history names, and to no other.
+// once sends a call to one instance, and to no other: to the one that the history names, or for an inner call to the one
+// that was picked.
 func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error) {
 	if holder == "" {
 		return plugin.Result{}, unavailable(o.plugin)
 	}
 	outcome, delivered, err := o.ask(ctx, holder)
-	invalid := (*events.FieldError)(nil)
-	switch {
-	case ctx.Err() != nil:
-		return o.late(ctx, outcome, err)
-	case err == nil:
-		return result(outcome)
-	case errors.As(err, &invalid):
-		return plugin.Result{}, o.broken(err)
-	case errors.As(err, new(*plugin.Failure)):
-		return plugin.Result{}, err
+	r, err, done := o.concluded(ctx, outcome, err)
+	switch refused, ok := errors.AsType[*wire.Error](err); {
+	case done:
+		return r, err
+	case ok: // it has not run, and does not
+		return r, &refusal{refused.Code, &plugin.Failure{
+			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + clip(refused.Message),
+		}}
 	case !delivered && !o.in.Again:
-		return plugin.Result{}, unavailable(o.plugin)
-	}
-	if refused, ok := errors.AsType[*wire.Error](err); ok { // it has not run, and does not
-		return plugin.Result{}, &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the instance refused the call: " + clip(refused.Message)}
+		return r, unavailable(o.plugin)
 	}
 	return plugin.Result{Outcome: events.OutcomeLost, Text: projector.LostText}, nil
 }
+
+// refusal is the failure of a call that its instance refused.
+type refusal struct {
+	code string // of the instance's error
+	*plugin.Failure
+}
+
+// Unwrap returns the failure.
+func (r *refusal) Unwrap() error { return r.Failure }
 
 // repeat sends a call to one instance after the other, until one answers. next returns an empty one if there is none.
 func (o *outside) repeat(ctx context.Context, next func(tried []string) (string, error)) (plugin.Result, error) {
@@ -144,16 +157,8 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 			break
 		}
 		outcome, _, err := o.ask(ctx, id)
-		invalid := (*events.FieldError)(nil)
-		switch {
-		case ctx.Err() != nil:
-			return o.late(ctx, outcome, err)
-		case err == nil:
-			return result(outcome)
-		case errors.As(err, &invalid):
-			return plugin.Result{}, o.broken(err)
-		case errors.As(err, new(*plugin.Failure)):
-			return plugin.Result{}, err
+		if r, err, done := o.concluded(ctx, outcome, err); done {
+			return r, err
 		}
 		tried = append(tried, id)
 	}
@@ -164,6 +169,23 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
 		Message: fmt.Sprintf("%d instances of plugin %s ended during the call", len(tried), o.plugin),
 	}
+}
+
+// concluded is the result of a call after the end of ask. done is false where the instance has no outcome: the tool's
+// effects decide then.
+func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) {
+	switch {
+	case ctx.Err() != nil:
+		r, err = o.late(ctx, outcome, err)
+	case err == nil:
+		r, err = result(outcome)
+	case errors.As(err, new(*events.FieldError)):
+		err = o.broken(err)
+	case errors.As(err, new(*plugin.Failure)):
+	default:
+		return r, err, false
+	}
+	return r, err, true
 }
 
 func unavailable(name string) error {
@@ -224,20 +246,22 @@ func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (p
 // knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
 // outcome, and others if the instance has no outcome.
 func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
-	body, err := wire.Encode(o.in)
-	if err != nil {
-		return nil, false, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
-	}
 	stop := context.AfterFunc(ctx, func() {
 		if ended(ctx) {
 			o.cancel(id)
 		}
 	})
 	defer stop()
-	heard, repeats := o.p.clock(), 0
+	heard, repeats, in := o.p.clock(), 0, *o.in
 	for {
+		body, err := wire.Encode(&in)
+		if err != nil {
+			return nil, delivered, &plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeInvalidArgs, Message: err.Error()}
+		}
 		outcome, err = o.send(ctx, id, body, func() { heard, delivered = o.p.clock(), true })
-		refused := (*wire.Error)(nil)
+		delivered = delivered || reached(err)
+		in.Again = in.Again || delivered && o.single
+		pause, refused := silence, (*wire.Error)(nil)
 		switch {
 		case o.ctx.Err() != nil:
 			return nil, delivered, context.Cause(o.ctx)
@@ -256,17 +280,25 @@ func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, de
 			if repeats++; repeats > maxRepeats {
 				return nil, true, refusedPieces(err)
 			}
+			pause = askPause
+		case errors.Is(err, bus.ErrNotFound): // it may connect again
+			pause = askPause
 		case errors.Is(err, errSilent):
-			delivered = true
+			pause = 0
 		}
 		if o.p.clock()-heard >= wire.Lease {
 			o.p.gone(o.plugin, id)
 			return nil, delivered, errGone
 		}
-		if !errors.Is(err, errSilent) && !bus.Sleep(o.ctx, 100*time.Millisecond) { // it may connect again
+		if !bus.Sleep(o.ctx, pause) {
 			return nil, delivered, context.Cause(o.ctx)
 		}
 	}
+}
+
+// reached reports whether a call may have reached the instance although sending it ended with err.
+func reached(err error) bool {
+	return err != nil && !errors.Is(err, bus.ErrNotFound) && !errors.Is(err, events.ErrTooLarge)
 }
 
 func refusedPieces(err error) error {
@@ -314,9 +346,10 @@ func (o *outside) send(ctx context.Context, id string, body []byte, heard func()
 	return outcome, failed
 }
 
-// printed shows what the tool prints.
+// printed shows what the tool prints. Output above the limits is dropped: the offset of the next one shows the gap.
 func (o *outside) printed(out *wire.Output) {
-	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes {
+	all := &o.p.byName[o.plugin].limits.traffic
+	if out.Offset >= 0 && len(out.Text) <= wire.MaxOutputBytes && o.limits.output(all, len(out.Text)) == nil {
 		o.call.OutputAt(out.Stream, out.Offset, out.Text)
 	}
 }

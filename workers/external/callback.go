@@ -37,8 +37,12 @@ type hostAPI struct {
 	rows    *http.ServeMux // finds the row of a request
 }
 
-// maxAnswers is how many answers a call keeps for repeats of its callbacks.
-const maxAnswers = 64
+// A call keeps the answers of its callbacks for repeats. An instance repeats a callback without an answer every
+// [wire.CallbackRepeat], so one that does not for answersKept has its answer.
+const (
+	answersKept   = 30 * wire.CallbackRepeat
+	maxAnswerSize = 16 * wire.MaxCallbackAnswer // of the bodies of one call; the oldest ones are dropped
+)
 
 // callerPrefix begins the names of plugins as callers.
 const callerPrefix = "plugin-"
@@ -161,20 +165,40 @@ type callbacks struct {
 
 	mu      sync.Mutex
 	running map[string]bool
-	answers map[string]*wire.CallbackAnswer // for repeats
+	answers map[string]*wire.CallbackAnswer // for repeats; nil: the body is dropped
+	ended   []performed                     // of answers, in the order of their ends
+	bodies  int                             // of ended: those before have no body
+	size    int                             // of the bodies
+}
+
+// performed is a callback that has its answer.
+type performed struct {
+	id string
+	at time.Time
 }
 
 func (c *callbacks) wait() { c.work.Wait() }
+
+// knows reports whether a callback runs, or has its answer.
+func (c *callbacks) knows(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, answered := c.answers[id]
+	return c.running[id] || answered
+}
 
 // begin reports whether a callback has to run. Otherwise it runs, or has the answer.
 func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	answer, answered := c.answers[id]
 	switch {
 	case c.running[id]:
 		return false, nil
-	case c.answers[id] != nil:
-		return false, c.answers[id]
+	case answered && answer == nil:
+		return false, problem(http.StatusGone, "gone", "the callback was performed, and its answer is no longer kept")
+	case answered:
+		return false, answer
 	case len(c.running) >= wire.MaxCallbacks:
 		return false, problem(http.StatusTooManyRequests, "too_many_requests", fmt.Sprintf("a call waits for at most %d callbacks at once", wire.MaxCallbacks))
 	}
@@ -185,14 +209,29 @@ func (c *callbacks) begin(id string) (run bool, answer *wire.CallbackAnswer) {
 	return true, nil
 }
 
-func (c *callbacks) end(id string, answer *wire.CallbackAnswer) {
+// end keeps the answer of a callback, which is not performed again: where there are too many answers, the oldest ones
+// lose their bodies, and are forgotten when nothing repeats them any more.
+func (c *callbacks) end(id string, answer *wire.CallbackAnswer, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.running, id)
-	if len(c.answers) >= maxAnswers {
-		clear(c.answers) // a repeat is performed again, with the same key
-	}
 	c.answers[id] = answer
+	c.ended = append(c.ended, performed{id, now})
+	for c.size += len(answer.Body); c.size > maxAnswerSize; c.bodies++ {
+		c.dropBodyLocked(c.ended[c.bodies].id)
+	}
+	for now.Sub(c.ended[0].at) > answersKept {
+		c.dropBodyLocked(c.ended[0].id)
+		delete(c.answers, c.ended[0].id)
+		c.ended, c.bodies = c.ended[1:], max(c.bodies-1, 0)
+	}
+}
+
+func (c *callbacks) dropBodyLocked(id string) {
+	if answer := c.answers[id]; answer != nil {
+		c.size -= len(answer.Body)
+		c.answers[id] = nil
+	}
 }
 
 // problem is an answer that refuses a callback.
@@ -208,6 +247,14 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
 		return
 	}
+	limited := o.limits.callback(&o.p.byName[o.plugin].limits.traffic)
+	if limited != nil && o.callbacks.knows(in.ID) {
+		return // the instance repeats it
+	}
+	if limited != nil {
+		o.answer(instance, in.ID, problem(http.StatusTooManyRequests, wire.CodeRateLimited, limited.Error()))
+		return
+	}
 	run, answer := o.callbacks.begin(in.ID)
 	if answer != nil {
 		o.answer(instance, in.ID, answer)
@@ -220,7 +267,7 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 		if o.ctx.Err() != nil {
 			return
 		}
-		o.callbacks.end(in.ID, answer)
+		o.callbacks.end(in.ID, answer, time.Now())
 		o.answer(instance, in.ID, answer)
 	})
 }

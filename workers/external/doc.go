@@ -40,6 +40,14 @@
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
 // outcome. A call that must not run twice goes to the instance that the history names, and to no other.
 //
+// Inside another call, and in the background, no event names an instance. A call that must not run twice then goes to
+// one instance, and to no other, as long as its node lives:
+//
+//	the answer is lost        the same instance gets the call again
+//	the instance is gone      the result is lost
+//	the node dies             the outer call's rule decides: where it runs again, a nested call that began is lost; a
+//	                          call in the background ends with its task, as abandoned
+//
 // A plugin of scope session has one instance for all calls of a session, which the session's id ranks. It stays until
 // it is gone, drains, or ends the session after a hint that the session is idle. The next instance gets the next epoch,
 // and accepts the session, before it gets calls. The hint comes from the node that had the last call, and does not
@@ -67,7 +75,10 @@
 //
 // # Limits
 //
-// A call that must not run twice fails as unavailable where no event tool.called is recorded for it: inside another
-// call, and in the background. A turn whose manifest was replaced more than 8 versions ago continues with the current
+// A node limits in time what it takes of the instances of a plugin, and of one call: package wire has the figures. What
+// a call sends above its own limits does not count for its plugin's.
+//
+// A call in the background cannot record a placement: where the instance of its session is gone, it fails as unavailable
+// until the session's next call or turn. A turn whose manifest was replaced more than 8 versions ago continues with the current
 // one on a node that takes the turn over. The last 64 replaced versions are known: an older one registers as a new one.
 package external

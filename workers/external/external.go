@@ -73,6 +73,7 @@ type known struct {
 	swept     time.Duration // on the clock of hearing, when silent instances were dropped last
 	observes  bool          // its events are being delivered
 	fires     int           // requests to call hooks at custom points that run
+	limits    *requests
 }
 
 type instance struct {
@@ -107,7 +108,7 @@ func New(cfg Config) (*Plugins, error) {
 		}
 		p.names = append(p.names, name)
 		none := noOffer()
-		p.byName[name] = &known{settings: settings, tools: none.tools, manifest: none.manifest, current: none, instances: make(map[string]*instance)}
+		p.byName[name] = &known{settings: settings, tools: none.tools, manifest: none.manifest, current: none, instances: make(map[string]*instance), limits: newRequests()}
 	}
 	p.ctx, p.cancel = context.WithCancel(context.Background()) // ends with Stop
 	return p, nil

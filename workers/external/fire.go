@@ -13,7 +13,11 @@ import (
 // fired answers a request of a plugin to call the hooks of all other plugins at a custom point.
 func (p *Plugins) fired(sender string, data []byte) []byte {
 	answer := wire.Fired{Reached: []string{}}
-	reached, err := p.fire(sender, data)
+	var reached []string
+	err := p.request(sender, "fire")
+	if err == nil {
+		reached, err = p.fire(sender, data)
+	}
 	if err != nil {
 		answer.Error = p.refusal(sender, err)
 	}

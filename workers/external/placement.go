@@ -139,9 +139,20 @@ func (o *offered) restart() {
 	o.started, o.refused = 0, nil
 }
 
-// ready is the placement after the instance accepted it. save records a new placement; nil where nothing can be
+// ready is the placement after the instance accepted it, whose epoch the call gets. Errors: those of readyFor.
+func (o *offered) ready(ctx context.Context, out *outside) (placement, error) {
+	save := out.call.SaveStates
+	if !out.call.CanSave() {
+		save = nil
+	}
+	at, err := o.readyFor(ctx, save)
+	out.in.Epoch = at.Epoch
+	return at, err
+}
+
+// readyFor is the placement after the instance accepted it. save records a new placement; nil where nothing can be
 // recorded. Errors: a [*plugin.Failure] if no instance serves the session, the cause of ctx's end, and those of save.
-func (o *offered) ready(ctx context.Context, save func(context.Context) error) (placement, error) {
+func (o *offered) readyFor(ctx context.Context, save func(context.Context) error) (placement, error) {
 	for range maxHops {
 		if save == nil && !o.usable() {
 			break
@@ -214,41 +225,63 @@ func (o *offered) request(ctx context.Context, id, verb string, limit time.Durat
 }
 
 // run sends a call to the session's instance. One that may repeat goes to the next instance if that is gone.
-func (o *offered) run(ctx context.Context, out *outside, repeatable bool) (plugin.Result, error) {
-	if !repeatable {
-		if err := o.accepted(ctx, out); err != nil {
-			return plugin.Result{}, err
-		}
-		return out.once(ctx, out.call.Holder)
+func (o *offered) run(ctx context.Context, out *outside) (plugin.Result, error) {
+	if out.single {
+		return o.runOnce(ctx, out)
 	}
 	return out.repeat(ctx, func(tried []string) (string, error) {
 		if len(tried) > 0 {
-			o.mu.Lock()
-			o.ended = max(o.ended, out.in.Epoch)
-			o.mu.Unlock()
+			o.endEpoch(out.in.Epoch)
 		}
-		at, err := o.ready(ctx, out.call.SaveStates)
-		out.in.Epoch = at.Epoch
+		at, err := o.ready(ctx, out)
 		return at.Instance, err
 	})
 }
 
-// accepted has the instance that the history names accept the session. An instance knows the calls that it has, whatever
-// their epoch, so a call that may have reached it goes on without.
-func (o *offered) accepted(ctx context.Context, out *outside) error {
-	at := o.place()
-	if out.call.Holder == "" || at.Instance != out.call.Holder {
-		return nil
+// runOnce sends a call to one instance. An instance that ended the session just before has not run the call: it gets the
+// call again, with the next epoch.
+func (o *offered) runOnce(ctx context.Context, out *outside) (plugin.Result, error) {
+	for hops := 1; ; hops++ {
+		holder, err := o.accepted(ctx, out)
+		if err != nil {
+			return plugin.Result{}, err
+		}
+		r, err := out.once(ctx, holder)
+		refused, ok := errors.AsType[*refusal](err)
+		if !ok || refused.code != wire.CodeNotOwner || out.in.Again || hops >= maxHops {
+			return r, err
+		}
+		o.endEpoch(out.in.Epoch)
 	}
-	err := o.start(ctx, at)
-	if refused, ok := errors.AsType[*wire.Error](err); ok && refused.Code == wire.CodeNotOwner && !out.call.Again {
-		at, err = o.ready(ctx, out.call.SaveStates)
+}
+
+// endEpoch has the next place make another placement.
+func (o *offered) endEpoch(epoch int64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ended = max(o.ended, epoch)
+}
+
+// accepted has the instance of a call accept the session: the one that the history names, or for an inner call the one
+// of the placement. An instance knows the calls that it has, whatever their epoch, so a call that may have reached it
+// goes on without.
+func (o *offered) accepted(ctx context.Context, out *outside) (holder string, err error) {
+	holder = out.call.Holder
+	switch {
+	case out.in.Again:
+		if at := o.Load().placement; at.Instance == holder && o.usable() {
+			out.in.Epoch = at.Epoch
+			_ = o.start(ctx, at) // the call goes on
+		}
+		return holder, nil
+	case holder == "" && !out.call.Inner:
+		return "", nil
 	}
-	out.in.Epoch = at.Epoch
-	if err != nil && !out.call.Again {
-		return unavailable(o.name)
+	at, err := o.ready(ctx, out)
+	if err == nil && !out.call.Inner && at.Instance != holder {
+		err = unavailable(o.name)
 	}
-	return nil
+	return at.Instance, err
 }
 
 // begin and end surround each call.

@@ -20,10 +20,11 @@ func (p *Plugins) answer(name, op string, data []byte) []byte {
 		return p.fired(name, data)
 	}
 	answer := wire.Registered{SignMS: wire.SignEvery.Milliseconds(), LeaseMS: wire.Lease.Milliseconds()}
-	hash, err := p.register(name, op, data)
+	err := p.request(name, op)
 	if err == nil {
-		answer.Hash = hash
-	} else {
+		answer.Hash, err = p.register(name, op, data)
+	}
+	if err != nil {
 		answer.Error = p.refusal(name, err)
 	}
 	out, _ := json.Marshal(&answer) // strings only

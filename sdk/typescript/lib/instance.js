@@ -128,6 +128,10 @@ class Instance {
         const message = await this.nc.request(`${this.subjects.requests}.register`, this.registration, { timeout: registrationRepeat });
         /** @type {wire.Registered} */
         const registered = message.json();
+        if (registered.error?.code === "rate_limited") {
+          await next;
+          continue;
+        }
         if (registered.error) throw new Refused(registered.error);
         this.#hash = registered.hash ?? "";
         this.#signMs = registered.sign_ms || this.#signMs;

@@ -57,8 +57,10 @@ func newCalls(keep time.Duration) *calls {
 	return &calls{keep: keep, byID: make(map[wire.CallID]*call)}
 }
 
-// join finds the call of a message, or begins it. run: the caller has to run it. answer: what the sender gets at once.
-func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc) (run bool, answer wire.Progress) {
+// join finds the call of a message, or begins it, unless refuse has an error for it. run: the caller has to run it.
+// answer: what the sender gets at once. A refusal says that the call has not run, so what the instance knows of the id
+// comes first.
+func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc, refuse func() *wire.Error) (run bool, answer wire.Progress) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.byID[in.CallID]
@@ -68,6 +70,9 @@ func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc
 	case known == nil && c.draining:
 		return false, wire.Progress{Error: &wire.Error{Code: wire.CodeDraining, Message: "the instance takes no new calls"}}
 	case known == nil:
+		if refused := refuse(); refused != nil {
+			return false, wire.Progress{Error: refused}
+		}
 		c.byID[in.CallID] = &call{cancel: cancel, replies: []string{reply}}
 		return true, wire.Progress{}
 	case known.over.IsZero():
@@ -220,21 +225,19 @@ func (i *Instance) call(m *nats.Msg) {
 		_ = i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeBadRequest, Message: err.Error()}})
 		return
 	}
-	run := i.runner(&in)
-	if run == nil {
-		_ = i.send(m.Reply, &wire.Progress{Error: &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}})
-		return
-	}
-	if refused := i.owns(&in); refused != nil {
-		_ = i.send(m.Reply, &wire.Progress{Error: refused})
-		return
-	}
+	run, at := i.runner(&in), (*placed)(nil)
 	ctx, end := context.WithCancelCause(i.ctx)
 	cancel := end
 	if _, ok := i.cfg.Plugin.(Program); !ok {
 		cancel = func(error) { end(nil) } // for tools the cause of a cancel is context.Canceled, as in a node
 	}
-	first, answer := i.calls.join(&in, m.Reply, cancel)
+	first, answer := i.calls.join(&in, m.Reply, cancel, func() (refused *wire.Error) {
+		if run == nil {
+			return &wire.Error{Code: wire.CodeUnknownTool, Field: "tool", Message: fmt.Sprintf("no tool %q", in.Tool)}
+		}
+		at, refused = i.owns(&in)
+		return refused
+	})
 	if answer.Outcome != nil {
 		messages, _ := encoded(answer.Outcome)
 		i.publish(m.Reply, messages)
@@ -247,6 +250,7 @@ func (i *Instance) call(m *nats.Msg) {
 	}
 	i.work.Go(func() {
 		defer cancel(nil)
+		defer i.sessions.done(at)
 		messages, outcome := encoded(i.run(ctx, &in, run))
 		for _, reply := range i.calls.end(in.CallID, outcome, time.Now()) {
 			i.publish(reply, messages)

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func TestCalls(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"call": func(t *rapid.T) {
 				in := wire.Call{CallID: id(t), Again: rapid.Bool().Draw(t, "again")}
-				run, answer := c.join(&in, "reply", func(error) {})
+				run, answer := c.join(&in, "reply", func(error) {}, accept)
 				if want := model[in.CallID] == 0 && !draining; run != want {
 					t.Fatalf("call %s in state %d: runs %v, want %v", in.Call, model[in.CallID], run, want)
 				}
@@ -108,7 +109,7 @@ func TestKeptBytes(t *testing.T) {
 	n := maxKept/(900<<10) + 3
 	for i := range n {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
-		c.join(&in, "reply", nil)
+		c.join(&in, "reply", nil, accept)
 		c.end(in.CallID, &wire.Outcome{Text: text}, time.Now())
 	}
 	if c.bytes > maxKept {
@@ -116,7 +117,7 @@ func TestKeptBytes(t *testing.T) {
 	}
 	for call, want := range map[int]bool{0: true, n - 1: false} {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(call))}}
-		if _, answer := c.join(&in, "reply", nil); answer.Forgotten != want {
+		if _, answer := c.join(&in, "reply", nil, accept); answer.Forgotten != want {
 			t.Errorf("call %d: forgotten is %v, want %v", call, answer.Forgotten, want)
 		}
 	}
@@ -128,14 +129,60 @@ func TestForgottenIDs(t *testing.T) {
 	c := newCalls(time.Hour)
 	for i := range maxKnown + 1 {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
-		c.join(&in, "reply", nil)
+		c.join(&in, "reply", nil, accept)
 		c.end(in.CallID, &wire.Outcome{}, time.Now())
 	}
 	for again, want := range map[bool]bool{true: false, false: true} {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint("new", again))}, Again: again}
-		run, answer := c.join(&in, "reply", nil)
+		run, answer := c.join(&in, "reply", nil, accept)
 		if run != want || answer.Forgotten == want {
 			t.Errorf("again %v: runs %v, forgotten %v; want to run: %v", again, run, answer.Forgotten, want)
+		}
+	}
+}
+
+// accept refuses no call.
+func accept() *wire.Error { return nil }
+
+// TestRefusedCallHasNotRun sends a call that the instance would refuse now, for its tool or its placement, in each state
+// that the call may have. What the instance knows of the call comes first: a refused call has not run.
+func TestRefusedCallHasNotRun(t *testing.T) {
+	t.Parallel()
+	id := wire.CallID{Session: "s", Call: "c"}
+	refuse := func() *wire.Error { return &wire.Error{Code: wire.CodeNotOwner} }
+	for name, c := range map[string]struct {
+		before func(*calls)
+		again  bool
+		want   wire.Progress
+	}{
+		"running":                {func(*calls) {}, false, wire.Progress{}},
+		"outcome":                {func(c *calls) { c.end(id, &wire.Outcome{Text: "o"}, time.Now()) }, true, wire.Progress{Outcome: &wire.Outcome{Text: "o"}}},
+		"outcome_dropped":        {func(c *calls) { c.end(id, &wire.Outcome{}, time.Now()); c.recorded(id) }, true, wire.Progress{Forgotten: true}},
+		"id_forgotten":           {forget(id), true, wire.Progress{Forgotten: true}},
+		"id_forgotten_and_drain": {func(c *calls) { forget(id)(c); c.drain() }, true, wire.Progress{Forgotten: true}},
+		"another_id_forgotten":   {forget(id), false, wire.Progress{Error: refuse()}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			known := newCalls(time.Hour)
+			known.join(&wire.Call{CallID: id}, "first", nil, accept)
+			c.before(known)
+			run, got := known.join(&wire.Call{CallID: id, Again: c.again}, "second", nil, refuse)
+			if run || !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, %+v, want false, %+v", run, got, c.want)
+			}
+		})
+	}
+}
+
+// forget ends the call, and as many others as make the instance forget its id.
+func forget(id wire.CallID) func(*calls) {
+	return func(c *calls) {
+		c.end(id, &wire.Outcome{}, time.Now())
+		for n := range maxKnown {
+			other := wire.CallID{Session: "other", Call: events.EffectID(fmt.Sprint(n))}
+			c.join(&wire.Call{CallID: other}, "reply", nil, accept)
+			c.end(other, &wire.Outcome{}, time.Now())
 		}
 	}
 }

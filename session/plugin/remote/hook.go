@@ -159,8 +159,12 @@ func (i *Instance) runHook(data []byte) *wire.HookResult {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return refusedHook(wire.CodeBadRequest, err)
 	}
-	if in.Epoch > 0 && i.cfg.Scope == wire.ScopeSession && !i.sessions.use(in.Session, in.Epoch) {
-		return refusedHook(wire.CodeNotOwner, fmt.Errorf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch))
+	if in.Epoch > 0 && i.cfg.Scope == wire.ScopeSession {
+		p := i.sessions.useHook(in.Session, in.Epoch)
+		if p == nil {
+			return refusedHook(wire.CodeNotOwner, fmt.Errorf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch))
+		}
+		defer i.sessions.done(p)
 	}
 	ctx, cancel := context.WithTimeout(i.ctx, time.Duration(in.DeadlineMS)*time.Millisecond)
 	defer cancel()

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"container/list"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,12 +16,14 @@ import (
 )
 
 // SessionStarter is a plugin that gets a call before the first call of a session that is placed on this instance. An
-// error places the session on another instance. The call has 10 s.
+// error places the session on another instance. The call has 10 s. An instance knows 65 536 sessions: beyond them the
+// one without a call for the longest time is dropped, and its next call follows another StartSession.
 type SessionStarter interface {
 	StartSession(ctx context.Context, in wire.SessionStart) error
 }
 
-// Idler is a plugin that decides what happens to a session that had no call for some time.
+// Idler is a plugin that decides what happens to a session that had no call for some time. No call and no hook of the
+// session runs meanwhile.
 type Idler interface {
 	IdleSession(ctx context.Context, session events.SessionID) IdleAction
 }
@@ -38,44 +41,82 @@ const (
 // startWait limits a StartSession.
 const startWait = 10 * time.Second
 
+// maxSessions is how many placements an instance knows: live ones, and ended ones to refuse late calls of them.
+const maxSessions = 1 << 16
+
 // sessions are the placements on an instance.
 type sessions struct {
 	mu   sync.Mutex
 	byID map[events.SessionID]*placed
+	used *list.List // of *placed, the last used last
 }
-
-// maxEnded is how many ended placements an instance knows, to refuse late calls of them.
-const maxEnded = 1 << 14
 
 // placed is a session that is or was placed here.
+//
+//	none ──StartSession──► live ──a hint──► deciding ──kept──► live
+//	                         │                 └──ended──► ended ──a start of a higher epoch──► live
+//	                         └──65536 others were used since──► none
+//
+// While the plugin decides about an idle session, and after the end, its calls are refused: the node starts the session
+// again, which waits for the decision.
 type placed struct {
-	busy  sync.Mutex // of StartSession and IdleSession: one at a time
-	epoch int64      // 0 before the first start
-	live  bool
-	last  time.Time // of its start, and of its calls
+	session events.SessionID
+	busy    sync.Mutex // of StartSession and IdleSession: one at a time
+	epoch   int64      // 0 before the first start
+	live    bool
+	running int       // calls, hooks, and requests to start or end the session
+	last    time.Time // of its start, and of the begin and end of its calls and hooks
+	at      *list.Element
 }
 
-// at is the entry of a session, which is made if there is none.
+// find is the entry of a session; nil without one. The caller releases it.
+func (s *sessions) find(id events.SessionID) *placed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.byID[id]
+	if p != nil {
+		p.running++
+	}
+	return p
+}
+
+// at is the entry of a session, which is made if there is none. The caller releases it. Beyond [maxSessions] the entry
+// that was not used for the longest time is dropped.
 func (s *sessions) at(id events.SessionID) *placed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byID == nil {
-		s.byID = make(map[events.SessionID]*placed)
+		s.byID, s.used = make(map[events.SessionID]*placed), list.New()
 	}
 	p := s.byID[id]
 	if p == nil {
-		for old, other := range s.byID {
-			if len(s.byID) < maxEnded {
-				break
-			}
-			if !other.live {
-				delete(s.byID, old)
-			}
-		}
-		p = new(placed)
+		s.dropLocked()
+		p = &placed{session: id}
+		p.at = s.used.PushBack(p)
 		s.byID[id] = p
 	}
+	p.running++
 	return p
+}
+
+// dropLocked makes room for an entry. Entries in use go to the end of the list, so each is looked at once.
+func (s *sessions) dropLocked() {
+	for looks := s.used.Len(); len(s.byID) >= maxSessions && looks > 0; looks-- {
+		oldest, _ := s.used.Front().Value.(*placed)
+		if oldest.running > 0 {
+			s.used.MoveToBack(oldest.at)
+			continue
+		}
+		s.used.Remove(oldest.at)
+		delete(s.byID, oldest.session)
+	}
+}
+
+// release ends what find and at began.
+func (s *sessions) release(p *placed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.running--
 }
 
 func (s *sessions) live() (n int) {
@@ -89,24 +130,58 @@ func (s *sessions) live() (n int) {
 	return n
 }
 
-// use notes a call of a session. It reports whether the session is placed here with that epoch.
-func (s *sessions) use(id events.SessionID, epoch int64) bool {
+// use begins a call or a hook of a session. It returns nil where the session is not placed here with that epoch.
+func (s *sessions) use(id events.SessionID, epoch int64) *placed {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := s.byID[id]
 	if p == nil || !p.live || p.epoch != epoch {
-		return false
-	}
-	p.last = time.Now()
-	return true
-}
-
-// owns refuses a new call of a session that is not placed here with the call's epoch.
-func (i *Instance) owns(in *wire.Call) *wire.Error {
-	if i.cfg.Scope != wire.ScopeSession || i.calls.knows(in.CallID) || i.sessions.use(in.Session, in.Epoch) {
 		return nil
 	}
-	return &wire.Error{Code: wire.CodeNotOwner, Field: "epoch", Message: fmt.Sprintf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch)}
+	p.running++
+	s.touchLocked(p)
+	return p
+}
+
+// done ends what use began. p may be nil.
+func (s *sessions) done(p *placed) {
+	if p == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.running--
+	s.touchLocked(p)
+}
+
+func (s *sessions) touchLocked(p *placed) {
+	p.last = time.Now()
+	s.used.MoveToBack(p.at)
+}
+
+// useHook is use for a hook, which waits while the plugin decides about the session: a node cannot place a session again
+// for a hook.
+func (s *sessions) useHook(id events.SessionID, epoch int64) *placed {
+	if p := s.use(id, epoch); p != nil {
+		return p
+	}
+	if p := s.find(id); p != nil {
+		p.busy.Lock()
+		p.busy.Unlock() //nolint:staticcheck // it waits
+		s.release(p)
+	}
+	return s.use(id, epoch)
+}
+
+// owns begins a new call of a session. It refuses one that is not placed here with the call's epoch.
+func (i *Instance) owns(in *wire.Call) (*placed, *wire.Error) {
+	if i.cfg.Scope != wire.ScopeSession {
+		return nil, nil //nolint:nilnil // any instance serves the call
+	}
+	if p := i.sessions.use(in.Session, in.Epoch); p != nil {
+		return p, nil
+	}
+	return nil, &wire.Error{Code: wire.CodeNotOwner, Field: "epoch", Message: fmt.Sprintf("session %s is not placed on this instance with epoch %d", in.Session, in.Epoch)}
 }
 
 // startSession handles a placement. The same start may come again.
@@ -124,14 +199,17 @@ func (i *Instance) place(in *wire.SessionStart) *wire.Error {
 		return &wire.Error{Code: wire.CodeDraining, Message: "the instance takes no new sessions"}
 	}
 	p := i.sessions.at(in.Session)
+	defer i.sessions.release(p)
 	p.busy.Lock()
 	defer p.busy.Unlock()
 	i.sessions.mu.Lock()
 	epoch, live := p.epoch, p.live
+	if epoch == in.Epoch && live {
+		i.sessions.touchLocked(p)
+	}
 	i.sessions.mu.Unlock()
 	switch {
 	case epoch == in.Epoch && live:
-		i.sessions.use(in.Session, in.Epoch)
 		return nil
 	case epoch >= in.Epoch:
 		return &wire.Error{Code: wire.CodeNotOwner, Field: "epoch", Message: fmt.Sprintf("is %d, this instance knows %d", in.Epoch, epoch)}
@@ -145,7 +223,8 @@ func (i *Instance) place(in *wire.SessionStart) *wire.Error {
 	}
 	i.sessions.mu.Lock()
 	defer i.sessions.mu.Unlock()
-	p.epoch, p.live, p.last = in.Epoch, true, time.Now()
+	p.epoch, p.live = in.Epoch, true
+	i.sessions.touchLocked(p)
 	return nil
 }
 
@@ -157,34 +236,42 @@ func (i *Instance) idle(m *nats.Msg) {
 	}
 }
 
-// endIdle asks the plugin what to do with an idle session. A session that had a call meanwhile is not idle.
+// endIdle asks the plugin what to do with an idle session. A session that has calls, or had one meanwhile, is not idle.
 func (i *Instance) endIdle(in *wire.Idle) (ended bool) {
 	d, ok := i.cfg.Plugin.(Idler)
-	p := i.sessions.at(in.Session)
+	p := i.sessions.find(in.Session)
+	if p == nil {
+		return false
+	}
+	defer i.sessions.release(p)
 	p.busy.Lock()
 	defer p.busy.Unlock()
-	quiet := func() bool {
-		return p.live && p.epoch == in.Epoch && time.Since(p.last) >= time.Duration(in.QuietMS)*time.Millisecond
-	}
-	i.sessions.mu.Lock()
-	idle := quiet()
-	i.sessions.mu.Unlock()
-	if !ok || !idle || i.calls.runningOf(in.Session) > 0 {
+	if !ok || !i.sessions.decide(p, in) {
 		return false
 	}
 	action := d.IdleSession(i.ctx, in.Session)
 	if action == IdleKeep {
+		i.sessions.mu.Lock()
+		p.live = true
+		i.sessions.mu.Unlock()
 		return false
 	}
-	i.sessions.mu.Lock()
-	if ended = quiet(); ended {
-		p.live = false
-	}
-	i.sessions.mu.Unlock()
-	if ended && action == IdleExit && i.sessions.live() == 0 {
+	if action == IdleExit && i.sessions.live() == 0 {
 		i.end()
 	}
-	return ended
+	return true
+}
+
+// decide ends the placement of a session that is idle, until the plugin keeps it. The caller has one hold of p.
+func (s *sessions) decide(p *placed, in *wire.Idle) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	quiet := time.Since(p.last) >= time.Duration(in.QuietMS)*time.Millisecond
+	if !p.live || p.epoch != in.Epoch || p.running > 1 || !quiet {
+		return false
+	}
+	p.live = false
+	return true
 }
 
 func (i *Instance) answer(m *nats.Msg, body any) {
@@ -192,25 +279,6 @@ func (i *Instance) answer(m *nats.Msg, body any) {
 	if err != nil || m.Respond(data) != nil {
 		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err)) // the node sends the request again
 	}
-}
-
-// knows reports whether the call reached this instance before.
-func (c *calls) knows(id wire.CallID) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.byID[id] != nil
-}
-
-// runningOf counts the calls of a session that run.
-func (c *calls) runningOf(session events.SessionID) (n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, known := range c.byID {
-		if id.Session == session && known.over.IsZero() {
-			n++
-		}
-	}
-	return n
 }
 
 // kept counts the outcomes that no node has recorded.

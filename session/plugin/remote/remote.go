@@ -70,10 +70,13 @@ type Instance struct {
 // ErrStopped is the cause for the end of calls that run when an instance stops.
 var ErrStopped = errors.New("the instance stopped")
 
-// registerWait limits one attempt to register, registerPause the time until the next one.
+// registerWait limits one attempt to register, registerPause the time until the next one. An instance that nodes refuse
+// as one of too many tries again after limitedWait, and registerTries times at most.
 const (
 	registerWait  = 2 * time.Second
 	registerPause = time.Second
+	registerTries = 5
+	limitedWait   = 2 * time.Second
 )
 
 // Start registers the plugin and runs its calls until [Instance.Stop]. It waits for a server and a node until ctx ends.
@@ -194,8 +197,13 @@ func (i *Instance) register(ctx context.Context) error {
 		once, cancel := context.WithTimeout(ctx, registerWait)
 		m, err := i.cfg.Conn.RequestWithContext(once, subject, body)
 		cancel()
+		wait := min(time.Duration(try)*100*time.Millisecond, registerPause)
 		if err == nil {
-			return i.registered(m.Data)
+			err = i.registered(m.Data)
+			if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeRateLimited || try >= registerTries {
+				return err
+			}
+			wait = time.Duration(try) * limitedWait
 		}
 		if refused := i.cfg.Conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
 			return fmt.Errorf("register %s: the credentials are of another plugin: %w", i.cfg.Plugin.ID(), refused)
@@ -203,11 +211,11 @@ func (i *Instance) register(ctx context.Context) error {
 		if i.cfg.Conn.IsClosed() {
 			return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), cmp.Or(i.cfg.Conn.LastError(), err))
 		}
-		if try == 1 {
+		if try == 1 && m == nil {
 			i.cfg.Logger.Warn("no node answers the registration: waiting for one", zap.String("subject", subject))
 		}
 		select {
-		case <-time.After(min(time.Duration(try)*100*time.Millisecond, registerPause)):
+		case <-time.After(wait):
 		case <-ctx.Done():
 		}
 		if ctx.Err() != nil {

@@ -179,6 +179,9 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxArgsBytes": wire.MaxArgsBytes, "MaxFailureMessage": wire.MaxFailureMessage, "HookTimeout": wire.HookTimeout.Milliseconds(),
 		"MaxHookTimeout": wire.MaxHookTimeout.Milliseconds(), "MaxHookCall": wire.MaxHookCall, "MaxHookAnswer": wire.MaxHookAnswer,
 		"MaxDirectives": wire.MaxDirectives, "MaxFireBytes": wire.MaxFireBytes, "MaxFires": wire.MaxFires, "MaxPromptText": wire.MaxPromptText,
+		"RateBurst": wire.RateBurst, "RegistrationsPerSecond": wire.RegistrationsPerSecond, "FiresPerSecond": wire.FiresPerSecond,
+		"CallbacksPerSecond": wire.CallbacksPerSecond, "PluginCallbacks": wire.PluginCallbacks, "MaxOutputsPerSecond": wire.MaxOutputsPerSecond,
+		"OutputBytesPerSecond": wire.OutputBytesPerSecond, "PluginOutputs": wire.PluginOutputs, "PluginOutputBytes": wire.PluginOutputBytes,
 	} {
 		if !regexp.MustCompile(`\b` + strconv.FormatInt(limit, 10) + `\b`).Match(text) {
 			t.Errorf("%s: the document does not have %d", name, limit)

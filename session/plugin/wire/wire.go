@@ -48,6 +48,7 @@ const (
 	CodeTooLarge    = "too_large"
 	CodeForbidden   = "unauthorized" // the operator does not allow it
 	CodeBusy        = "busy"         // too many requests of the plugin run: try again later
+	CodeRateLimited = "rate_limited" // above a limit in time: try again later
 	CodeInternal    = "internal"
 )
 

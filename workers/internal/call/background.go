@@ -51,9 +51,6 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 
 var errNoNesting = errors.New("a tool that was started cannot call tools")
 
-// noRecord is [Tool.Record] of calls outside of a running turn.
-func noRecord(context.Context, ...events.Payload) error { return errNoNesting }
-
 // background runs a started tool, with the hooks around it, and returns the summary of its task.
 func (d *dispatch) background(ctx context.Context) (string, error) {
 	var out *events.ToolResult
@@ -71,6 +68,7 @@ func (d *dispatch) background(ctx context.Context) (string, error) {
 		if out, pending = d.run(ctx); pending {
 			return "", errPendingNested
 		}
+		d.recorded() // no other worker runs it
 	}
 	switch {
 	case out == nil:

@@ -41,6 +41,9 @@ func (p *parking) park() {
 // A failure of the inner call is the outcome of the result. An error fails the outer call: ctx ended, a call waits
 // for an approval, or the n-th call differs from the one of the earlier run.
 func (d *dispatch) nestedCall(ctx context.Context, n int, tool string, args json.RawMessage) (plugin.Result, error) {
+	if d.record == nil {
+		return plugin.Result{}, errNoNesting
+	}
 	if len(args) == 0 {
 		args = json.RawMessage("{}")
 	}
@@ -215,6 +218,7 @@ func (d *nested) returned(ctx context.Context, args json.RawMessage, out events.
 	if err := d.record(ctx, append([]events.Payload{fact}, d.extra...)...); err != nil {
 		return plugin.Result{}, err
 	}
+	d.recorded()
 	return d.env.recorded(ctx, &out)
 }
 

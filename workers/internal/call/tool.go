@@ -58,7 +58,14 @@ func (t Tool) Recorded() func() {
 		return nil
 	}
 	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
-	return func() { tool.Recorded(d.pluginCall()) }
+	return d.recorded
+}
+
+// recorded tells the tool that no worker asks for the result again.
+func (d *dispatch) recorded() {
+	if tool, ok := d.catalog.Find(d.call.Tool); ok && tool.Recorded != nil {
+		tool.Recorded(d.pluginCall())
+	}
 }
 
 // dispatch is a tool call that runs: one of the model, one inside another, a background tool, or one of a turn that
@@ -69,21 +76,21 @@ type dispatch struct {
 	stack      *plugin.Session
 	catalog    *plugin.CatalogEntry
 	call       turn.Call
-	callable   bool // the catalogue of the state offers the tool
-	record     func(context.Context, ...events.Payload) error
-	extra      []events.Payload // additional events, in the commit of the result
-	parked     *parking         // see [errParked]
-	inner      bool             // the result goes to the call, or to the node, that made this one; the model does not read it
-	cannotPark bool             // an outer call must not run twice
-	stopIssue  *events.Issue    // the turn cannot continue
-	unknown    bool             // the catalogue has no such tool
+	callable   bool                                           // the catalogue of the state offers the tool
+	record     func(context.Context, ...events.Payload) error // nil: no event can be recorded, outside of a running turn
+	extra      []events.Payload                               // additional events, in the commit of the result
+	parked     *parking                                       // see [errParked]
+	inner      bool                                           // the result goes to the call, or to the node, that made this one; the model does not read it
+	cannotPark bool                                           // an outer call must not run twice
+	stopIssue  *events.Issue                                  // the turn cannot continue
+	unknown    bool                                           // the catalogue has no such tool
 }
 
 // newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
 // turn, and for a call without a turn on this node inner and cannotPark.
 func newDispatch(at *Snapshot, stack *plugin.Session, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
 	return &dispatch{
-		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), record: noRecord, parked: new(parking),
+		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), parked: new(parking),
 	}
 }
 
@@ -175,7 +182,7 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 func (d *dispatch) pluginCall() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		Holder: d.call.Holder, Again: d.at.takenOver(),
+		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner,
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}

@@ -23,7 +23,10 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 		err := d.registerRemote(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
 	}
-	call := d.pluginCall().WithNested(d.nestedAll).WithSave(func(ctx context.Context) error { return d.record(ctx) })
+	call := d.pluginCall().WithNested(d.nestedAll)
+	if d.record != nil {
+		call = call.WithSave(func(ctx context.Context) error { return d.record(ctx) })
+	}
 	for n := 1; ; n++ {
 		call.Attempt = n
 		shown := &printer{d: d, attempt: int64(n)}

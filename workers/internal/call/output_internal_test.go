@@ -1,0 +1,53 @@
+package call
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/turn"
+)
+
+// TestOutputToAndFroIsPaced prints a lot at offsets that go back and forth, as a program of its own may. What the
+// watchers get keeps the pace of a call.
+func TestOutputToAndFroIsPaced(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	nc, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	var got atomic.Int64
+	if _, err := nc.Subscribe("lash.>", func(*nats.Msg) { got.Add(1) }); err != nil || nc.Flush() != nil {
+		t.Fatal(err)
+	}
+	on := bustest.Open(t, server)
+	d := &dispatch{env: &Env{Bus: on}, at: &Snapshot{state: new(projector.State), session: "s", turn: "t1"}, call: turn.Call{Effect: "t1/0/0"}}
+	shown, began := &printer{d: d, attempt: 1}, time.Now()
+	const prints = 12_000
+	for n := range prints {
+		shown.print(plugin.StreamStdout, int64(n%2)*100, "text")
+		if n%1000 == 0 {
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
+	shown.close()
+	most := int64(time.Since(began)/time.Second+1) * (wire.OutputsPerSecond + 8) // each run of the tool has a rest
+	if err := on.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for quiet := int64(-1); quiet != got.Load(); time.Sleep(100 * time.Millisecond) {
+		quiet = got.Load()
+	}
+	if n := got.Load(); n == 0 || n > most {
+		t.Errorf("pieces: got %d of %d prints, want 1 to %d", n, prints, most)
+	}
+}
