@@ -32,6 +32,7 @@ type setting struct {
 	on place
 
 	changesOthers bool                                // of the plugins of nodeOf
+	after         []plugin.Factory                    // of nodeOf: plugins of the node after the external ones
 	runs          string                              // file of the plugin's runs
 	first         *external.Plugins                   // of the first node
 	live          int                                 // programs that were started
