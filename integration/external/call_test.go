@@ -170,10 +170,9 @@ func (s *setting) holders(id events.SessionID) (list []string) {
 	return list
 }
 
-// nameOf is the name that a program was given, the beginning of its id.
+// nameOf is the name that a program was given: its id without the random part.
 func nameOf(id string) string {
-	name, _, _ := strings.Cut(id, "-")
-	return name
+	return id[:max(strings.LastIndexByte(id, '-'), 0)]
 }
 
 // idOf is the id of the instance of notes that has a name.
