@@ -78,6 +78,8 @@ func (m *scriptedModel) reply(w http.ResponseWriter, r *http.Request) {
 	case command == "write":
 		args, _ := json.Marshal(map[string]string{"path": rest, "content": "hello"})
 		reply = llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: args})
+	case command == "call":
+		reply = llmtest.Calls(events.Part{Call: "c", Tool: rest, Args: json.RawMessage("{}")})
 	case command == "attack":
 		reply = llmtest.Text(m.extra.Load().(string))
 	case command == "hold":

@@ -30,7 +30,7 @@ type pluginRunCmd struct {
 	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags." placeholder:"FILE" type:"path"`
 	NATS         string        `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
 	Nkey         string        `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
-	Instance     string        `help:"Id of this instance. Defaults to LASH_PLUGIN_INSTANCE, and to a new one." placeholder:"ID"`
+	Instance     string        `help:"Begins the id of this instance, at most 51 characters; each start adds a random part. Defaults to LASH_PLUGIN_INSTANCE." placeholder:"NAME"`
 	Env          []string      `help:"A variable of the program, NAME=VALUE, or NAME for the value that it has here. Repeatable. The program gets PATH, and no other variable." placeholder:"NAME[=VALUE]" sep:"none"`
 	Dir          string        `help:"Working directory of the program. Defaults to this one." placeholder:"DIR" type:"path"`
 	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory. Without one the program can read what this user can, with the plugin's key: as root, \"setpriv --reuid=USER --regid=GROUP --clear-groups\" makes it another user." placeholder:"COMMAND"`

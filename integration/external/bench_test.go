@@ -125,7 +125,7 @@ func (m *measured) program(instance string) *exec.Cmd {
 		m.Fatalf("program: got %q, %v, want ready", line, err)
 	}
 	bustest.Eventually(m.B, instance+" is known", func() bool {
-		return slices.ContainsFunc(m.plugins.Status()[0].Instances, func(i api.PluginInstance) bool { return i.ID == instance })
+		return slices.ContainsFunc(m.plugins.Status()[0].Instances, func(i api.PluginInstance) bool { return nameOf(i.ID) == instance })
 	})
 	return cmd
 }

@@ -32,6 +32,7 @@ type setting struct {
 	on place
 
 	changesOthers bool                                // of the plugins of nodeOf
+	after         []plugin.Factory                    // of nodeOf: plugins of the node after the external ones
 	runs          string                              // file of the plugin's runs
 	first         *external.Plugins                   // of the first node
 	live          int                                 // programs that were started
@@ -93,10 +94,15 @@ func (s *setting) plugins(on *bus.Bus) *external.Plugins {
 // program starts the plugin in a process of its own, and returns when it is registered.
 func (s *setting) program(instance string) *process {
 	s.T.Helper()
+	return s.run(instance, s.command())
+}
+
+// command is the program of the plugin in this place.
+func (s *setting) command() *exec.Cmd {
 	if s.on.program != nil {
-		return s.run(instance, s.on.program(s.Ctx))
+		return s.on.program(s.Ctx)
 	}
-	return s.run(instance, own(s.Ctx))
+	return own(s.Ctx)
 }
 
 // own is the plugin in this test binary.
@@ -154,12 +160,33 @@ func (s *setting) begin() events.SessionID {
 	return id
 }
 
-// holders are the instances that the history names.
+// holders are the names of the instances that the history names.
 func (s *setting) holders(id events.SessionID) (list []string) {
 	for _, called := range harness.Find[*events.ToolCalled](s.System, id) {
-		list = append(list, called.Holders...)
+		for _, holder := range called.Holders {
+			list = append(list, nameOf(holder))
+		}
 	}
 	return list
+}
+
+// nameOf is the name that a program was given: its id without the random part.
+func nameOf(id string) string {
+	return id[:max(strings.LastIndexByte(id, '-'), 0)]
+}
+
+// idOf is the id of the instance of notes that has a name.
+func (s *setting) idOf(name string) (id string) {
+	s.T.Helper()
+	s.AwaitPolling("the instance "+name, func() bool {
+		for _, i := range s.first.Status()[0].Instances {
+			if nameOf(i.ID) == name {
+				id = i.ID
+			}
+		}
+		return id != ""
+	})
+	return id
 }
 
 func (p *process) signal(s syscall.Signal) {

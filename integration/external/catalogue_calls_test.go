@@ -43,6 +43,7 @@ var callCases = []serviceCase{
 	{"T25_instance_without_the_outcome_ends_the_call_as_lost", forgottenOutcome},
 	{"T26_stopped_instance_of_a_call_that_runs_once", instanceDies("write", syscall.SIGSTOP, "[lost]", 1)},
 	// The claim is the event tool.called: the node that appends it names the instance.
+	{"T26a_killed_instance_starts_again_with_its_name", startsAgain},
 	{"T27_the_history_names_one_instance", oneHolder},
 	{"T28_outcome_that_was_lost_is_sent_again", outcomeAgain},
 	{"T29_recorded_call_does_not_run_again", recordedIsDropped},
@@ -331,6 +332,25 @@ func instanceDies(tool string, signal syscall.Signal, want string, runs int) fun
 			s.wantResult(id, want)
 			harness.DeepEqual(t, "results", len(harness.Find[*events.ToolReturned](s.System, id)), 1)
 		}
+	}
+}
+
+// startsAgain kills a program in a call that must not run twice, and starts it again with its name before nodes miss it.
+func startsAgain(t *testing.T, on place) {
+	s := on.start(t, calling("write", `{"text":"milk","millis":60000}`)...)
+	s.node()
+	p := s.program("i1")
+	id := s.begin()
+	s.logged("began", 1)
+	before := s.idOf("i1")
+	p.kill()
+	s.spawn("i1", s.command())
+	s.AwaitTurn(id, "t1")
+	s.wantResult(id, "[lost]")
+	harness.DeepEqual(t, "runs", s.began(), 1)
+	s.alive(1)
+	if after := s.idOf("i1"); after == before {
+		t.Errorf("id of the second start: got that of the first, %s", after)
 	}
 }
 

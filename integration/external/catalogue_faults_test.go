@@ -230,7 +230,7 @@ func (f *faults) disturb(n int) {
 	f.AwaitPolling("all programs to live", func() bool {
 		live := make(map[string]bool)
 		for _, i := range f.first.Status()[0].Instances {
-			live[i.ID] = i.SilentMS < time.Since(thawed).Milliseconds()
+			live[nameOf(i.ID)] = i.SilentMS < time.Since(thawed).Milliseconds()
 		}
 		return !slices.ContainsFunc(f.programs, func(p *disturbed) bool { return !live[p.instance()] })
 	})

@@ -107,7 +107,7 @@ func recordedIsDropped(t *testing.T, on place) {
 	harness.WantError(t, "call", err, nil)
 	c := s.client()
 	s.AwaitPolling("the outcome to be dropped", func() bool {
-		m, err := c.nc.Request(c.prefix+".plugin.notes.i1.call", again, 10*time.Second)
+		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf("i1")+".call", again, 10*time.Second)
 		harness.WantError(t, "call again", err, nil)
 		var answer wire.Progress
 		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
@@ -128,8 +128,9 @@ func repeatJoins(t *testing.T, on place) {
 	again, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "t1/0/0"}, Tool: "write", Args: json.RawMessage(`{"text":"milk"}`), Again: true})
 	harness.WantError(t, "call", err, nil)
 	c := s.client()
+	to := c.prefix + ".plugin.notes." + s.idOf("i1") + ".call"
 	for range 5 {
-		harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes.i1.call", c.nc.NewRespInbox(), again), nil)
+		harness.WantError(t, "publish", c.nc.PublishRequest(to, c.nc.NewRespInbox(), again), nil)
 	}
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "noted: milk")

@@ -55,6 +55,7 @@ func (s *setting) placement(id events.SessionID) (at struct {
 		s.T.Fatal("the history has no placement")
 	}
 	harness.WantError(s.T, "placement", json.Unmarshal(saved.State, &at), nil)
+	at.Instance = nameOf(at.Instance)
 	return at
 }
 
@@ -121,7 +122,7 @@ func placementMoves(t *testing.T, on place) {
 		body, err := json.Marshal(&wire.Call{CallID: wire.CallID{Session: id, Call: "late"}, Tool: "write", Args: json.RawMessage(`{"text":"x"}`), Epoch: refused.epoch})
 		harness.WantError(t, "call", err, nil)
 		var answer wire.Progress
-		m, err := c.nc.Request(c.prefix+".plugin.notes."+refused.instance+".call", body, 10*time.Second)
+		m, err := c.nc.Request(c.prefix+".plugin.notes."+s.idOf(refused.instance)+".call", body, 10*time.Second)
 		harness.WantError(t, "call", err, nil)
 		harness.WantError(t, "answer", json.Unmarshal(m.Data, &answer), nil)
 		if answer.Error == nil || answer.Error.Code != wire.CodeNotOwner {
@@ -134,7 +135,7 @@ func placementMoves(t *testing.T, on place) {
 func rollingUpgrade(t *testing.T, on place) {
 	upgrade(t, on, func(s *setting, _ *process) {
 		c := s.client()
-		harness.WantError(t, "drain", c.nc.Publish(c.prefix+".plugin.notes.old.drain", nil), nil)
+		harness.WantError(t, "drain", c.nc.Publish(c.prefix+".plugin.notes."+s.idOf("old")+".drain", nil), nil)
 		harness.WantError(t, "drain", c.nc.Flush(), nil)
 	})
 }
@@ -203,7 +204,7 @@ func oneVersionTakesCalls(t *testing.T, on place) {
 			s.AwaitPolling("version 1", func() bool { return s.first.Status()[0].Version == "1" })
 		}
 		for _, i := range s.first.Status()[0].Instances {
-			harness.DeepEqual(t, "instance "+i.ID+" takes calls", i.Current, i.ID == want)
+			harness.DeepEqual(t, "instance "+i.ID+" takes calls", i.Current, nameOf(i.ID) == want)
 		}
 		s.Model.Rescript(append(calling("look", fmt.Sprintf(`{"text":"%d"}`, n)), harness.Reply(harness.Text("done")))...)
 		id := s.begin()

@@ -26,7 +26,7 @@ type exchange struct {
 	seen    []wire.Progress
 }
 
-// send sends a message to the instance i1, which answers with the returned exchange.
+// send sends a message to the instance of the client, which answers with the returned exchange.
 func (c *client) send(t *testing.T, verb string, message any) *exchange {
 	t.Helper()
 	data, ok := message.([]byte)
@@ -39,7 +39,7 @@ func (c *client) send(t *testing.T, verb string, message any) *exchange {
 	answers, err := c.nc.SubscribeSync(reply)
 	harness.WantError(t, "subscribe", err, nil)
 	t.Cleanup(func() { _ = answers.Unsubscribe() }) // the connection may be closed
-	harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes.i1."+verb, reply, data), nil)
+	harness.WantError(t, "publish", c.nc.PublishRequest(c.prefix+".plugin.notes."+c.instance+"."+verb, reply, data), nil)
 	return &exchange{t: t, c: c, answers: answers}
 }
 
@@ -119,6 +119,7 @@ func TestConformance(t *testing.T) {
 	c := s.client()
 	p := s.launch("i1", exec.CommandContext(s.Ctx, "node", program+".mjs")) //nolint:gosec // a file of this test
 	s.alive(1)
+	c.instance = s.idOf("i1")
 	for _, check := range conformance {
 		t.Run(check.name, func(t *testing.T) { check.run(t, c) })
 	}
@@ -143,7 +144,7 @@ var conformance = []struct {
 		got = c.send(t, "call", aCall("long", "fail", `{"message":"x`+long+`"}`)).outcome()
 		harness.Equal(t, "long message", got.Failure.Message, "x"+long[:16382])
 		c.send(t, "call", aCall("success", "echo", `{"text":"fine"}`)).outcome()
-		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+		signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes." + c.instance)
 		harness.WantError(t, "subscribe", err, nil)
 		harness.WantError(t, "ask for signs", c.nc.Publish(c.prefix+".plugin.notes.all.sign", nil), nil)
 		m, err := signs.NextMsg(500 * time.Millisecond)
@@ -236,7 +237,7 @@ func refused(t *testing.T, e *exchange, code string) {
 // drains sends SIGTERM while a call runs, whose result is want.
 func drains(t *testing.T, c *client, p *process, call *wire.Call, want string) {
 	t.Helper()
-	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes.i1")
+	signs, err := c.nc.SubscribeSync(c.prefix + ".plugin-live.notes." + c.instance)
 	harness.WantError(t, "subscribe", err, nil)
 	e := c.send(t, "call", call)
 	e.next(func(*wire.Progress) bool { return true })

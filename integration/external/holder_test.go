@@ -27,7 +27,7 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	programs[holder].signal(syscall.SIGTERM)
 	s.AwaitPolling("the drain", func() bool {
 		for _, i := range s.first.Status()[0].Instances {
-			if i.ID == holder && i.Draining {
+			if nameOf(i.ID) == holder && i.Draining {
 				return true
 			}
 		}

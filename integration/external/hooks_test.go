@@ -19,7 +19,7 @@ import (
 	"github.com/lash-go/lash/workers/external"
 )
 
-// nodeOf starts a node with external plugins of these names, and with plugins of its own before them.
+// nodeOf starts a node with external plugins of these names, and with plugins of its own before and after them.
 func (s *setting) nodeOf(names []string, own ...plugin.Factory) (p *external.Plugins, kill func()) {
 	s.T.Helper()
 	var list []external.Plugin
@@ -31,7 +31,7 @@ func (s *setting) nodeOf(names []string, own ...plugin.Factory) (p *external.Plu
 	harness.WantError(s.T, "plugins", err, nil)
 	harness.WantError(s.T, "start", p.Start(s.Ctx), nil)
 	s.T.Cleanup(p.Stop)
-	n, kill := s.StartNodeOn(on, append(own, p.Factories()...)...)
+	n, kill := s.StartNodeOn(on, slices.Concat(own, p.Factories(), s.after)...)
 	s.Host = n.Host()
 	s.first = p
 	return p, kill

@@ -37,6 +37,7 @@ func TestPluginInJavaScript(t *testing.T) {
 		s.node()
 		p := s.run("i1", exec.CommandContext(s.Ctx, "node", path)) //nolint:gosec // a file of this test
 		c := s.client()
+		c.instance = s.idOf("i1")
 		registers(t, c)
 		for _, garbage := range []string{"{", "null", "7"} {
 			for _, verb := range []string{"call", "cancel", "recorded"} {

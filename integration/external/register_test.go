@@ -16,9 +16,10 @@ import (
 
 // client is a plugin that speaks the protocol without the SDK.
 type client struct {
-	t      *testing.T
-	nc     *nats.Conn
-	prefix string
+	t        *testing.T
+	nc       *nats.Conn
+	prefix   string
+	instance string // that its requests go to
 }
 
 func (s *setting) client() *client {
@@ -28,7 +29,7 @@ func (s *setting) client() *client {
 		s.T.Fatal(err)
 	}
 	s.T.Cleanup(nc.Close)
-	return &client{s.T, nc, s.on.prefix}
+	return &client{s.T, nc, s.on.prefix, "i1"}
 }
 
 // request sends a request as plugin, and returns the answer.

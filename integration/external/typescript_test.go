@@ -72,7 +72,9 @@ func TestReadme(t *testing.T) {
 		}
 	})
 	t.Run("a_hook", func(t *testing.T) {
-		c := begin(t, 1).client()
+		s := begin(t, 1)
+		c := s.client()
+		c.instance = s.idOf("i1")
 		for price, want := range map[string]string{
 			"5":   `{}`,
 			"101": `{"directives":[{"kind":"abort_turn","code":"too_dear","message":"at most 100"}]}`,
@@ -91,6 +93,7 @@ func TestReadme(t *testing.T) {
 	t.Run("a_cancelled_call", func(t *testing.T) {
 		s := begin(t, 2)
 		c := s.client()
+		c.instance = s.idOf("i1")
 		call := aCall("job", "job", `{"command":"sleep 90 & echo $!; wait"}`)
 		e := c.send(t, "call", call)
 		printed := e.next(func(p *wire.Progress) bool { return p.Output != nil }).Output.Text
@@ -115,6 +118,7 @@ func TestSessionScope(t *testing.T) {
 	s.launch("i1", exec.CommandContext(s.Ctx, "node", program)) //nolint:gosec // a file of this test
 	s.alive(1)
 	c := s.client()
+	c.instance = s.idOf("i1")
 	place := func(session events.SessionID, epoch int64, label string) (code string) {
 		var got wire.Placed
 		if c.ask(t, "session_start", &wire.SessionStart{Session: session, Epoch: epoch, Labels: map[string]string{"label": label}}, &got); got.Error != nil {

@@ -197,8 +197,9 @@ func TestRolePlugin(t *testing.T) {
 		b.Open(api.CreateRequest{ID: "s1"})
 		b.RunTurn("s1", "t1", harness.Text("go"))
 		harness.Equal(t, "result", b.CallResult("s1", "c1"), "rain")
+		weather := p.Status()[0].Instances[0].ID
 		harness.WantError(t, "stop", i.Stop(b.Ctx), nil)
-		err := b.Bus.AskInstance(b.Ctx, "weather", "i1", "call", []byte("{}"), func([]byte) bool { return true })
+		err := b.Bus.AskInstance(b.Ctx, "weather", weather, "call", []byte("{}"), func([]byte) bool { return true })
 		harness.WantError(t, "call of an instance that has ended", err, bus.ErrNotFound)
 	})
 }

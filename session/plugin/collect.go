@@ -54,12 +54,29 @@ func (s *Session) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[
 	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in, func(in TurnResultContext) TurnResultContext { return in })
 }
 
-// BeforeToolCall runs the hooks before a call.
+// BeforeToolCall runs the hooks before a call, and then those that authorize it with the arguments of the last
+// replacement.
 func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
-	return collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in, func(in ToolContext) ToolContext {
-		in.Args = slices.Clone(in.Args)
-		return in
-	})
+	list, err := collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in, ownCall)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		switch d := &list[i].Value; d.Kind {
+		case events.DirectiveAbort:
+			return list, nil // the call does not run
+		case events.DirectiveReplaceArgs:
+			in.Args = d.Args
+		}
+	}
+	rules, err := collect(ctx, s, events.PointBeforeTool, s.c.authorize, in, ownCall)
+	if err == nil {
+		err = checkRules(rules)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return append(list, rules...), nil
 }
 
 // AfterToolCall runs the hooks after a call.
@@ -69,6 +86,11 @@ func (s *Session) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Ow
 
 func ownInput(in events.TurnInput) events.TurnInput {
 	in.Parts, in.Options = slices.Clone(in.Parts), slices.Clone(in.Options)
+	return in
+}
+
+func ownCall(in ToolContext) ToolContext {
+	in.Args = slices.Clone(in.Args)
 	return in
 }
 
@@ -86,7 +108,7 @@ func (s *Session) Points() []events.HookPoint {
 		}
 	}
 	add(events.PointBeforeTurn, len(s.c.beforeTurn)+len(s.c.transforms)+len(s.c.prompt) > 0 || s.contributes())
-	add(events.PointBeforeTool, len(s.c.beforeTool) > 0)
+	add(events.PointBeforeTool, len(s.c.beforeTool)+len(s.c.authorize) > 0)
 	add(events.PointAfterTool, len(s.c.afterTool) > 0)
 	add(events.PointCheckpoint, len(s.c.checkpoint)+len(s.c.afterTool) > 0)
 	add(events.PointAfterTurn, len(s.c.afterTurn) > 0 || s.HasLifecycle())

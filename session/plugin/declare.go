@@ -57,7 +57,7 @@ func boundNames() map[string]string {
 		"sources": "a tool source", "prompt": "a prompt function", "transforms": "a context transform", "compactors": "a compactor",
 		"streams": "a stream hook", "streamEnds": "a stream end hook", "responses": "a response hook", "mutators": "a config mutator",
 		"catalog": "a catalogue function", "actions": "an action", "monitors": "a monitor", "projector": "a tool result projector",
-		"protocol": "a protocol", "driver": "a driver", "executor": "a code executor", "proseProject": "a prose projector",
+		"protocol": "a protocol", "driver": "a driver", "executor": "a code executor", "authorize": "an authorization of calls", "proseProject": "a prose projector",
 		"reserved": "a reserved tool",
 	}
 }

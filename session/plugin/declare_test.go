@@ -56,6 +56,7 @@ func TestDeclareRefuses(t *testing.T) {
 		"a tool result projector":           registering(func(r *plugin.Registrar) { r.ProjectToolResult(nil) }),
 		"a protocol":                        registering(func(r *plugin.Registrar) { r.Protocol(nil) }),
 		"a driver":                          registering(func(r *plugin.Registrar) { r.Driver(nil) }),
+		"an authorization of calls":         registering(func(r *plugin.Registrar) { r.AuthorizeToolCall(nil) }),
 		"a code executor":                   registering(func(r *plugin.Registrar) { r.CodeExecutor(nil) }),
 		"a prose projector":                 registering(func(r *plugin.Registrar) { r.ProjectProse(nil) }),
 		"a tool source":                     registering(func(r *plugin.Registrar) { r.Source("s", nil) }),

@@ -139,3 +139,15 @@ func checkDirectives(point events.HookPoint, list []Owned[Directive]) error {
 	}
 	return nil
 }
+
+// checkRules refuses directives of [Registrar.AuthorizeToolCall] that change the call or the session.
+func checkRules(list []Owned[Directive]) error {
+	for i := range list {
+		switch kind := list[i].Value.Kind; kind {
+		case events.DirectiveAbort, events.DirectiveAskApproval, events.DirectiveEmitEvents, events.DirectiveEmitTrace:
+		default:
+			return &HookError{Plugin: list[i].Plugin, Point: string(events.PointBeforeTool), Err: fmt.Errorf("directive %q is not allowed to what authorizes a call", kind)}
+		}
+	}
+	return nil
+}

@@ -162,3 +162,23 @@ func TestHookOrder(t *testing.T) {
 		}
 	}
 }
+
+// TestAuthorizeRefusesChanges has a hook that authorizes a call return each directive. It may refuse, ask and report.
+func TestAuthorizeRefusesChanges(t *testing.T) {
+	t.Parallel()
+	may := map[events.DirectiveKind]bool{
+		events.DirectiveAbort: true, events.DirectiveAskApproval: true, events.DirectiveEmitEvents: true, events.DirectiveEmitTrace: true,
+	}
+	for _, tc := range matrix {
+		s := stack(t, plugin.Func("rules", func(r *plugin.Registrar) error {
+			r.AuthorizeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
+				return []plugin.Directive{tc.directive}, nil
+			})
+			return nil
+		}))
+		_, err := s.BeforeToolCall(t.Context(), plugin.ToolContext{})
+		if kind := tc.directive.Kind; (err == nil) != may[kind] {
+			t.Errorf("%s: got %v, want accepted %t", kind, err, may[kind])
+		}
+	}
+}

@@ -42,6 +42,7 @@
 //	Registrar.Prompt             PromptContext       ends the turn
 //	Registrar.Stream, Response   text, Response      fails the model call
 //	Registrar.BeforeToolCall     ToolContext         fails this call; the turn goes on
+//	Registrar.AuthorizeToolCall  ToolContext         fails this call; the turn goes on
 //	Registrar.AfterToolCall      ToolResultContext   makes this call's result a failure
 //	Registrar.ProjectToolResult  ToolResultContext   becomes the model's text of the result
 //	Registrar.Checkpoint         CheckpointContext   ends the turn
@@ -59,6 +60,12 @@
 //	CreateSession, Emit, Trace   yes          yes         yes         yes          yes
 //	ReplaceArgs, Ask, AskWithin  no           no          no          yes          no
 //	ShortCircuit                 no           no          no          yes          replaces the result
+//
+// What runs is what the rules judged. All hooks before a call see the model's own arguments, and the last ReplaceArgs
+// wins. Then the hooks of [Registrar.AuthorizeToolCall] see the arguments that won, wherever their plugin is in the
+// stack. They abort the call or ask for an approval, which shows the same arguments, and nothing replaces these
+// afterwards. The same holds for calls inside of calls, of code and in the background. A plugin that refuses calls in
+// BeforeToolCall judges the model's arguments only.
 //
 // # What runs again after a crash
 //

@@ -19,6 +19,7 @@ type contributions struct {
 	checkpoint   []Owned[HookFunc[CheckpointContext]]
 	afterTurn    []Owned[HookFunc[TurnResultContext]]
 	beforeTool   []Owned[HookFunc[ToolContext]]
+	authorize    []Owned[HookFunc[ToolContext]]
 	afterTool    []Owned[HookFunc[ToolResultContext]]
 	prompt       []Owned[PromptFunc]
 	transforms   []Owned[ranked[TransformFunc]]
@@ -89,7 +90,7 @@ type TurnResultContext struct {
 type ToolContext struct {
 	Call Call
 	Tool string
-	Args json.RawMessage // from the model's reply
+	Args json.RawMessage // from the model's reply; of [Registrar.AuthorizeToolCall], those that the call would run with
 	Host ToolHost
 }
 

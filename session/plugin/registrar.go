@@ -80,9 +80,18 @@ func (r *Registrar) AfterTurn(fn HookFunc[TurnResultContext]) {
 	r.c.afterTurn = append(r.c.afterTurn, owned(r, fn))
 }
 
-// BeforeToolCall adds a hook that runs before each tool call. Every such hook sees the model's own arguments.
+// BeforeToolCall adds a hook that runs before each tool call. Every such hook sees the model's own arguments,
+// and a later one may replace them: rules about arguments belong into [Registrar.AuthorizeToolCall].
 func (r *Registrar) BeforeToolCall(fn HookFunc[ToolContext]) {
 	r.c.beforeTool = append(r.c.beforeTool, owned(r, fn))
+}
+
+// AuthorizeToolCall adds a hook that decides whether a call may run. It runs after all hooks of
+// [Registrar.BeforeToolCall], and its input has the arguments that the call would run with: those of the last
+// [ReplaceArgs], else the model's. It can return [Abort], [Ask], [AskWithin], [Emit] and [Trace]; it cannot change the
+// call. It does not run where a hook before the call has aborted it. An error fails the call.
+func (r *Registrar) AuthorizeToolCall(fn HookFunc[ToolContext]) {
+	r.c.authorize = append(r.c.authorize, owned(r, fn))
 }
 
 // AfterToolCall adds a hook that runs after each tool call, except calls that a hook answered with [ShortCircuit].

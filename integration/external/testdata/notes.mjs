@@ -1,7 +1,9 @@
 // A plugin in JavaScript: the messages of session/plugin/wire/PROTOCOL.md over a NATS client, without an SDK.
+import { randomBytes } from "node:crypto";
 import { connect } from "@nats-io/transport-node";
 
-const { LASH_PLUGIN: plugin, LASH_PLUGIN_INSTANCE: instance, LASH_PLUGIN_NATS: servers } = process.env;
+const { LASH_PLUGIN: plugin, LASH_PLUGIN_INSTANCE: name, LASH_PLUGIN_NATS: servers } = process.env;
+const instance = `${name}-${randomBytes(6).toString("hex")}`;
 const prefix = process.env.LASH_PLUGIN_PREFIX || "lash";
 const manifest = {
   version: "js-1",

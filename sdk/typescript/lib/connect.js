@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectionError, TimeoutError, connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
@@ -17,7 +17,7 @@ export async function connect(plugin, env) {
   const servers = (env.LASH_PLUGIN_NATS ?? "").split(",").map((s) => s.trim()).filter(Boolean);
   if (servers.length === 0) throw new Error("LASH_PLUGIN_NATS is missing: it names the servers");
   const name = env.LASH_PLUGIN || plugin.name;
-  const id = env.LASH_PLUGIN_INSTANCE || randomUUID();
+  const id = instanceId(env.LASH_PLUGIN_INSTANCE);
   const { LASH_PLUGIN_TLS_CA: caFile, LASH_PLUGIN_TLS_CERT: certFile, LASH_PLUGIN_TLS_KEY: keyFile, LASH_PLUGIN_NKEY: seed } = env;
   const tls = caFile || certFile || servers.some((s) => s.startsWith("tls://"));
   const nc = await first(servers, {
@@ -47,4 +47,17 @@ async function first(urls, options) {
       await sleep(retry);
     }
   }
+}
+
+/** The limit of an id, 64, without the random part and the hyphen before it. */
+const maxInstanceName = 51;
+
+/**
+ * A new id, which no other start has: a program that starts again must not get calls of the program before.
+ * @param {string} [name] begins the id
+ */
+export function instanceId(name) {
+  if (name && name.length > maxInstanceName)
+    throw new Error(`LASH_PLUGIN_INSTANCE has ${name.length} characters, limit is ${maxInstanceName}`);
+  return name ? `${name}-${randomBytes(6).toString("hex")}` : randomBytes(16).toString("hex");
 }

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
 	"github.com/lash-go/lash/events"
@@ -27,7 +27,8 @@ type Config struct {
 	Plugin  plugin.Factory
 	Version string // of the plugin: instances of one version have the same tools
 	Prefix  string // of the fleet's subjects. Defaults to "lash"
-	// Instance names this run of the program. Defaults to a new id.
+	// Instance begins the id of the instance, as a pod's name: a token of at most 51 characters. Each start adds a random
+	// part, so that no start has the id of another. Empty: the id is random.
 	Instance string
 	// Keep is how long an outcome is kept that no node says is recorded. Defaults to 10 minutes.
 	Keep   time.Duration
@@ -105,19 +106,39 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	return i, nil
 }
 
+// randomChars is the length of the random part of an id, and maxInstanceName that of the name before it and a hyphen.
+const (
+	randomChars     = 12
+	maxInstanceName = events.MaxTokenBytes - randomChars - 1
+)
+
+// instanceID is a new id. A program that starts again must not have an id that nodes know: they would ask it for calls
+// of the program before, and it would run them again.
+func instanceID(name string) (string, error) {
+	if name == "" {
+		return rand.Text(), nil
+	}
+	if len(name) > maxInstanceName {
+		return "", &events.FieldError{Field: "config.instance", Reason: fmt.Sprintf("has %d characters, limit is %d", len(name), maxInstanceName), Err: events.ErrInvalidID}
+	}
+	id := name + "-" + rand.Text()[:randomChars]
+	return id, events.CheckToken("config.instance", id)
+}
+
 // declared fills in the defaults, and lists the plugin's tools and hooks.
 func declared(cfg *Config) (*Instance, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
 	cfg.Keep = cmp.Or(cfg.Keep, 10*time.Minute)
 	cfg.Grace = cmp.Or(cfg.Grace, time.Minute)
-	cfg.Instance = cmp.Or(cfg.Instance, ulid.Make().String())
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	if cfg.Conn == nil || cfg.Plugin == nil {
 		return nil, &events.FieldError{Field: "config", Reason: "Conn and Plugin are required", Err: events.ErrInvalid}
 	}
-	if err := errors.Join(events.CheckToken("plugin.id", cfg.Plugin.ID()), events.CheckToken("config.instance", cfg.Instance)); err != nil {
+	id, err := instanceID(cfg.Instance)
+	if err = errors.Join(events.CheckToken("plugin.id", cfg.Plugin.ID()), err); err != nil {
 		return nil, err
 	}
+	cfg.Instance = id
 	if p, ok := cfg.Plugin.(Program); ok {
 		m := p.Manifest()
 		cfg.Scope = m.Scope

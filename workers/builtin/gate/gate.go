@@ -3,7 +3,8 @@
 // Without a rule, tools that must not run twice need an approval, such as those that write files and run commands.
 // Tools that read or may be repeated run.
 //
-// Guarantees: a call that waits has not started, and waits through the death of its node. The first answer counts. The
+// Guarantees: what runs is what the rules judged, because the gate sees the arguments after all hooks that replace them,
+// and a question shows the same. A call that waits has not started, and waits through the death of its node. The first answer counts. The
 // result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
 // their own sessions. Rules help a careful user and are no sandbox: a command that is allowed can do anything. The
 // package imports session/plugin, session/pattern and events.
@@ -81,7 +82,7 @@ type gate struct {
 }
 
 func (g gate) Register(r *plugin.Registrar) error {
-	r.BeforeToolCall(g.decide)
+	r.AuthorizeToolCall(g.decide)
 	return nil
 }
 

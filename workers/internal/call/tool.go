@@ -165,10 +165,7 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 	tool, ok := d.catalog.Find(d.call.Tool)
 	if !ok || !d.callable {
 		d.unknown = true
-		return plugin.Result{}, args, 0, &plugin.Failure{
-			Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
-			Message: fmt.Sprintf("tool %q is not available in this session", d.call.Tool),
-		}
+		return plugin.Result{}, args, 0, notOffered(d.call.Tool)
 	}
 	checked, err := tool.Check(args)
 	if err != nil {
@@ -176,6 +173,12 @@ func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte
 	}
 	r, n, err := d.attempts(ctx, tool, checked)
 	return r, checked, n, err
+}
+
+func notOffered(tool string) error {
+	return &plugin.Failure{
+		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: fmt.Sprintf("tool %q is not available in this session", tool),
+	}
 }
 
 // pluginCall is the call in the form for its tool and its hooks.

@@ -51,7 +51,9 @@ func failedBefore(index int64, class string, err error) callDecision {
 
 func (h *hooks) decideCall(ctx context.Context, index int64, c *projector.Call) callDecision {
 	if !h.callable(c.Tool) && c.Tool != plugin.ToolCode { // no catalogue has the tool of a protocol's code
-		return callDecision{} // the call fails, for any decision of the hooks
+		// The call fails now: the tool may be there when the calls run, and nothing would have judged the call.
+		r := resultOf(index, failureOf(notOffered(c.Tool)))
+		return callDecision{result: &r}
 	}
 	effect := turn.ToolEffect(h.turn, h.needs.Iteration, index)
 	args, err := blob.Body(ctx, h.env.Blobs, c.Args, c.Blob)
