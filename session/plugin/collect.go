@@ -62,10 +62,11 @@ func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[D
 		return nil, err
 	}
 	for i := range list {
-		switch d := &list[i].Value; d.Kind {
-		case events.DirectiveAbort:
+		d := &list[i].Value
+		if d.Kind == events.DirectiveAbort {
 			return list, nil // the call does not run
-		case events.DirectiveReplaceArgs:
+		}
+		if d.Kind == events.DirectiveReplaceArgs {
 			in.Args = d.Args
 		}
 	}
