@@ -110,7 +110,8 @@ func (b *Bus) PublishDelta(session events.SessionID, turn events.TurnID, data []
 	return mapError(b.nc.Publish(b.names.delta(session, turn), data))
 }
 
-// PublishOutput publishes what a running tool prints, encoded as a delta, to the subscriptions of [Bus.Live] only.
+// PublishOutput publishes what a running tool prints, encoded as a delta, to the subscriptions of [Bus.Live]. The delta
+// stream stores it too, as it stores each delta, but [Bus.Deltas] does not read it.
 func (b *Bus) PublishOutput(session events.SessionID, data []byte) error {
 	return mapError(b.nc.Publish(b.names.output(session), data))
 }

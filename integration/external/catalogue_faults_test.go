@@ -77,7 +77,7 @@ func anyInstance(f plugin.Factory) plugin.Factory {
 			tool, _ := d.Tools.Find(entry.Name)
 			err := changed.Add(tool.Tool, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 				if call.Holder != "" {
-					call.Holder = tool.Holder(call.Effect)
+					call.Holder = tool.Holder(call.Session, call.Effect)
 				}
 				return tool.Handler(ctx, call, args)
 			})

@@ -32,7 +32,7 @@ type Tool struct {
 	// The history records it before the call starts, and every node then calls the handler with it. nil: the tool runs
 	// in the node's process. For a call with Inner set the handler chooses the instance itself.
 	// It must not block. A change of the plugin's state by it is in the same commit.
-	Holder func(events.EffectID) string
+	Holder func(events.SessionID, events.EffectID) string
 	// Recorded is called when no worker asks for the result of a call again: the history has it. It is a hint, which may
 	// be lost. It must not block. nil: the tool needs none.
 	Recorded func(Call)

@@ -64,9 +64,9 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 		case placed != nil:
 			return placed.run(ctx, o)
 		case !single:
-			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, string(o.in.Call), tried...), nil })
+			return o.repeat(ctx, func(tried []string) (string, error) { return p.pick(name, o.in.CallID, tried...), nil })
 		case call.Inner:
-			return o.once(ctx, p.pick(name, string(o.in.Call)))
+			return o.once(ctx, p.pick(name, o.in.CallID))
 		}
 		return o.once(ctx, call.Holder)
 	}
@@ -364,8 +364,9 @@ func (o *outside) cancel(id string) {
 // recorded lets the instance drop the outcome of a call. The instance of a repeatable call is most likely the one that
 // would get it now.
 func (p *Plugins) recorded(name string, call plugin.Call) {
-	id := cmp.Or(call.Holder, p.pick(name, string(call.Effect)))
-	data, err := json.Marshal(wire.CallID{Session: call.Session, Call: call.Effect})
+	ended := wire.CallID{Session: call.Session, Call: call.Effect}
+	id := cmp.Or(call.Holder, p.pick(name, ended))
+	data, err := json.Marshal(ended)
 	if id != "" && err == nil {
 		_ = p.bus.TellInstance(name, id, "recorded", data) // the instance drops it later by itself
 	}

@@ -240,8 +240,8 @@ func (k *known) takes(i *instance, now time.Duration) bool {
 	return i != nil && now-i.heard <= wire.Lease && !i.Draining && i.Hash == k.hash
 }
 
-// pick is the instance for a call; empty if none lives.
-func (p *Plugins) pick(name, call string, without ...string) string {
+// pick is the instance for a call, or for a session where no call is named; empty if none lives.
+func (p *Plugins) pick(name string, call wire.CallID, without ...string) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	k, best, most := p.byName[name], "", uint64(0)
@@ -258,9 +258,9 @@ func (p *Plugins) pick(name, call string, without ...string) string {
 
 // rankOf is the rank of an instance for a call. The last bytes of an FNV hash reach only some of its bits, and ids of
 // instances often differ in their last byte alone: the steps after it let each byte change each bit.
-func rankOf(call, id string) uint64 {
+func rankOf(call wire.CallID, id string) uint64 {
 	h := fnv.New64a()
-	_, _ = h.Write([]byte(call + " " + id))
+	_, _ = fmt.Fprintf(h, "%s %s %s", call.Session, call.Call, id)
 	rank := h.Sum64()
 	for _, factor := range []uint64{0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53} { // of MurmurHash3
 		rank = (rank ^ rank>>33) * factor

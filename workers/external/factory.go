@@ -33,11 +33,11 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
 		if !effects.Repeatable() {
-			declared.Holder = func(effect events.EffectID) string {
+			declared.Holder = func(session events.SessionID, effect events.EffectID) string {
 				if !p.serves(name, hash, set, t.Name) {
 					return ""
 				}
-				return p.pick(name, string(effect))
+				return p.pick(name, wire.CallID{Session: session, Call: effect})
 			}
 		}
 		if err := set.Add(declared, p.served(name, hash, set, t.Name, p.handler(name, t.Name, effects.Repeatable(), nil))); err != nil {

@@ -191,7 +191,7 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 	for len(tried) < hookHops {
 		id := only
 		if id == "" {
-			id = p.pick(name, string(in.Session), tried...)
+			id = p.pick(name, wire.CallID{Session: in.Session}, tried...)
 		}
 		if id == "" || slices.Contains(tried, id) {
 			break

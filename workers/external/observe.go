@@ -103,7 +103,7 @@ func (p *Plugins) deliverEvents(name string) {
 			if err != nil {
 				queue = nil
 			}
-		case p.pick(name, "") == "":
+		case p.pick(name, wire.CallID{}) == "":
 			bus.Sleep(p.ctx, observePause)
 		default:
 			event, err = queue.Fetch(p.ctx, observeFetch)

@@ -2,11 +2,13 @@ package external
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
@@ -42,7 +44,7 @@ func TestPick(t *testing.T) {
 					k.instances[id] = i
 				}
 				usable[id] = i != nil && -i.heard < wire.Lease && !i.Draining && i.Hash == "h"
-				now := p.pick("notes", "call")
+				now := p.pick("notes", wire.CallID{Session: "s", Call: "t1/0/0"})
 				if now != before && usable[before] && now != id {
 					t.Fatalf("after a change of %s: got %q, want %q still", id, now, before)
 				}
@@ -65,7 +67,7 @@ func TestPick(t *testing.T) {
 func TestPickSpreads(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string]string{"numbers": "i%d", "number_first": "%d-notes", "number_inside": "notes-%d.example"} {
-		for shape, call := range map[string]string{"turns": "t%d/0/0", "replies": "t1/%d/0", "one_reply": "t1/0/%d", "sessions": "s%d"} {
+		for shape, call := range map[string]string{"turns": "s t%d/0/0", "replies": "s t1/%d/0", "one_reply": "s t1/0/%d", "sessions": "s%d t1/0/0"} {
 			t.Run(name+"/"+shape, func(t *testing.T) {
 				t.Parallel()
 				p, err := New(Config{Plugins: []Plugin{{Name: "notes"}}})
@@ -78,7 +80,8 @@ func TestPickSpreads(t *testing.T) {
 				}
 				calls := make(map[string]int)
 				for n := range 4000 {
-					calls[p.pick("notes", fmt.Sprintf(call, n))]++
+					session, effect, _ := strings.Cut(fmt.Sprintf(call, n), " ")
+					calls[p.pick("notes", wire.CallID{Session: events.SessionID(session), Call: events.EffectID(effect)})]++
 				}
 				for id, n := range calls {
 					if n < 850 || len(calls) != 4 { // 5 standard deviations

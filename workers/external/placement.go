@@ -70,7 +70,7 @@ func (o *offered) placed() bool { return o.manifest.Scope == wire.ScopeSession }
 // bind sends the calls of a tool to the instance that serves the session.
 func (o *offered) bind(t *plugin.BoundTool) {
 	if t.Holder != nil {
-		t.Holder = func(events.EffectID) string {
+		t.Holder = func(events.SessionID, events.EffectID) string {
 			if !o.p.serves(o.name, o.offer.hash, o.offer.tools, t.Name) {
 				return ""
 			}
@@ -102,7 +102,7 @@ func (o *offered) place() placement {
 	if o.usableLocked(at) {
 		return at
 	}
-	at.Instance = o.p.pick(o.name, string(o.session), o.refused...)
+	at.Instance = o.p.pick(o.name, wire.CallID{Session: o.session}, o.refused...)
 	if at.Instance == "" {
 		return placement{}
 	}

@@ -223,7 +223,7 @@ func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 	holders, held := make([]string, len(called.Calls)), false
 	for i, c := range called.Calls {
 		if tool, ok := entry.Find(t.Calls[c].Tool); ok && tool.Holder != nil {
-			holders[i] = tool.Holder(turn.ToolEffect(t.ID, t.Iteration, c))
+			holders[i] = tool.Holder(r.state.Session, turn.ToolEffect(t.ID, t.Iteration, c))
 			held = held || holders[i] != ""
 		}
 	}
