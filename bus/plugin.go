@@ -13,7 +13,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Limits of the requests of one plugin that a node has at once. Further ones are dropped: the instance repeats them.
+// Limits of the requests of one plugin that a node has at once. Further ones are dropped: an instance
+// repeats its registration, and not a fire.
 const (
 	pluginRequests = 64       // that are handled
 	pluginWaiting  = 512      // that wait or are handled
@@ -29,29 +30,37 @@ const (
 // Manifests has the last registered manifest of each plugin, by the plugin's name.
 func (b *Bus) Manifests() Rows { return Rows{b, b.manifests} }
 
-// ServePlugins answers the requests of plugins, each at one node of all that serve them, until stop. The server lets
-// a plugin use its own name only. A request whose reply subject is no inbox is ignored. The plugins of names have limits
-// of their own, so that the requests of one do not delay those of another.
+// ServePlugins answers the requests of plugins, each at one node of all that serve that plugin, until stop. The server
+// lets a plugin use its own name only. A request whose reply subject is no inbox is ignored. Each plugin has limits of
+// its own, so that the requests of one do not delay those of another.
 func (b *Bus) ServePlugins(names []string, answer func(plugin, op string, data []byte) []byte) (stop func(), err error) {
-	lanes, others := make(map[string]*lane, len(names)), newLane()
-	for _, name := range names {
-		lanes[name] = newLane()
-	}
-	sub, err := b.nc.QueueSubscribe(b.names.pluginRequests(), b.names.service(), func(m *nats.Msg) {
-		plugin, op := b.names.parsePluginRequest(m.Subject)
-		if !isReply(m.Reply) {
-			return
-		}
-		l := lanes[plugin]
-		if l == nil {
-			l = others
-		}
-		l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
+	return b.subscribeEach(names, func(name string) (*nats.Subscription, error) {
+		l := &lane{room: make(chan struct{}, pluginRequests)}
+		return b.nc.QueueSubscribe(b.names.pluginRequests(name), b.names.service(), func(m *nats.Msg) {
+			if plugin, op := b.names.parsePluginRequest(m.Subject); isReply(m.Reply) {
+				l.do(len(m.Data), func() { _ = m.Respond(answer(plugin, op, m.Data)) })
+			}
+		})
 	})
-	if err != nil {
-		return nil, fmt.Errorf("serve plugins: %w", mapError(err))
+}
+
+// subscribeEach makes a subscription for each plugin, until stop.
+func (b *Bus) subscribeEach(plugins []string, subscribe func(plugin string) (*nats.Subscription, error)) (stop func(), err error) {
+	var subs []*nats.Subscription
+	stop = func() {
+		for _, sub := range subs {
+			_ = sub.Unsubscribe()
+		}
 	}
-	return func() { _ = sub.Unsubscribe() }, nil
+	for _, name := range plugins {
+		sub, err := subscribe(name)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("subscribe to plugin %s: %w", name, mapError(err))
+		}
+		subs = append(subs, sub)
+	}
+	return stop, nil
 }
 
 // lane bounds the requests of one plugin.
@@ -59,8 +68,6 @@ type lane struct {
 	room           chan struct{}
 	waiting, bytes atomic.Int64
 }
-
-func newLane() *lane { return &lane{room: make(chan struct{}, pluginRequests)} }
 
 // do runs work in a goroutine of its own, or drops it.
 func (l *lane) do(size int, work func()) {
@@ -84,27 +91,16 @@ func (l *lane) do(size int, work func()) {
 // PluginSigns delivers the signs of life of all instances of plugins, from one goroutine for each plugin, until stop.
 // Signs of one plugin do not delay those of another.
 func (b *Bus) PluginSigns(plugins []string, deliver func(plugin, instance string, data []byte)) (stop func(), err error) {
-	var stops []func()
-	stop = func() {
-		for _, s := range stops {
-			s()
-		}
-	}
-	for _, name := range plugins {
+	return b.subscribeEach(plugins, func(name string) (*nats.Subscription, error) {
 		sub, err := b.nc.Subscribe(b.names.pluginSigns(name), func(m *nats.Msg) {
 			plugin, instance := b.names.parsePluginSign(m.Subject)
 			deliver(plugin, instance, m.Data)
 		})
-		if err == nil {
-			stops = append(stops, func() { _ = sub.Unsubscribe() })
-			err = sub.SetPendingLimits(waitingSigns, waitingSignBytes)
-		}
 		if err != nil {
-			stop()
-			return nil, fmt.Errorf("signs of plugin %s: %w", name, mapError(err))
+			return nil, err
 		}
-	}
-	return stop, nil
+		return sub, sub.SetPendingLimits(waitingSigns, waitingSignBytes)
+	})
 }
 
 // AskInstance sends a request to an instance of a plugin. receive gets the answers in order, until it returns true or

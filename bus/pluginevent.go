@@ -93,7 +93,10 @@ func (b *Bus) PluginEvents(ctx context.Context, plugin string) (*PluginEvents, e
 	c, err := b.joinConsumer(ctx, cfg, jetstream.ConsumerConfig{
 		Durable: plugin, FilterSubject: b.names.pluginEvent(plugin), AckWait: AckWait, MaxAckPending: 1,
 	})
-	return &PluginEvents{c}, err
+	if err != nil {
+		return nil, err
+	}
+	return &PluginEvents{c}, nil
 }
 
 // Fetch returns the oldest event, or nil where none arrives within wait. The consumers of a plugin have one event at a

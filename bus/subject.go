@@ -245,8 +245,8 @@ func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
 func (n names) manifests() string { return n.prefix + "-plugins" }
 
-// pluginRequests matches the requests of plugins to nodes.
-func (n names) pluginRequests() string { return n.prefix + ".plugins.*.*" }
+// pluginRequests matches the requests of a plugin to nodes.
+func (n names) pluginRequests(plugin string) string { return n.prefix + ".plugins." + plugin + ".*" }
 
 func (n names) parsePluginRequest(subject string) (plugin, op string) {
 	plugin, op, _ = strings.Cut(strings.TrimPrefix(subject, n.prefix+".plugins."), ".")

@@ -19,6 +19,7 @@ import (
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/turn"
+	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
@@ -60,21 +61,21 @@ func faultsWithoutHolder(t *testing.T, on place) {
 
 // anyInstance is a plugin whose calls ignore the instance that the history names.
 func anyInstance(f plugin.Factory) plugin.Factory {
-	tools := func(r *plugin.Registrar) error {
-		p, err := f.Build(plugin.BuildContext{})
+	return plugin.Func(f.ID(), func(r *plugin.Registrar) error {
+		host, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{f}})
 		if err != nil {
 			return err
 		}
-		return p.Register(r)
-	}
-	return plugin.Func(f.ID(), func(r *plugin.Registrar) error {
-		d, err := plugin.Declare(plugin.Func(f.ID(), tools))
+		stack, err := host.BuildSession(context.Background(), plugin.BuildContext{}, nil)
 		if err != nil {
 			return err
 		}
 		changed := plugin.NewTools()
-		for _, entry := range d.Tools.Entries() {
-			tool, _ := d.Tools.Find(entry.Name)
+		for _, entry := range stack.Tools().Entries() {
+			tool, _ := stack.Tools().Find(entry.Name)
+			if tool.Source != f.ID() {
+				continue // of the node
+			}
 			err := changed.Add(tool.Tool, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 				if call.Holder != "" {
 					call.Holder = tool.Holder(call.Session, call.Effect)

@@ -232,13 +232,14 @@ func callbackWithoutCall(t *testing.T, on place) {
 
 func deniedOperation(t *testing.T, on place) {
 	s := on.start(t)
-	s.allowing("getSession", "createSession", "forkSession")
+	s.allowing("getSession", "createSession", "forkSession", "getTurn")
 	other := s.Open(api.CreateRequest{})
 	s.node()
 	s.program("i1")
 	for name, c := range map[string]struct{ method, path, body, want, code string }{
 		"not_listed":         {"GET", "/v1/sessions/SELF/view", "", `403 `, "getView"},
 		"listed":             {"GET", "/v1/sessions/SELF", "", `200 `, ""},
+		"turn_named_stream":  {"GET", "/v1/sessions/SELF/turns/stream", "", `404 `, "stream"},
 		"another_session":    {"GET", "/v1/sessions/" + string(other), "", `404 `, ""},
 		"child_of_another":   {"POST", "/v1/sessions", fmt.Sprintf(`{"parent":%q}`, other), `403 `, "createSession"},
 		"session_of_its_own": {"POST", "/v1/sessions", `{}`, `403 `, "createSession"},

@@ -53,7 +53,7 @@ func (c *client) ask(t *testing.T, verb string, message, answer any) {
 
 func aCall(id, tool, args string) *wire.Call {
 	return &wire.Call{
-		CallID: wire.CallID{Session: "s", Call: events.EffectID("t/0/" + id)}, Turn: "t", Model: "m", Key: "key-" + id, Attempt: 1,
+		CallID: wire.CallID{Session: "s", Call: events.EffectID("t/0/" + id)}, Turn: "t", Model: "m", Key: "key-" + id,
 		Tool: tool, Args: json.RawMessage(args),
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkEncoding(b *testing.B) {
 		message any
 		empty   func() any
 	}{
-		{"call", &wire.Call{CallID: id, Turn: "t1", Model: "toolu_01ABCDEF", Key: "01JABCDEFGHJKMNPQRSTVWXYZ0/t1/0/0", Attempt: 1, Tool: "search", Args: args}, func() any { return &wire.Call{} }},
+		{"call", &wire.Call{CallID: id, Turn: "t1", Model: "toolu_01ABCDEF", Key: "01JABCDEFGHJKMNPQRSTVWXYZ0/t1/0/0", Tool: "search", Args: args}, func() any { return &wire.Call{} }},
 		{"progress", &wire.Progress{Output: &wire.Output{Seq: 7, Offset: 4000, Stream: "stdout", Text: text[:200]}}, func() any { return &wire.Progress{} }},
 		{"outcome", &wire.Progress{Outcome: &wire.Outcome{Text: text}}, func() any { return &wire.Progress{} }},
 	} {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -279,7 +281,8 @@ func TestFireRefused(t *testing.T) {
 	refused("sender", `{"point":"before_turn"}`, wire.CodeBadRequest, "point")
 	refused("sender", `{"point":"custom.news","session":"a.b"}`, wire.CodeBadRequest, "session")
 	refused("unregistered", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")
-	refused("unknown", `{"point":"custom.news"}`, wire.CodeBadRequest, "op")
+	_, err := c.nc.Request(c.prefix+".plugins.unknown.fire", []byte(`{"point":"custom.news"}`), 30*time.Second)
+	harness.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
 	harness.Equal(t, "requests for hooks", len(b.requests()), 0)
 	if got := fire("sender", `{"point":"custom.bad"}`); got.Error == nil || !strings.Contains(got.Error.Message, "not today") {
 		t.Errorf("hook that fails: got %+v, want its error", got)

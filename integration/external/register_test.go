@@ -85,7 +85,6 @@ func TestRegistration(t *testing.T) {
 		{"unknown_scope", "notes", "register", scoped, wire.CodeBadRequest, "manifest.scope"},
 		{"body_is_no_JSON", "notes", "register", []byte("{"), wire.CodeBadRequest, ""},
 		{"other_protocol", "notes", "register", old, wire.CodeUnsupported, "protocol"},
-		{"plugin_that_no_node_has", "other", "register", registration("1"), wire.CodeBadRequest, "plugin"},
 		{"schema_is_no_schema", "notes", "register", invalid, wire.CodeBadRequest, "manifest.tools[0].schema"},
 		{"limits_of_the_manifest", "notes", "register", registration(""), wire.CodeBadRequest, "manifest.version"},
 	} {
@@ -99,6 +98,24 @@ func TestRegistration(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRegistrationGoesToNodesWithTheName has two nodes with other plugins. A registration goes to the node that has the
+// plugin, and one of a plugin that no node has waits.
+func TestRegistrationGoesToNodesWithTheName(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	s.nodeOf([]string{"other"})
+	s.nodeOf([]string{"notes", "other"})
+	s.nodeOf([]string{"other"})
+	c := s.client()
+	for range 10 { // two of three would go to a node without the plugin
+		if answer := c.request("notes", "register", registration("1", "a")); answer.Error != nil {
+			t.Fatalf("registration: got %v, want it accepted", answer.Error)
+		}
+	}
+	_, err := c.nc.Request(c.prefix+".plugins.nobody.register", nil, 30*time.Second)
+	harness.WantError(t, "a plugin that no node has", err, nats.ErrNoResponders)
 }
 
 // TestManifestOutlivesNodes has a node that starts later offer the registered tools, without an instance.

@@ -34,8 +34,6 @@ export interface Call {
   readonly modelCall: string;
   /** Idempotency key: the same for every attempt. */
   readonly key: string;
-  /** From 1. */
-  readonly attempt: number;
   /** Aborts when the call is cancelled. Its reason is an `AbortError` with `graceMs`, the time that the tool has to end. */
   readonly signal: AbortSignal;
   /** Shows text to the people that watch the call. It never waits, and text may be lost: the result counts. */

@@ -74,7 +74,6 @@ export interface Call extends CallID {
   turn: string;
   model_call: string;
   key: string;
-  attempt: number;
   tool: string;
   args: JSON;
   epoch?: number;

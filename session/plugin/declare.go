@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Declared are the tools and hooks of a plugin that can run as a program of its own.
@@ -28,10 +30,33 @@ func Declare(f Factory) (*Declared, error) {
 		return nil, fmt.Errorf("%w: plugin %s can run in a node only: it has %s", ErrRegistration, f.ID(), strings.Join(bound, ", "))
 	}
 	c := &s.c
+	for _, entry := range c.tools.Entries() {
+		tool, _ := c.tools.Find(entry.Name)
+		if fields := nodeFields(&tool.Tool); len(fields) > 0 {
+			return nil, fmt.Errorf("%w: tool %s can run in a node only: it has %s", ErrRegistration, tool.Name, strings.Join(fields, ", "))
+		}
+	}
 	return &Declared{
 		Tools: c.tools, BeforeTurn: values(c.beforeTurn), BeforeToolCall: values(c.beforeTool), AfterToolCall: values(c.afterTool),
 		Checkpoint: values(c.checkpoint), AfterTurn: values(c.afterTurn), Lifecycle: values(c.lifecycle),
 	}, nil
+}
+
+// nodeFields are the fields of a tool that a manifest does not have, and that the tool uses.
+func nodeFields(t *Tool) (list []string) {
+	v := reflect.ValueOf(t).Elem()
+	for i := range v.NumField() {
+		switch name := v.Type().Field(i).Name; {
+		case v.Field(i).IsZero():
+		case name == "Name", name == "Description", name == "Effects", name == "Timeout", name == "Serial", name == "Schema":
+		case name == "Portable": // each node can send the call
+		case name == "Source": // the name of the external plugin replaces it
+		case name == "Level" && t.Level == events.AvailShowcased, name == "Retry" && t.Retry.Attempts <= 1:
+		default:
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 func values[T any](list []Owned[T]) []T {

@@ -2,9 +2,15 @@ package plugin_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
@@ -70,6 +76,31 @@ func TestDeclareRefuses(t *testing.T) {
 	} {
 		if _, err := plugin.Declare(f); !errors.Is(err, plugin.ErrRegistration) || !strings.HasSuffix(err.Error(), ": it has "+want) {
 			t.Errorf("got %v, want that it has %s", err, want)
+		}
+	}
+}
+
+// TestDeclareRefusesFields has a tool that uses one field after the other: a manifest has the field, or the tool is
+// refused and the error names it.
+func TestDeclareRefusesFields(t *testing.T) {
+	t.Parallel()
+	moves := []string{"Name", "Description", "Effects", "Timeout", "Serial", "Portable", "Source", "Schema"}
+	used := map[string]any{
+		"Retry": plugin.Retry{Attempts: 2}, "Level": events.AvailSearchable, "Examples": []json.RawMessage{json.RawMessage("{}")}, "Name": "other",
+		"Effects": events.EffectsNone, "Timeout": time.Second, "Grace": time.Second, "Serial": true, "Portable": true,
+		"Source": "s", "Namespace": "n", "Description": "d", "Aliases": []string{"a"},
+		"Schema": &jsonschema.Schema{Type: "object"}, "Output": &jsonschema.Schema{Type: "object"},
+		"Holder": func(events.SessionID, events.EffectID) string { return "" }, "Recorded": func(plugin.Call) {},
+	}
+	for i := range reflect.TypeFor[plugin.Tool]().NumField() {
+		tool, name := plugin.Tool{Name: "add"}, reflect.TypeFor[plugin.Tool]().Field(i).Name
+		reflect.ValueOf(&tool).Elem().Field(i).Set(reflect.ValueOf(used[name])) // panics for a new field: add it above
+		_, err := plugin.Declare(plugin.Func("p", func(r *plugin.Registrar) error {
+			plugin.AddTool(r, tool, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
+			return nil
+		}))
+		if slices.Contains(moves, name) != (err == nil) || err != nil && !strings.HasSuffix(err.Error(), ": it has "+name) {
+			t.Errorf("%s: got %v, want that it moves: %t", name, err, slices.Contains(moves, name))
 		}
 	}
 }

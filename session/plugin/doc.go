@@ -28,7 +28,7 @@
 //   - tools that sessions get later: [Registrar.Source]
 //   - protocols, which build prompts and read replies: [Protocol], [Driver], [OfDriver]
 //
-// Authors do not need [Host] and [Session]: the runtime builds a session's stack with [Host.BuildSession] and calls it
+// Most authors do not need [Host] and [Session]: the runtime builds a session's stack with [Host.BuildSession] and calls it
 // through [Session].
 //
 // # Hooks

@@ -94,7 +94,8 @@ func (r *Registrar) AuthorizeToolCall(fn HookFunc[ToolContext]) {
 	r.c.authorize = append(r.c.authorize, owned(r, fn))
 }
 
-// AfterToolCall adds a hook that runs after each tool call, except calls that a hook answered with [ShortCircuit].
+// AfterToolCall adds a hook that runs after each tool call, except calls that a hook answered with [ShortCircuit] or
+// [Abort], that were not approved, or whose tool is not offered.
 func (r *Registrar) AfterToolCall(fn HookFunc[ToolResultContext]) {
 	r.c.afterTool = append(r.c.afterTool, owned(r, fn))
 }

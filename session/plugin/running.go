@@ -18,7 +18,7 @@ const (
 type OutputFunc func(stream string, offset int64, text string)
 
 // Output shows text to the people that watch the session while the tool runs. Text may be lost on the way, and nothing
-// of it is recorded: the result counts. It does not block. stream is one of the Stream constants. Calls may overlap.
+// of it is recorded: the result counts. It does not block. stream is one of the Stream constants, or another token. Calls may overlap.
 func (c Call) Output(stream, text string) {
 	c.OutputAt(stream, -1, text)
 }

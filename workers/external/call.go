@@ -54,7 +54,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 		single := !repeatable || call.Holder != "" // the history decides, whatever this node's settings say of the tool
 		o := &outside{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
-			Key: call.Key, Attempt: call.Attempt, Tool: tool, Args: args,
+			Key: call.Key, Tool: tool, Args: args,
 			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
 		}}
 		o.ctx, o.end = p.patience(ctx)

@@ -65,7 +65,7 @@ func (p *Plugins) ServeAPI(cfg APIConfig) error {
 	for _, row := range operation.All() {
 		if row.Route != "" {
 			method, path := row.HTTP()
-			a.rows.Handle(method+" "+path, a.gated(row, strings.Contains(path, "{session}")))
+			a.rows.Handle(method+" "+path, a.gated(row, path))
 		}
 	}
 	p.api.Store(a)
@@ -93,15 +93,16 @@ type callbackCaller struct {
 	allowed []string // operations
 }
 
-// gated serves a row to the plugins that may use it. names: its path has a session.
-func (a *hostAPI) gated(row *operation.Row, names bool) http.Handler {
+// gated serves a row, which has a path, to the plugins that may use it.
+func (a *hostAPI) gated(row *operation.Row, path string) http.Handler {
+	names, streams := strings.Contains(path, "{session}"), strings.HasSuffix(path, "/stream") || row == operation.Observe
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(callbackKey{}).(*callbackCaller)
 		why := ""
 		switch {
 		case !slices.Contains(c.allowed, row.ID) && (row.Name == "" || !slices.Contains(c.allowed, string(row.Name))):
 			why = fmt.Sprintf("the operator does not allow this plugin the operation %q", row.ID)
-		case strings.HasSuffix(r.URL.Path, "/stream") || row == operation.Observe:
+		case streams:
 			why = fmt.Sprintf("operation %q is a stream, which callbacks cannot have", row.ID)
 		case !names && row.ID != operation.Create.ID:
 			why = fmt.Sprintf("operation %q is not bounded to sessions, and callbacks are", row.ID)
@@ -149,8 +150,11 @@ func (a *hostAPI) within(ctx context.Context, root events.SessionID) func(*proje
 			if s.Session == root {
 				return true
 			}
+			if s.Parent == "" {
+				return false
+			}
 			next, err := a.service.State(api.WithoutCaller(ctx), s.Parent)
-			if s.Parent == "" || err != nil {
+			if err != nil {
 				return false
 			}
 			s = next
@@ -299,9 +303,7 @@ func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
 		name = callerPrefix + events.DerivedID("", o.plugin)
 	}
 	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin}, Within: a.within(o.ctx, o.in.Session)}}
-	o.p.mu.Lock()
 	c.allowed = o.p.byName[o.plugin].settings.Callbacks
-	o.p.mu.Unlock()
 	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
 	if err != nil || !strings.HasPrefix(in.Path, "/v1/") {
 		return problem(http.StatusBadRequest, "invalid_parameter", "method or path is invalid")

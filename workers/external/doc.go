@@ -7,7 +7,7 @@
 //	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: plugins.Factories()})
 //	node, err := workers.NewNode(workers.Config{Bus: b, Plugins: stack})
 //
-// All nodes of a fleet need the same names. A node answers only the plugins that it has been given.
+// All nodes of a fleet need the same names, in the end: the requests of a plugin go to the nodes that have its name.
 //
 // # What is known, and from where
 //
@@ -70,7 +70,7 @@
 //	no instance lives                 the events wait
 //	the instance dies with an event   it comes again, marked as redelivered
 //	the node dies with an event       another node delivers it after 2 s, marked as redelivered
-//	a hook fails five times           the event is skipped, and the log says so
+//	a hook fails five times           the event is skipped, and the log has an error
 //	the stream is lost                its events are lost; it is created again
 //
 // # Limits

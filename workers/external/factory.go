@@ -47,7 +47,7 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 	return set, nil
 }
 
-// Factories are the plugins for the stacks of sessions, in the order of their names.
+// Factories are the plugins for the stacks of sessions, in the order of the configuration.
 func (p *Plugins) Factories() []plugin.Factory {
 	list := make([]plugin.Factory, len(p.names))
 	for i, name := range p.names {

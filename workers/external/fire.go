@@ -44,22 +44,22 @@ func (p *Plugins) fire(sender string, data []byte) (reached []string, err error)
 	ctx, cancel := context.WithTimeout(p.ctx, wire.MaxHookTimeout)
 	defer cancel()
 	call := wire.HookCall{Invocation: newInvocation(), Session: in.Session, FiredBy: sender, Data: in.Data}
-	failed := make([]error, len(p.names))
+	called, failed := make([]bool, len(p.names)), make([]error, len(p.names))
 	var wait sync.WaitGroup
 	for i, name := range p.names {
 		list := p.hooksAt(name, in.Point)
-		if name == sender || len(list) == 0 {
-			failed[i] = errNotCalled
-			continue
+		called[i] = name != sender && len(list) > 0
+		if called[i] {
+			wait.Go(func() { failed[i] = p.callAll(ctx, name, list, call) })
 		}
-		wait.Go(func() { failed[i] = p.callAll(ctx, name, list, call) })
 	}
 	wait.Wait()
 	for i, name := range p.names {
 		switch {
+		case !called[i]:
 		case failed[i] == nil:
 			reached = append(reached, name)
-		case failed[i] != errNotCalled && err == nil: //nolint:errorlint // as set above: the plugin has no such hook
+		case err == nil:
 			err = &wire.Error{Code: wire.CodeInternal, Message: fmt.Sprintf("plugin %s: %v", name, failed[i])}
 		}
 	}

@@ -100,9 +100,6 @@ func (p *Plugins) deliverEvents(name string) {
 		switch {
 		case queue == nil:
 			queue, err = p.bus.PluginEvents(p.ctx, name)
-			if err != nil {
-				queue = nil
-			}
 		case p.pick(name, wire.CallID{}) == "":
 			bus.Sleep(p.ctx, observePause)
 		default:
@@ -171,6 +168,7 @@ func (p *Plugins) observed(ctx context.Context, name string, h *wire.Hook, in wi
 			return false
 		}
 	}
+	p.log.Error("an event is skipped: its hook failed too often", zap.String("plugin", name), zap.String("hook", h.Name), zap.String("session", string(in.Session)), zap.Int("calls", observeTries))
 	return true
 }
 

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
@@ -63,9 +62,6 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	}
 	if err := in.Validate(); err != nil {
 		return "", err
-	}
-	if !slices.Contains(p.names, name) {
-		return "", &wire.Error{Code: wire.CodeBadRequest, Field: "plugin", Message: fmt.Sprintf("no node has the plugin %q: the operator names it", name)}
 	}
 	o, err := p.compile(name, &in.Manifest)
 	if err != nil {

@@ -37,7 +37,7 @@ func (s *setting) call(ctx context.Context, in *wire.Call, each func(p *wire.Pro
 	if in.Key == "" {
 		in.Key = string(in.Call)
 	}
-	in.Session, in.Turn, in.Model, in.Attempt = "s", "t", "m", 1
+	in.Session, in.Turn, in.Model = "s", "t", "m"
 	if in.Args == nil {
 		in.Args = json.RawMessage(`{}`)
 	}

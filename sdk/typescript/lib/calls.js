@@ -96,7 +96,7 @@ export class Calls {
     this.#running.set(id, running);
     /** @type {api.Call} */
     const context = {
-      session: call.session, turn: call.turn, id: call.call, modelCall: call.model_call, key: call.key, attempt: call.attempt,
+      session: call.session, turn: call.turn, id: call.call, modelCall: call.model_call, key: call.key,
       signal: stop.signal,
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),

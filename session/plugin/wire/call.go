@@ -26,12 +26,11 @@ type CallID struct {
 // Call is a tool call for an instance.
 type Call struct {
 	CallID
-	Turn    events.TurnID   `json:"turn"`
-	Model   events.CallID   `json:"model_call"` // the id from the model's reply
-	Key     string          `json:"key"`        // idempotency key: the same for every attempt
-	Attempt int             `json:"attempt"`    // from 1; attempts follow failures that are safe to repeat
-	Tool    string          `json:"tool"`
-	Args    json.RawMessage `json:"args"`
+	Turn  events.TurnID   `json:"turn"`
+	Model events.CallID   `json:"model_call"` // the id from the model's reply
+	Key   string          `json:"key"`        // idempotency key: the same for every attempt
+	Tool  string          `json:"tool"`
+	Args  json.RawMessage `json:"args"`
 	// Epoch numbers the placements of the session, for plugins of scope session. See [SessionStart].
 	Epoch int64 `json:"epoch,omitempty"`
 	// Again means that the call may have reached this instance before: an instance that may have dropped its outcome

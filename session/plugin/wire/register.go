@@ -31,7 +31,8 @@ type Hook struct {
 	Tools     []string `json:"tools,omitempty"`      // of the points of calls: only calls of these tools; empty: all
 	TimeoutMS int64    `json:"timeout_ms,omitempty"` // 0 means [HookTimeout]
 	// Open skips the hook where it fails, and the history says so. Otherwise a failure does what it does for hooks in the
-	// node: before_tool_call fails the call, the others end the turn. It is not for before_tool_call.
+	// node: before_tool_call fails the call, after_tool_call makes its result a failure, the others end the turn. It is not
+	// for before_tool_call.
 	Open bool `json:"fail_open,omitempty"`
 }
 

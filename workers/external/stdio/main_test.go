@@ -184,7 +184,7 @@ func (b *bundle) call(ctx context.Context, session, id, tool, args string) *wire
 
 func (b *bundle) callOn(ctx context.Context, on *caller, session, id, tool, args string) *wire.Outcome {
 	return b.Call(ctx, &wire.Call{
-		CallID: wire.CallID{Session: events.SessionID(session), Call: events.EffectID(id)}, Tool: tool, Args: json.RawMessage(args), Epoch: 1, Attempt: 1,
+		CallID: wire.CallID{Session: events.SessionID(session), Call: events.EffectID(id)}, Tool: tool, Args: json.RawMessage(args), Epoch: 1,
 	}, on)
 }
 

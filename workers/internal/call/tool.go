@@ -160,7 +160,7 @@ func deniedText(a *events.ToolApprovalGiven) string {
 	return "the call was not approved: " + a.Reason
 }
 
-// tool runs the tool. The bytes are its arguments with the defaults of the schema.
+// tool runs the tool. The bytes are its checked arguments.
 func (d *dispatch) tool(ctx context.Context, args []byte) (plugin.Result, []byte, int, error) {
 	tool, ok := d.catalog.Find(d.call.Tool)
 	if !ok || !d.callable {
