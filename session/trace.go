@@ -68,8 +68,8 @@ func (s *runtimeHost) traced(ctx context.Context) context.Context {
 }
 
 func (s *runtimeHost) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
-	if s.Traces() {
-		s.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+	if s.h.Traces() {
+		s.h.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}
 	return nil
 }
