@@ -27,7 +27,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	s := &runtimeHost{h: h, id: id}
+	s := &runtimeHost{h: h.Worker(), id: id}
 	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
 		return s.completionAt(ctx, seq, err)
 	}

@@ -20,7 +20,7 @@ import (
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
 type runtimeHost struct {
-	h       *Host // a named field: what plugins receive has the methods of their capabilities, and no other of the host
+	h       Worker // a named field: what plugins receive has the methods of their capabilities, and no other of the host
 	id      events.SessionID
 	current func() *projector.State // the caller's working state; nil reads the history
 	effect  events.EffectID         // the calling effect, or empty; it names what must happen only once
@@ -28,7 +28,7 @@ type runtimeHost struct {
 
 // RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
 // state. effect names the caller: a repeated call of the same effect creates and requests the same things.
-func (h *Host) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
+func (h Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
 	return &runtimeHost{h: h, id: id, current: current, effect: effect}
 }
 
@@ -146,7 +146,7 @@ func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req ap
 }
 
 // ChargeChild records the total usage of a child in its parent, then in the parent's parent, up to the root.
-func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
+func (h Worker) ChargeChild(ctx context.Context, child *projector.State) error {
 	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
 		if above.Add(child.Parent) != nil {

@@ -13,7 +13,7 @@ import (
 // beside the capabilities, as Erase of the host.
 func TestRuntimeHostHasCapabilitiesOnly(t *testing.T) {
 	t.Parallel()
-	value := (&session.Host{}).RuntimeHost("s", nil, "")
+	value := (&session.Host{}).Worker().RuntimeHost("s", nil, "")
 	got, want := methods(reflect.TypeOf(value)), methods(reflect.TypeFor[plugin.RuntimeHost]())
 	if !slices.Equal(got, want) {
 		t.Errorf("methods of %T: got %v, want %v", value, got, want)

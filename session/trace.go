@@ -20,10 +20,10 @@ import (
 type TraceFunc func(api.TraceRecord)
 
 // Traces reports whether the host has a trace function.
-func (h *Host) Traces() bool { return h.trace != nil }
+func (h Worker) Traces() bool { return h.trace != nil }
 
 // Trace emits a record of something that happened at a time, 0 for now. It recovers a panic of the trace function.
-func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
+func (h Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
 	if h.trace == nil {
 		return
 	}
