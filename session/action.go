@@ -46,7 +46,7 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 		if err := api.Authorize(ctx, id, s, nil); err != nil {
 			return err
 		}
-		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.RuntimeHost(id, nil, "")); err != nil {
+		if result, err = p.InvokeAction(ctx, name, args, "", !takesNone, h.Worker().RuntimeHost(id, nil, "")); err != nil {
 			return errors.Join(err, h.saveStates(ctx, id, meta, p, nil))
 		}
 		return h.saveStates(ctx, id, meta, p, nil)

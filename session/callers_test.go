@@ -28,7 +28,7 @@ func TestTurnsOfPluginsHaveCallers(t *testing.T) {
 		t.Helper()
 		n++
 		id := events.TurnID(fmt.Sprint("p", n))
-		if _, _, err := b.Host.RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
+		if _, _, err := b.Host.Worker().RuntimeHost(sid, nil, effect).StartTurnStream(t.Context(), sid, ask(id, "on")); err != nil {
 			t.Fatal(err)
 		}
 		queue := b.State().Queue

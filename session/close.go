@@ -15,7 +15,7 @@ import (
 
 // CloseSession closes a session. The same commit ends its live tasks, except those whose [events.ClosePolicy] lets
 // them continue. The commit also lists the tasks to transfer to the parent. This process transfers them; a worker
-// does so where this process fails, see [Host.Leave].
+// does so where this process fails, see [Worker.Leave].
 //
 // A second close, or a close of a session that never existed, does nothing. A running or queued turn refuses the
 // close with [api.ErrTurnRunning]. A turn that waits for its time ends as cancelled, in the same commit. One commit
@@ -56,7 +56,7 @@ func cancelScheduled(s *projector.State) []events.Event {
 
 // CloseOpening closes a session whose creator stopped before it appended all initial nodes. A creator that continues
 // later finds the session closed. A session with commits after the sequence at does not change.
-func (h *Host) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
+func (h Worker) CloseOpening(ctx context.Context, id events.SessionID, at events.Seq, reason string) error {
 	return h.decide(ctx, id, "expire", func(s *projector.State) ([]events.Event, error) {
 		if s.Status != projector.StatusOpening || s.Seq != at {
 			return nil, nil

@@ -35,7 +35,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 			return err
 		}
 		got, err := p.Compact(ctx, plugin.TransformContext{
-			Session: id, State: s, LastPrompt: s.Prompted, Host: h.RuntimeHost(id, nil, ""),
+			Session: id, State: s, LastPrompt: s.Prompted, Host: h.Worker().RuntimeHost(id, nil, ""),
 		})
 		if err != nil || len(got.Value.Nodes) == 0 {
 			return err

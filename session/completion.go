@@ -49,7 +49,7 @@ func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest
 	var turn events.TurnID
 	if t := state.Turn(); t != nil && s.effect != "" {
 		turn, fact.Key = t.ID, completion.ShortKey(string(s.effect)+"/"+fact.Key)
-		if old, err := s.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
+		if old, err := s.h.directReply(ctx, s.id, turn, fact); old != nil || err != nil {
 			return s.recordedCompletion(ctx, old, err)
 		}
 	}
@@ -60,7 +60,7 @@ func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest
 	if turn == "" && got.Usage.IsZero() {
 		return got, nil // no usage to charge, no reply to repeat
 	}
-	old, err := s.charge(ctx, s.id, turn, fact)
+	old, err := s.h.charge(ctx, s.id, turn, fact)
 	if old != nil || err != nil {
 		return s.recordedCompletion(ctx, old, err)
 	}
@@ -69,7 +69,7 @@ func (s *runtimeHost) complete(ctx context.Context, req plugin.CompletionRequest
 
 // directCall builds the model call of a request, and the event that records it.
 func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRequest, source string) (DirectCall, *events.ModelCompleted, error) {
-	if s.Host.complete == nil {
+	if s.h.complete == nil {
 		return DirectCall{}, nil, plugin.ErrUnavailable
 	}
 	if err := req.Check(); err != nil {
@@ -77,7 +77,7 @@ func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRe
 	}
 	config := state.Config
 	config.Model, config.MaxOutputTokens = cmp.Or(req.Model, config.Model), req.MaxTokens
-	config, err := s.Locked(config)
+	config, err := s.h.Locked(config)
 	if err != nil {
 		return DirectCall{}, nil, err
 	}
@@ -92,7 +92,7 @@ func (s *runtimeHost) directCall(state *projector.State, req plugin.CompletionRe
 
 // callModel calls the model, and stores the reply in the event.
 func (s *runtimeHost) callModel(ctx context.Context, call DirectCall, fact *events.ModelCompleted) (plugin.Completion, error) {
-	got, err := s.Host.complete(ctx, call)
+	got, err := s.h.complete(ctx, call)
 	fact.Parts, fact.Stop, fact.Usage, fact.Model = got.Parts, got.Stop, got.Usage, got.Model
 	return got, err
 }
@@ -102,7 +102,7 @@ func (s *runtimeHost) recordedCompletion(ctx context.Context, p *events.ModelCom
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	filled, err := blob.Fill(ctx, s.b, []events.Message{{Parts: p.Parts}})
+	filled, err := blob.Fill(ctx, s.h.b, []events.Message{{Parts: p.Parts}})
 	if err != nil {
 		return plugin.Completion{}, err
 	}

@@ -27,7 +27,7 @@ func (h *Host) Complete(ctx context.Context, id events.SessionID, req plugin.Com
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	s := &runtimeHost{Host: h, id: id}
+	s := &runtimeHost{h: h.Worker(), id: id}
 	if seq, err := meta.committedAt(state); err != nil || seq != 0 {
 		return s.completionAt(ctx, seq, err)
 	}
@@ -75,7 +75,7 @@ func (s *runtimeHost) completionAt(ctx context.Context, seq events.Seq, err erro
 	if err != nil {
 		return plugin.Completion{}, err
 	}
-	for entry, err := range s.log.Read(ctx, s.id, seq) {
+	for entry, err := range s.h.log.Read(ctx, s.id, seq) {
 		if err != nil {
 			return plugin.Completion{}, err
 		}

@@ -44,7 +44,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 		return nil
 	}
 	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
-		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.RuntimeHost(id, nil, "")})
+		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Worker().RuntimeHost(id, nil, "")})
 		return nil
 	})
 }
@@ -102,7 +102,7 @@ func (h *Host) mutated(ctx context.Context, s *projector.State, req api.Configur
 			return change, err
 		}
 	}
-	p, _, release, err := h.Stack(ctx, s)
+	p, _, release, err := h.stacks.Open(ctx, s)
 	switch {
 	case errors.Is(err, plugin.ErrUnavailable) && change.Current.Protocol != s.Config.Protocol: // a protocol that no plugin implements can still be replaced
 	case err != nil:
@@ -125,7 +125,7 @@ func (h *Host) checkModel(ctx context.Context, c events.Config) error {
 
 // Locked applies the operator's locks to a configuration, for turns of sessions that are older than the locks.
 // Archivers apply the locks of the retention settings.
-func (h *Host) Locked(c events.Config) (events.Config, error) {
+func (h Worker) Locked(c events.Config) (events.Config, error) {
 	retain := c.RetainMillis
 	c.RetainMillis = 0
 	c, err := h.locks.Config(c)

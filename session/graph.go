@@ -97,7 +97,7 @@ func (h *Host) protocolAppend(ctx context.Context, id events.SessionID, req api.
 	if err != nil || !needed {
 		return false, err
 	}
-	p, _, release, err := h.Stack(ctx, s)
+	p, _, release, err := h.stacks.Open(ctx, s)
 	if err != nil {
 		return false, err
 	}

@@ -146,7 +146,7 @@ func New(cfg Config) (*Host, error) {
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
-		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.RuntimeHost(id, nil, "") },
+		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil
 }

@@ -25,22 +25,22 @@ func (h *Host) checkPlugins() (bool, error) {
 // them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
 // host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
 // code that builds them.
-func (h *Host) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
+func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
 	return h.stacks.Open(ctx, state)
 }
 
 // HoldStack prevents the removal of a session's plugins from this process until release is called.
-func (h *Host) HoldStack(id events.SessionID) (release func()) { return h.stacks.Hold(id) }
+func (h Worker) HoldStack(id events.SessionID) (release func()) { return h.stacks.Hold(id) }
 
 // FollowStack updates a session's plugins to the states that other processes recorded, and drops their unrecorded
 // changes.
-func (h *Host) FollowStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
+func (h Worker) FollowStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
 	return h.stacks.Follow(ctx, state, p)
 }
 
 // KeepOverlay stores the handlers of an overlay's tools in this process, because the session's plugins are rebuilt
 // from time to time. It returns all stored overlays, the newest first.
-func (h *Host) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
+func (h Worker) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Overlay {
 	return h.stacks.KeepOverlays(id, o)
 }
 
@@ -55,7 +55,7 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 
 // withStackOf is withStack on a state that the caller has just read.
 func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Session, *projector.State) error) error {
-	p, beside, release, err := h.Stack(ctx, s)
+	p, beside, release, err := h.stacks.Open(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 	}
 	now, loadErr := h.State(ctx, id)
 	if loadErr == nil {
-		loadErr = h.FollowStack(ctx, now, p)
+		loadErr = h.stacks.Follow(ctx, now, p)
 	}
 	return errors.Join(err, loadErr)
 }

@@ -20,7 +20,7 @@ import (
 // runtimeHost has the capabilities of one session for its plugins. They work on any node, because each is a decision on
 // the session's history.
 type runtimeHost struct {
-	*Host   // implements the capabilities that plugins and hosts share
+	h       Worker // a named field: what plugins receive has the methods of their capabilities, and no other of the host
 	id      events.SessionID
 	current func() *projector.State // the caller's working state; nil reads the history
 	effect  events.EffectID         // the calling effect, or empty; it names what must happen only once
@@ -28,8 +28,8 @@ type runtimeHost struct {
 
 // RuntimeHost returns a session's capabilities for its plugins. current, which may be nil, is the caller's working
 // state. effect names the caller: a repeated call of the same effect creates and requests the same things.
-func (h *Host) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
-	return &runtimeHost{Host: h, id: id, current: current, effect: effect}
+func (h Worker) RuntimeHost(id events.SessionID, current func() *projector.State, effect events.EffectID) plugin.RuntimeHost {
+	return &runtimeHost{h: h, id: id, current: current, effect: effect}
 }
 
 var _ plugin.RuntimeHost = (*runtimeHost)(nil)
@@ -40,22 +40,22 @@ func (s *runtimeHost) SnapshotCurrent(ctx context.Context) (*projector.State, er
 		state = s.current().Clone()
 	} else {
 		var err error
-		if state, err = s.State(ctx, s.id); err != nil {
+		if state, err = s.h.State(ctx, s.id); err != nil {
 			return nil, err
 		}
 	}
-	return state, blob.FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.h.b, state)
 }
 
 func (s *runtimeHost) SnapshotSession(ctx context.Context, id events.SessionID) (*projector.State, error) {
 	if id == s.id {
 		return s.SnapshotCurrent(ctx)
 	}
-	state, err := s.State(ctx, id)
+	state, err := s.h.State(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return state, blob.FillState(ctx, s.b, state)
+	return state, blob.FillState(ctx, s.h.b, state)
 }
 
 func (s *runtimeHost) SetToolAvailability(ctx context.Context, id events.SessionID, name string, level events.Override) (int64, error) {
@@ -63,18 +63,18 @@ func (s *runtimeHost) SetToolAvailability(ctx context.Context, id events.Session
 }
 
 func (s *runtimeHost) CreateSession(ctx context.Context, req api.CreateRequest) (api.Handle, error) {
-	return s.CreateFrom(ctx, s.id, req)
+	return s.h.CreateFrom(ctx, s.id, req)
 }
 
 func (s *runtimeHost) CloseSession(ctx context.Context, id events.SessionID) error {
 	if id == s.id {
 		return fmt.Errorf("close session %s: %w", id, api.ErrCurrent)
 	}
-	return s.Host.CloseSession(ctx, id, "closed by a plugin")
+	return s.h.CloseSession(ctx, id, "closed by a plugin")
 }
 
 func (s *runtimeHost) AwaitTurn(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	if _, err := s.Await(ctx, id, turn); err != nil {
+	if _, err := s.h.Await(ctx, id, turn); err != nil {
 		return api.AssembledTurn{}, err
 	}
 	return s.ended(ctx, id, turn)
@@ -83,18 +83,18 @@ func (s *runtimeHost) AwaitTurn(ctx context.Context, id events.SessionID, turn e
 // ended assembles a turn that has ended. It first charges the child's usage, so that the waiting turn's usage
 // includes it.
 func (s *runtimeHost) ended(ctx context.Context, id events.SessionID, turn events.TurnID) (api.AssembledTurn, error) {
-	state, err := s.State(ctx, id)
+	state, err := s.h.State(ctx, id)
 	if err == nil && state.Parent == s.id {
-		err = s.ChargeChild(ctx, state)
+		err = s.h.ChargeChild(ctx, state)
 	}
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}
-	return s.AssembledTurn(ctx, id, turn)
+	return s.h.AssembledTurn(ctx, id, turn)
 }
 
 func (s *runtimeHost) CancelTurn(ctx context.Context, id events.SessionID, turn events.TurnID) error {
-	_, _, err := s.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
+	_, _, err := s.h.Cancel(ctx, id, turn, api.CancelRequest{Origin: "plugin"})
 	return err
 }
 
@@ -130,7 +130,7 @@ func (s *runtimeHost) StartTurnStream(ctx context.Context, id events.SessionID, 
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return "", nil, err
 	}
-	return s.Host.StartTurnStream(s.traced(ctx), id, req)
+	return s.h.StartTurnStream(s.traced(ctx), id, req)
 }
 
 func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req api.TurnRequest) (api.AssembledTurn, error) {
@@ -138,7 +138,7 @@ func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req ap
 	if req.Callers, err = s.callers(ctx); err != nil {
 		return api.AssembledTurn{}, err
 	}
-	r, err := s.Run(s.traced(ctx), id, req)
+	r, err := s.h.Run(s.traced(ctx), id, req)
 	if err != nil {
 		return api.AssembledTurn{}, err
 	}
@@ -146,7 +146,7 @@ func (s *runtimeHost) StartTurn(ctx context.Context, id events.SessionID, req ap
 }
 
 // ChargeChild records the total usage of a child in its parent, then in the parent's parent, up to the root.
-func (h *Host) ChargeChild(ctx context.Context, child *projector.State) error {
+func (h Worker) ChargeChild(ctx context.Context, child *projector.State) error {
 	above := check.Lineage{child.Session}
 	for child.Parent != "" && child.Relation == events.RelationChild {
 		if above.Add(child.Parent) != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -17,47 +18,87 @@ type Spawner interface {
 }
 
 func (s *runtimeHost) InjectTurnInput(ctx context.Context, id events.SessionID, req api.InjectRequest) error {
-	_, err := s.Inject(ctx, id, req)
+	_, err := s.h.Inject(ctx, id, req)
 	return err
 }
 
 func (s *runtimeHost) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
-	if s.spawner == nil {
+	if s.h.spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.spawner.SpawnHiddenTask(ctx, id, label, work)
+	return s.h.spawner.SpawnHiddenTask(ctx, id, label, work)
 }
 
 func (s *runtimeHost) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
-	if s.spawner == nil {
-		return s.Host.AwaitHiddenTasks(ctx, id)
+	if s.h.spawner == nil {
+		return s.h.AwaitHiddenTasks(ctx, id)
 	}
-	return s.spawner.AwaitHiddenTasks(ctx, id)
+	return s.h.spawner.AwaitHiddenTasks(ctx, id)
 }
 
 func (s *runtimeHost) SpawnTask(ctx context.Context, id events.SessionID, req api.TaskRequest, work plugin.TaskFunc) error {
-	if s.spawner == nil {
+	if s.h.spawner == nil {
 		return fmt.Errorf("background tasks: %w", plugin.ErrUnavailable)
 	}
-	return s.spawner.SpawnTask(ctx, id, req, work)
+	return s.h.spawner.SpawnTask(ctx, id, req, work)
+}
+
+func (s *runtimeHost) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
+	return s.h.RegisterTask(ctx, id, req)
+}
+
+func (s *runtimeHost) UnregisterTask(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	return s.h.UnregisterTask(ctx, id, name)
+}
+
+func (s *runtimeHost) CompleteTask(ctx context.Context, id events.SessionID, name events.TaskID, state events.TaskState, summary string) error {
+	return s.h.CompleteTask(ctx, id, name, state, summary)
+}
+
+func (s *runtimeHost) TransitionTask(ctx context.Context, id events.SessionID, name events.TaskID, to events.TaskState) error {
+	return s.h.TransitionTask(ctx, id, name, to)
+}
+
+func (s *runtimeHost) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
+	return s.h.Tasks(ctx, id)
+}
+
+func (s *runtimeHost) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
+	return s.h.CancelTask(ctx, id, name)
+}
+
+func (s *runtimeHost) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name events.TaskID) error {
+	return s.h.CancelTaskIfKnown(ctx, id, name)
+}
+
+func (s *runtimeHost) CancelTasksExcept(ctx context.Context, id events.SessionID, keep []events.TaskID) ([]projector.Task, error) {
+	return s.h.CancelTasksExcept(ctx, id, keep)
+}
+
+func (s *runtimeHost) CheckTasks(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
+	return s.h.CheckTasks(ctx, id, ids)
+}
+
+func (s *runtimeHost) TransferTasks(ctx context.Context, from, to events.SessionID, ids []events.TaskID) error {
+	return s.h.TransferTasks(ctx, from, to, ids)
 }
 
 func (s *runtimeHost) MonitorSnapshot(ctx context.Context, id events.SessionID) (api.MonitorSnapshot, error) {
-	if err := s.startArmed(ctx, id); err != nil {
+	if err := s.h.startArmed(ctx, id); err != nil {
 		return api.MonitorSnapshot{}, fmt.Errorf("monitor snapshot: %w", err)
 	}
-	return s.Host.MonitorSnapshot(ctx, id)
+	return s.h.MonitorSnapshot(ctx, id)
 }
 
 func (s *runtimeHost) StartMonitor(ctx context.Context, id events.SessionID, spec events.MonitorSpec) (api.MonitorSnapshot, error) {
-	if err := s.Host.StartMonitor(ctx, id, spec); err != nil {
+	if err := s.h.StartMonitor(ctx, id, spec); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
 	return s.MonitorSnapshot(ctx, id)
 }
 
 func (s *runtimeHost) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) (api.MonitorSnapshot, error) {
-	if err := s.Host.StopMonitor(ctx, id, monitor); err != nil {
+	if err := s.h.StopMonitor(ctx, id, monitor); err != nil {
 		return api.MonitorSnapshot{}, err
 	}
 	return s.MonitorSnapshot(ctx, id)

@@ -19,7 +19,7 @@ import (
 // own tasks, and their children follow the same way. done is false while a turn still runs; then nothing is recorded,
 // and the worker calls again. No command reaches a session that no node can fold: workers retry it as often as any
 // session, and once it has a dead letter the task fails with that reason.
-func (h *Host) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
+func (h Worker) PassOn(ctx context.Context, id events.SessionID, t projector.Task) (done bool, err error) {
 	why := ""
 	done, err = h.stopChild(ctx, id, &t)
 	if err != nil {

@@ -38,7 +38,7 @@ func hiddenParent(ctx context.Context) events.TaskID {
 
 // HideTask registers a hidden task that a worker is about to run. A session has at most [task.MaxHidden] of them;
 // more are an [api.LimitError]. The label has at most [events.MaxTaskText] bytes.
-func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
+func (h Worker) HideTask(ctx context.Context, id events.SessionID, name events.TaskID, label string, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, commitMeta{actor: h.actor, cause: "hide task"}, name, func(s *projector.State) ([]events.Event, error) {
 		if err := check.Open(s); err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func (h *Host) HideTask(ctx context.Context, id events.SessionID, name events.Ta
 // registration, and also for the tasks that they register. It returns the first failure at once as a [*HiddenError];
 // the remaining tasks continue, and later calls do not include them. A task whose worker stops has failed. A session
 // that does not exist has no tasks.
-func (h *Host) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
+func (h Worker) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	var failed *HiddenError
 	var ids []events.TaskID
 	w, err := h.Subscribe(id, func(m bus.LiveMessage) bool { return m.AboutTasks })

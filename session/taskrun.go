@@ -12,24 +12,24 @@ import (
 // nothing: [task.ErrTaken].
 
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
-func (h *Host) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
+func (h Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {
 	return h.decideTask(ctx, id, commitMeta{actor: h.actor, cause: string(seen.Task)}, seen.Task, func(s *projector.State) ([]events.Event, error) {
 		return task.Start(s, seen, worker)
 	})
 }
 
 // FinishTask records the end of a task that its runner reports.
-func (h *Host) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
+func (h Worker) FinishTask(ctx context.Context, id events.SessionID, c task.Claim, state events.TaskState, summary string) error {
 	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Complete(s, c.Task, state, clipText(summary)) })
 }
 
 // ProgressTaskAs records a progress message of a task's runner.
-func (h *Host) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
+func (h Worker) ProgressTaskAs(ctx context.Context, id events.SessionID, c task.Claim, message string) error {
 	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Progress(s, c.Task, clipText(message)) })
 }
 
 // TransitionTaskAs moves a task to running or waiting, as its runner reports.
-func (h *Host) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
+func (h Worker) TransitionTaskAs(ctx context.Context, id events.SessionID, c task.Claim, to events.TaskState) error {
 	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Transition(s, c.Task, to) })
 }
 
@@ -40,24 +40,24 @@ func (h *Host) decideWithClaim(ctx context.Context, id events.SessionID, c task.
 }
 
 // CancelTaskAs cancels a task with a requested cancel whose worker is gone.
-func (h *Host) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
+func (h Worker) CancelTaskAs(ctx context.Context, id events.SessionID, c task.Claim) error {
 	return h.decideWithClaim(ctx, id, c, func(s *projector.State) []events.Event { return task.Cancel(s, c.Task, hostReason) })
 }
 
 // AbandonTask ends a task whose worker is gone as failed, and disarms its monitor.
-func (h *Host) AbandonTask(ctx context.Context, id events.SessionID, c task.Claim, why string) error {
+func (h Worker) AbandonTask(ctx context.Context, id events.SessionID, c task.Claim, why string) error {
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
 		return task.Abandon(s, c, clipText(why))
 	})
 }
 
 // ReportMonitor records one batch of lines in one commit.
-func (h *Host) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
+func (h Worker) ReportMonitor(ctx context.Context, id events.SessionID, c task.Claim, lines []task.Line) error {
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) { return task.Report(s, c, lines) })
 }
 
 // EndMonitor records how a monitor's command ended, and ends its task.
-func (h *Host) EndMonitor(ctx context.Context, id events.SessionID, c task.Claim, end events.MonitorEnded) error {
+func (h Worker) EndMonitor(ctx context.Context, id events.SessionID, c task.Claim, end events.MonitorEnded) error {
 	end.Error = clipText(end.Error)
 	return h.decide(ctx, id, string(c.Task), func(s *projector.State) ([]events.Event, error) {
 		return task.EndMonitor(s, c, end)

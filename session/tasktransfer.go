@@ -39,7 +39,7 @@ func (h *Host) TransferTasks(ctx context.Context, from, to events.SessionID, ids
 		return err
 	}
 	for {
-		moved, err := h.transfer(ctx, from, to, ids, transferParams{meta: meta, finish: h.FinishTransfer})
+		moved, err := h.transfer(ctx, from, to, ids, transferParams{meta: meta, finish: h.Worker().FinishTransfer})
 		if err != nil {
 			return fmt.Errorf("transfer tasks from %s to %s: %w", from, to, err)
 		}
@@ -57,7 +57,7 @@ type finishFunc func(context.Context, events.SessionID, projector.Task) (finishe
 
 // FinishTransfer finishes a transfer whose caller stopped after step 1: t is the task's record in the target.
 // finished is false where no transfer was pending.
-func (h *Host) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
+func (h Worker) FinishTransfer(ctx context.Context, id events.SessionID, t projector.Task) (finished bool, err error) {
 	if !t.Live() || t.From == "" {
 		return false, nil
 	}

@@ -110,7 +110,7 @@ func (h *Host) toolsWith(ctx context.Context, s *projector.State, source string)
 	if !slices.Contains(known, source) {
 		return nil, toolset.UnknownSource(fmt.Sprintf("no plugin of this node registers %q", source), known)
 	}
-	p, _, release, err := h.Stack(ctx, s)
+	p, _, release, err := h.stacks.Open(ctx, s)
 	if err != nil {
 		return nil, err
 	}

@@ -62,7 +62,7 @@ func (h *Host) pluginCatalog(ctx context.Context, s *projector.State) (*plugin.C
 	if h.plugins == nil {
 		return nil, nil //nolint:nilnil // no catalogue is available
 	}
-	p, _, release, err := h.Stack(ctx, s)
+	p, _, release, err := h.stacks.Open(ctx, s)
 	if err == nil {
 		defer release()
 		var entry *plugin.CatalogEntry

@@ -20,10 +20,10 @@ import (
 type TraceFunc func(api.TraceRecord)
 
 // Traces reports whether the host has a trace function.
-func (h *Host) Traces() bool { return h.trace != nil }
+func (h Worker) Traces() bool { return h.trace != nil }
 
 // Trace emits a record of something that happened at a time, 0 for now. It recovers a panic of the trace function.
-func (h *Host) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
+func (h Worker) Trace(at events.Millis, where api.TraceContext, what api.TraceEvent) {
 	if h.trace == nil {
 		return
 	}
@@ -68,8 +68,8 @@ func (s *runtimeHost) traced(ctx context.Context) context.Context {
 }
 
 func (s *runtimeHost) EmitTrace(_ context.Context, name string, payload json.RawMessage) error {
-	if s.Traces() {
-		s.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
+	if s.h.Traces() {
+		s.h.Trace(0, s.traceContext(), api.TraceEvent{Type: api.TraceCustom, Name: name, Payload: jsonOf(payload)})
 	}
 	return nil
 }

@@ -145,7 +145,7 @@ func (h *Host) checkProtocol(ctx context.Context, id events.SessionID, name even
 	if err != nil || known || check.Open(s) != nil {
 		return err
 	}
-	p, _, release, err := h.Stack(ctx, s)
+	p, _, release, err := h.stacks.Open(ctx, s)
 	switch {
 	case errors.Is(err, plugin.ErrNoSource):
 		return nil // the worker that starts the turn checks it

@@ -9,32 +9,40 @@ import (
 	"github.com/lash-go/lash/session/internal/states"
 )
 
+// Worker is a host with the methods that the workers of its process need: work on tasks under a claim, states and
+// plugins that a run shares with the host, commits that a run decided. Package workers is their only caller. Like the
+// host it is safe for concurrent use.
+type Worker struct{ *Host }
+
+// Worker returns the host for the workers of its process.
+func (h *Host) Worker() Worker { return Worker{h} }
+
 // WakePassing publishes the wakes of the tasks whose cancel has to reach their child session. A worker calls it for a
 // state that has such tasks.
-func (h *Host) WakePassing(s *projector.State) { h.hints.Passing(s) }
+func (h Worker) WakePassing(s *projector.State) { h.hints.Passing(s) }
 
 // TakeState moves the cached state of a session to a worker, with the values computed from it; nil where the cache
 // has none. The state may be behind the log. The host keeps a copy.
-func (h *Host) TakeState(ctx context.Context, id events.SessionID) *projector.State {
+func (h Worker) TakeState(ctx context.Context, id events.SessionID) *projector.State {
 	return h.states.Take(ctx, id)
 }
 
-// ReturnState moves a state back to the host's cache, the inverse of [Host.TakeState]. It replaces an older state.
+// ReturnState moves a state back to the host's cache, the inverse of [Worker.TakeState]. It replaces an older state.
 // The host drops it where its cache has no entry or a newer state.
-func (h *Host) ReturnState(ctx context.Context, state *projector.State) {
+func (h Worker) ReturnState(ctx context.Context, state *projector.State) {
 	h.states.Return(ctx, state)
 }
 
 // Subscribe makes a waiter for a condition on a session's state. relevant says which live commits can make the
 // condition true; it must not block. The caller closes the waiter.
-func (h *Host) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
+func (h Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bool) (*states.Waiter, error) {
 	return h.states.Subscribe(id, relevant)
 }
 
 // AppendAs appends a commit that a worker of this process decided at seq. It takes turns with the host's own
 // decisions about the session, so that both make progress. after runs once the commit is in the log, and returns the
 // state with it.
-func (h *Host) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
+func (h Worker) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
 	s, err := h.states.Lock(ctx, c.Session)
 	if err != nil {
 		return 0, err

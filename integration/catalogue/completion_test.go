@@ -39,7 +39,7 @@ func testComplete(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	b.AppendTexts(id, "A")
-	host := b.RuntimeHost(id, nil, "")
+	host := b.Worker().RuntimeHost(id, nil, "")
 	got, err := host.Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
 	harness.WantError(t, "complete", err, nil)
 	harness.Equal(t, "text", got.Text, "A talk")
@@ -124,7 +124,7 @@ func testCompleteFree(t *testing.T) {
 	}))
 	id := b.Open(api.CreateRequest{Config: events.Config{Model: "small"}})
 	before := b.LastSeq(id)
-	got, err := b.RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
+	got, err := b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
 	harness.WantError(t, "complete", err, nil)
 	harness.Equal(t, "text", got.Text, "free")
 	harness.Equal(t, "last sequence", b.LastSeq(id), before)
@@ -300,7 +300,7 @@ func TestCompletionFormRefused(t *testing.T) {
 
 func refused(t *testing.T, b *harness.System, id events.SessionID, req plugin.CompletionRequest, field string) {
 	t.Helper()
-	_, err := b.RuntimeHost(id, nil, "").Complete(b.Ctx, req, "title")
+	_, err := b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, req, "title")
 	if e, ok := errors.AsType[*events.FieldError](err); !ok || e.Field != field {
 		t.Errorf("%+v and %+v: got %v, want field %s refused", req.Output, req.ToolChoice, err, field)
 	}

@@ -299,7 +299,7 @@ func testProviderRules(t *testing.T) {
 		harness.Equal(t, "message says "+want.say, strings.Contains(record.Issue.Message, want.say) && strings.Contains(record.Issue.Message, string(id)), true)
 		harness.Equal(t, "message names the providers that the locks allow", strings.HasSuffix(record.Issue.Message, ": config.provider may be backup, scripted"), recorded != "posing")
 		harness.Equal(t, "readable", b.Messages(id)[0], "user kept")
-		_, err = b.RuntimeHost(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
+		_, err = b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, plugin.CompletionRequest{Messages: []events.Message{plugin.Say(events.RoleUser, "hi")}}, "test")
 		harness.WantError(t, "completion of "+recorded, err, want.err)
 
 		harness.WantError(t, "configure", b.Configure(b.Ctx, id, api.ConfigureRequest{Change: func(c events.Config) events.Config {

@@ -309,7 +309,7 @@ func testSnapshotRunning(t *testing.T) {
 	b.StartTurn(child, "t2", harness.Text("second"))
 	b.Wait("the model to be asked", hung)
 
-	services := b.RuntimeHost(parent, nil, "")
+	services := b.Worker().RuntimeHost(parent, nil, "")
 	s, err := services.SnapshotSession(b.Ctx, child)
 	harness.WantError(t, "snapshot", err, nil)
 	harness.Equal(t, "still runs", s.Turn() != nil, true)

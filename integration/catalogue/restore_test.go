@@ -81,9 +81,9 @@ func testMonitorRestore(t *testing.T) {
 	b.StartMonitorOf(id, events.MonitorSpec{ID: "line", Command: "sleep 1000", Persistent: true})
 	line, err := b.Task(b.Ctx, id, "monitor-line")
 	harness.WantError(t, "task", err, nil)
-	line, err = b.ClaimTask(b.Ctx, id, task.ClaimOf(&line), "ghost")
+	line, err = b.Worker().ClaimTask(b.Ctx, id, task.ClaimOf(&line), "ghost")
 	harness.WantError(t, "claim", err, nil)
-	harness.WantError(t, "report", b.ReportMonitor(b.Ctx, id, task.ClaimOf(&line), []task.Line{{Text: "fire"}}), nil)
+	harness.WantError(t, "report", b.Worker().ReportMonitor(b.Ctx, id, task.ClaimOf(&line), []task.Line{{Text: "fire"}}), nil)
 	wake := b.MonitorRecord(id, "line").Wake
 	b.StartWorker(b.Bus)
 	b.StartTasks(bustest.Open(t, server), nil)

@@ -16,7 +16,7 @@ import (
 // pluginStack is the session's plugins on its node.
 func pluginStack(b *harness.System, id events.SessionID) *plugin.Session {
 	b.T.Helper()
-	p, _, release, err := b.Stack(b.Ctx, b.StateOf(id))
+	p, _, release, err := b.Worker().Stack(b.Ctx, b.StateOf(id))
 	if err != nil {
 		b.T.Fatal(err)
 	}

@@ -263,7 +263,7 @@ func testTraceCustom(t *testing.T) {
 		})
 	}))
 	id := b.Open(api.CreateRequest{})
-	_, err := b.RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
+	_, err := b.Worker().RuntimeHost(id, nil, "").Complete(b.Ctx, harness.CompletionOf("a title?"), "title")
 	harness.WantError(t, "complete", err, nil)
 	b.RunTurn(id, "t1", harness.Text("hello"))
 	var got []string

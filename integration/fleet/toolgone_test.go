@@ -21,14 +21,14 @@ func TestFleetToolCancelUnclaimed(t *testing.T) {
 			return err
 		},
 		"gone": func(f *harness.Fleet, id events.SessionID, rec *projector.Task) error {
-			if _, err := f.ClaimTask(f.Ctx, id, task.ClaimOf(rec), "ghost"); err != nil {
+			if _, err := f.Worker().ClaimTask(f.Ctx, id, task.ClaimOf(rec), "ghost"); err != nil {
 				return err
 			}
 			_, err := f.RequestCancelTask(f.Ctx, id, rec.ID, "enough")
 			return err
 		},
 		"gone_at_once": func(f *harness.Fleet, id events.SessionID, rec *projector.Task) error {
-			if _, err := f.ClaimTask(f.Ctx, id, task.ClaimOf(rec), "ghost"); err != nil {
+			if _, err := f.Worker().ClaimTask(f.Ctx, id, task.ClaimOf(rec), "ghost"); err != nil {
 				return err
 			}
 			_, err := f.CancelTask(f.Ctx, id, rec.ID)

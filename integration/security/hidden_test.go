@@ -34,7 +34,7 @@ func TestHiddenTasksOfOtherNodes(t *testing.T) {
 			return func(ctx context.Context) error { return other.AwaitHiddenTasks(ctx, id) }
 		},
 		"host": func(b *harness.System, id events.SessionID) func(context.Context) error {
-			services := b.OtherHost().RuntimeHost(id, nil, "")
+			services := b.OtherHost().Worker().RuntimeHost(id, nil, "")
 			b.StartTasks(bustest.Open(b.T, b.Server), nil) // which finds that the other one is dead
 			return func(ctx context.Context) error { return services.AwaitHiddenTasks(ctx, id) }
 		},

@@ -98,7 +98,7 @@ func TestCloseKilledAnywhere(t *testing.T) {
 		},
 		"transfers": func(f *parentAndChild, h *session.Host) func(context.Context) error {
 			k := f.closeWithoutTransfer()
-			return func(ctx context.Context) error { return h.Leave(ctx, f.child, k) }
+			return func(ctx context.Context) error { return h.Worker().Leave(ctx, f.child, k) }
 		},
 	}
 	for what, work := range works {
@@ -302,7 +302,7 @@ func TestOpeningParentIsAwaited(t *testing.T) {
 	}, 0)
 	harness.WantError(t, "open", err, nil)
 	k.Leaves = opening
-	if err := b.Leave(b.Ctx, f.child, k); !errors.Is(err, api.ErrOpening) {
+	if err := b.Worker().Leave(b.Ctx, f.child, k); !errors.Is(err, api.ErrOpening) {
 		t.Errorf("got %v, want %v", err, api.ErrOpening)
 	}
 	harness.Equal(t, "is owed", b.StateOf(f.child).Tasks[0].LeavePending(), true)

@@ -24,9 +24,9 @@ import (
 // overlap.
 type Env struct {
 	Bus   *bus.Bus
-	Host  *session.Host // set after New, because the host's Config needs [Env.Complete]
-	Blobs blob.Store    // bodies outside the log, see [NewBlobCache]
-	Spawn SpawnFunc     // starts background tools
+	Host  session.Worker // set after New, because the host's Config needs [Env.Complete]
+	Blobs blob.Store     // bodies outside the log, see [NewBlobCache]
+	Spawn SpawnFunc      // starts background tools
 	Log   *zap.Logger
 
 	Providers map[string]llm.Provider           // by id

@@ -103,7 +103,7 @@ func (e *Env) RunRemote(ctx context.Context, id events.SessionID, args []byte, r
 // abandonedCheck is the wait before the first read of the log for an abandoned call, and after a failed read.
 const abandonedCheck = time.Second
 
-// stateWaiter waits for a condition on a session's state, see [session.Host.Subscribe].
+// stateWaiter waits for a condition on a session's state, see [session.Worker.Subscribe].
 type stateWaiter interface {
 	Wait(ctx context.Context, first time.Duration, done func(*projector.State) (bool, error)) error
 }

@@ -21,7 +21,7 @@ import (
 // Config configures a pool. Every field is required.
 type Config struct {
 	Bus         *bus.Bus
-	Host        *session.Host
+	Host        session.Worker
 	Calls       *call.Env
 	Peers       *wake.Peers
 	ID          events.WorkerID

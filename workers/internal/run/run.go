@@ -47,7 +47,7 @@ type run struct {
 	unmarked    bool  // whether projectors have yet to be notified of appends of this run
 	branchLater bool  // a branch failed: retried at the next tick
 	lifecycle   notifications
-	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Host.WakePassing]
+	wokenSeq    events.Seq // sequence up to which tasks were woken, see [session.Worker.WakePassing]
 }
 
 func newRun(p *Pool, id events.SessionID, w *bus.Wake) *run {

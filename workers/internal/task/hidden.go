@@ -42,7 +42,7 @@ func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, labe
 // classHidden is the class of hidden tasks. They do not count against the limit of tasks from the queue.
 const classHidden bus.Class = "hidden"
 
-// AwaitHiddenTasks implements [session.Spawner], see [session.Host.AwaitHiddenTasks]. For a task of this process, the
+// AwaitHiddenTasks implements [session.Spawner], see [session.Worker.AwaitHiddenTasks]. For a task of this process, the
 // error is the one that its work returned.
 func (t *Service) AwaitHiddenTasks(ctx context.Context, id events.SessionID) error {
 	err := t.h.AwaitHiddenTasks(ctx, id)

@@ -47,7 +47,7 @@ func (b *bundle) service(id events.WorkerID, work Func) *Service {
 		b.T.Fatal(err)
 	}
 	return New(Config{
-		Bus: on, Host: host, Calls: &call.Env{Bus: on, Host: host, Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
+		Bus: on, Host: host.Worker(), Calls: &call.Env{Bus: on, Host: host.Worker(), Log: log}, Peers: wake.NewPeers(on, id, "", log), ID: id,
 		Runners: map[string]Func{"r": work}, Retry: wake.Retry{Attempts: 3, Base: time.Millisecond, Max: time.Millisecond},
 		TaskConcurrency: 1, ToolConcurrency: 1, Logger: log, Lost: func(bool) {},
 	})
@@ -89,7 +89,7 @@ func (b *bundle) register(req api.TaskRequest) projector.Task {
 func (b *bundle) claim(worker events.WorkerID) projector.Task {
 	b.T.Helper()
 	rec := b.task()
-	claimed, err := b.Host.ClaimTask(b.T.Context(), sid, task.ClaimOf(&rec), worker)
+	claimed, err := b.Host.Worker().ClaimTask(b.T.Context(), sid, task.ClaimOf(&rec), worker)
 	if err != nil {
 		b.T.Fatal(err)
 	}

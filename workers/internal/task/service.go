@@ -28,7 +28,7 @@ type Func func(ctx context.Context, t *Running) (summary string, err error)
 // Config configures a service. Every field but Runners is required.
 type Config struct {
 	Bus             *bus.Bus
-	Host            *session.Host
+	Host            session.Worker
 	Calls           *call.Env // runs tool calls for turns on other nodes
 	Peers           *wake.Peers
 	ID              events.WorkerID
@@ -52,7 +52,7 @@ type Config struct {
 type Service struct {
 	cfg Config
 	log *zap.Logger
-	h   *session.Host
+	h   session.Worker
 
 	fetch    context.CancelFunc // ends fetching
 	kill     context.CancelCauseFunc

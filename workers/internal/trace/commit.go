@@ -14,7 +14,7 @@ import (
 
 // tracer writes the trace records of one commit.
 type tracer struct {
-	host         *session.Host
+	host         session.Worker
 	at           events.Millis
 	where        api.TraceContext
 	turns        int64
@@ -41,7 +41,7 @@ type tracedCall struct {
 }
 
 // Commit traces a commit that is in the log. before is the state to which it was appended.
-func Commit(to *session.Host, before *projector.State, c *events.Commit) {
+func Commit(to session.Worker, before *projector.State, c *events.Commit) {
 	if !to.Traces() {
 		return
 	}

@@ -37,7 +37,7 @@ func setup(t *testing.T) *bundle {
 	if b.host, err = session.New(session.Config{Bus: b.bus, NoPlugins: true}); err != nil {
 		t.Fatal(err)
 	}
-	b.sweep = NewSweeper(b.bus, b.host, func() bool { return true }, zaptest.NewLogger(t))
+	b.sweep = NewSweeper(b.bus, b.host.Worker(), func() bool { return true }, zaptest.NewLogger(t))
 	b.sweep.quiet, b.sweep.opening = time.Nanosecond, time.Nanosecond
 	return b
 }

@@ -36,7 +36,7 @@ const (
 // are repaired first.
 type Sweeper struct {
 	bus   *bus.Bus
-	host  *session.Host
+	host  session.Worker
 	leads func() bool // reports whether this node sweeps
 	log   *zap.Logger
 
@@ -62,7 +62,7 @@ type candidate struct {
 }
 
 // NewSweeper creates a sweeper, which sweeps while lead returns true.
-func NewSweeper(b *bus.Bus, host *session.Host, lead func() bool, log *zap.Logger) *Sweeper {
+func NewSweeper(b *bus.Bus, host session.Worker, lead func() bool, log *zap.Logger) *Sweeper {
 	return &Sweeper{
 		bus: b, host: host, leads: lead, log: log.Named("sweeper"), every: sweepEvery, quiet: sweepQuiet, opening: sweepOpening,
 		candidates: make(map[events.SessionID]*candidate), lost: make(chan struct{}, 1),
