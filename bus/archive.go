@@ -352,8 +352,8 @@ func (b *Bus) archivedSessions(ctx context.Context) iter.Seq2[events.SessionID, 
 			erased[id] = true
 		}
 		for subject, err := range b.archiveSubjects(ctx, b.names.archiveAll()) {
-			id := b.names.archivedSession(subject)
-			if !erased[id] && !yield(id, err) {
+			id, ok := b.names.parseArchive(subject)
+			if (ok && !erased[id] || err != nil) && !yield(id, err) {
 				return
 			}
 		}

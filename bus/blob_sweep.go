@@ -134,7 +134,7 @@ func (b *Bus) mentionsIn(ctx context.Context, id events.SessionID, yield func([]
 func (b *Bus) Erased(ctx context.Context) iter.Seq2[events.SessionID, error] {
 	return func(yield func(events.SessionID, error) bool) {
 		for subject, err := range b.archiveSubjects(ctx, b.names.erasedAll()) {
-			if !yield(b.names.erasedSession(subject), err) {
+			if id, ok := b.names.parseErased(subject); (ok || err != nil) && !yield(id, err) {
 				return
 			}
 		}

@@ -16,6 +16,7 @@
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go live.go blob.go blob_sweep.go
 //	requests      service.go piece.go peer.go
+//	plugins       plugin.go pluginevent.go
 //
 // # Durability profiles
 //

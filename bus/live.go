@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -81,13 +80,27 @@ func (l *Live) Dropped() int {
 type LiveMessage struct {
 	Seq        events.Seq // of a commit, 0 for deltas
 	Data       []byte     // encoded commit or delta
-	EndsTurn   bool       // the commit ends a turn, or cancels one
-	AboutTasks bool       // the commit is about background tasks
+	EndsTurn   bool       // the commit ends a turn, or requests its cancel
+	AboutTasks bool       // the commit has an event of the family task
 }
 
-func containsAny(kinds string, of ...events.Kind) bool {
-	return slices.ContainsFunc(of, func(k events.Kind) bool { return strings.Contains(kinds, string(k)) })
+// hasKind reports whether one of a commit's kinds fits. kinds is the value of [headerKinds].
+func hasKind(kinds string, fits func(events.Kind) bool) bool {
+	for kind := range strings.SplitSeq(kinds, ",") {
+		if fits(events.Kind(kind)) {
+			return true
+		}
+	}
+	return false
 }
+
+func mayEndTurn(k events.Kind) bool {
+	return k == events.KindTurnCompleted || k == events.KindTurnDiverted || k == events.KindTurnCancelRequested
+}
+
+func isOfTask(k events.Kind) bool { return k.Family() == "task" }
+
+func isOfTaskOrMonitor(k events.Kind) bool { return isOfTask(k) || k.Family() == "monitor" }
 
 // ParseLive reads a message of [Live.C]. A commit names its stream, and is accepted only from a stream of the
 // session: another client of the account can make the server answer a request to this subject with a message of
@@ -100,8 +113,8 @@ func ParseLive(m *nats.Msg) LiveMessage {
 	kinds := m.Header.Get(headerKinds)
 	return LiveMessage{
 		Seq: events.Seq(seq), Data: m.Data,
-		EndsTurn:   containsAny(kinds, events.KindTurnCompleted, events.KindTurnDiverted, events.KindTurnCancelRequested),
-		AboutTasks: strings.Contains(kinds, "task."),
+		EndsTurn:   hasKind(kinds, mayEndTurn),
+		AboutTasks: hasKind(kinds, isOfTask),
 	}
 }
 
@@ -142,7 +155,7 @@ func (b *Bus) Deltas(ctx context.Context, session events.SessionID, turn events.
 	}
 }
 
-// MarkDirty tells the projectors that a session has new commits. It is a hint, and waits for no ack.
+// MarkDirty notifies the projectors that a session has new commits. It is a hint, and waits for no ack.
 func (b *Bus) MarkDirty(session events.SessionID) error {
 	return mapError(b.nc.Publish(b.names.dirty(session), nil))
 }
@@ -156,14 +169,16 @@ type CommitWatch struct {
 }
 
 // WatchCommits calls deliver with the session and the sequence of each commit as it happens, and whether the commit
-// is about background tasks. It calls from one goroutine, until Close.
+// has an event of a background task or of a monitor. It calls from one goroutine, until Close.
 func (b *Bus) WatchCommits(deliver func(id events.SessionID, seq events.Seq, background bool)) (*CommitWatch, error) {
 	m := &CommitWatch{nc: b.nc, listener: b.nc.StatusChanged(nats.CONNECTED)}
 	var err error
 	m.sub, err = b.nc.Subscribe(b.names.liveEverySession(), func(msg *nats.Msg) {
-		id, background := b.names.parseLive(msg.Subject)
-		seq, _ := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
-		deliver(id, events.Seq(seq), background)
+		id, ok := b.names.parseLive(msg.Subject)
+		seq, err := strconv.ParseUint(msg.Header.Get(jetstream.SequenceHeader), 10, 64)
+		if ok && err == nil {
+			deliver(id, events.Seq(seq), hasKind(msg.Header.Get(headerKinds), isOfTaskOrMonitor))
+		}
 	})
 	if err != nil {
 		return nil, fmt.Errorf("watch every session: %w", mapError(err))

@@ -30,13 +30,13 @@ type Log struct{ b *Bus }
 func (b *Bus) Log() Log { return Log{b} }
 
 // Append implements [events.Log]. At 0 it creates the session's stream.
-func (l Log) Append(ctx context.Context, c *events.Commit, at events.Seq) (events.Seq, error) {
+func (l Log) Append(ctx context.Context, c *events.Commit, expected events.Seq) (events.Seq, error) {
 	data, err := events.Encode(c)
 	if err != nil {
 		return 0, err
 	}
-	if at > 0 {
-		return l.appendAt(ctx, c, data, at)
+	if expected > 0 {
+		return l.appendAt(ctx, c, data, expected)
 	}
 	err = l.create(ctx, c.Session)
 	if errors.As(err, new(*events.ConflictError)) {

@@ -28,15 +28,15 @@ func (b *Bus) RequestWorker(ctx context.Context, worker events.WorkerID, questio
 	}
 	m, err := b.nc.RequestWithContext(ctx, b.names.workerRequest(worker), question)
 	if isNoResponder(err) {
-		return nil, fmt.Errorf("ask worker %s: %w", worker, ErrNotFound)
+		return nil, fmt.Errorf("request to worker %s: %w", worker, ErrNotFound)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("ask worker %s: %w", worker, mapError(err))
+		return nil, fmt.Errorf("request to worker %s: %w", worker, mapError(err))
 	}
 	return m.Data, nil
 }
 
-// Notify tells a worker that a session it runs has new commits. It is a hint: a worker that misses it finds the
+// Notify notifies a worker that a session it runs has new commits. It is a hint: a worker that misses it finds the
 // commits at its next append or read.
 func (b *Bus) Notify(worker events.WorkerID, session events.SessionID) error {
 	if err := events.CheckToken("worker", worker); err != nil {

@@ -66,7 +66,9 @@ func (b *Bus) Yield(ctx context.Context, session events.SessionID, began time.Ti
 // subscribePriorities receives the requests for priority.
 func (b *Bus) subscribePriorities() error {
 	_, err := b.listen(b.names.priorityAll(), func(m *nats.Msg) {
-		b.priorities.slot(b.names.parsePriority(m.Subject)).update(string(m.Data), time.Now())
+		if id, ok := b.names.parsePriority(m.Subject); ok {
+			b.priorities.slot(id).update(string(m.Data), time.Now())
+		}
 	})
 	return err
 }

@@ -115,7 +115,7 @@ func (r Rows) Keys(ctx context.Context) iter.Seq2[events.SessionID, error] {
 			return
 		}
 		for subject := range list {
-			if !yield(r.b.names.parseRow(r.kv.Bucket(), subject), nil) {
+			if id, ok := r.b.names.parseRow(r.kv.Bucket(), subject); ok && !yield(id, nil) {
 				return
 			}
 		}

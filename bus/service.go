@@ -40,7 +40,7 @@ type Incoming struct {
 	// Piece sends the client a piece of the answer before the answer. It does not block, and is for one goroutine at
 	// a time. nil: the client does not request pieces.
 	Piece func(data []byte)
-	// Stream is whether the client says that it takes pieces, also where it gets none, as its token is no good.
+	// Stream is true if the request has a stream token, also an invalid one.
 	Stream bool
 }
 

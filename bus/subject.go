@@ -64,14 +64,23 @@ func (n names) archive(id events.SessionID) string { return n.prefix + ".archive
 func (n names) erased(id events.SessionID) string { return n.prefix + ".erased." + string(id) }
 func (n names) erasedAll() string                 { return n.prefix + ".erased.*" }
 
-// erasedSession is the inverse of erased.
-func (n names) erasedSession(subject string) events.SessionID {
-	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".erased."))
+// sessionAfter is the session of a subject that is a prefix and the session. ok is false for any other subject.
+func sessionAfter(prefix, subject string) (id events.SessionID, ok bool) {
+	rest, ok := strings.CutPrefix(subject, prefix)
+	if !ok || rest == "" || strings.Contains(rest, ".") {
+		return "", false
+	}
+	return events.SessionID(rest), true
 }
 
-// archivedSession is the inverse of archive.
-func (n names) archivedSession(subject string) events.SessionID {
-	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".archive."))
+// parseErased is the inverse of erased.
+func (n names) parseErased(subject string) (id events.SessionID, ok bool) {
+	return sessionAfter(n.prefix+".erased.", subject)
+}
+
+// parseArchive is the inverse of archive.
+func (n names) parseArchive(subject string) (id events.SessionID, ok bool) {
+	return sessionAfter(n.prefix+".archive.", subject)
 }
 
 // sessions matches every commit of every session.
@@ -86,10 +95,14 @@ func (n names) commit(c *events.Commit) string {
 // liveEverySession matches every live commit of every session.
 func (n names) liveEverySession() string { return n.prefix + ".live.*.>" }
 
-// parseLive is the session of a live subject, and whether its commit is about background tasks.
-func (n names) parseLive(subject string) (id events.SessionID, background bool) {
-	session, family, _ := strings.Cut(strings.TrimPrefix(subject, n.prefix+".live."), ".")
-	return events.SessionID(session), family == "task" || family == "monitor"
+// parseLive is the session of a live subject.
+func (n names) parseLive(subject string) (id events.SessionID, ok bool) {
+	rest, ok := strings.CutPrefix(subject, n.prefix+".live.")
+	session, family, _ := strings.Cut(rest, ".")
+	if !ok || session == "" || family == "" {
+		return "", false
+	}
+	return events.SessionID(session), true
 }
 
 // ofSession reports whether a stream is one of the session of a live subject.
@@ -109,8 +122,8 @@ func (n names) priorityAll() string                 { return n.prefix + ".way.*"
 func (n names) priority(id events.SessionID) string { return n.prefix + ".way." + string(id) }
 
 // parsePriority is the inverse of priority.
-func (n names) parsePriority(subject string) events.SessionID {
-	return events.SessionID(strings.TrimPrefix(subject, n.prefix+".way."))
+func (n names) parsePriority(subject string) (id events.SessionID, ok bool) {
+	return sessionAfter(n.prefix+".way.", subject)
 }
 
 func (n names) workStream() string { return n.prefix + "-work" }
@@ -183,9 +196,8 @@ func (n names) dirtyAll() string    { return n.prefix + ".dirty.*" }
 func (n names) dirty(id events.SessionID) string { return n.prefix + ".dirty." + string(id) }
 
 // parseDirty is the inverse of dirty.
-func (n names) parseDirty(subject string) (events.SessionID, bool) {
-	id, ok := strings.CutPrefix(subject, n.prefix+".dirty.")
-	return events.SessionID(id), ok
+func (n names) parseDirty(subject string) (id events.SessionID, ok bool) {
+	return sessionAfter(n.prefix+".dirty.", subject)
 }
 
 func (n names) deltaStream() string { return n.prefix + "-delta" }
@@ -280,9 +292,9 @@ func (n names) row(bucket string, id events.SessionID) string {
 	return "$KV." + bucket + "." + string(id)
 }
 
-// parseRow is the session of a row's subject.
-func (n names) parseRow(bucket, subject string) events.SessionID {
-	return events.SessionID(strings.TrimPrefix(subject, "$KV."+bucket+"."))
+// parseRow is the inverse of row.
+func (n names) parseRow(bucket, subject string) (id events.SessionID, ok bool) {
+	return sessionAfter("$KV."+bucket+".", subject)
 }
 
 // blobStream is the stream of blobs: their descriptions and pieces.

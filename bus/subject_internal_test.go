@@ -35,11 +35,19 @@ func TestNames(t *testing.T) {
 		}
 		family := rapid.SampledFrom([]string{"turn", "task", "monitor", "session"}).Draw(t, "family")
 		live := strings.TrimSuffix(n.liveAll(session), ">") + family
-		if got, background := n.parseLive(live); got != session || background != (family == "task" || family == "monitor") {
-			t.Errorf("live %s: got %s %v", live, got, background)
-		}
-		if got, ok := n.parseDirty(n.dirty(session)); !ok || got != session {
-			t.Errorf("dirty: got %s %v, want %s", got, ok, session)
+		row := func(subject string) (events.SessionID, bool) { return n.parseRow("lash-directory", subject) }
+		for subject, parse := range map[string]func(string) (events.SessionID, bool){
+			live: n.parseLive, n.dirty(session): n.parseDirty, n.erased(session): n.parseErased, n.archive(session): n.parseArchive,
+			n.priority(session): n.parsePriority, n.row("lash-directory", session): row,
+		} {
+			if got, ok := parse(subject); !ok || got != session {
+				t.Errorf("%s: got %s %v, want %s", subject, got, ok, session)
+			}
+			for _, foreign := range []string{"", "x." + subject, subject + ".x", strings.TrimSuffix(subject, string(session))} {
+				if got, ok := parse(foreign); ok && !strings.HasPrefix(foreign, live) {
+					t.Errorf("%q: got %s, want a refusal", foreign, got)
+				}
+			}
 		}
 		if _, ok := n.parseWork(n.dirty(session)); ok {
 			t.Error("a mark was read as work")

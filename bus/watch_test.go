@@ -30,16 +30,20 @@ func TestWatchCommits(t *testing.T) {
 	defer m.Close()
 	for _, c := range []struct {
 		id         events.SessionID
-		payload    events.Payload
+		payloads   []events.Payload
 		background bool
 	}{
-		{"s1", &events.TurnStarted{Attempt: 1, Worker: "w"}, false},
-		{"s2", &events.TaskProgressed{Task: "k", Message: "m"}, true},
-		{"s3", &events.MonitorArmed{Monitor: "m"}, true},
-		{"s4", &events.SessionClosed{}, false},
+		{"s1", []events.Payload{&events.TurnStarted{Attempt: 1, Worker: "w"}}, false},
+		{"s2", []events.Payload{&events.TaskProgressed{Task: "k", Message: "m"}}, true},
+		{"s3", []events.Payload{&events.MonitorArmed{Monitor: "m"}}, true},
+		{"s4", []events.Payload{&events.SessionClosed{}}, false},
+		{"s5", []events.Payload{&events.SessionClosed{}, &events.TaskProgressed{Task: "k", Message: "m"}}, true},
 	} {
 		next := commit(c.id, 1)
-		next.Events = []events.Event{events.Of("", c.payload)}
+		next.Events = nil
+		for _, p := range c.payloads {
+			next.Events = append(next.Events, events.Of("", p))
+		}
 		if _, err := b.Log().Append(t.Context(), next, 0); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ type (
 	InputID string
 	// WorkerID names one run of one worker process.
 	WorkerID string
-	// TaskID names a background task in its session. At most [MaxTaskID] bytes, so that a subject of its job fits.
+	// TaskID names a background task in its session. At most [MaxTaskID] bytes, so that the subject of its wake fits.
 	TaskID string
 	// MonitorID names a monitor in its session. At most [MaxMonitorID] bytes; see [TaskOf].
 	MonitorID string
@@ -38,7 +38,8 @@ type (
 	MessageID string
 	// CallID is a model's id of a tool call. Models reuse ids, so it is no key by itself.
 	CallID string
-	// EffectID names one external action of a turn: "<turn>/<iteration>/model" or "<turn>/<iteration>/<call index>".
+	// EffectID names one external action of a turn: the turn's id, a slash, and a rest. Package session/turn has the forms
+	// of the rest. A nested call appends a slash and a number to the id of its call.
 	EffectID string
 )
 

@@ -27,7 +27,7 @@ type Publication struct {
 }
 
 // Settle publishes until the outcome is known, and so implements the promises of [Log.Append]. It reads commit ids
-// back from the tail, because a store's replies do not tell conflict, duplicate and lost reply apart.
+// back from the tail, because a store's replies do not distinguish conflict, duplicate and lost reply.
 func Settle(ctx context.Context, p Publication) (Seq, error) {
 	for try := 1; ; try++ {
 		seq, err := p.Publish(ctx)

@@ -234,7 +234,7 @@ func (s FrameSwitch) IsZero() bool { return s.Frame == "" && s.Task == "" && len
 type Issue struct {
 	Kind    string `msgpack:"k"`           // "provider", "input_validation", "runtime"
 	Code    string `msgpack:"c,omitempty"` // machine-readable
-	Message string `msgpack:"m,omitempty"` // at most 4000 characters
+	Message string `msgpack:"m,omitempty"` // workers cut it to about 4000 bytes
 }
 
 // IsZero reports whether there is no error.
@@ -296,7 +296,7 @@ type ModelReplied struct {
 	Detail    string     `msgpack:"d,omitempty"` // the provider's message about an abnormal stop
 	Message   MessageID  `msgpack:"i,omitempty"` // id of the message; empty takes the default
 	Shown     []Part     `msgpack:"h,omitempty"` // text for users in place of the model's, if a plugin projects prose
-	Fault     string     `msgpack:"f,omitempty"` // why the reply does not have the form that the turn requires; at most 4000 characters
+	Fault     string     `msgpack:"f,omitempty"` // why the reply does not have the form that the turn requires; workers cut it to about 4000 bytes
 
 	Failed []FailedTry `msgpack:"r,omitempty"` // failed attempts before the reply, oldest first; at most the last [MaxFailedTries]
 	Spent  Usage       `msgpack:"w,omitempty"` // usage of the failed attempts, as far as the provider reported it
@@ -379,7 +379,7 @@ type ModelFailed struct {
 
 	Provider  string      `msgpack:"v,omitempty"`
 	Model     string      `msgpack:"o,omitempty"` // requested model
-	Raw       string      `msgpack:"w,omitempty"` // the provider's response without secrets; at most 4000 characters
+	Raw       string      `msgpack:"w,omitempty"` // the provider's response without secrets; workers cut it to about 4000 bytes
 	Retryable bool        `msgpack:"y,omitempty"` // the same request may succeed later
 	Failed    []FailedTry `msgpack:"r,omitempty"` // attempts before the last one, as in [ModelReplied]
 

@@ -33,7 +33,7 @@ func (s *State) Apply(e events.Entry) error {
 }
 
 // assert panics on a violated invariant in builds with the tag invariants. A leaf without node comes from the
-// history, not from the fold, and can be healed.
+// history, not from the fold, and [State.Path] replaces it.
 func (s *State) assert() {
 	if !invariants || len(s.Missing()) > 0 {
 		return

@@ -297,7 +297,7 @@ func (s *State) PathOnly() (*State, error) {
 	b.index, b.keys = nil, nil
 	c.Nodes, c.Branched, c.Leaf = int64(len(path)), false, ""
 	if len(path) > 0 {
-		c.Leaf = path[len(path)-1].ID // heals a leaf that names no node
+		c.Leaf = path[len(path)-1].ID // replaces a leaf that names no node
 	}
 	return c, nil
 }

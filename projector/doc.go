@@ -7,9 +7,10 @@
 // # Segments
 //
 // A session's state grows with its history, but opening a session must stay cheap. So the state has a small head and a
-// body. Nodes move from the head into segments of [SegmentNodes]; finished turns, settled inputs and requests with a
-// key move into books. This happens at points that depend on the history only. Segments and books are immutable, and
-// their reference is the digest of their content. A page lists [PageSegments] segments.
+// body. Blocks of [SegmentNodes] nodes, the segments, move from the head to the body. Blocks of records move there too,
+// the books: finished turns, inputs that a turn accepted or a client cancelled, and requests with a key. This happens
+// at points that depend on the history only. Segments and books are immutable, and their reference is the digest of
+// their content. A page is a list of [PageSegments] references of segments.
 //
 // A snapshot is the head with these references. So it has the same size after ten events and after a million, and a
 // stored segment is not stored again. Apply does not read old segments. Paths, ids and prompts do: they return

@@ -75,13 +75,13 @@ func (b *stateBody) clone() stateBody {
 	return c
 }
 
-// segment is shared between clones and never changes.
+// segment is a block of nodes. It is shared between clones and never changes.
 type segment struct {
 	loaded bool
 	nodes  []*Node
 }
 
-// book is shared between clones and never changes.
+// book is a block of records. It is shared between clones and never changes.
 type book struct {
 	loaded bool
 	records
@@ -241,7 +241,7 @@ func (s *State) Node(id events.NodeID) (*Node, error) {
 	return s.body.index[id], nil
 }
 
-// Path is the active path: from the first node to the leaf, or to the node that heals it. The caller must not change
+// Path is the active path: from the first node to the leaf, or to the node that replaces a leaf which names no node. The caller must not change
 // it.
 func (s *State) Path() ([]*Node, error) {
 	if s.body.path != nil || s.Leaf == "" {
@@ -305,19 +305,19 @@ func (s *State) FreeID(wish events.NodeID, taken map[events.NodeID]bool) (events
 	return id, nil
 }
 
-// Orphaned reports whether the leaf names no node, and returns the leaf that heals it: the newest message node, or
+// Orphaned reports whether the leaf names no node, and returns the leaf to use: the newest message node, or
 // none.
-func (s *State) Orphaned() (healed events.NodeID, orphaned bool, err error) {
-	leaf, err := s.Node(s.Leaf)
-	if err != nil || leaf != nil || s.Leaf == "" {
+func (s *State) Orphaned() (leaf events.NodeID, orphaned bool, err error) {
+	node, err := s.Node(s.Leaf)
+	if err != nil || node != nil || s.Leaf == "" {
 		return s.Leaf, false, err
 	}
 	for n := range s.all {
 		if n.Kind == events.NodeMessage {
-			healed = n.ID
+			leaf = n.ID
 		}
 	}
-	return healed, true, nil
+	return leaf, true, nil
 }
 
 // Appended finds the nodes of the append with this idempotency key.

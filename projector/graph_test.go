@@ -94,7 +94,7 @@ func TestPathUnknownParent(t *testing.T) {
 	}
 }
 
-// TestOrphaned: a leaf that names no node is healed.
+// TestOrphaned: a leaf that names no node is replaced.
 func TestOrphaned(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

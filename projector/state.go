@@ -10,7 +10,7 @@ import (
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
 const FoldVersion = 13
 
-// ErrPartial is a question that needs pieces which are not attached; see [State.Missing].
+// ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
 
 // Status is the lifecycle status of a session.

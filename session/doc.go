@@ -4,7 +4,7 @@
 // The log decides. A host decides a request on folded state and appends its events with the session's last sequence.
 // The request is accepted when its event is in the session's stream, and only if the session has not changed since
 // the decision. Where it has, the host folds the new commits and decides again. After the append the host publishes a
-// wake, a hint that a node should read the session ([Host.Wake]). A lost wake delays the turn, and loses nothing.
+// wake, a hint that a node should read the session (package session/hint). A lost wake delays the turn, and loses nothing.
 //
 // # First lines
 //
@@ -52,8 +52,8 @@
 //
 // # Where to look next
 //
-// Package session/api has the requests, results and errors; session/plugin what authors of plugins import. The packages
-// below do the rest of a host's work, and import only downwards:
+// Package session/api has the requests, results and errors; session/plugin what authors of plugins import. The
+// largest of the packages below, which do the rest of a host's work:
 //
 //	session                     decide and append
 //	session/internal/watch      observe, wait for turns

@@ -15,7 +15,7 @@ import (
 // host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
 func (h *Host) checkPlugins() (bool, error) {
 	if h.plugins == nil && !h.noPlugins {
-		return false, fmt.Errorf("this host has no plugins, which have a say here: ask a node: %w", plugin.ErrUnavailable)
+		return false, fmt.Errorf("this request needs the session's plugins, which this host does not have; send it to a node: %w", plugin.ErrUnavailable)
 	}
 	return h.plugins != nil, nil
 }

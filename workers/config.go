@@ -35,8 +35,8 @@ var (
 	ErrStopped = wake.ErrStopped
 	// ErrTaskCancelled cancels the context of a task that a client or a plugin cancelled.
 	ErrTaskCancelled = task.ErrTaskCancelled
-	// ErrOutOfTouch cancels the context of a task whose worker cannot reach the queue.
-	ErrOutOfTouch = task.ErrOutOfTouch
+	// ErrQueueUnreachable cancels the context of a task whose worker cannot reach the queue.
+	ErrQueueUnreachable = task.ErrQueueUnreachable
 )
 
 type (
@@ -152,19 +152,19 @@ func (c *Config) check() error {
 		refuse("provider %q is not among the providers", c.Provider)
 	}
 	if c.Concurrency < 0 {
-		refuse("concurrency: %d, want at least 1", c.Concurrency)
+		refuse("concurrency: %d is negative", c.Concurrency)
 	}
 	if err := c.Locks.CheckOwn(c.Provider, c.Model); err != nil {
 		refuse("locks: %w", err)
 	}
 	if c.MaxQueued < 0 {
-		refuse("max queued: %d, want at least 1", c.MaxQueued)
+		refuse("max queued: %d is negative", c.MaxQueued)
 	}
 	if c.MaxQueued > session.MostQueued {
 		refuse("max queued: %d, want at most %d", c.MaxQueued, session.MostQueued)
 	}
 	if c.TaskConcurrency < 0 || c.ToolConcurrency < 0 {
-		refuse("task concurrency: %d, tool concurrency: %d, want at least 1", c.TaskConcurrency, c.ToolConcurrency)
+		refuse("task concurrency: %d, tool concurrency: %d, one is negative", c.TaskConcurrency, c.ToolConcurrency)
 	}
 	for _, role := range c.Roles {
 		if !slices.Contains(Roles(), role) {

@@ -12,7 +12,7 @@ import (
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	_, err := workers.NewNode(workers.Config{Provider: "none", Concurrency: -1, ModelRetry: workers.ModelRetry{Max: -1}, JobRetry: workers.JobRetry{Base: -1}, Model: "big", Locks: lock.Locks{Providers: []string{"some"}, Models: []string{"small"}}})
-	for _, want := range []string{"bus is required", `provider "none" is not among the providers`, "concurrency: -1, want at least 1", "model retry: ", "job retry: ", "locks: the node's own provider none is not among", "model big is not among"} {
+	for _, want := range []string{"bus is required", `provider "none" is not among the providers`, "concurrency: -1 is negative", "model retry: ", "job retry: ", "locks: the node's own provider none is not among", "model big is not among"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to say %q", err, want)
 		}

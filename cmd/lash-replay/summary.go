@@ -35,11 +35,11 @@ func summary(ev *events.Event) string {
 	case *events.TurnScheduled:
 		return joined("at "+clock(p.At), string(p.Busy), partsSummary(p.Input.Parts))
 	case *events.TurnReleased:
-		return "let go by " + string(p.Worker)
+		return "released by " + string(p.Worker)
 	case *events.TurnAnnounced:
-		return "plugins are to be told by " + string(p.Worker)
+		return "plugins are to be notified by " + string(p.Worker)
 	case *events.TurnTold:
-		return "plugins were told by " + string(p.Worker)
+		return "plugins were notified by " + string(p.Worker)
 	case *events.TurnDiverted:
 		return joined(fmt.Sprintf("%s by turn %s", p.End, p.By), prefixed("goes on in session ", string(p.Session)), prefixed("at ", string(p.At)))
 	case *events.TurnStarted:

@@ -31,8 +31,8 @@ func (w *world) newNode() *node {
 	return &node{w: w, id: id, host: newHost(w, id)}
 }
 
-// kill is kill -9, and the start of a process with another id. A neighbour may notice the death, and publishes a wake
-// for every session that has one.
+// kill is kill -9, and the start of a process with another id. Another worker may notice the death, and publishes a
+// wake for every session that has one.
 func (n *node) kill() {
 	for _, r := range n.runs {
 		n.host.later(r.branch...)

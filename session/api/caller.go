@@ -27,7 +27,7 @@ type Caller struct {
 // Check is the authorization rule, for every operation that names a session, over NATS and HTTP:
 //
 //  1. A caller bounded to its own sessions ([Reach.Own]) that neither owns this one nor has a
-//     grant of it gets [events.ErrNoSession]: the error does not tell that the session exists.
+//     grant of it gets [events.ErrNoSession]: the error does not show that the session exists.
 //     The same holds for a caller that is bounded to sessions that this one is not of ([Caller.Within]).
 //  2. A right that the scope lacks is [ErrForbidden].
 //  3. The owner has every right that remains.

@@ -29,7 +29,7 @@ var (
 
 // ErrSelfApproval reports an approval by a caller that requested the turn itself, where the operator forbids that. It
 // is an [ErrForbidden] for any rights of the caller.
-var ErrSelfApproval = fmt.Errorf("%w to approve what one asked for oneself", ErrForbidden)
+var ErrSelfApproval = fmt.Errorf("%w to approve a call of one's own turn", ErrForbidden)
 
 // ErrRequest reports a request that cannot be decoded. It wraps [events.ErrMalformed], which alone reports stored
 // data that cannot be decoded.
@@ -106,7 +106,7 @@ var (
 	// ErrTaskRunning reports the id of a live background task.
 	ErrTaskRunning = errors.New("task is already running")
 	// ErrTaskTaken reports a worker's request for a task that another worker runs.
-	ErrTaskTaken = errors.New("task is in other hands")
+	ErrTaskTaken = errors.New("another worker runs the task")
 	// ErrUnknownMonitor reports a monitor that the session does not have.
 	ErrUnknownMonitor = errors.New("no such monitor")
 	// ErrMonitorTask reports an operation that is not possible for the task of a monitor: monitors stay in their

@@ -63,7 +63,7 @@ func (h *Hints) Wake(s *projector.State) {
 
 // notify notifies the worker that runs a session which needs a worker, and returns the content of its wake.
 func (h *Hints) notify(s *projector.State) (_ bus.WakeHint, needed bool) {
-	if !turn.NeedsWorker(s, 0) { // a timer brings what is due later
+	if !turn.NeedsWorker(s, 0) { // a timer wakes the session for what is due later
 		return bus.WakeHint{}, false
 	}
 	hint := bus.WakeHint{Worker: h.worker}

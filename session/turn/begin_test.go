@@ -33,8 +33,8 @@ func TestNothingBeginsBeforeHooks(t *testing.T) {
 	step(turn.Reply{ModelReplied: events.ModelReplied{
 		Stop: events.StopToolUse, Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: "pay", Args: []byte("{}")}},
 	}})
-	if owes := turn.Next(s); owes.Hooks != events.PointBeforeTool {
-		t.Fatalf("owed: got %+v, want the hooks before the calls", owes)
+	if needs := turn.Next(s); needs.Hooks != events.PointBeforeTool {
+		t.Fatalf("needs: got %+v, want the hooks before the calls", needs)
 	}
 	if _, err := turn.Step(s, turn.Begin{}); !errors.Is(err, turn.ErrStale) || turn.NeedsBegin(s) {
 		t.Errorf("begin before the hooks: got %v, want %v", err, turn.ErrStale)

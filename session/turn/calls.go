@@ -92,7 +92,7 @@ func (m *machine) results(in Results) (Output, error) {
 	m.out.Linger = true
 	fresh := m.newResults(in.Results)
 	if len(fresh) == 0 && len(in.Pending) == 0 {
-		return Output{}, fmt.Errorf("%w: no result is owed", ErrStale)
+		return Output{}, fmt.Errorf("%w: no call waits for a result", ErrStale)
 	}
 	if len(in.Pending) > 0 {
 		m.mustFlush = true
@@ -135,12 +135,13 @@ func (m *machine) returned(fresh []events.ToolResult) {
 		return
 	}
 	m.emit(&events.ToolReturned{Iteration: m.t.Iteration, Results: fresh, Message: m.freeResults()})
-	if pending(m.t) == len(fresh) && !m.endByControl(fresh) {
+	if unfinished(m.t) == len(fresh) && !m.endByControl(fresh) {
 		m.afterWork()
 	}
 }
 
-func pending(t *projector.Turn) int {
+// unfinished is the number of calls without a result.
+func unfinished(t *projector.Turn) int {
 	n := 0
 	for i := range t.Calls {
 		if !t.Calls[i].Done {

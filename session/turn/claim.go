@@ -103,7 +103,7 @@ func (m *machine) takeOver(c Claim) (Output, error) {
 	}
 	if len(lost) > 0 {
 		m.emit(&events.ToolLost{Iteration: m.t.Iteration, Calls: lost, Message: m.freeResults()})
-		if pending(m.t)-len(lost) == 0 {
+		if unfinished(m.t)-len(lost) == 0 {
 			m.afterWork()
 		}
 	}

@@ -32,7 +32,7 @@ func (p *player) duty(name string, a args) bool {
 	case "line": // line <monitor> <text>
 		k, _ := p.s.Task(events.TaskOf(events.MonitorID(a.word(0))))
 		p.decided(task.Report(p.s, task.ClaimOf(k), []task.Line{{Text: a.word(1)}}))
-	case "ring": // ring now=<ms>
+	case "due": // due now=<ms>
 		p.commitAll(p.request(turn.DueEvents(p.s, events.Millis(a.num("now")))))
 	case "give_up": // give_up <code>
 		list, err := turn.GiveUp(p.s, events.Issue{Kind: "runtime", Code: a.word(0)})
@@ -70,9 +70,9 @@ func (p *player) commitAll(list []events.Event) {
 
 // standing renders the session's needs at a time.
 func (p *player) standing(now events.Millis) {
-	word := "at rest"
+	word := "needs no worker"
 	if turn.NeedsWorker(p.s, now) {
-		word = "owing"
+		word = "needs a worker"
 	}
 	if due := turn.Due(p.s); due != 0 {
 		word += fmt.Sprintf(", due at %d", due)
@@ -99,21 +99,21 @@ func TestDueEventsMatchNeeds(t *testing.T) {
 		{"pend", "2"},
 		{"timed", "t1/0/0", "late", "at=15"},
 		{"question", "t1/0/1", "until=12"},
-		{"ring", "now=11"},
-		{"ring", "now=12"},
+		{"due", "now=11"},
+		{"due", "now=12"},
 		{"begin"},
 		{"results", "1:r"},
-		{"ring", "now=20"},
-		{"ring", "now=20"},
+		{"due", "now=20"},
+		{"due", "now=20"},
 		{"stop"},
 		{"claim", "w1"},
 		{"close"},
 	} {
 		p.happen(line)
 		for now := events.Millis(0); now < 25; now++ {
-			due, rings := turn.Due(p.s), turn.DueEvents(p.s, now)
-			if isDue := due != 0 && due <= now; isDue != (len(rings) > 0) || isDue && !turn.NeedsWorker(p.s, now) {
-				t.Errorf("after %v, at %d: due %d, rings %d, owing %v", line, now, due, len(rings), turn.NeedsWorker(p.s, now))
+			due, list := turn.Due(p.s), turn.DueEvents(p.s, now)
+			if isDue := due != 0 && due <= now; isDue != (len(list) > 0) || isDue && !turn.NeedsWorker(p.s, now) {
+				t.Errorf("after %v, at %d: due %d, %d due events, needs a worker %v", line, now, due, len(list), turn.NeedsWorker(p.s, now))
 			}
 		}
 	}

@@ -198,7 +198,7 @@ func (p *player) step(in turn.Input) {
 	if out.Linger {
 		p.out.WriteString("  lingers\n")
 	}
-	p.owed()
+	p.needs()
 }
 
 func (p *player) head() []byte {
@@ -209,22 +209,22 @@ func (p *player) head() []byte {
 	return data
 }
 
-func (p *player) owed() {
-	owes := turn.Next(p.s)
+func (p *player) needs() {
+	needs := turn.Next(p.s)
 	switch {
-	case owes.Turn == "":
-		p.out.WriteString("  owes nothing\n")
-	case owes.Stop && owes.OnlyWaits():
-		fmt.Fprintf(&p.out, "  owes the end of %s, which nobody holds\n", owes.Turn)
-	case owes.Stop:
-		fmt.Fprintf(&p.out, "  owes the end of %s\n", owes.Turn)
-	case owes.OnlyWaits():
-		fmt.Fprintf(&p.out, "  %s waits for somebody outside\n", owes.Turn)
-	case owes.Model:
-		fmt.Fprintf(&p.out, "  owes %s%s\n", turn.ModelEffect(owes.Turn, owes.Iteration), p.model())
+	case needs.Turn == "":
+		p.out.WriteString("  needs nothing\n")
+	case needs.Stop && needs.OnlyWaits():
+		fmt.Fprintf(&p.out, "  needs the end of %s, which no worker runs\n", needs.Turn)
+	case needs.Stop:
+		fmt.Fprintf(&p.out, "  needs the end of %s\n", needs.Turn)
+	case needs.OnlyWaits():
+		fmt.Fprintf(&p.out, "  %s waits for an approval or an outside result\n", needs.Turn)
+	case needs.Model:
+		fmt.Fprintf(&p.out, "  needs %s%s\n", turn.ModelEffect(needs.Turn, needs.Iteration), p.model())
 	}
-	for _, c := range owes.Calls {
-		fmt.Fprintf(&p.out, "  owes %s: %s(%s)\n", c.Effect, c.Tool, c.Args)
+	for _, c := range needs.Calls {
+		fmt.Fprintf(&p.out, "  needs %s: %s(%s)\n", c.Effect, c.Tool, c.Args)
 	}
 }
 

@@ -143,7 +143,7 @@ func (p *planner) last() *Reply {
 	return p.turn.Replies[len(p.turn.Replies)-1]
 }
 
-// answered reports whether the open turn owes a model call after tool results.
+// answered reports whether the open turn needs a model call after tool results.
 func (p *planner) answered() bool {
 	last := p.last()
 	if last == nil || len(last.Calls) == 0 {

@@ -18,8 +18,8 @@ const workStream = "lash-work"
 // queueWait bounds a request to the queue. Disturbed servers may not answer.
 const queueWait = 2 * time.Second
 
-// kill kills a node. For [FaultWakes] it then purges the queue within milliseconds. The node's neighbour notices the
-// death after half a second and wakes the sessions that have a wake, so the purge is earlier.
+// kill kills a node. For [FaultWakes] it then purges the queue within milliseconds. The worker that watches it notices
+// the death after half a second and wakes the sessions that have a wake, so the purge is earlier.
 func (t *injector) kill(ctx context.Context, i *incident, n *member) error {
 	t.queue.Lock()
 	defer t.queue.Unlock()

@@ -112,9 +112,9 @@ type assembly struct {
 	started  bool
 	child    []*events.UsageCharged
 
-	models []api.ModelCallRecord
-	failed bool // the last code failed
-	before bool // code failed, or an answer did not have the requested form
+	models    []api.ModelCallRecord
+	failed    bool // the last code failed
+	recovered bool // code failed, or an answer did not have the requested form
 }
 
 // assembledCall is a call with its place in the turn.
@@ -181,7 +181,7 @@ func (a *assembly) replied(p *events.ModelReplied) {
 		Iteration: p.Iteration, Provider: p.Provider, Model: p.Model, Stop: p.Stop, Fault: p.Fault, DurationMillis: p.Millis,
 		Usage: convert.Usage(p.Cost()), Attempts: max(p.Attempts, 1), Failed: failedTries(p.Failed),
 	})
-	a.before = a.before || p.Fault != ""
+	a.recovered = a.recovered || p.Fault != ""
 	if a.last = convert.Text(p.Parts, events.PartText); a.last != "" {
 		a.prose, a.shown = a.last, a.last
 		if len(p.Shown) > 0 {
@@ -221,7 +221,7 @@ func (a *assembly) result(iteration int64, r *events.ToolResult) {
 			c.Output, c.Outcome, c.DurationMillis, c.done = blob.Output(r), r.Outcome, r.Millis, true
 			if c.Tool == plugin.ToolCode {
 				a.failed = r.Outcome == events.OutcomeFailure
-				a.before = a.before || a.failed
+				a.recovered = a.recovered || a.failed
 			}
 		}
 	}
@@ -255,7 +255,7 @@ func (a *assembly) outputState(shown string, end events.TurnEnd) api.OutputState
 		return api.OutputTraceback
 	case a.prose == "", shown == "" && a.code:
 		return api.OutputEmpty
-	case a.before && !end.Stopped():
+	case a.recovered && !end.Stopped():
 		return api.OutputRecovered
 	}
 	return api.OutputUsable

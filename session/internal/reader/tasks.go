@@ -40,7 +40,7 @@ func TaskOf(ctx context.Context, s *projector.State, name events.TaskID) (projec
 	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, task.ErrUnknown)
 }
 
-// Task is the record of a task as it is now; of one that was transferred it tells where it went.
+// Task is the record of a task as it is now; of a transferred one it names the session that has it.
 func (r *Reader) Task(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	return r.taskRecord(ctx, id, name, true)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// openLocked builds a stack or brings it to the state. The caller has the stack's lock.
+// openLocked builds a stack or updates it to the state. The caller has the stack's lock.
 func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
 	saved, err := s.savedStates(ctx, state.Plugins)
 	in := s.BuildContext(state)

@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// followed is how far a live protocol was brought along a session's history.
+// followed is the part of a session's history that a live protocol has.
 type followed struct {
-	at       events.Seq     // of the newest state that it was brought to
+	at       events.Seq     // of the newest state that it was updated to
 	frame    events.FrameID // that it was restored in
 	moves    int64          // of the leaf, when it was restored
 	replaced events.Seq     // of the last replacement of extensions, when it was restored
@@ -35,7 +35,7 @@ func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Session, stat
 	return nil
 }
 
-// follow brings a stack to the history: it restores the protocol after a branch and
+// follow updates a stack to the history: it restores the protocol after a branch and
 // in a new frame, gives it the extensions that are new, and sets the overlay of
 // the history. A state that is older than the newest one before changes nothing.
 func (s *Stacks) follow(ctx context.Context, st *Stack, state *projector.State) error {

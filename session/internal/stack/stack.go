@@ -38,9 +38,9 @@ func New(cfg Config) *Stacks {
 	return &Stacks{cfg: cfg, live: make(map[events.SessionID]*Stack), overlays: make(map[events.SessionID][]plugin.Overlay)}
 }
 
-// Stack is one session's plugins, with the part of the history that they were brought to.
+// Stack is one session's plugins, with the part of the history that they were updated to.
 type Stack struct {
-	opening  chan struct{} // full while a goroutine builds the stack or brings it to a state; it has the fields up to users
+	opening  chan struct{} // full while a goroutine builds the stack or updates it to a state; it has the fields up to users
 	plugins  *plugin.Session
 	protocol string
 	followed followed
@@ -111,7 +111,7 @@ func (s *Stacks) Forget(id events.SessionID) {
 // buildingKey marks the context of code that builds a stack: a request for that stack from there would wait for itself.
 type buildingKey struct{}
 
-// whileOpening is the context of plugins that are built or brought to a state.
+// whileOpening is the context of plugins that are built or updated to a state.
 func whileOpening(ctx context.Context, st *Stack) context.Context {
 	return context.WithValue(api.WithoutCaller(ctx), buildingKey{}, st)
 }
@@ -159,7 +159,7 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Se
 	return p, record, release, nil
 }
 
-// open locks a stack, and builds it or brings it to the state.
+// open locks a stack, and builds it or updates it to the state.
 func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
 	if err := st.lock(ctx, state.Session); err != nil {
 		return nil, nil, false, err
@@ -173,12 +173,12 @@ func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p
 func (s *Stacks) Filled(ctx context.Context, state *projector.State) *projector.State {
 	state = state.Clone()
 	if err := blob.FillState(ctx, s.cfg.Blobs, state); err != nil {
-		s.cfg.Logger.Warn("plugins are told without a body", zap.String("session", string(state.Session)), zap.Error(err))
+		s.cfg.Logger.Warn("plugins are notified without a body", zap.String("session", string(state.Session)), zap.Error(err))
 	}
 	return state
 }
 
-// Follow brings a session's plugins to what other processes recorded, and drops changes of them that are not recorded.
+// Follow updates a session's plugins to what other processes recorded, and drops changes of them that are not recorded.
 func (s *Stacks) Follow(ctx context.Context, state *projector.State, p *plugin.Session) error {
 	saved, err := s.savedStates(ctx, state.Plugins)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Stacks) Overlays(id events.SessionID) []plugin.Overlay {
 	return s.overlays[id]
 }
 
-// Lock is the session's stack, which no other goroutine builds or brings to a state until unlock is called.
+// Lock is the session's stack, which no other goroutine builds or updates until unlock is called.
 // Errors: [plugin.ErrBuilding], and the cause of ctx's end.
 func (s *Stacks) Lock(ctx context.Context, id events.SessionID) (st *Stack, unlock func(), err error) {
 	st = s.acquire(id)

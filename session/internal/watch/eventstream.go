@@ -38,7 +38,7 @@ type eventStream struct {
 
 // modelCall identifies a model call.
 type modelCall struct {
-	any                bool
+	known              bool
 	attempt, iteration int64 // of the turn
 }
 

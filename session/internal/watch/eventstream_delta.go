@@ -20,7 +20,7 @@ func (e *eventStream) request() error {
 	if t == nil || !needs.Model {
 		return nil
 	}
-	now := modelCall{any: true, attempt: t.Attempt, iteration: t.Iteration}
+	now := modelCall{known: true, attempt: t.Attempt, iteration: t.Iteration}
 	if e.requested == now {
 		return nil
 	}

@@ -147,7 +147,7 @@ func (p *Process) closePipes() {
 	}
 }
 
-// release tells the guard that the group has ended.
+// release notifies the guard that the group has ended.
 func (p *Process) release() {
 	_, _ = fmt.Fprintln(p.lifeline, "gone")
 	_ = p.lifeline.Close()

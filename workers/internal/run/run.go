@@ -39,7 +39,7 @@ type run struct {
 	completions chan completion
 	inflight    map[events.EffectID]*effect
 	facts       chan fact // requests of effects to record events
-	// recorded tells the program that ran a call that its result is in the history.
+	// recorded notifies the program that ran a call that its result is in the history.
 	recorded    map[events.EffectID]func()
 	ticks       int
 	turns       int   // claimed since the run began

@@ -11,9 +11,9 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// ErrOutOfTouch cancels a task whose worker could not reach the queue for so long that another worker may have the
-// task.
-var ErrOutOfTouch = errors.New("worker is out of touch with the queue")
+// ErrQueueUnreachable cancels a task whose worker could not reach the queue for so long that another worker may have
+// the task.
+var ErrQueueUnreachable = errors.New("worker cannot reach the queue")
 
 // Limits of a run without a response from the queue. Another worker takes the task over when this one had no
 // subscription for [bus.AckWait], or when it had one and did not respond for [bus.AckWait] + [peerWait]: see
@@ -68,7 +68,7 @@ func (r *taskRun) fence(ended <-chan struct{}) {
 		}
 		quiet := r.contact.since()
 		if quiet > maxUnanswered || quiet > maxDisconnected && !r.t.cfg.Bus.Connected() {
-			r.cancel(ErrOutOfTouch)
+			r.cancel(ErrQueueUnreachable)
 			return
 		}
 	}

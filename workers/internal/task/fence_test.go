@@ -35,8 +35,8 @@ func TestFence(t *testing.T) {
 	b.awaitState(events.TaskRunning)
 	lost := time.Now()
 	s.cfg.Bus.Close()
-	if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, ErrOutOfTouch) {
-		t.Errorf("got the cause %v, want %v", cause, ErrOutOfTouch)
+	if cause := sessiontest.Receive(t, work.causes); !errors.Is(cause, ErrQueueUnreachable) {
+		t.Errorf("got the cause %v, want %v", cause, ErrQueueUnreachable)
 	}
 	if took := time.Since(lost); took >= bus.AckWait {
 		t.Errorf("got the cancel after %v, want it within %v", took, bus.AckWait)

@@ -22,7 +22,7 @@ var ErrTaskCancelled = errors.New("task was cancelled")
 
 // Func does the work of a task. Its return ends the task: completed with the summary, or failed with the text of the
 // error. If the task was cancelled and Func returns an error, the task ends as cancelled. The cause of its context is
-// [ErrTaskCancelled], [wake.ErrSuperseded], [ErrOutOfTouch] or [wake.ErrStopped]. A panic fails the task.
+// [ErrTaskCancelled], [wake.ErrSuperseded], [ErrQueueUnreachable] or [wake.ErrStopped]. A panic fails the task.
 type Func func(ctx context.Context, t *Running) (summary string, err error)
 
 // Config configures a service. Every field but Runners is required.

@@ -288,7 +288,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 	switch cause := context.Cause(r.ctx); {
 	case errors.Is(cause, wake.ErrStopped):
 		gone = "stopped"
-	case errors.Is(cause, ErrOutOfTouch):
+	case errors.Is(cause, ErrQueueUnreachable):
 		gone = "was out of touch"
 	}
 	for !r.over && !end.recorded {

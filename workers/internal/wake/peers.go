@@ -131,7 +131,7 @@ func (p *Peers) Lowest() bool {
 	return true
 }
 
-// Run announces this worker and watches its neighbour until ctx ends.
+// Run announces this worker and watches the one before it until ctx ends.
 func (p *Peers) Run(ctx context.Context) {
 	stop, err := p.bus.Announced(func(worker events.WorkerID) { p.announced(ctx, worker) })
 	if err != nil {
@@ -212,7 +212,7 @@ func (p *Peers) gone(ctx context.Context, worker events.WorkerID) bool {
 }
 
 // wakeAtStart wakes the sessions that an earlier run may have left. A node with a name may have been killed and
-// restarted. A worker that is alone has no neighbour that would have noticed its end.
+// restarted. No other worker watches the only worker, so none would have noticed its end.
 func (p *Peers) wakeAtStart(ctx context.Context) {
 	if p.name != "" || bus.Sleep(ctx, WatchEvery) && p.watched() == "" {
 		p.wakeAll(ctx, "")

@@ -114,9 +114,9 @@ func meet(t *testing.T, p *Peers, other events.WorkerID) {
 	})
 }
 
-// TestNeighbourWakes closes the connection of a worker that has wakes: its neighbour wakes these sessions, long
+// TestWatcherWakes closes the connection of a worker that has wakes: the worker that watches it wakes these sessions, long
 // before the queue does.
-func TestNeighbourWakes(t *testing.T) {
+func TestWatcherWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	first, dying := b.peer("w1", "")
