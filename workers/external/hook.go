@@ -119,7 +119,7 @@ func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) 
 	if !o.placed() {
 		return o.p.callHook(ctx, o.name, "", h, in)
 	}
-	at, err := o.ready(ctx, nil) // between two calls the history gets no new placement
+	at, err := o.readyFor(ctx, nil) // between two calls the history gets no new placement
 	if err != nil {
 		return nil, err
 	}
