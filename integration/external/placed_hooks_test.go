@@ -52,10 +52,18 @@ func newHooked() *hooked {
 	h := &hooked{}
 	h.Factory = plugin.Func("notes", func(r *plugin.Registrar) error {
 		r.BeforeTurn(func(context.Context, plugin.TurnContext) ([]plugin.Directive, error) { return h.call("before_turn") })
-		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) { return h.call("before_tool_call") })
-		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) { return h.call("after_tool_call") })
-		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) { return h.call("checkpoint") })
-		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) { return h.call("after_turn") })
+		r.BeforeToolCall(func(context.Context, plugin.ToolContext) ([]plugin.Directive, error) {
+			return h.call("before_tool_call")
+		})
+		r.AfterToolCall(func(context.Context, plugin.ToolResultContext) ([]plugin.Directive, error) {
+			return h.call("after_tool_call")
+		})
+		r.Checkpoint(func(context.Context, plugin.CheckpointContext) ([]plugin.Directive, error) {
+			return h.call("checkpoint")
+		})
+		r.AfterTurn(func(context.Context, plugin.TurnResultContext) ([]plugin.Directive, error) {
+			return h.call("after_turn")
+		})
 		plugin.AddTool(r, plugin.Tool{Name: "write"}, func(context.Context, plugin.Call, struct{}) (string, error) { return "noted", nil })
 		return nil
 	})
