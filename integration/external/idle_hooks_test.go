@@ -44,6 +44,7 @@ func TestHooksAfterAnIdleSessionEnded(t *testing.T) {
 	points, epochs := h.recorded()
 	harness.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
 	harness.DeepEqual(t, "epochs", epochs, []int64{1, 2, 3})
+	harness.VerifyHistory(t, s.Bus, id)
 }
 
 // TestHooksAfterTheInstanceIsGone ends the instance of a session while the model thinks. The hooks that follow start the
@@ -73,4 +74,5 @@ func TestHooksAfterTheInstanceIsGone(t *testing.T) {
 	points, epochs := instances[at.Instance].recorded()
 	harness.EqualLists(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "checkpoint"})
 	harness.DeepEqual(t, "epochs", epochs, []int64{at.Epoch})
+	harness.VerifyHistory(t, s.Bus, id)
 }

@@ -171,15 +171,15 @@ func TestSessionScope(t *testing.T) {
 	harness.Equal(t, "hook after the end", hook("gate", "a", 2), wire.CodeNotOwner)
 	harness.Equal(t, "start of a slow one", place("d", 1, "slow"), "")
 	var work sync.WaitGroup
-	work.Go(func() { harness.Equal(t, "hook before a hint", hook("gate", "d", 1), "") })
-	time.Sleep(100 * time.Millisecond) // of the 500 that the hook takes
-	harness.Equal(t, "idle while a hook runs", idle("d", 1), false)
-	work.Wait()
 	work.Go(func() { harness.Equal(t, "idle of a slow one", idle("d", 1), false) })
 	time.Sleep(100 * time.Millisecond) // of the 500 that the decision takes
 	harness.Equal(t, "hook while the plugin decides", hook("gate", "d", 1), "")
 	work.Wait()
 	harness.Equal(t, "start of one that ends", place("e", 1, "ends"), "")
+	work.Go(func() { harness.Equal(t, "hook before a hint", hook("gate", "e", 1), "") })
+	time.Sleep(100 * time.Millisecond) // of the 500 that the hook takes
+	harness.Equal(t, "idle while a hook runs", idle("e", 1), false)
+	work.Wait()
 	work.Go(func() { harness.Equal(t, "idle of one that ends", idle("e", 1), true) })
 	time.Sleep(100 * time.Millisecond) // as above
 	harness.Equal(t, "start while the plugin decides", place("e", 1, "ends"), "")

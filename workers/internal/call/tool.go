@@ -196,7 +196,7 @@ func notOffered(tool string) error {
 func (d *dispatch) pluginCall() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner,
+		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner, Once: d.at.runsOnce(d.call.Tool),
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}

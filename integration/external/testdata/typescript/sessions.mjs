@@ -15,7 +15,7 @@ const plugin = definePlugin({
   },
   hooks: {
     seen: { point: "turn_finalized", run() {} },
-    gate: { point: "before_turn", run: ({ session }) => (kept.get(session)?.label === "slow" ? sleep(500) : undefined) },
+    gate: { point: "before_turn", run: ({ session }) => (["slow", "ends"].includes(kept.get(session)?.label) ? sleep(500) : undefined) },
   },
   async onIdle(session) {
     if (["slow", "ends"].includes(kept.get(session).label)) await sleep(500);
