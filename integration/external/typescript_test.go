@@ -8,8 +8,10 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
@@ -156,6 +158,34 @@ func TestSessionScope(t *testing.T) {
 	harness.Equal(t, "idle for longer than the last call is ago", idle("a", 2, 600_000), false)
 	harness.Equal(t, "idle", idle("a", 2), true)
 	harness.Equal(t, "call after the end", add("a", 2), wire.CodeNotOwner)
+	hook := func(name string, session events.SessionID, epoch int64) (code string) {
+		var got wire.HookResult
+		point := map[string]string{"seen": "turn_finalized", "gate": "before_turn"}[name]
+		if c.ask(t, "hook", &wire.HookCall{Hook: name, Point: point, Invocation: "i", Session: session, Epoch: epoch, DeadlineMS: 5000}, &got); got.Error != nil {
+			return got.Error.Code
+		}
+		return ""
+	}
+	harness.Equal(t, "hook that observes another session", hook("seen", "elsewhere", 0), "")
+	harness.Equal(t, "hook of a session without a placement", hook("gate", "elsewhere", 1), wire.CodeNotOwner)
+	harness.Equal(t, "hook after the end", hook("gate", "a", 2), wire.CodeNotOwner)
+	harness.Equal(t, "start of a slow one", place("d", 1, "slow"), "")
+	var work sync.WaitGroup
+	work.Go(func() { harness.Equal(t, "idle of a slow one", idle("d", 1), false) })
+	time.Sleep(100 * time.Millisecond) // of the 500 that the decision takes
+	harness.Equal(t, "hook while the plugin decides", hook("gate", "d", 1), "")
+	work.Wait()
+	harness.Equal(t, "start of one that ends", place("e", 1, "ends"), "")
+	work.Go(func() { harness.Equal(t, "hook before a hint", hook("gate", "e", 1), "") })
+	time.Sleep(100 * time.Millisecond) // of the 500 that the hook takes
+	harness.Equal(t, "idle while a hook runs", idle("e", 1), false)
+	work.Wait()
+	work.Go(func() { harness.Equal(t, "idle of one that ends", idle("e", 1), true) })
+	time.Sleep(100 * time.Millisecond) // as above
+	harness.Equal(t, "start while the plugin decides", place("e", 1, "ends"), "")
+	harness.Equal(t, "call after the decision", add("e", 1), "ends 1")
+	work.Wait()
+	harness.Equal(t, "next call", add("e", 1), "ends 2")
 	harness.Equal(t, "refused start", place("b", 1, "refused"), wire.CodeInternal)
 	harness.Equal(t, "start of a busy one", place("c", 1, "busy"), "")
 	harness.Equal(t, "idle of a busy one", idle("c", 1), false)

@@ -23,6 +23,19 @@ func (c Call) SaveStates(ctx context.Context) error {
 	return c.save(ctx)
 }
 
+type saveKey struct{}
+
+// WithSave returns a context for hooks of a running turn, which can record the states of the session's plugins.
+func WithSave(ctx context.Context, save func(context.Context) error) context.Context {
+	return context.WithValue(ctx, saveKey{}, save)
+}
+
+// SaveOf is the function of [WithSave], which does what [Call.SaveStates] does; nil outside of a running turn.
+func SaveOf(ctx context.Context) func(context.Context) error {
+	save, _ := ctx.Value(saveKey{}).(func(context.Context) error) // nil without one
+	return save
+}
+
 // SchemaText is the JSON of the schema of the arguments. The caller must not change it.
 func (r *BoundTool) SchemaText() json.RawMessage { return r.entry.Schema }
 

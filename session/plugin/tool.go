@@ -65,6 +65,7 @@ type Call struct {
 	Holder  string          // that the history names, see [Tool.Holder]
 	Again   bool            // an earlier worker may have started the call
 	Inner   bool            // another call made it, or it runs in the background: no event names its Holder
+	Once    bool            // the history says that the call must not run twice, whatever this node's tool declares
 	Host    ToolHost        // capabilities of the session; nil for tools that run without a session
 
 	pending *bool // set by CompletionKey

@@ -51,7 +51,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 				Message: fmt.Sprintf("the arguments have %d bytes, limit is %d for tools of plugin %s", len(args), wire.MaxArgsBytes, name),
 			}
 		}
-		single := !repeatable || call.Holder != "" // the history decides, whatever this node's settings say of the tool
+		single := !repeatable || call.Once || call.Holder != "" // the history decides, whatever this node's settings say of the tool
 		o := &outside{p: p, plugin: name, call: call, single: single, limits: callTraffic(), in: &wire.Call{
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Tool: tool, Args: args,

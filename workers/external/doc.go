@@ -56,7 +56,8 @@
 // # Hooks
 //
 // A session has the hooks and the texts for prompts of the same manifest as its tools. A hook is called on the instance
-// that the session's id ranks highest, and on one other instance where that is gone. What fails:
+// that the session's id ranks highest, and on one other instance where that is gone. The session of a plugin of scope
+// session moves with it. What fails:
 //
 //	no instance, no answer in time, a wrong answer   what an error of a hook in the node does
 //	the same, with fail_open                         the hook is skipped; the history has a trace event "hook_skipped"

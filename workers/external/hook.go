@@ -20,6 +20,9 @@ const hookHops = 2
 // errNotCalled is a hook that no instance has received.
 var errNotCalled = errors.New("its hook was not called")
 
+// errNotOwner is a hook that was refused by an instance on which the session is not placed.
+var errNotOwner = errors.New("the session is not placed on the instance")
+
 // at lists the hooks of a manifest at a point.
 func at(m *wire.Manifest, point string) (list []wire.Hook) {
 	for i := range m.Hooks {
@@ -114,19 +117,26 @@ func (o *offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall
 	return all, nil
 }
 
-// callHook calls a hook on an instance, which is the session's own for plugins of scope session.
+// callHook calls a hook on an instance, which is the session's own for plugins of scope session. Where that is gone, or
+// has ended the session, the session moves.
 func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
 	if !o.placed() {
 		return o.p.callHook(ctx, o.name, "", h, in)
 	}
-	at, err := o.ready(ctx, nil) // between two calls the history gets no new placement
-	if err != nil {
-		return nil, err
-	}
 	o.begin()
 	defer o.end()
-	in.Epoch = at.Epoch
-	return o.p.callHook(ctx, o.name, at.Instance, h, in)
+	for hops := 1; ; hops++ {
+		at, err := o.readyFor(ctx, plugin.SaveOf(ctx))
+		if err != nil {
+			return nil, err
+		}
+		in.Epoch = at.Epoch
+		list, err := o.p.callHook(ctx, o.name, at.Instance, h, in)
+		if moves := errors.Is(err, errNotCalled) || errors.Is(err, errNotOwner); !moves || hops >= hookHops {
+			return list, err
+		}
+		o.endEpoch(at.Epoch)
+	}
 }
 
 // mayDirect refuses changes of calls of tools that are not the plugin's, unless the operator allows them.
@@ -218,7 +228,11 @@ func hookAnswer(point events.HookPoint, data []byte) ([]plugin.Directive, error)
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return nil, fmt.Errorf("the answer is no JSON of its form: %w", err)
 	}
-	if e := answer.Error; e != nil {
+	switch e := answer.Error; {
+	case e == nil:
+	case e.Code == wire.CodeNotOwner:
+		return nil, fmt.Errorf("it failed: %w: %s", errNotOwner, clip(e.Message))
+	default:
 		return nil, fmt.Errorf("it failed: %s", clip(e.Message))
 	}
 	if err := answer.Validate(); err != nil {

@@ -44,7 +44,7 @@ type offered struct {
 	tools    *plugin.Tools // of the offer, for this session
 	manifest *wire.Manifest
 
-	starting sync.Mutex // of requests to start the session on an instance
+	starting sync.Mutex // of requests to start the session on an instance, and of records of placements
 
 	mu      sync.Mutex
 	started int64     // epoch that the instance accepted; 0: it has to be asked
@@ -153,6 +153,8 @@ func (o *offered) ready(ctx context.Context, out *outside) (placement, error) {
 // readyFor is the placement after the instance accepted it. save records a new placement; nil where nothing can be
 // recorded. Errors: a [*plugin.Failure] if no instance serves the session, the cause of ctx's end, and those of save.
 func (o *offered) readyFor(ctx context.Context, save func(context.Context) error) (placement, error) {
+	o.starting.Lock() // no other call uses a placement before the history has it
+	defer o.starting.Unlock()
 	for range maxHops {
 		if save == nil && !o.usable() {
 			break
@@ -167,7 +169,7 @@ func (o *offered) readyFor(ctx context.Context, save func(context.Context) error
 				return placement{}, err
 			}
 		}
-		if o.start(ctx, at) == nil {
+		if o.startLocked(ctx, at) == nil {
 			return at, nil
 		}
 		if ctx.Err() != nil {
@@ -181,6 +183,10 @@ func (o *offered) readyFor(ctx context.Context, save func(context.Context) error
 func (o *offered) start(ctx context.Context, at placement) error {
 	o.starting.Lock()
 	defer o.starting.Unlock()
+	return o.startLocked(ctx, at)
+}
+
+func (o *offered) startLocked(ctx context.Context, at placement) error {
 	o.mu.Lock()
 	accepted := o.started == at.Epoch && (o.p.idle < 0 || time.Since(o.used) < o.p.idle/2)
 	o.mu.Unlock()

@@ -169,16 +169,20 @@ class Instance {
   async #hook(call) {
     const hooks = this.plugin.hooks ?? {};
     if (!Object.hasOwn(hooks, call.hook)) return { error: { code: "bad_request", field: "hook", message: `no hook ${call.hook}` } };
-    const error = this.sessions.refuse(call.session, call.epoch);
+    const { error, end } = await this.sessions.hook(call.session, call.epoch);
     if (error) return { error };
     const hooked = call.call;
-    const answer = await hooks[call.hook].run(/** @type {any} */ ({
-      session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
-      signal: AbortSignal.timeout(call.deadline_ms),
-      input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
-      call: hooked && { id: hooked.call, modelCall: hooked.model_call, tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0 },
-    }));
-    return { directives: answer ? [answer].flat() : undefined };
+    try {
+      const answer = await hooks[call.hook].run(/** @type {any} */ ({
+        session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
+        signal: AbortSignal.timeout(call.deadline_ms),
+        input: call.input ?? "", messages: call.messages ?? 0, at: call.at, ending: call.ending, firedBy: call.fired_by, data: call.data,
+        call: hooked && { id: hooked.call, modelCall: hooked.model_call, tool: hooked.tool, args: hooked.args, result: hooked.result, millis: hooked.millis ?? 0 },
+      }));
+      return { directives: answer ? [answer].flat() : undefined };
+    } finally {
+      end?.();
+    }
   }
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */

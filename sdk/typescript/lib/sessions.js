@@ -3,7 +3,7 @@
 
 /** The sessions whose placement is on this instance, of a plugin of scope session. */
 export class Sessions {
-  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number }>} */
+  /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, deciding?: Promise<unknown> }>} */
   #placed = new Map();
 
   /** @param {api.Plugin} plugin */
@@ -24,6 +24,33 @@ export class Sessions {
     return { code: "not_owner", field: "epoch", message: `session ${session} has ${placed?.open ? `epoch ${placed.epoch}` : "no placement"} here, not epoch ${epoch}` };
   }
 
+  /**
+   * Begins a hook, or refuses it. Hooks that observe have no epoch: any instance gets them. Others wait while the plugin
+   * decides about the session.
+   * @param {string} session
+   * @param {number} [epoch]
+   * @returns {Promise<{ error?: wire.Error, end?: () => void }>}
+   */
+  async hook(session, epoch) {
+    if (!epoch) return {};
+    await this.#decided(session);
+    const placed = this.#placed.get(session);
+    const error = this.refuse(session, epoch);
+    if (error || !placed) return { error };
+    placed.hooks++;
+    return {
+      end() {
+        placed.hooks--;
+        placed.used = Date.now();
+      },
+    };
+  }
+
+  /** Waits while the plugin decides about an idle session. @param {string} session */
+  async #decided(session) {
+    for (let at; (at = this.#placed.get(session)?.deciding); ) await at;
+  }
+
   /** Notes the end of a call. @param {string} session */
   ended(session) {
     const placed = this.#placed.get(session);
@@ -32,10 +59,11 @@ export class Sessions {
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
   async start({ session, parent, epoch, labels = {} }) {
+    await this.#decided(session);
     let placed = this.#placed.get(session);
     if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
-      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now() };
+      placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now(), hooks: 0 };
       this.#placed.set(session, placed);
     }
     try {
@@ -51,14 +79,17 @@ export class Sessions {
   /** @param {wire.Idle} idle @param {boolean} busy @returns {Promise<wire.IdleAnswer>} */
   async idle({ session, epoch, quiet_ms }, busy) {
     const placed = this.#placed.get(session);
-    if (busy || !placed?.open || placed.epoch !== epoch) return { ended: false };
+    if (busy || !placed?.open || placed.hooks > 0 || placed.epoch !== epoch) return { ended: false };
     if (Date.now() - placed.used < quiet_ms) return { ended: false }; // another node has sent a call since
     placed.open = false; // a call that arrives meanwhile needs a new placement where the session ends
     let ended = false;
+    const decision = (async () => (await this.plugin.onIdle?.(session)) === true)();
+    placed.deciding = decision.catch(() => {});
     try {
-      ended = (await this.plugin.onIdle?.(session)) === true;
+      ended = await decision;
     } finally {
       placed.open = !ended;
+      placed.deciding = undefined;
     }
     if (ended && this.#placed.get(session) === placed) this.#placed.delete(session);
     return { ended };

@@ -214,6 +214,7 @@ func (i *Instance) register(ctx context.Context) error {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
 	subject := i.cfg.Prefix + ".plugins." + i.cfg.Plugin.ID() + ".register"
+	limited := 0 // tries that were refused as too many
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, registerWait)
 		m, err := i.cfg.Conn.RequestWithContext(once, subject, body)
@@ -221,10 +222,11 @@ func (i *Instance) register(ctx context.Context) error {
 		wait := min(time.Duration(try)*100*time.Millisecond, registerPause)
 		if err == nil {
 			err = i.registered(m.Data)
-			if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeRateLimited || try >= registerTries {
+			if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeRateLimited || limited >= registerTries {
 				return err
 			}
-			wait = time.Duration(try) * limitedWait
+			limited++
+			wait = time.Duration(limited) * limitedWait
 		}
 		if refused := i.cfg.Conn.LastError(); errors.Is(refused, nats.ErrPermissionViolation) {
 			return fmt.Errorf("register %s: the credentials are of another plugin: %w", i.cfg.Plugin.ID(), refused)

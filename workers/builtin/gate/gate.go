@@ -4,8 +4,9 @@
 // Tools that read or may be repeated run.
 //
 // Guarantees: what runs is what the rules judged, because the gate sees the arguments after all hooks that replace them,
-// and a question shows the same. A call that waits has not started, and waits through the death of its node. The first answer counts. The
-// result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
+// and a question shows the same. A call is refused that has its command, path or cwd more than once, also where the case
+// differs: its tool may read another one than the rules. A call that waits has not started, and waits through the death
+// of its node. The first answer counts. The result of a refused call tells the model so. The rules of a session bind its agents too; their questions are in
 // their own sessions. Rules help a careful user and are no sandbox: a command that is allowed can do anything. The
 // package imports session/plugin, session/pattern and events.
 package gate
@@ -89,6 +90,8 @@ func (g gate) Register(r *plugin.Registrar) error {
 func (g gate) decide(ctx context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
 	s := subjectOf(g.root, in.Args)
 	switch {
+	case s.twice != "":
+		return []plugin.Directive{plugin.Abort(ID, in.Tool+" has the argument "+s.twice+" more than once")}, nil
 	case g.o.denies(in.Tool, s):
 		return []plugin.Directive{plugin.Abort(ID, in.Tool+" is not allowed here"+s.text())}, nil
 	case g.o.allows(in.Tool, s):

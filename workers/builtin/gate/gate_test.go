@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
 )
 
 func TestRules(t *testing.T) {
@@ -58,6 +61,31 @@ func TestRulesAreChecked(t *testing.T) {
 	for _, want := range []string{`allow: rule "": want TOOL`, `ask: rule "a b": want`, `deny: rule "a:": the pattern is empty`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("bad rules: got %v, want %q in it", err, want)
+		}
+	}
+}
+
+// TestArgumentsThatToolsReadDifferently has fields twice, as one parser reads the first and another one the last, and
+// some without regard to case. The gate cannot know which value the tool reads.
+func TestArgumentsThatToolsReadDifferently(t *testing.T) {
+	t.Parallel()
+	g := gate{o: Options{Allow: []string{"*"}}}
+	for _, name := range []string{"path", "command", "cwd"} {
+		for args, refused := range map[string]bool{
+			`{"NAME":"a"}`:                                 false,
+			`{"NAME":"a","other":"b","NAME":"c"}`:          true,
+			`{"NAME":"a","UPPER":"c"}`:                     true,
+			`{"UPPER":"a","x":[{"y":1}],"NAME":"c"}`:       true,
+			`{"x":{"y":"z"},"NAME":"a","NAME":null}`:       true,
+			`{"NAME":"a","x":{"NAME":"b"}}`:                false,
+			`{"NAME":"a","x":["NAME","UPPER"],"y":"NAME"}`: false,
+			`{"x":"NAME","NAME":"UPPER"}`:                  false,
+		} {
+			text := strings.NewReplacer("NAME", name, "UPPER", strings.ToUpper(name)).Replace(args)
+			list, err := g.decide(t.Context(), plugin.ToolContext{Tool: "run", Args: json.RawMessage(text)})
+			if got := len(list) == 1 && list[0].Kind == events.DirectiveAbort; err != nil || got != refused {
+				t.Errorf("%s: got %v, %v, want refused %v", text, list, err, refused)
+			}
 		}
 	}
 }

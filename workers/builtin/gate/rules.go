@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"path"
@@ -19,6 +20,38 @@ type subject struct {
 	command string   // empty if the call runs none
 	paths   []string // names of one file, see [Names]; empty if the call has none
 	dirs    []string // names of the directory of a command, each with a / at its end
+	twice   string   // a field of these that the call has twice: tools of other languages may read another value than this package
+}
+
+// twice is the first of the fields that rules judge which an object has more than once, without regard to case; empty
+// if there is none.
+func twice(args json.RawMessage) string {
+	seen, depth, key := make(map[string]bool), 0, false
+	for d := json.NewDecoder(bytes.NewReader(args)); ; {
+		token, err := d.Token()
+		if err != nil {
+			return ""
+		}
+		switch t := token.(type) {
+		case json.Delim:
+			if t == '{' || t == '[' {
+				depth++
+			} else {
+				depth--
+			}
+			key = depth == 1
+			continue
+		case string:
+			if key && depth == 1 && slices.ContainsFunc([]string{"command", "path", "cwd"}, func(name string) bool { return strings.EqualFold(name, t) }) {
+				name := folded(t)
+				if seen[name] {
+					return t
+				}
+				seen[name] = true
+			}
+		}
+		key = depth == 1 && !key
+	}
 }
 
 func subjectOf(root string, args json.RawMessage) subject {
@@ -28,7 +61,7 @@ func subjectOf(root string, args json.RawMessage) subject {
 		Cwd     string `json:"cwd"`
 	}
 	_ = json.Unmarshal(args, &known) // any other JSON has no subject
-	s := subject{command: strings.TrimSpace(known.Command)}
+	s := subject{command: strings.TrimSpace(known.Command), twice: twice(args)}
 	if known.Path != "" {
 		s.paths = Names(root, known.Path)
 	}

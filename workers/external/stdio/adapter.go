@@ -44,7 +44,7 @@ type Adapter struct {
 	draining   atomic.Bool
 
 	mu    sync.Mutex
-	slots map[events.SessionID]*slot // "" for a plugin without scope session
+	slots map[events.SessionID]*slot // "" for what has no placement: hooks that observe, and all of a plugin without scope session
 }
 
 // maxSessions limits the sessions whose starts an adapter keeps. Beyond it those without a child are dropped: their
@@ -71,13 +71,14 @@ func New(ctx context.Context, cfg Config) (*Adapter, error) {
 		t := &a.manifest.Tools[i]
 		a.repeatable[t.Name] = t.Effects.Repeatable()
 	}
+	shared := newSlot(nil)
+	a.slots[""] = shared
 	if a.manifest.Scope == wire.ScopeSession { // each session has a child of its own
 		c.close()
 		<-c.gone
 		return a, nil
 	}
-	shared := newSlot(nil)
-	shared.child, a.slots[""] = c, shared
+	shared.child = c
 	return a, nil
 }
 

@@ -2,6 +2,7 @@ package stdio_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -272,6 +273,19 @@ func TestSessions(t *testing.T) {
 	}
 	if got := b.text("s1", "T54_session_start_comes_before_the_next_call", `{"do":"seen"}`); got != "init session_start call" {
 		t.Errorf("lines of the child after the end: got %q", got)
+	}
+}
+
+// TestHookWithoutAPlacement calls a hook that observes, of a session that is not placed here. Hooks of placements are
+// refused.
+func TestHookWithoutAPlacement(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", nil)
+	for epoch, want := range map[int64]string{0: "", 1: wire.CodeNotOwner} {
+		got := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "turn_finalized", Invocation: fmt.Sprint(epoch), Session: "s", Epoch: epoch, DeadlineMS: 5000})
+		if code := cmp.Or(got.Error, &wire.Error{}).Code; code != want {
+			t.Errorf("hook with epoch %d: got %q, want %q", epoch, code, want)
+		}
 	}
 }
 

@@ -54,7 +54,11 @@ func (a *Adapter) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 
 // Hook implements [remote.Program].
 func (a *Adapter) Hook(ctx context.Context, in *wire.HookCall) *wire.HookResult {
-	s, err := a.slot(in.Session)
+	session := in.Session
+	if in.Epoch == 0 {
+		session = ""
+	}
+	s, err := a.slot(session)
 	for err == nil {
 		var c *child
 		if c, err = a.openIn(ctx, s); err != nil {
@@ -110,7 +114,7 @@ func (a *Adapter) forgetLocked() {
 		if len(a.slots) < maxSessions {
 			return
 		}
-		if c := s.current(); c == nil || !c.isOpen() {
+		if c := s.current(); session != "" && (c == nil || !c.isOpen()) {
 			s.end()
 			delete(a.slots, session)
 		}

@@ -18,6 +18,7 @@ type Hooks struct {
 	Stack    *plugin.Session
 	Needs    turn.Needs      // the point that the state needs
 	Preamble plugin.Preamble // the protocol's part of the prompt; only used before the turn
+	Record   recordFunc      // as of [Tool]
 }
 
 // Run calls the plugins, and executes their directives. It returns a [turn.Hooks], or nil where ctx ended before.
@@ -26,7 +27,7 @@ func (h Hooks) Run(ctx context.Context) turn.Input {
 		Snapshot: h.At, stack: h.Stack, needs: h.Needs, effect: turn.HookEffect(h.Needs), preamble: h.Preamble,
 		overlaid: h.At.state.Overlay.SessionOverlaid, in: turn.Hooks{Ran: events.HookRan{Point: h.Needs.Hooks, At: h.Needs.At, Iteration: h.Needs.Iteration}},
 	}
-	r.run(ctx)
+	r.run(h.Record.saving(ctx))
 	if ctx.Err() != nil {
 		return nil
 	}

@@ -145,7 +145,7 @@ func (d *nested) before(ctx context.Context) (*events.ToolResult, error) {
 	if !d.callable {
 		return nil, nil //nolint:nilnil // the call fails, for any decision of the hooks
 	}
-	got := d.at.hooksBefore(ctx, d.stack, d.pluginCall(), d.call.Tool, d.call.Args)
+	got := d.at.hooksBefore(d.record.saving(ctx), d.stack, d.pluginCall(), d.call.Tool, d.call.Args)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

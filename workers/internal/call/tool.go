@@ -22,7 +22,18 @@ type Tool struct {
 	Call      turn.Call // the call that the state needs
 	// Record appends events of the running turn. It returns when they are in the log; after an error the call must
 	// not continue.
-	Record func(context.Context, ...events.Payload) error
+	Record recordFunc
+}
+
+// recordFunc appends events of the running turn, and the changed states of plugins; nil outside of a running turn.
+type recordFunc func(context.Context, ...events.Payload) error
+
+// saving is the context of hooks, which can record the states of plugins where record can.
+func (record recordFunc) saving(ctx context.Context) context.Context {
+	if record == nil {
+		return ctx
+	}
+	return plugin.WithSave(ctx, func(ctx context.Context) error { return record(ctx) })
 }
 
 // Run makes the call: catalogue, arguments, attempts, and the hooks after it. It
@@ -76,14 +87,14 @@ type dispatch struct {
 	stack      *plugin.Session
 	catalog    *plugin.CatalogEntry
 	call       turn.Call
-	callable   bool                                           // the catalogue of the state offers the tool
-	record     func(context.Context, ...events.Payload) error // nil: no event can be recorded, outside of a running turn
-	extra      []events.Payload                               // additional events, in the commit of the result
-	parked     *parking                                       // see [errParked]
-	inner      bool                                           // the result goes to the call, or to the node, that made this one; the model does not read it
-	cannotPark bool                                           // an outer call must not run twice
-	stopIssue  *events.Issue                                  // the turn cannot continue
-	unknown    bool                                           // the catalogue has no such tool
+	callable   bool // the catalogue of the state offers the tool
+	record     recordFunc
+	extra      []events.Payload // additional events, in the commit of the result
+	parked     *parking         // see [errParked]
+	inner      bool             // the result goes to the call, or to the node, that made this one; the model does not read it
+	cannotPark bool             // an outer call must not run twice
+	stopIssue  *events.Issue    // the turn cannot continue
+	unknown    bool             // the catalogue has no such tool
 }
 
 // newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
@@ -185,7 +196,7 @@ func notOffered(tool string) error {
 func (d *dispatch) pluginCall() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner,
+		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner, Once: d.at.runsOnce(d.call.Tool),
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}

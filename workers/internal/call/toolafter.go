@@ -36,7 +36,7 @@ func (d *dispatch) afterCall(ctx context.Context, args []byte, out events.ToolRe
 
 // hooksAfter runs the hooks after a call, which may replace its result.
 func (d *dispatch) hooksAfter(ctx context.Context, in plugin.ToolResultContext, out events.ToolResult) events.ToolResult {
-	list, err := d.stack.AfterToolCall(ctx, in)
+	list, err := d.stack.AfterToolCall(d.record.saving(ctx), in)
 	if err != nil {
 		return replaced(out, Failed(0, plugin.ClassExecution, plugin.CodeAfter, err))
 	}

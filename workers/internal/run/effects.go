@@ -137,7 +137,8 @@ func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
 	if _, started := r.inflight[e.id]; started {
 		return nil
 	}
-	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Needs: needs}
+	facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
+	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Needs: needs, Record: facts}
 	if needs.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {

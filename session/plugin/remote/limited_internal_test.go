@@ -1,0 +1,52 @@
+package remote
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// TestRegistrationIsRefusedAfterAWait has an instance wait for a node for more tries than it may be refused. The first
+// node refuses it as one of too many. It tries again.
+func TestRegistrationIsRefusedAfterAWait(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	conn, err := nats.Connect(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	requests := 0
+	node := func() {
+		_, err := conn.Subscribe("lash.plugins.notes.register", func(m *nats.Msg) {
+			answer := wire.Registered{}
+			if requests++; requests == 1 {
+				answer.Error = &wire.Error{Code: wire.CodeRateLimited, Message: "too many"}
+			}
+			data, _ := json.Marshal(&answer)
+			_ = m.Respond(data)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	tries := time.Duration(0)
+	for n := range registerTries + 2 {
+		tries += min(time.Duration(n+1)*100*time.Millisecond, registerPause)
+	}
+	defer time.AfterFunc(tries, node).Stop()
+	i, err := Start(t.Context(), Config{Conn: conn, Plugin: plugin.Func("notes", func(*plugin.Registrar) error { return nil }), Version: "1"})
+	if err != nil {
+		t.Fatalf("start: got %v, want it registered after %d requests", err, requests)
+	}
+	if err := i.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
