@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/api"
@@ -150,7 +152,12 @@ func TestHookGoesToTheNextInstance(t *testing.T) {
 	}
 	_, kill := s.instance(cfg("i1"))
 	s.instanceOf(cfg("i2"), 2)
+	on, first := s.on.open(t), s.idOf("i1")
 	kill()
+	s.AwaitPolling("the server to drop the subscriptions of i1", func() bool {
+		_, err := on.RequestInstance(s.Ctx, "p", first, "hook", []byte("{}"))
+		return errors.Is(err, bus.ErrNotFound)
+	})
 	began := time.Now()
 	for range sessions {
 		id := s.turn()
