@@ -11,7 +11,8 @@ import (
 )
 
 // Run serves until ctx ends, a node drains the instance, or the plugin answers [IdleExit]. It then drains the instance
-// for [Config.Grace] at most, and stops it. Errors: the deadline of the grace.
+// for [Config.Grace] at most, and stops it. Errors: the deadline of the grace, and a [*wire.Error] if nodes have lost the
+// manifest and refuse it now.
 func (i *Instance) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -22,7 +23,11 @@ func (i *Instance) Run(ctx context.Context) error {
 	err := i.Drain(grace)
 	stop, done := context.WithTimeout(context.WithoutCancel(ctx), stopWait)
 	defer done()
-	return errors.Join(err, i.Stop(stop))
+	err = errors.Join(err, i.Stop(stop))
+	if refused := i.refused.Load(); refused != nil {
+		err = errors.Join(*refused, err)
+	}
+	return err
 }
 
 // stopWait limits the wait for calls that Stop has cancelled.

@@ -143,7 +143,10 @@ func (i *Instance) hook(m *nats.Msg) {
 		if err == nil && len(data) > wire.MaxHookAnswer {
 			data, err = json.Marshal(refusedHook(wire.CodeTooLarge, fmt.Errorf("the directives have %d bytes, limit is %d", len(data), wire.MaxHookAnswer)))
 		}
-		if err != nil || m.Respond(data) != nil {
+		if err == nil {
+			err = m.Respond(data)
+		}
+		if err != nil {
 			i.cfg.Logger.Warn("the answer of a hook could not be sent", zap.Error(err))
 		}
 	})

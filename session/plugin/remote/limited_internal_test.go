@@ -2,6 +2,7 @@ package remote
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -12,6 +13,43 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
+
+// TestRegistrationIsRefusedLater has a node ask for the manifest again, and refuse it then. The instance has the hash
+// that the node gave it in its signs of life, and ends with the refusal.
+func TestRegistrationIsRefusedLater(t *testing.T) {
+	t.Parallel()
+	conn, err := nats.Connect(bustest.Server(t, busembed.Config{Listen: true}).URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	answers := []wire.Registered{{Hash: "of-the-node"}, {Error: &wire.Error{Code: wire.CodeConflict, Message: "replaced"}}}
+	_, err = conn.Subscribe("lash.plugins.notes.register", func(m *nats.Msg) {
+		data, _ := json.Marshal(&answers[0])
+		answers = answers[1:]
+		_ = m.Respond(data)
+	})
+	signs, more := conn.SubscribeSync("lash.plugin-live.notes.*")
+	if err = errors.Join(err, more); err != nil {
+		t.Fatal(err)
+	}
+	i, err := Start(t.Context(), Config{Conn: conn, Plugin: plugin.Func("notes", func(*plugin.Registrar) error { return nil }), Version: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := signs.NextMsg(30 * time.Second)
+	var sign wire.Sign
+	if err = errors.Join(err, json.Unmarshal(m.Data, &sign)); err != nil || sign.Hash != "of-the-node" {
+		t.Errorf("sign: got %q, %v, want the node's hash", sign.Hash, err)
+	}
+	if err := conn.Publish(i.subject("register"), nil); err != nil {
+		t.Fatal(err)
+	}
+	err = i.Run(t.Context())
+	if refused, ok := errors.AsType[*wire.Error](err); !ok || refused.Code != wire.CodeConflict {
+		t.Errorf("run: got %v, want the refusal", err)
+	}
+}
 
 // TestRegistrationIsRefusedAfterAWait has an instance wait for a node for more tries than it may be refused. The first
 // node refuses it as one of too many. It tries again.

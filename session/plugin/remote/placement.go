@@ -276,7 +276,10 @@ func (s *sessions) decide(p *placed, in *wire.Idle) bool {
 
 func (i *Instance) answer(m *nats.Msg, body any) {
 	data, err := json.Marshal(body)
-	if err != nil || m.Respond(data) != nil {
+	if err == nil {
+		err = m.Respond(data)
+	}
+	if err != nil {
 		i.cfg.Logger.Warn("an answer could not be sent", zap.Error(err)) // the node sends the request again
 	}
 }

@@ -50,16 +50,17 @@ type Instance struct {
 	cfg   Config
 	tools *plugin.Tools
 	hooks map[string]hookFunc // by point
-	hash  string
 	calls *calls
 
 	machine string
 
 	subs        []*nats.Subscription
 	manifest    *wire.Manifest
-	registering atomic.Bool // again, as nodes have lost the manifest
-	sessions    sessions    // that are placed here
-	leaving     atomic.Bool // it says that it takes no new calls
+	hash        atomic.Pointer[string] // of the manifest, computed here until a node has registered it
+	registering atomic.Bool            // again, as nodes have lost the manifest
+	refused     atomic.Pointer[error]  // of that registration
+	sessions    sessions               // that are placed here
+	leaving     atomic.Bool            // it says that it takes no new calls
 	endOnce     sync.Once
 	asked       chan struct{} // closed when a node, or the plugin itself, wants the instance to end
 
@@ -88,6 +89,8 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	hash := i.manifest.Hash()
+	i.hash.Store(&hash)
 	i.machine, _ = os.Hostname()                                          // for operators; empty where it has none
 	i.ctx, i.cancel = context.WithCancelCause(context.WithoutCancel(ctx)) // ends with Stop
 	i.calls = newCalls(cfg.Keep)
@@ -142,7 +145,7 @@ func declared(cfg *Config) (*Instance, error) {
 	if p, ok := cfg.Plugin.(Program); ok {
 		m := p.Manifest()
 		cfg.Scope = m.Scope
-		return &Instance{cfg: *cfg, manifest: m, hash: m.Hash(), asked: make(chan struct{})}, m.Validate()
+		return &Instance{cfg: *cfg, manifest: m, asked: make(chan struct{})}, m.Validate()
 	}
 	d, err := plugin.Declare(cfg.Plugin)
 	if err != nil {
@@ -161,7 +164,7 @@ func declared(cfg *Config) (*Instance, error) {
 			TimeoutMS: tool.Timeout.Milliseconds(), Serial: entry.Serial,
 		})
 	}
-	return &Instance{cfg: *cfg, tools: d.Tools, hooks: hooks, manifest: m, hash: m.Hash(), asked: make(chan struct{})}, m.Validate()
+	return &Instance{cfg: *cfg, tools: d.Tools, hooks: hooks, manifest: m, asked: make(chan struct{})}, m.Validate()
 }
 
 func (i *Instance) subject(verb string) string {
@@ -254,9 +257,15 @@ func (i *Instance) registerAgain(*nats.Msg) {
 	}
 	i.work.Go(func() {
 		defer i.registering.Store(false)
-		if err := i.register(i.ctx); err != nil {
-			i.cfg.Logger.Warn("register again", zap.Error(err)) // the next sign of life leads to the next request
+		err := i.register(i.ctx)
+		if err == nil {
+			return
 		}
+		i.cfg.Logger.Warn("register again", zap.Error(err))
+		if refused, ok := errors.AsType[*wire.Error](err); ok && refused.Code != wire.CodeRateLimited {
+			i.refused.Store(&err)
+			i.end()
+		} // else the next sign of life leads to the next request
 	})
 }
 
@@ -267,6 +276,9 @@ func (i *Instance) registered(answer []byte) error {
 	}
 	if r.Error != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), r.Error)
+	}
+	if r.Hash != "" {
+		i.hash.Store(&r.Hash)
 	}
 	return nil
 }
@@ -291,7 +303,7 @@ func (i *Instance) signs() {
 
 func (i *Instance) sign() {
 	running, ended, failed := i.calls.counts()
-	data, err := json.Marshal(&wire.Sign{Hash: i.hash, Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
+	data, err := json.Marshal(&wire.Sign{Hash: *i.hash.Load(), Draining: i.leaving.Load(), Machine: i.machine, Running: running, Calls: ended, Failures: failed})
 	if err == nil {
 		_ = i.cfg.Conn.Publish(i.cfg.Prefix+".plugin-live."+i.cfg.Plugin.ID()+"."+i.cfg.Instance, data) // the next one follows
 	}

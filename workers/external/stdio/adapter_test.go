@@ -39,7 +39,7 @@ func TestCalls(t *testing.T) {
 	}
 	all.Go(func() {
 		r := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 5000})
-		if r.Error != nil || len(r.Directives) != 1 || r.Directives[0].Code != "no" {
+		if r.Error != nil || len(r.Directives) != 1 || r.Directives[0].Code != "by h" {
 			t.Errorf("hook: got %+v", r)
 		}
 	})
@@ -286,6 +286,21 @@ func TestHookWithoutAPlacement(t *testing.T) {
 		if code := cmp.Or(got.Error, &wire.Error{}).Code; code != want {
 			t.Errorf("hook with epoch %d: got %q, want %q", epoch, code, want)
 		}
+	}
+}
+
+// TestLateHookResult has the program answer a hook after its time, just before the next hook of the same point.
+func TestLateHookResult(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	hook := func(ctx context.Context, name string) *wire.HookResult {
+		return b.Hook(ctx, &wire.HookCall{Hook: name, Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 5000})
+	}
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	hook(short, "late")
+	if got := hook(t.Context(), "next"); len(got.Directives) != 1 || got.Directives[0].Code != "by next" {
+		t.Errorf("got %+v, want the directive of the hook that was called", got)
 	}
 }
 

@@ -98,17 +98,17 @@ func (c *child) answered() {
 
 // hook calls a hook of the child. Errors: errNotOpen, the child's death, and the end of ctx.
 func (c *child) hook(ctx context.Context, in *wire.HookCall) (*wire.HookResult, error) {
-	result := make(chan *wire.HookResult, 1)
+	result, key := make(chan *wire.HookResult, 1), hookKey{in.Invocation, in.Hook}
 	c.mu.Lock()
 	if c.closing {
 		c.mu.Unlock()
 		return nil, errNotOpen
 	}
-	c.hooks[in.Invocation] = result
+	c.hooks[key] = result
 	c.mu.Unlock()
 	defer c.rest(func() {
-		if c.hooks[in.Invocation] == result { // not that of a repeat
-			delete(c.hooks, in.Invocation)
+		if c.hooks[key] == result { // not that of a repeat
+			delete(c.hooks, key)
 		}
 	})
 	c.send(lineHook, in)

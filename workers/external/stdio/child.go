@@ -40,11 +40,11 @@ type child struct {
 
 	mu      sync.Mutex
 	calls   map[wire.CallID]*running
-	hooks   map[string]chan *wire.HookResult // by invocation
-	useful  bool                             // it has answered a call or a hook
-	closing bool                             // it gets no further calls
-	why     string                           // of its end
-	rested  func()                           // called when no call and no hook runs any more; nil: nothing
+	hooks   map[hookKey]chan *wire.HookResult
+	useful  bool   // it has answered a call or a hook
+	closing bool   // it gets no further calls
+	why     string // of its end
+	rested  func() // called when no call and no hook runs any more; nil: nothing
 }
 
 // running is a call that runs in a child.
@@ -60,7 +60,7 @@ type running struct {
 func spawn(ctx context.Context, log *zap.Logger, command process.Command) (*child, error) {
 	c := &child{
 		log: log, in: newQueue(), gone: make(chan struct{}), registered: make(chan *wire.Registration, 1), placed: make(chan *wire.Placed, 1),
-		calls: make(map[wire.CallID]*running), hooks: make(map[string]chan *wire.HookResult),
+		calls: make(map[wire.CallID]*running), hooks: make(map[hookKey]chan *wire.HookResult),
 	}
 	life, end := context.WithCancelCause(context.WithoutCancel(ctx)) // ends with the child
 	c.end = end
@@ -149,18 +149,29 @@ func (c *child) receive(line []byte) error {
 			}
 		})
 	case lineHookResult:
-		err = into(line, func(a *answered) {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			if result := c.hooks[a.Invocation]; result != nil {
-				offer(result, &a.HookResult)
-			}
-		})
+		err = c.hookResult(line)
 	default:
 		return fmt.Errorf("its output has a line of type %.100q", head.Type)
 	}
 	if err != nil {
 		return fmt.Errorf("a %s line of its output is wrong: %w", head.Type, err)
+	}
+	return nil
+}
+
+// hookResult receives the answer of a hook. A late one has no reader.
+func (c *child) hookResult(line []byte) error {
+	var a answered
+	if err := json.Unmarshal(line, &a); err != nil {
+		return err
+	}
+	if a.Hook == "" || a.Invocation == "" {
+		return errors.New("invocation and hook are those of the hook line")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if result := c.hooks[a.hookKey]; result != nil {
+		offer(result, &a.HookResult)
 	}
 	return nil
 }

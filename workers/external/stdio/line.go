@@ -59,8 +59,14 @@ type requested struct {
 
 // answered is a hook_result line.
 type answered struct {
-	Invocation string `json:"invocation"`
+	hookKey
 	wire.HookResult
+}
+
+// hookKey names a call of a hook. All hooks of a point have one invocation.
+type hookKey struct {
+	Invocation string `json:"invocation"`
+	Hook       string `json:"hook"`
 }
 
 // lineOf is a message as a line.

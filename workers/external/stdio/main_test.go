@@ -68,7 +68,7 @@ func program(scope string) {
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		var m struct {
-			Type, Session, Call, ID, Invocation string
+			Type, Session, Call, ID, Invocation, Hook string
 			Args                                struct{ Do, Text string }
 			Status                              int
 			Body                                json.RawMessage
@@ -88,7 +88,17 @@ func program(scope string) {
 		case "session_start":
 			say(`{"type":"placed"}`)
 		case "hook":
-			say(`{"type":"hook_result","invocation":%q,"directives":[{"kind":"abort_turn","code":"no"}]}`, m.Invocation)
+			answer := func(hook string) {
+				say(`{"type":"hook_result","invocation":%q,"hook":%q,"directives":[{"kind":"abort_turn","code":%q}]}`, m.Invocation, hook, "by "+hook)
+			}
+			switch m.Hook {
+			case "late":
+			case "next":
+				answer("late")
+				fallthrough
+			default:
+				answer(m.Hook)
+			}
 		case "callback":
 			asked[m.Call] <- fmt.Sprintf("%d %s", m.Status, m.Body)
 		case "cancel":
