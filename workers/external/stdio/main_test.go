@@ -69,9 +69,9 @@ func program(scope string) {
 	for in.Scan() {
 		var m struct {
 			Type, Session, Call, ID, Invocation, Hook string
-			Args                                struct{ Do, Text string }
-			Status                              int
-			Body                                json.RawMessage
+			Args                                      struct{ Do, Text string }
+			Status                                    int
+			Body                                      json.RawMessage
 		}
 		if err := json.Unmarshal(in.Bytes(), &m); err != nil {
 			fmt.Fprintln(os.Stderr, err)
