@@ -33,5 +33,5 @@
 //
 // Lifecycle functions get the events of all sessions: those of the last day that happened while no instance ran, too.
 // They run one after the other, in the order in which nodes stored the events, each on one instance. An event may come
-// twice. If a function returns an error, the event comes again, five times at most.
+// twice. If a function returns an error, it is called again, five times at most for one event.
 package remote

@@ -1,0 +1,92 @@
+package places
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lash-go/lash/"
+
+// floors are all packages but those of integration, from the lowest up. A package may import those before it only.
+var floors = []struct{ name, packages string }{
+	{"events", "events events/eventjson events/tracing events/eventstest"},
+	{"the fold", "projector"},
+	{"contracts and state machines", `session/pattern session/accesslog session/schema session/api session/turn session/task session/lock
+		session/transcript session/plugin/wire session/plugin/output session/plugin`},
+	{"the bus", "bus/busembed bus bus/bustest projector/follow"},
+	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
+		session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
+		session/archive session/internal/reader session/internal/stack session/internal/watch`},
+	{"the host", "session session/sessiontest"},
+	{"its doors", "session/client session/service session/servicetest session/httpapi session/httpapi/oidc session/plugin/remote"},
+	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording
+		workers/internal/process workers/builtin/code/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
+		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
+		workers/builtin/standard workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
+	{"parts of the node", `workers/telemetry workers/external/stdio workers/external workers/internal/call workers/internal/trace
+		workers/internal/wake workers/internal/run workers/internal/task`},
+	{"the node", "workers workers/playback workers/embedded"},
+	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/program
+		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
+	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
+		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},
+}
+
+// TestImportsPointDown compares the imports of each package with the order of the floors. Each package has its place.
+func TestImportsPointDown(t *testing.T) {
+	t.Parallel()
+	var order []string
+	for _, f := range floors {
+		order = append(order, strings.Fields(f.packages)...)
+	}
+	imports := importsOf(t)
+	for _, p := range order {
+		if _, ok := imports[p]; !ok {
+			t.Errorf("%s is in the order, and no package", p)
+		}
+	}
+	for p, list := range imports {
+		at := slices.Index(order, p)
+		if at < 0 && !strings.HasPrefix(p, "integration/") {
+			t.Errorf("%s is not in the order: add it above what it imports", p)
+		}
+		for _, imported := range list {
+			if below := slices.Index(order, imported); at >= 0 && below > at {
+				t.Errorf("%s imports %s, which is above it", p, imported)
+			}
+		}
+	}
+}
+
+// importsOf lists the packages of this module with their imports of this module, tests left out.
+func importsOf(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-C", "../..", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	imports := make(map[string][]string)
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return imports
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		var list []string
+		for _, path := range p.Imports {
+			if own, ok := strings.CutPrefix(path, module); ok {
+				list = append(list, own)
+			}
+		}
+		imports[strings.TrimPrefix(p.ImportPath, module)] = list
+	}
+}
