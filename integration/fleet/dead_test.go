@@ -87,8 +87,7 @@ func TestDeadHistory(t *testing.T) {
 	b := harness.StartIdle(t)
 	id := b.Open(api.CreateRequest{})
 	b.StartTurn(id, "t1", harness.Text("one"))
-	_, err := b.Bus.Conn().RequestWithContext(b.Ctx, "lash.s."+string(id)+".junk", []byte("junk")) // the stream has it then
-	harness.WantError(t, "publish", err, nil)
+	b.AppendJunk(id)
 	last := b.LastSeq(id)
 	harness.StartHastyNode(t, b.Bus, scripted.New(b.Model.Answer))
 	letter := b.AwaitDeadLetter(id)
@@ -111,8 +110,7 @@ func TestDeadChildEndsItsTasks(t *testing.T) {
 		_, err := b.RegisterTask(b.Ctx, id, api.TaskRequest{ID: k, Of: events.TaskSubagent, Child: child, Close: events.CloseCancel})
 		harness.WantError(t, "register", err, nil)
 	}
-	harness.WantError(t, "publish", b.Bus.Conn().Publish("lash.s."+string(child)+".junk", []byte("junk")), nil)
-	harness.WantError(t, "flush", b.Bus.Conn().Flush(), nil)
+	b.AppendJunk(child)
 	_, err := b.RequestCancelTask(b.Ctx, id, "asked", "enough")
 	harness.WantError(t, "ask it to stop", err, nil)
 	_, err = b.CancelTask(b.Ctx, id, "cancelled")

@@ -152,6 +152,13 @@ func Find[P events.Payload](b *System, id events.SessionID) []P {
 	return list
 }
 
+// AppendJunk appends a message that is no commit: the session cannot be folded from here on. The stream has it on return.
+func (b *System) AppendJunk(id events.SessionID) {
+	b.T.Helper()
+	_, err := b.JetStream().Publish(b.Ctx, "lash.s."+string(id)+".junk", []byte("junk"))
+	WantError(b.T, "append what is no commit", err, nil)
+}
+
 // CommitUnchecked appends a commit without the checks of the host, as a program of another version might.
 func (b *System) CommitUnchecked(id events.SessionID, payload events.Payload) {
 	b.T.Helper()

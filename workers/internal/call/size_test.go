@@ -1,6 +1,7 @@
 package call
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,32 +32,33 @@ func TestTooLarge(t *testing.T) {
 // TestCheckReply draws replies that are large by any of their fields: those that pass are the ones that the log takes.
 func TestCheckReply(t *testing.T) {
 	t.Parallel()
-	taken, refused := 0, 0
-	rapid.Check(t, func(rt *rapid.T) {
-		p := largeReply(rt)
-		spilled, err := blob.Spill(t.Context(), kept{}, p)
-		if err != nil {
-			rt.Fatal(err)
+	rapid.Check(t, func(t *rapid.T) { checkAgainstLog(t, largeReply(t)) })
+	for bytes, want := range map[int]bool{100: true, events.MaxEventBytes: false} {
+		p := &events.ModelReplied{Stop: events.StopEnd, Parts: []events.Part{{Kind: events.PartToolCall, Call: "c", Tool: strings.Repeat("x", bytes), Args: []byte("{}")}}}
+		if taken := checkAgainstLog(t, p); taken != want {
+			t.Errorf("a name of %d bytes: taken %v, want %v", bytes, taken, want)
 		}
-		_, err = events.Encode(&events.Commit{
-			ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("t1", spilled)},
-		})
-		got := checkReply(p, events.MaxEventBytes)
-		if (got == nil) != (err == nil) {
-			rt.Fatalf("got %v, want what the log says: %v", got, err)
-		}
-		if err == nil {
-			taken++
-			return
-		}
-		refused++
-		if failure, ok := errors.AsType[*llm.Error](got); !ok || failure.Code != "reply_too_large" {
-			rt.Errorf("got %v, want reply_too_large", got)
-		}
-	})
-	if taken == 0 || refused == 0 {
-		t.Errorf("%d were taken and %d refused, want some of both", taken, refused)
 	}
+}
+
+// checkAgainstLog reports whether checkReply takes a reply, which must be what the log says.
+func checkAgainstLog(t rapid.TB, p *events.ModelReplied) bool {
+	t.Helper()
+	spilled, err := blob.Spill(context.Background(), kept{}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = events.Encode(&events.Commit{
+		ID: "c", Session: "s", At: 1, Actor: events.Actor{Kind: events.ActorNode, ID: "n"}, Events: []events.Event{events.Of("t1", spilled)},
+	})
+	got := checkReply(p, events.MaxEventBytes)
+	if (got == nil) != (err == nil) {
+		t.Fatalf("got %v, want what the log says: %v", got, err)
+	}
+	if failure, ok := errors.AsType[*llm.Error](got); got != nil && (!ok || failure.Code != "reply_too_large") {
+		t.Errorf("got %v, want reply_too_large", got)
+	}
+	return got == nil
 }
 
 // largeReply draws a reply of equal parts, each of which has some bytes in one of its fields.
