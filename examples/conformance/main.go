@@ -170,8 +170,11 @@ func note(_ context.Context, in plugin.ToolResultContext) ([]plugin.Directive, e
 }
 
 func greet(_ context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
-	if len(in.Input.Parts) == 0 || in.Input.Parts[0].Text != "greet me" {
+	if len(in.Input.Parts) == 0 || !strings.HasPrefix(in.Input.Parts[0].Text, "greet me") {
 		return nil, nil
+	}
+	if in.Input.Parts[0].Text == "greet me slowly" {
+		time.Sleep(1500 * time.Millisecond)
 	}
 	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleUser, "hello from conformance"))}, nil
 }

@@ -254,9 +254,14 @@ func drains(t *testing.T, c *client, p *process, call *wire.Call, want string) {
 			break
 		}
 	}
+	early := c.send(t, "call", aCall("early", call.Tool, string(call.Args))) // by a node that has not read the sign
+	time.Sleep(700 * time.Millisecond)                                       // beyond the 500 ms of the protocol
 	refused(t, c.send(t, "call", aCall("late", call.Tool, `{}`)), wire.CodeDraining)
+	harness.Equal(t, "text", early.outcome().Text, want)
 	harness.Equal(t, "text", e.outcome().Text, want)
-	c.send(t, "recorded", call.CallID)
+	for _, id := range []string{"last", "early"} {
+		c.send(t, "recorded", aCall(id, call.Tool, `{}`).CallID)
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.cmd.Wait() }()
 	select {

@@ -1,10 +1,14 @@
 package external
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/lash-go/lash/session/plugin/wire"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
@@ -18,6 +22,9 @@ func TestHolderOutlivesSettings(t *testing.T) {
 	s := start(t, calling("look", `{"text":"milk","millis":3000}`)...)
 	s.config.Plugins = []external.Plugin{{Name: "notes", Effects: map[string]events.Effects{"look": "non_idempotent"}}}
 	kill := s.node()
+	c := s.client()
+	sent, err := c.nc.SubscribeSync(c.prefix + ".plugin.notes.*.call")
+	harness.WantError(t, "subscribe", err, nil)
 	programs := map[string]*process{"i1": s.program("i1"), "i2": s.program("i2")}
 	id := s.begin()
 	holder := strings.Fields(s.logged("began", 1)[0])[2]
@@ -39,6 +46,13 @@ func TestHolderOutlivesSettings(t *testing.T) {
 		t.Errorf("result: got %q, want that of the instance", got)
 	}
 	harness.DeepEqual(t, "runs", s.began(), 1)
+	for range 2 { // of both nodes
+		m, err := sent.NextMsg(5 * time.Second)
+		harness.WantError(t, "call", err, nil)
+		var in wire.Call
+		harness.WantError(t, "call", json.Unmarshal(m.Data, &in), nil)
+		harness.Equal(t, "the program hears that it must not run twice", in.Once, true)
+	}
 }
 
 // TestArgumentsAsTheyAre calls tools with arguments of which JSON encoders escape each character. The message has their

@@ -78,6 +78,7 @@ export interface Call extends CallID {
   args: JSON;
   epoch?: number;
   again?: boolean;
+  once?: boolean;
 }
 
 export interface Progress {

@@ -56,6 +56,7 @@ func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) p
 			CallID: wire.CallID{Session: call.Session, Call: call.Effect}, Turn: call.Turn, Model: call.ID,
 			Key: call.Key, Tool: tool, Args: args,
 			Again: call.Again && single && !call.Inner, // no worker sends such an inner call twice
+			Once:  single,
 		}}
 		o.ctx, o.end = p.patience(ctx)
 		defer o.callbacks.wait()

@@ -41,12 +41,11 @@ type check struct {
 // checks are all checks for a plugin, in order. The first one is a condition of the others, and the last one ends the
 // program.
 func checks(plugin string) []check {
-	last := slices.Clone(endChecks)
 	all := slices.Clone(genericChecks)
 	if plugin == Conformance {
-		all = append(all, conformanceChecks...)
+		return append(append(all, conformanceChecks...), busyDrain)
 	}
-	return append(all, last...)
+	return append(all, drain)
 }
 
 // Run runs the checks one after the other, and reports the result of each. Without a registration the others do not run.

@@ -284,6 +284,21 @@ func sameJSON(a, b []byte) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && bytes.Equal(jsonOf(x), jsonOf(y))
 }
 
+// busyDrain is drain while a hook runs: its answer arrives. A call that was sent before nodes knew of the drain is served.
+var busyDrain = check{"drain", func(ctx context.Context, s *setting) error { //nolint:gochecknoglobals // a row of the table
+	greeted := make(chan error, 1)
+	go func() { // ends with the hook's time
+		greeted <- s.directs(ctx, "before_turn", wire.HookCall{Input: "greet me slowly"}, `[{"kind":"enqueue_messages","messages":[{"role":"user","text":"hello from conformance"}]}]`)
+	}()
+	time.Sleep(200 * time.Millisecond) // the hook runs: it takes 1.5 s
+	_ = s.conn.Publish(s.subject("drain"), nil)
+	o, err := s.result(ctx, "echo", object{"text": "late"})
+	if err == nil && o.Text != "late" {
+		err = fmt.Errorf("a call just after drain: got %s, want it served", jsonOf(o))
+	}
+	return errors.Join(err, <-greeted, s.drain(ctx))
+}}
+
 // hooked is a hook of a call of echo.
 func hooked(text string, result *wire.HookedResult) wire.HookCall {
 	return wire.HookCall{Call: &wire.HookedCall{Call: "c", Model: "m", Tool: "echo", Args: jsonOf(object{"text": text}), Result: result}}

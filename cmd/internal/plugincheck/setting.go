@@ -191,6 +191,9 @@ func (p *program) terminate(ctx context.Context) error {
 func (p *program) ended(ctx context.Context) error {
 	select {
 	case <-p.exited:
+		if p.err != nil {
+			return fmt.Errorf("the program ended with %w, want exit status 0", p.err)
+		}
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("the program did not end: %w", context.Cause(ctx))

@@ -100,8 +100,9 @@ const conformance = definePlugin({
     },
     greet: {
       point: "before_turn",
-      run({ input }) {
-        if (input === "greet me") return enqueueMessages({ role: "user", text: "hello from conformance" });
+      async run({ input }) {
+        if (input === "greet me slowly") await sleep(1500);
+        if (input.startsWith("greet me")) return enqueueMessages({ role: "user", text: "hello from conformance" });
       },
     },
   },

@@ -37,7 +37,9 @@ export class Calls {
   #sending = new Set();
   /** @type {(() => void)[]} */
   #waiting = [];
-  draining = false;
+  leaving = false; // nodes are told to send no new calls
+  draining = false; // new calls are refused
+  #hooks = 0; // that run
   ended = 0;
   failures = 0; // of the calls that ended
 
@@ -54,6 +56,15 @@ export class Calls {
 
   get running() {
     return this.#running.size;
+  }
+
+  /** A hook runs until the returned function is called. */
+  hook() {
+    this.#hooks++;
+    return () => {
+      this.#hooks--;
+      this.#changed();
+    };
   }
 
   /** @param {string} session */
@@ -162,9 +173,9 @@ export class Calls {
     this.#changed();
   }
 
-  /** Waits until no call runs, and then until all outcomes are recorded, but not longer than the limit. @param {number} limit */
+  /** Waits until no call and no hook runs, and then until all outcomes are recorded, but not longer than the limit. @param {number} limit */
   async rest(limit) {
-    while (this.#running.size > 0) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
+    while (this.#running.size + this.#hooks > 0) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
     const end = Date.now() + limit;
     while (this.#outcomes.size > 0 && Date.now() < end) await new Promise((changed) => this.#waiting.push(() => changed(undefined)));
   }

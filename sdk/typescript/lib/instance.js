@@ -17,6 +17,8 @@ const fireLimit = 30_000;
 // The time that a drain leaves to nodes to record the last outcomes.
 const recordLimit = 5000;
 const closeLimit = 1000;
+// How long an instance takes calls after it said that it drains.
+const leaveTime = 500;
 const machine = clip(Buffer.from(hostname()), 64).toString();
 
 /** @type {typeof api.serve} */
@@ -161,18 +163,21 @@ class Instance {
 
   #sign() {
     if (!this.#hash || this.nc.isClosed()) return;
-    const { draining, running, ended, failures } = this.calls;
-    this.send(this.subjects.sign, { hash: this.#hash, draining: draining || undefined, machine, running, calls: ended, failures });
+    const { leaving, running, ended, failures } = this.calls;
+    this.send(this.subjects.sign, { hash: this.#hash, draining: leaving || undefined, machine, running, calls: ended, failures });
   }
 
   /** @param {wire.HookCall} call @returns {Promise<wire.HookResult>} */
   async #hook(call) {
     const hooks = this.plugin.hooks ?? {};
     if (!Object.hasOwn(hooks, call.hook)) return { error: { code: "bad_request", field: "hook", message: `no hook ${call.hook}` } };
-    const { error, end } = await this.sessions.hook(call.session, call.epoch);
-    if (error) return { error };
-    const hooked = call.call;
+    const ran = this.calls.hook();
+    let end;
     try {
+      const placed = await this.sessions.hook(call.session, call.epoch);
+      if (placed.error) return { error: placed.error };
+      end = placed.end;
+      const hooked = call.call;
       const answer = await hooks[call.hook].run(/** @type {any} */ ({
         session: call.session, turn: call.turn ?? "", invocation: call.invocation, redelivered: call.redelivered === true,
         signal: AbortSignal.timeout(call.deadline_ms),
@@ -182,12 +187,13 @@ class Instance {
       return { directives: answer ? [answer].flat() : undefined };
     } finally {
       end?.();
+      ran();
     }
   }
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
   async #sessionStart(start) {
-    if (this.calls.draining) return { error: { code: "draining", message: "the instance takes no new sessions" } };
+    if (this.calls.leaving) return { error: { code: "draining", message: "the instance takes no new sessions" } };
     return this.sessions.start(start);
   }
 
@@ -202,8 +208,10 @@ class Instance {
 
   drain() {
     this.#drained ??= (async () => {
-      this.calls.draining = true;
+      this.calls.leaving = true;
       this.#sign();
+      await sleep(leaveTime);
+      this.calls.draining = true;
       await this.calls.rest(recordLimit);
       // Without a server the drain of the connection does not end.
       await Promise.race([this.nc.drain(), sleep(closeLimit, undefined, { ref: false })]);

@@ -39,8 +39,9 @@ type calls struct {
 	total    int64         // calls that ended
 	failed   int64         // of total
 	forgot   bool          // an id was dropped: an unknown call may have run
+	hooks    int           // that run
 	draining bool
-	idle     chan struct{} // closed while draining and nothing runs; nil before
+	idle     chan struct{} // closed once nothing runs while draining; nil before
 }
 
 // call is a call that this instance has or had.
@@ -200,12 +201,25 @@ func (c *calls) drain() bool {
 }
 
 func (c *calls) restedLocked() {
-	if c.draining && len(c.byID) == len(c.ended) {
+	if !c.draining || len(c.byID) > len(c.ended) || c.hooks > 0 {
+		return
+	}
+	select {
+	case <-c.idle: // a hook came after the last call
+	default:
 		close(c.idle)
 	}
 }
 
-// rest waits until no call runs.
+// hooked adds to the number of hooks that run.
+func (c *calls) hooked(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hooks += n
+	c.restedLocked()
+}
+
+// rest waits until no call and no hook runs.
 func (c *calls) rest(ctx context.Context) error {
 	c.mu.Lock()
 	idle := c.idle

@@ -33,20 +33,20 @@ func (i *Instance) Run(ctx context.Context) error {
 // stopWait limits the wait for calls that Stop has cancelled.
 const stopWait = 10 * time.Second
 
-// Drain asks nodes for no new calls, and returns when those that run have ended, or ctx ends. Calls that nodes gave to
+// Drain asks nodes for no new calls, and returns when those and the hooks that run have ended, or ctx ends. Calls that nodes gave to
 // this instance before they know it still run. It also waits up to [wire.Lease] for nodes to record the outcomes: a node
 // that dies just then asks for them again. Errors: the cause of ctx's end.
 func (i *Instance) Drain(ctx context.Context) error {
 	i.leaving.Store(true)
 	i.sign()
-	if p, ok := i.cfg.Plugin.(Program); ok {
-		p.Drain()
-	}
 	select {
 	case <-time.After(leaveWait):
 	case <-ctx.Done():
 	}
 	i.calls.drain()
+	if p, ok := i.cfg.Plugin.(Program); ok {
+		p.Drain()
+	}
 	if err := i.calls.rest(ctx); err != nil {
 		return err
 	}

@@ -134,7 +134,9 @@ func resultContext(in *wire.HookCall) plugin.ToolResultContext {
 
 // hook handles a request for a hook in a goroutine of its own, so that no hook waits for another one, or for a call.
 func (i *Instance) hook(m *nats.Msg) {
+	i.calls.hooked(1)
 	i.work.Go(func() {
+		defer i.calls.hooked(-1)
 		answer := i.runHook(m.Data)
 		if answer == nil {
 			return

@@ -36,6 +36,9 @@ type Call struct {
 	// Again means that the call may have reached this instance before: an instance that may have dropped its outcome
 	// must not run it.
 	Again bool `json:"again,omitempty"`
+	// Once means that the call must not run twice, whatever the tool declares: a program that may have lost it in the
+	// middle says so, and does not run it again.
+	Once bool `json:"once,omitempty"`
 }
 
 // Progress is one answer to a [Call]. At most one field is set; none is a sign of life. The last answer has an outcome,

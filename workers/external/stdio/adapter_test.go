@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -95,6 +96,10 @@ func TestChildDies(t *testing.T) {
 	}
 	if o := <-once; o != nil {
 		t.Errorf("call that must not run twice: got %+v, want no outcome", o)
+	}
+	only := &wire.Call{CallID: wire.CallID{Session: "s", Call: "tightened"}, Tool: "echo", Args: json.RawMessage(`{"do":"die"}`), Once: true}
+	if o := b.Call(t.Context(), only, new(caller)); o != nil {
+		t.Errorf("call of a repeatable tool that must not run twice: got %+v, want no outcome", o)
 	}
 	if second := b.text("s", "after", `{"do":"pid"}`); second == strconv.Itoa(first) {
 		t.Errorf("after the kill: got pid %s again", second)
@@ -311,12 +316,31 @@ func TestIdleSessionWhileACallRuns(t *testing.T) {
 	if err := b.session("s", 1); err != nil {
 		t.Fatal(err)
 	}
-	outcome := b.begin(t.Context(), "echo", "late")
+	on := &caller{hold: make(chan struct{})}
+	outcome := b.beginOn(t.Context(), on, "echo", "ask")
 	if b.IdleSession(t.Context(), "s") != remote.IdleKeep {
 		t.Error("T55_a_session_with_a_call_is_ended")
 	}
-	if o := <-outcome; o.Text != "late" {
+	close(on.hold)
+	if o := <-outcome; !strings.HasPrefix(o.Text, "200 ") {
 		t.Errorf("got %+v, want the call served", o)
+	}
+}
+
+// TestRefusedCallback has callbacks that the instance refuses before it sends them, and ones that no node answers.
+func TestRefusedCallback(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	for want, err := range map[string]error{
+		"400 ": &events.FieldError{Field: "id", Reason: "is twice", Err: events.ErrInvalid},
+		"413 ": &events.FieldError{Field: "body", Reason: "is large", Err: events.ErrTooLarge},
+		"413":  &wire.Error{Code: wire.CodeTooLarge, Message: "the message"},
+		"503 ": context.DeadlineExceeded,
+	} {
+		o := b.callOn(t.Context(), &caller{err: err}, "s", "asks "+want, "echo", `{"do":"ask"}`)
+		if o == nil || !strings.HasPrefix(o.Text, want) {
+			t.Errorf("%v: got %+v, want the status %s", err, o, want)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -21,7 +22,7 @@ func (c *child) run(ctx context.Context, in *wire.Call, on remote.Caller) (*wire
 		answer := &wire.CallbackAnswer{CallID: in.CallID, ID: cb.ID}
 		var err error
 		if answer.Status, answer.Body, err = on.Request(ctx, cb.ID, cb.Method, cb.Path, cb.Body); err != nil {
-			answer.Status, answer.Body = 503, nil
+			answer.Status, answer.Body = statusOf(err), nil
 		}
 		c.send(lineCallback, answer)
 	}
@@ -35,6 +36,18 @@ func (c *child) run(ctx context.Context, in *wire.Call, on remote.Caller) (*wire
 	defer c.rest(func() { delete(c.calls, in.CallID) })
 	c.send(lineCall, in)
 	return c.await(ctx, in.CallID, r), nil
+}
+
+// statusOf is the status of a callback that was not performed: of the program's own mistake, or 503.
+func statusOf(err error) int {
+	refused, ok := errors.AsType[*wire.Error](err)
+	switch {
+	case errors.Is(err, events.ErrTooLarge), ok && refused.Code == wire.CodeTooLarge:
+		return 413
+	case ok, errors.As(err, new(*events.FieldError)):
+		return 400
+	}
+	return 503
 }
 
 // await waits for the outcome of a call. After a cancel the child has half of the grace to answer; the rest is for its

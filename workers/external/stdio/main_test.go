@@ -172,6 +172,8 @@ type caller struct {
 	mu      sync.Mutex
 	outputs []string
 	asked   []string
+	hold    chan struct{} // a request waits until it is closed; nil: not
+	err     error         // of a request
 }
 
 func (c *caller) Output(stream, text string) {
@@ -181,9 +183,15 @@ func (c *caller) Output(stream, text string) {
 }
 
 func (c *caller) Request(_ context.Context, id, method, path string, _ json.RawMessage) (int, json.RawMessage, error) {
+	if c.hold != nil {
+		<-c.hold
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asked = append(c.asked, id+" "+method+" "+path)
+	if c.err != nil {
+		return 0, nil, c.err
+	}
 	return 200, json.RawMessage(`{"sessions":[]}`), nil
 }
 
@@ -201,7 +209,12 @@ func (b *bundle) callOn(ctx context.Context, on *caller, session, id, tool, args
 // begin calls a tool, and returns when it runs. The call's id is what the tool does.
 func (b *bundle) begin(ctx context.Context, tool, do string) <-chan *wire.Outcome {
 	b.t.Helper()
-	on, outcome := new(caller), make(chan *wire.Outcome, 1)
+	return b.beginOn(ctx, new(caller), tool, do)
+}
+
+func (b *bundle) beginOn(ctx context.Context, on *caller, tool, do string) <-chan *wire.Outcome {
+	b.t.Helper()
+	outcome := make(chan *wire.Outcome, 1)
 	go func() { outcome <- b.callOn(ctx, on, "s", do+tool, tool, fmt.Sprintf(`{"do":%q,"text":%q}`, do, do)) }()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		on.mu.Lock()

@@ -42,7 +42,7 @@ func (a *Adapter) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			continue // it ended before it had the call
 		}
 		if outcome == nil {
-			return died(a.repeatable[in.Tool], c.reason())
+			return died(a.repeatable[in.Tool] && !in.Once, c.reason())
 		}
 		return outcome
 	}
