@@ -14,7 +14,7 @@ const keepMillis = 600_000, keepIds = 65_536;
 const nc = await connect({ servers: servers.split(","), inboxPrefix: process.env.LASH_PLUGIN_INBOX || undefined, maxReconnectAttempts: -1 });
 const send = (subject, value) => nc.publish(subject, JSON.stringify(value));
 const calls = new Map(); // by session and call: the reply subjects while the tool runs, then its outcome, then nothing
-let running = 0, forgot = false, draining = false, hash;
+let running = 0, forgot = false, leaving = false, draining = false, hash;
 
 // Each outcome is small, so that 10 minutes bound their bytes.
 async function run({ args }, signal) {
@@ -64,12 +64,14 @@ async function register() {
 }
 
 function sign() {
-  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining, running });
+  if (hash) send(`${prefix}.plugin-live.${plugin}.${instance}`, { hash, draining: leaving, running });
 }
 
 async function drain() {
-  draining = true;
+  leaving = true;
   sign();
+  await new Promise((done) => setTimeout(done, 500)); // nodes that have not read the sign send calls
+  draining = true;
   while (running > 0) await new Promise((done) => setTimeout(done, 50));
   await nc.drain();
   process.exit(0);
