@@ -2,6 +2,7 @@ package external
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"sync"
 	"testing"
@@ -171,12 +172,15 @@ func says(text string) wire.Directive {
 	return wire.Directive{Kind: events.DirectiveEnqueue, Messages: []wire.Said{{Role: events.RoleSystem, Text: text}}}
 }
 
-// pending is the number of stored events for plugins.
+// pending is the number of stored events for plugins. The first one makes their stream.
 func (s *setting) pending(t *testing.T) uint64 {
 	t.Helper()
 	js, err := jetstream.New(s.Bus.Conn())
 	harness.WantError(t, "jetstream", err, nil)
 	stream, err := js.Stream(s.Ctx, s.on.prefix+"-plugin-events")
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return 0
+	}
 	harness.WantError(t, "stream", err, nil)
 	return stream.CachedInfo().State.Msgs
 }
