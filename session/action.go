@@ -15,7 +15,7 @@ import (
 
 // Actions lists the actions of the session's plugins.
 func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.ActionDef, err error) {
-	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+	err = h.withStack(ctx, id, func(p *plugin.Stack, _ *projector.State) error {
 		list = p.Actions()
 		return nil
 	})
@@ -36,7 +36,7 @@ func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name strin
 	if err != nil {
 		return result, err
 	}
-	err = h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error {
+	err = h.withStackOf(ctx, s, func(p *plugin.Stack, s *projector.State) error {
 		takesNone, ctx := false, ctx
 		for _, a := range p.Actions() {
 			if a.Name == name {

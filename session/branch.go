@@ -17,11 +17,11 @@ func BranchOf(id events.SessionID, turn events.TurnID) events.SessionID {
 	return events.SessionID(events.DerivedID("branch-", string(id), string(turn)))
 }
 
-// Branch creates the session in which a waiting turn continues, and requests the turn there. The new session is a
+// ContinueInBranch creates the session in which a waiting turn continues, and requests the turn there. The new session is a
 // copy of this one as it was before the running turn began, with configuration, catalogue and plugin states.
 // Concurrent and repeated calls are safe: on return exactly one such session exists, and it has the turn or will get
 // it. Errors: [api.ErrExists] where the id belongs to an unrelated session.
-func (h Worker) Branch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
+func (h Worker) ContinueInBranch(ctx context.Context, id events.SessionID, q projector.QueuedTurn) (events.SessionID, error) {
 	branch := BranchOf(id, q.ID)
 	for {
 		err := h.openBranch(ctx, id, branch, q)

@@ -30,7 +30,7 @@ func (h *Host) Compact(ctx context.Context, id events.SessionID) (opened bool, e
 	if seq, err := meta.repeatOf(ctx, s); err != nil || seq != 0 {
 		return err == nil, err
 	}
-	err = h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+	err = h.withStack(ctx, id, func(p *plugin.Stack, s *projector.State) error {
 		if err := blob.FillState(ctx, h.b, s); err != nil {
 			return err
 		}

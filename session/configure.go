@@ -43,7 +43,7 @@ func (h *Host) Configure(ctx context.Context, id events.SessionID, req api.Confi
 	if h.plugins == nil || change.Current.Equal(change.Previous) {
 		return nil
 	}
-	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+	return h.withStack(ctx, id, func(p *plugin.Stack, s *projector.State) error {
 		p.NotifyLifecycle(ctx, plugin.Lifecycle{Kind: plugin.SessionConfigChanged, Session: id, State: h.stacks.Filled(ctx, s), Change: change, Host: h.Worker().RuntimeHost(id, nil, "")})
 		return nil
 	})

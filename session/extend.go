@@ -24,12 +24,12 @@ func (h *Host) ApplyExtension(ctx context.Context, id events.SessionID, e events
 	if err != nil || done {
 		return err
 	}
-	return h.withStackOf(ctx, s, func(p *plugin.Session, s *projector.State) error { return h.extend(ctx, p, s, meta, e) })
+	return h.withStackOf(ctx, s, func(p *plugin.Stack, s *projector.State) error { return h.extend(ctx, p, s, meta, e) })
 }
 
 // extend runs under the stack's lock, so that the protocols of this process receive extensions in the order of the
 // history.
-func (h *Host) extend(ctx context.Context, p *plugin.Session, s *projector.State, meta commitMeta, e events.Extension) error {
+func (h *Host) extend(ctx context.Context, p *plugin.Stack, s *projector.State, meta commitMeta, e events.Extension) error {
 	st, unlock, err := h.stacks.Lock(ctx, s.Session)
 	if err != nil {
 		return err

@@ -153,7 +153,7 @@ func (h *Host) declared(ctx context.Context, id events.SessionID) (specs []event
 	if h.plugins == nil {
 		return nil, nil
 	}
-	err = h.withStack(ctx, id, func(p *plugin.Session, _ *projector.State) error {
+	err = h.withStack(ctx, id, func(p *plugin.Stack, _ *projector.State) error {
 		specs = p.Monitors()
 		return nil
 	})

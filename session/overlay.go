@@ -18,7 +18,7 @@ func (h *Host) SetOverlay(ctx context.Context, id events.SessionID, o plugin.Ove
 	if err := o.Check(); err != nil {
 		return err
 	}
-	return h.withStack(ctx, id, func(p *plugin.Session, s *projector.State) error {
+	return h.withStack(ctx, id, func(p *plugin.Stack, s *projector.State) error {
 		if err := check.Open(s); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func (h *Host) checkPlugins() (bool, error) {
 // them or their replacement. The caller owns the state and has no lock, because plugins may call any method of the
 // host. Errors: [plugin.ErrUnavailable] where the host has no plugins, and [plugin.ErrBuilding] for a call from the
 // code that builds them.
-func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
+func (h Worker) Stack(ctx context.Context, state *projector.State) (p *plugin.Stack, record []events.Payload, release func(), err error) {
 	return h.stacks.Open(ctx, state)
 }
 
@@ -34,7 +34,7 @@ func (h Worker) HoldStack(id events.SessionID) (release func()) { return h.stack
 
 // FollowStack updates a session's plugins to the states that other processes recorded, and drops their unrecorded
 // changes.
-func (h Worker) FollowStack(ctx context.Context, state *projector.State, p *plugin.Session) error {
+func (h Worker) FollowStack(ctx context.Context, state *projector.State, p *plugin.Stack) error {
 	return h.stacks.Follow(ctx, state, p)
 }
 
@@ -45,7 +45,7 @@ func (h Worker) KeepOverlay(id events.SessionID, o plugin.Overlay) []plugin.Over
 }
 
 // withStack calls work with a session's plugins at the current state.
-func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*plugin.Session, *projector.State) error) error {
+func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*plugin.Stack, *projector.State) error) error {
 	s, err := h.State(ctx, id)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (h *Host) withStack(ctx context.Context, id events.SessionID, work func(*pl
 }
 
 // withStackOf is withStack on a state that the caller has just read.
-func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Session, *projector.State) error) error {
+func (h *Host) withStackOf(ctx context.Context, s *projector.State, work func(*plugin.Stack, *projector.State) error) error {
 	p, beside, release, err := h.stacks.Open(ctx, s)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (h *Host) record(ctx context.Context, id events.SessionID, cause string, li
 
 // saveStates records the plugin states that changed outside of a turn, and the events of with, which may be nil.
 // Where a copy of the request did so meanwhile, saveStates drops these changes.
-func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Session, with decision) error {
+func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitMeta, p *plugin.Stack, with decision) error {
 	list, err := p.Unsaved()
 	if err != nil || len(list) == 0 && with == nil {
 		return err

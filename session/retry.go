@@ -9,9 +9,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Retry makes workers process a dead-lettered session again, and then deletes the dead letter. If the session still
+// RetryDeadLetter makes workers process a dead-lettered session again, and then deletes the dead letter. If the session still
 // cannot be folded, workers store a new one. Errors: [events.ErrNoSession].
-func (h *Host) Retry(ctx context.Context, letter *bus.DeadLetter) error {
+func (h *Host) RetryDeadLetter(ctx context.Context, letter *bus.DeadLetter) error {
 	_, err := h.log.Last(ctx, letter.Session)
 	if err == nil {
 		err = h.b.DropTrial(ctx, letter.Session)

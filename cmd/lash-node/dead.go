@@ -113,7 +113,7 @@ func (c *deadRetryCmd) Run(ctx context.Context, s *streams) error {
 }
 
 func (c *deadRetryCmd) retry(ctx context.Context, s *streams, on *client, letter *bus.DeadLetter) error {
-	if err := on.Retry(ctx, letter); err != nil {
+	if err := on.RetryDeadLetter(ctx, letter); err != nil {
 		return on.explain(err, c.Session)
 	}
 	if c.JSON {

@@ -20,13 +20,13 @@ func TestForkedStackHasPluginState(t *testing.T) {
 	harness.NamedTools(extra, "extra")
 	harness.NamedTools(another, "another")
 	harness.WantError(t, "overlay", from.SetOverlay(plugin.Overlay{Tools: []*plugin.Tools{extra}}), nil)
-	tools := func(s *plugin.Session) []string {
+	tools := func(s *plugin.Stack) []string {
 		t.Helper()
 		entry, err := s.Catalog(&projector.Catalog{})
 		harness.WantError(t, "catalogue", err, nil)
 		return toolNames(entry)
 	}
-	forked := func(s *plugin.Session, err error) *plugin.Session {
+	forked := func(s *plugin.Stack, err error) *plugin.Stack {
 		t.Helper()
 		harness.WantError(t, "fork", err, nil)
 		t.Cleanup(s.Close)

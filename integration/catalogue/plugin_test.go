@@ -53,7 +53,7 @@ func refusedStack(t *testing.T, words []string, plugins ...plugin.Factory) {
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins})
 	harness.WantError(t, "host", err, nil)
 	for range 2 { // a refused session is not live
-		_, err = h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+		_, err = h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 		harness.WantError(t, "build", err, plugin.ErrRegistration)
 		mentions("build", fmt.Sprint(err))
 	}

@@ -51,11 +51,11 @@ func (k *statefulPlugin) Restore(meta plugin.Meta, artifacts plugin.SnapshotRead
 }
 
 // stackOf builds a session's plugins: the standard protocol and these.
-func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Session {
+func stackOf(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	t.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: factories})
 	harness.WantError(t, "host", err, nil)
-	s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,13 +153,13 @@ func testFingerprint(t *testing.T) {
 		t.Helper()
 		h, err := plugin.NewHost(plugin.HostConfig{Factories: factories})
 		harness.WantError(t, "host", err, nil)
-		s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+		s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s.Fingerprint()
 	}
-	harness.Equal(t, "no plugins", new(plugin.Session).Fingerprint(), 1449310910991872227)
+	harness.Equal(t, "no plugins", new(plugin.Stack).Fingerprint(), 1449310910991872227)
 	harness.Equal(t, "a", of(first), 5704449632108811846)
 	harness.Equal(t, "a, b", of(first, versioned("b", "2", 7)), 17452572604983570468)
 	harness.Equal(t, "b, a", of(versioned("b", "2", 7), first), 17877638098501781793)
@@ -263,8 +263,8 @@ func testLiveTwice(t *testing.T) {
 		}),
 	}})
 	harness.WantError(t, "host", err, nil)
-	build := func(id events.SessionID) (*plugin.Session, error) {
-		return h.BuildSession(t.Context(), plugin.BuildContext{Session: id}, nil)
+	build := func(id events.SessionID) (*plugin.Stack, error) {
+		return h.BuildStack(t.Context(), plugin.BuildContext{Session: id}, nil)
 	}
 	_, err = build("s1")
 	harness.WantError(t, "a build that fails", err, plugin.ErrRegistration)

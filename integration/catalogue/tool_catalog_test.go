@@ -14,7 +14,7 @@ import (
 )
 
 // pluginStack is the session's plugins on its node.
-func pluginStack(b *harness.System, id events.SessionID) *plugin.Session {
+func pluginStack(b *harness.System, id events.SessionID) *plugin.Stack {
 	b.T.Helper()
 	p, _, release, err := b.Worker().Stack(b.Ctx, b.StateOf(id))
 	if err != nil {
@@ -25,7 +25,7 @@ func pluginStack(b *harness.System, id events.SessionID) *plugin.Session {
 }
 
 // offer is the session's catalogue at its current state.
-func offer(b *harness.System, id events.SessionID, p *plugin.Session) *plugin.CatalogEntry {
+func offer(b *harness.System, id events.SessionID, p *plugin.Stack) *plugin.CatalogEntry {
 	b.T.Helper()
 	entry, err := p.Catalog(&b.StateOf(id).Catalog)
 	if err != nil {

@@ -66,7 +66,7 @@ func anyInstance(f plugin.Factory) plugin.Factory {
 		if err != nil {
 			return err
 		}
-		stack, err := host.BuildSession(context.Background(), plugin.BuildContext{}, nil)
+		stack, err := host.BuildStack(context.Background(), plugin.BuildContext{}, nil)
 		if err != nil {
 			return err
 		}

@@ -42,7 +42,7 @@ func BenchmarkHook(b *testing.B) {
 	check(b, conn.Flush())
 	host, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: plugins.Factories()})
 	check(b, err)
-	stack, err := host.BuildSession(b.Context(), plugin.BuildContext{Session: "s"}, nil)
+	stack, err := host.BuildStack(b.Context(), plugin.BuildContext{Session: "s"}, nil)
 	check(b, err)
 	in := plugin.ToolContext{Call: plugin.Call{Session: "s", Turn: "t1", Effect: "t1/0/0", ID: "k"}, Tool: "own", Args: json.RawMessage(`{"a":1}`)}
 	body := make([]byte, 200)

@@ -95,7 +95,7 @@ func TestDeadHistory(t *testing.T) {
 	harness.Equal(t, "error", strings.Contains(letter.Error, "malformed"), true)
 	harness.Equal(t, "last", b.LastSeq(id), last)
 	b.AwaitPolling("its wake is acked", func() bool { return !b.HasWake(id) })
-	harness.WantError(t, "retry", b.Retry(b.Ctx, &letter), nil)
+	harness.WantError(t, "retry", b.RetryDeadLetter(b.Ctx, &letter), nil)
 	b.AwaitPolling("it is a dead letter again", func() bool { again := b.AwaitDeadLetter(id); return again.Seq > letter.Seq })
 }
 

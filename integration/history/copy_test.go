@@ -46,7 +46,7 @@ var ways = map[string]struct {
 		b.StartTurn(id, "waits", harness.Text("waits"))
 		b.StartTurn(id, "behind", harness.Text("behind"))
 		s := b.StateOf(id)
-		return b.Worker().Branch(b.Ctx, id, projector.QueuedTurn{ID: "behind", Behind: "waits", Input: s.Queue[1].Input, Seq: s.Queue[1].Seq})
+		return b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "behind", Behind: "waits", Input: s.Queue[1].Input, Seq: s.Queue[1].Seq})
 	}},
 }
 

@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
+	"os"
 	"os/exec"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -61,6 +65,49 @@ func TestImportsPointDown(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMapHasAllPackages compares the table under "Map" in the README with the packages, in both directions. A bare name
+// stands for a neighbour of the first package in its row, and * for all packages below.
+func TestMapHasAllPackages(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(readme), "\n## Map\n")
+	table, _, _ = strings.Cut(table, "\n### ")
+	var named []string
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue
+		}
+		names := regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[1], -1)
+		for i, name := range names {
+			if i > 0 && !strings.Contains(name[1], "/") && strings.Contains(names[0][1], "/") {
+				name[1] = path.Join(path.Dir(names[0][1]), name[1])
+			}
+			named = append(named, name[1])
+		}
+	}
+	packages := slices.Collect(maps.Keys(importsOf(t)))
+	for _, p := range packages {
+		if !slices.ContainsFunc(named, func(name string) bool { return covers(name, p) }) {
+			t.Errorf("%s is not in the map of the README", p)
+		}
+	}
+	for _, name := range named {
+		if !slices.ContainsFunc(packages, func(p string) bool { return covers(name, p) }) && !strings.HasPrefix(name, "deploy/") {
+			t.Errorf("%s is in the map of the README, and no package", name)
+		}
+	}
+}
+
+// covers reports whether a name of the map stands for a package.
+func covers(name, of string) bool {
+	above, all := strings.CutSuffix(name, "*")
+	return name == of || all && strings.HasPrefix(of, above)
 }
 
 // importsOf lists the packages of this module with their imports of this module, tests left out.

@@ -214,7 +214,7 @@ func (*buildCaller) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-func (e *buildCaller) SessionReady(ctx context.Context, s *plugin.Session) error {
+func (e *buildCaller) SessionReady(ctx context.Context, s *plugin.Stack) error {
 	_, e.tools = e.host.Load().ToolState(ctx, s.ID())
 	_, e.append = e.host.Load().AppendNodes(ctx, s.ID(), api.AppendNodesRequest{Nodes: harness.UserMessages("too early")})
 	return nil

@@ -361,7 +361,7 @@ func TestToolSourceRegistered(t *testing.T) {
 	} {
 		h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: []plugin.Factory{harness.PluginOf("p", tc.register)}})
 		harness.WantError(t, "host", err, nil)
-		p, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
+		p, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s1"}, nil)
 		harness.Equal(t, name, err == nil, tc.ok)
 		if err == nil {
 			harness.WantError(t, "unknown source", p.FollowSources([]string{"mail", "web"}), plugin.ErrNoSource)

@@ -28,7 +28,7 @@ func TestBranchHasStateBeforeTheTurn(t *testing.T) {
 	b.CommitUnchecked(id, &events.PluginStateSaved{Plugin: "memory", Version: "1", Revision: 2, State: []byte("during")})
 	b.CommitUnchecked(id, &events.SessionConfigured{Config: events.Config{Model: "during"}})
 	b.AppendTexts(id, "during")
-	branch, err := b.Worker().Branch(b.Ctx, id, projector.QueuedTurn{ID: "t2", Behind: "t1", Input: harness.TurnRequest("t2", "t2").Input})
+	branch, err := b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "t2", Behind: "t1", Input: harness.TurnRequest("t2", "t2").Input})
 	harness.WantError(t, "branch", err, nil)
 	s := b.StateOf(branch)
 	harness.Equal(t, "plugins", len(s.Plugins), 1)
@@ -36,7 +36,7 @@ func TestBranchHasStateBeforeTheTurn(t *testing.T) {
 	harness.Equal(t, "model", s.Config.Model, "")
 	harness.Equal(t, "tools", s.Catalog.Digest, b.StateOf(id).Catalog.Digest)
 	harness.EqualLists(t, "messages", b.Messages(branch), []string{"user t0", "assistant t0/0/model"})
-	_, err = b.Worker().Branch(b.Ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})
+	_, err = b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "t3", Behind: "t9"})
 	harness.WantError(t, "a turn that nobody asked for", err, api.ErrUnknownTurn)
 }
 

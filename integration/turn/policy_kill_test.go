@@ -188,7 +188,7 @@ func TestBranchKilledAnywhere(t *testing.T) {
 		for n, finished := 1, false; !finished; n++ {
 			q := projector.QueuedTurn{ID: events.TurnID(fmt.Sprintf("b%d-%t", n, late)), Behind: "t1", Input: harness.TurnRequest("", "on").Input}
 			finished = bustest.KilledAt(t, b.Server, n, late, func(ctx context.Context, victim *bus.Bus) error {
-				_, err := b.NewHost(victim).Worker().Branch(ctx, id, q)
+				_, err := b.NewHost(victim).Worker().ContinueInBranch(ctx, id, q)
 				return err
 			})
 			if finished && n < 5 {
@@ -198,7 +198,7 @@ func TestBranchKilledAnywhere(t *testing.T) {
 			var wait sync.WaitGroup
 			for _, h := range hosts {
 				wait.Go(func() {
-					got, err := h.Worker().Branch(b.Ctx, id, q)
+					got, err := h.Worker().ContinueInBranch(b.Ctx, id, q)
 					harness.WantError(t, "branch", err, nil)
 					harness.Equal(t, "its id", got, branch)
 				})
@@ -217,6 +217,6 @@ func TestBranchKilledAnywhere(t *testing.T) {
 	}
 	_, err := b.Create(b.Ctx, api.CreateRequest{ID: session.BranchOf(id, "taken")})
 	harness.WantError(t, "create", err, nil)
-	_, err = b.Worker().Branch(b.Ctx, id, projector.QueuedTurn{ID: "taken", Behind: "t1"})
+	_, err = b.Worker().ContinueInBranch(b.Ctx, id, projector.QueuedTurn{ID: "taken", Behind: "t1"})
 	harness.WantError(t, "a session of that id which is another's", err, api.ErrExists)
 }

@@ -14,11 +14,11 @@ import (
 
 // emitter is a plugin that emits an event at every point of a turn.
 type emitter struct {
-	stack    *plugin.Session
+	stack    *plugin.Stack
 	received chan struct{} // closed when a watcher has received the tool's text
 }
 
-func (s *emitter) SessionReady(_ context.Context, stack *plugin.Session) error {
+func (s *emitter) SessionReady(_ context.Context, stack *plugin.Stack) error {
 	s.stack = stack
 	return nil
 }

@@ -103,7 +103,7 @@ func schemaOf[T any]() (json.RawMessage, error) {
 }
 
 // Actions lists the plugins' actions, sorted by name.
-func (s *Session) Actions() []ActionDef {
+func (s *Stack) Actions() []ActionDef {
 	list := make([]ActionDef, 0, len(s.c.actions))
 	for _, a := range s.c.actions {
 		list = append(list, a.Value.def)
@@ -114,7 +114,7 @@ func (s *Session) Actions() []ActionDef {
 
 // InvokeAction runs an action. With defaultToCurrent, an empty session means this session. The action runs without
 // timeout until ctx ends. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
-func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
+func (s *Stack) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
 	if err := events.CheckJSON("args", args); err != nil {
 		return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
 	}
@@ -137,7 +137,7 @@ func (s *Session) InvokeAction(ctx context.Context, name string, args json.RawMe
 }
 
 // CallAction runs a typed action. Every result other than a success is an [ErrInvoke].
-func CallAction[Out, In any](ctx context.Context, s *Session, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
+func CallAction[Out, In any](ctx context.Context, s *Stack, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
 	data, err := json.Marshal(args)
 	if err != nil {
 		return out, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)

@@ -61,14 +61,14 @@ func (c *CatalogEntry) Find(name string) (*BoundTool, bool) {
 }
 
 // CatalogKey is the key of the catalogue at a generation.
-func (s *Session) CatalogKey(generation int64) CatalogKey {
+func (s *Stack) CatalogKey(generation int64) CatalogKey {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keyLocked(generation, s.sources, fingerprint)
 }
 
-func (s *Session) keyLocked(generation int64, sources []string, fingerprint uint64) CatalogKey {
+func (s *Stack) keyLocked(generation int64, sources []string, fingerprint uint64) CatalogKey {
 	return CatalogKey{
 		IncludeBase: !s.overlay.WithoutBase, Overlay: s.overlay.revision, Sources: strings.Join(sources, " "), Generation: generation, Plugins: fingerprint,
 	}
@@ -109,7 +109,7 @@ const catalogTimeout = 5 * time.Second
 // Catalog returns the tools that the stack offers with the session's tool state. It is built once for each
 // [CatalogKey] of the last few; errors are not cached. Plugins run without locks. Errors: [ErrBuilding] if another build does not end
 // in time.
-func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
+func (s *Stack) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 	patience, done := context.WithTimeout(context.Background(), min(catalogTimeout, s.host.timeout/2))
 	defer done()
 	for {
@@ -129,7 +129,7 @@ func (s *Session) Catalog(state *projector.Catalog) (*CatalogEntry, error) {
 }
 
 // catalog returns one of three: the catalogue, a running build to wait for, or the function that builds it.
-func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*projector.Catalog) (*CatalogEntry, error)) {
+func (s *Stack) catalog(generation int64) (*CatalogEntry, chan struct{}, func(*projector.Catalog) (*CatalogEntry, error)) {
 	fingerprint := s.Fingerprint()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,7 +164,7 @@ func (s *Session) catalog(generation int64) (*CatalogEntry, chan struct{}, func(
 }
 
 // keepCatalog has what was built be the catalogue under a key, unless all were cleared since.
-func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64) {
+func (s *Stack) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.catalogs.cleared == cleared {
@@ -172,15 +172,15 @@ func (s *Session) keepCatalog(key CatalogKey, entry *CatalogEntry, cleared uint6
 	}
 }
 
-// RefreshCatalog makes the next [Session.Catalog] rebuild the catalogue.
-func (s *Session) RefreshCatalog() {
+// RefreshCatalog makes the next [Stack.Catalog] rebuild the catalogue.
+func (s *Stack) RefreshCatalog() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.catalogs.clear()
 }
 
 // buildCatalog makes a catalogue of the tools of plugins and sources, which an overlay may leave out.
-func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[string]*BoundTool, state *projector.Catalog) (*CatalogEntry, error) {
+func (s *Stack) buildCatalog(ctx context.Context, over overlay, base map[string]*BoundTool, state *projector.Catalog) (*CatalogEntry, error) {
 	entry := &CatalogEntry{offered: make(map[string]*BoundTool)}
 	if !over.WithoutBase {
 		only := s.build.Access.Tools
@@ -208,7 +208,7 @@ func (s *Session) buildCatalog(ctx context.Context, over overlay, base map[strin
 }
 
 // contributeTo runs the catalogue contributors in order.
-func (s *Session) contributeTo(ctx context.Context, offered map[string]*BoundTool) (map[string]events.Availability, error) {
+func (s *Stack) contributeTo(ctx context.Context, offered map[string]*BoundTool) (map[string]events.Availability, error) {
 	levels := make(map[string]events.Availability)
 	for _, h := range s.c.catalog {
 		in := CatalogContext{
@@ -294,20 +294,20 @@ func ListTools(tools []events.ToolEntry) []json.RawMessage {
 }
 
 // SetMessageSender sets the receiver of side messages of running code.
-func (s *Session) SetMessageSender(send func(text, kind string)) {
+func (s *Stack) SetMessageSender(send func(text, kind string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.sender = send
 }
 
 // ClearMessageSender drops later side messages.
-func (s *Session) ClearMessageSender() { s.SetMessageSender(nil) }
+func (s *Stack) ClearMessageSender() { s.SetMessageSender(nil) }
 
 // codeMessage is the kind of side messages that repeat the code itself. They are not sent.
 const codeMessage = "lashlang_code"
 
 // Message sends a side message. Without a sender it is dropped.
-func (s *Session) Message(text, kind string) {
+func (s *Stack) Message(text, kind string) {
 	s.mu.Lock()
 	send := s.sender
 	s.mu.Unlock()

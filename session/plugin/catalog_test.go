@@ -29,7 +29,7 @@ func (p *countingProtocol) Preamble(plugin.PreambleInput) plugin.Preamble {
 }
 
 // stackOf builds a session's stack of one plugin and a protocol.
-func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Session, *countingProtocol) {
+func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)) (*plugin.Stack, *countingProtocol) {
 	t.Helper()
 	p := &countingProtocol{}
 	h, err := plugin.NewHost(plugin.HostConfig{Timeout: limit, Factories: []plugin.Factory{
@@ -46,7 +46,7 @@ func stackOf(t *testing.T, limit time.Duration, register func(*plugin.Registrar)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func tool(r plugin.ToolAdder, name string) {
 	plugin.AddTool(r, plugin.Tool{Name: name}, func(context.Context, plugin.Call, struct{}) (string, error) { return name, nil })
 }
 
-func catalog(t *testing.T, s *plugin.Session, generation int64) *plugin.CatalogEntry {
+func catalog(t *testing.T, s *plugin.Stack, generation int64) *plugin.CatalogEntry {
 	t.Helper()
 	entry, err := s.Catalog(&projector.Catalog{Generation: generation})
 	if err != nil {
@@ -71,7 +71,7 @@ func catalog(t *testing.T, s *plugin.Session, generation int64) *plugin.CatalogE
 // succeeds.
 func TestCatalogAskedFromWithin(t *testing.T) {
 	t.Parallel()
-	var s *plugin.Session
+	var s *plugin.Stack
 	var within error
 	s, p := stackOf(t, 2*time.Second, func(r *plugin.Registrar) {
 		tool(r, "a")

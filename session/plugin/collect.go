@@ -17,7 +17,7 @@ import (
 // collect runs hooks in order. The first error stops the rest and discards all directives; so does an invalid list.
 // Each hook gets its own copy of the context, made by own.
 func collect[C any](
-	ctx context.Context, s *Session, point events.HookPoint, hooks []Owned[HookFunc[C]], in C, own func(C) C,
+	ctx context.Context, s *Stack, point events.HookPoint, hooks []Owned[HookFunc[C]], in C, own func(C) C,
 ) ([]Owned[Directive], error) {
 	var all []Owned[Directive]
 	for _, h := range hooks {
@@ -37,7 +37,7 @@ func collect[C any](
 }
 
 // BeforeTurn runs the hooks before a turn.
-func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directive], error) {
+func (s *Stack) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointBeforeTurn, s.c.beforeTurn, in, func(in TurnContext) TurnContext {
 		in.Input = ownInput(in.Input)
 		return in
@@ -45,18 +45,18 @@ func (s *Session) BeforeTurn(ctx context.Context, in TurnContext) ([]Owned[Direc
 }
 
 // AtCheckpoint runs the checkpoint hooks.
-func (s *Session) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
+func (s *Stack) AtCheckpoint(ctx context.Context, in CheckpointContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointCheckpoint, s.c.checkpoint, in, func(in CheckpointContext) CheckpointContext { return in })
 }
 
 // AfterTurn runs the hooks after a turn.
-func (s *Session) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[Directive], error) {
+func (s *Stack) AfterTurn(ctx context.Context, in TurnResultContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointAfterTurn, s.c.afterTurn, in, func(in TurnResultContext) TurnResultContext { return in })
 }
 
 // BeforeToolCall runs the hooks before a call, and then those that authorize it with the arguments of the last
 // replacement.
-func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
+func (s *Stack) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[Directive], error) {
 	list, err := collect(ctx, s, events.PointBeforeTool, s.c.beforeTool, in, ownCall)
 	if err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func (s *Session) BeforeToolCall(ctx context.Context, in ToolContext) ([]Owned[D
 }
 
 // AfterToolCall runs the hooks after a call.
-func (s *Session) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Owned[Directive], error) {
+func (s *Stack) AfterToolCall(ctx context.Context, in ToolResultContext) ([]Owned[Directive], error) {
 	return collect(ctx, s, events.PointAfterTool, s.c.afterTool, in, ownResult)
 }
 
@@ -101,7 +101,7 @@ func ownResult(in ToolResultContext) ToolResultContext {
 }
 
 // Points lists the points of a turn at which this stack has hooks.
-func (s *Session) Points() []events.HookPoint {
+func (s *Stack) Points() []events.HookPoint {
 	var list []events.HookPoint
 	add := func(p events.HookPoint, wanted bool) {
 		if wanted {
@@ -117,10 +117,10 @@ func (s *Session) Points() []events.HookPoint {
 }
 
 // HasResultHooks reports whether a plugin processes call results before they are recorded.
-func (s *Session) HasResultHooks() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
+func (s *Stack) HasResultHooks() bool { return len(s.c.afterTool) > 0 || s.c.projector != nil }
 
 // contributes reports whether the protocol or an overlay adds to prompts.
-func (s *Session) contributes() bool {
+func (s *Stack) contributes() bool {
 	s.mu.Lock()
 	overlaid := len(s.overlay.Contributions) > 0
 	s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *Session) contributes() bool {
 }
 
 // PrepareContext runs the context transforms. Each gets the result of the one before.
-func (s *Session) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
+func (s *Stack) PrepareContext(ctx context.Context, in TransformContext, now Prepared) (Prepared, error) {
 	for _, h := range s.c.transforms {
 		next, err := contain(ctx, s, h.Plugin, "context_transform", func(ctx context.Context) (Prepared, error) {
 			next, err := h.Value.fn(ctx, in, now)
@@ -156,13 +156,13 @@ func (p *Prepared) check() error {
 }
 
 // HasTransforms reports whether a plugin transforms contexts.
-func (s *Session) HasTransforms() bool { return len(s.c.transforms) > 0 }
+func (s *Stack) HasTransforms() bool { return len(s.c.transforms) > 0 }
 
 // compactTimeout is the minimum timeout of a compactor, because it may call a model.
 const compactTimeout = 5 * time.Minute
 
 // Compact runs the compactors in order. The first result with nodes wins.
-func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
+func (s *Stack) Compact(ctx context.Context, in TransformContext) (Owned[Compaction], error) {
 	for _, h := range s.c.compactors {
 		c, err := containFor(ctx, s, max(s.host.timeout, compactTimeout), h.Plugin, "compact", func(ctx context.Context) (Compaction, error) {
 			return h.Value.fn(ctx, in)
@@ -178,7 +178,7 @@ func (s *Session) Compact(ctx context.Context, in TransformContext) (Owned[Compa
 }
 
 // Contributions collects the contributions of plugins and of the overlay, sorted by [SortContributions].
-func (s *Session) Contributions(ctx context.Context, in PromptContext, overlay []events.Contribution) ([]events.Contribution, error) {
+func (s *Stack) Contributions(ctx context.Context, in PromptContext, overlay []events.Contribution) ([]events.Contribution, error) {
 	var all []events.Contribution
 	for _, h := range s.c.prompt {
 		in.Input, in.Options = ownInput(in.Input), slices.Clone(in.Options)
@@ -222,7 +222,7 @@ func SortContributions(list []events.Contribution) []events.Contribution {
 
 // TransformStream runs a chunk of text through the stream hooks. Each gets the chunk of the one before. Events and
 // reasoning of all hooks are collected, events with their plugin. One abort is enough.
-func (s *Session) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
+func (s *Stack) TransformStream(ctx context.Context, chunk string) (StreamTransform, []Owned[[]byte], error) {
 	now := StreamTransform{Chunk: chunk}
 	var shown []Owned[[]byte]
 	for _, h := range s.c.streams {
@@ -252,7 +252,7 @@ func checkEvents(list []json.RawMessage) error {
 }
 
 // EndStream runs the stream-end hooks.
-func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
+func (s *Stack) EndStream(ctx context.Context, reason StreamEnd) {
 	for _, h := range s.c.streamEnds {
 		_, err := contain(ctx, s, h.Plugin, "stream_end", func(ctx context.Context) (struct{}, error) {
 			h.Value(ctx, s.id, reason)
@@ -265,7 +265,7 @@ func (s *Session) EndStream(ctx context.Context, reason StreamEnd) {
 }
 
 // TransformResponse runs a whole reply through the response hooks.
-func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
+func (s *Stack) TransformResponse(ctx context.Context, r Response) (Response, []Owned[[]byte], error) {
 	type answer struct {
 		Response
 		shown []json.RawMessage
@@ -291,7 +291,7 @@ func (s *Session) TransformResponse(ctx context.Context, r Response) (Response, 
 }
 
 // ProjectToolResult returns the model's view of a result. If the projector fails, this is the error's text.
-func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, projected bool) {
+func (s *Stack) ProjectToolResult(ctx context.Context, in ToolResultContext) (text string, attachments []events.Part, projected bool) {
 	if s.c.projector == nil {
 		return "", nil, false
 	}
@@ -310,7 +310,7 @@ func (s *Session) ProjectToolResult(ctx context.Context, in ToolResultContext) (
 }
 
 // NotifyLifecycle sends a lifecycle event to all plugins concurrently and waits for them. Errors are logged.
-func (s *Session) NotifyLifecycle(ctx context.Context, e Lifecycle) {
+func (s *Stack) NotifyLifecycle(ctx context.Context, e Lifecycle) {
 	var wait sync.WaitGroup
 	for _, h := range s.c.lifecycle {
 		e := e
@@ -330,7 +330,7 @@ func (s *Session) NotifyLifecycle(ctx context.Context, e Lifecycle) {
 }
 
 // MutateConfig runs the config mutators on a configuration that a host sets. A mutator that fails is skipped.
-func (s *Session) MutateConfig(ctx context.Context, change ConfigChange) events.Config {
+func (s *Stack) MutateConfig(ctx context.Context, change ConfigChange) events.Config {
 	now := change.Current
 	for _, h := range s.c.mutators {
 		next, err := contain(ctx, s, h.Plugin, "config", func(ctx context.Context) (events.Config, error) {

@@ -14,12 +14,12 @@ import (
 
 // contain runs a hook of a plugin. A panic and a timeout become errors. A hook that ignores its context keeps running
 // in its goroutine.
-func contain[T any](ctx context.Context, s *Session, owner, point string, fn func(context.Context) (T, error)) (T, error) {
+func contain[T any](ctx context.Context, s *Stack, owner, point string, fn func(context.Context) (T, error)) (T, error) {
 	return containFor(ctx, s, s.host.timeout, owner, point, fn)
 }
 
 func containFor[T any](
-	ctx context.Context, s *Session, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
+	ctx context.Context, s *Stack, limit time.Duration, owner, point string, fn func(context.Context) (T, error),
 ) (T, error) {
 	defer s.host.probe("plugin_hook." + point + "." + owner)()
 	return runContained(ctx, limit, owner, point, fn)
@@ -80,7 +80,7 @@ func hookError(owner, point string, err error) error {
 }
 
 // Preamble runs the driver for the tools and the effective turn options. A panic of the driver is an error.
-func (s *Session) Preamble(tools []events.ToolEntry, options json.RawMessage) (Preamble, error) {
+func (s *Stack) Preamble(tools []events.ToolEntry, options json.RawMessage) (Preamble, error) {
 	d := s.c.driver
 	in := PreambleInput{Tools: tools, Extensions: s.build.Extensions, Options: options}
 	return recovered(d.Plugin, "preamble", func() (Preamble, error) { return d.Value.Preamble(in), nil })

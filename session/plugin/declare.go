@@ -22,7 +22,7 @@ type Declared struct {
 // Declare lists what a factory's plugin registers, without options and without a session. Errors: [ErrRegistration],
 // for a plugin that needs more of a node than tools and hooks; the text names all of it.
 func Declare(f Factory) (*Declared, error) {
-	s := &Session{c: newContributions()}
+	s := &Stack{c: newContributions()}
 	if err := s.register(f, BuildContext{}); err != nil {
 		return nil, err
 	}
@@ -88,7 +88,7 @@ func boundNames() map[string]string {
 }
 
 // boundToNode names what a plugin has that works in a node only.
-func (s *Session) boundToNode(f Factory) (list []string) {
+func (s *Stack) boundToNode(f Factory) (list []string) {
 	c, names := reflect.ValueOf(s.c), boundNames()
 	for i := range c.NumField() {
 		name, v := c.Type().Field(i).Name, c.Field(i)

@@ -24,13 +24,13 @@ func registerSilent(r *plugin.Registrar) error {
 }
 
 // stack builds a session's stack with a protocol that does nothing.
-func stack(t *testing.T, factories ...plugin.Factory) *plugin.Session {
+func stack(t *testing.T, factories ...plugin.Factory) *plugin.Stack {
 	t.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{plugin.Func("silent", registerSilent)}, Factories: factories})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,20 +51,20 @@ func everywhere(id string, list ...plugin.Directive) plugin.Factory {
 }
 
 // points run a stack's hooks at each point that takes directives.
-var points = map[events.HookPoint]func(context.Context, *plugin.Session) ([]plugin.Owned[plugin.Directive], error){
-	events.PointBeforeTurn: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+var points = map[events.HookPoint]func(context.Context, *plugin.Stack) ([]plugin.Owned[plugin.Directive], error){
+	events.PointBeforeTurn: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.BeforeTurn(ctx, plugin.TurnContext{})
 	},
-	events.PointCheckpoint: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+	events.PointCheckpoint: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.AtCheckpoint(ctx, plugin.CheckpointContext{})
 	},
-	events.PointAfterTurn: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+	events.PointAfterTurn: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.AfterTurn(ctx, plugin.TurnResultContext{})
 	},
-	events.PointBeforeTool: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+	events.PointBeforeTool: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.BeforeToolCall(ctx, plugin.ToolContext{})
 	},
-	events.PointAfterTool: func(ctx context.Context, s *plugin.Session) ([]plugin.Owned[plugin.Directive], error) {
+	events.PointAfterTool: func(ctx context.Context, s *plugin.Stack) ([]plugin.Owned[plugin.Directive], error) {
 		return s.AfterToolCall(ctx, plugin.ToolResultContext{})
 	},
 }

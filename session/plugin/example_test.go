@@ -11,14 +11,14 @@ import (
 )
 
 // exampleStack builds the stack of a session, as the runtime does: the plugin, and a protocol that adds nothing to prompts.
-func exampleStack(factory plugin.Factory, options plugin.Options, snapshot []projector.PluginState) *plugin.Session {
+func exampleStack(factory plugin.Factory, options plugin.Options, snapshot []projector.PluginState) *plugin.Stack {
 	protocol := plugin.OfDriver("plain", plugin.DriverFunc(func(plugin.PreambleInput) plugin.Preamble { return plugin.Preamble{} }))
 	host, err := plugin.NewHost(plugin.HostConfig{Builtins: []plugin.Factory{protocol}, Factories: []plugin.Factory{factory}})
 	if err != nil {
 		panic(err)
 	}
 	in := plugin.BuildContext{Session: "example", Config: events.Config{Protocol: "plain"}, Options: options}
-	stack, err := host.BuildSession(context.Background(), in, snapshot)
+	stack, err := host.BuildStack(context.Background(), in, snapshot)
 	if err != nil {
 		panic(err)
 	}
@@ -26,7 +26,7 @@ func exampleStack(factory plugin.Factory, options plugin.Options, snapshot []pro
 }
 
 // callTool checks the arguments and runs the tool, as a worker does.
-func callTool(stack *plugin.Session, name, args string) (plugin.Result, error) {
+func callTool(stack *plugin.Stack, name, args string) (plugin.Result, error) {
 	tool, ok := stack.Tools().Find(name)
 	if !ok {
 		return plugin.Result{}, fmt.Errorf("no tool %s", name)

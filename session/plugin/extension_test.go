@@ -41,7 +41,7 @@ func TestExtensions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := h.BuildSession(context.Background(), plugin.BuildContext{Session: "s"}, nil)
+	s, err := h.BuildStack(context.Background(), plugin.BuildContext{Session: "s"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

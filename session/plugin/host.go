@@ -92,8 +92,8 @@ func (h *Host) External() []api.ExternalPlugin {
 	return list
 }
 
-// Session is a session's stack of plugins. It is safe for concurrent use.
-type Session struct {
+// Stack is a session's stack of plugins. It is safe for concurrent use.
+type Stack struct {
 	host    *Host
 	id      events.SessionID
 	build   BuildContext
@@ -136,9 +136,9 @@ func (m *member) revision() uint64 {
 	return 0
 }
 
-// BuildSession builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
-// nothing. The session is live until [Session.Close]. A second live stack of the same session is refused.
-func (h *Host) BuildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+// BuildStack builds a session's stack from every factory that wants the session, in order. A nil snapshot restores
+// nothing. The stack is live until [Stack.Close]. A second live stack of the same session is refused.
+func (h *Host) BuildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
 	h.mu.Lock()
 	taken := h.live[in.Session]
 	h.live[in.Session] = true
@@ -146,7 +146,7 @@ func (h *Host) BuildSession(ctx context.Context, in BuildContext, snapshot []pro
 	if taken {
 		return nil, fmt.Errorf("%w: session %s is live already", ErrRegistration, in.Session)
 	}
-	s, err := h.buildSession(ctx, in, snapshot)
+	s, err := h.buildStack(ctx, in, snapshot)
 	if err != nil {
 		h.release(in.Session)
 		return nil, fmt.Errorf("build plugins of session %s: %w", in.Session, err)
@@ -171,8 +171,8 @@ func (h *Host) CheckConfig(in BuildContext) error {
 }
 
 // registered is a stack after the registration of its plugins, before they become ready.
-func (h *Host) registered(in BuildContext) (*Session, error) {
-	s := &Session{
+func (h *Host) registered(in BuildContext) (*Stack, error) {
+	s := &Stack{
 		host: h, id: in.Session, catalogs: catalogs{entries: make(map[CatalogKey]*CatalogEntry)}, executing: make(chan struct{}, 1),
 	}
 	s.c = newContributions()
@@ -190,7 +190,7 @@ func (h *Host) registered(in BuildContext) (*Session, error) {
 	return s, s.complete()
 }
 
-func (h *Host) buildSession(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Session, error) {
+func (h *Host) buildStack(ctx context.Context, in BuildContext, snapshot []projector.PluginState) (*Stack, error) {
 	s, err := h.registered(in)
 	if err != nil {
 		return nil, err
@@ -237,12 +237,12 @@ func (h *Host) extensions() (Extensions, error) {
 }
 
 // register builds a factory's plugin and runs its registration. A panic is an error.
-func (s *Session) register(f Factory, in BuildContext) error {
+func (s *Stack) register(f Factory, in BuildContext) error {
 	_, err := recovered(f.ID(), "register", func() (struct{}, error) { return struct{}{}, s.registerPlugin(f, in) })
 	return err
 }
 
-func (s *Session) registerPlugin(f Factory, in BuildContext) error {
+func (s *Stack) registerPlugin(f Factory, in BuildContext) error {
 	if w, ok := f.(Selective); ok && !w.Wants(in) {
 		return nil
 	}
@@ -263,7 +263,7 @@ func (s *Session) registerPlugin(f Factory, in BuildContext) error {
 
 // complete checks that a protocol and a driver are registered. The session's configuration names the protocol, so the
 // error names this field.
-func (s *Session) complete() error {
+func (s *Stack) complete() error {
 	s.c.sorted()
 	if err := s.c.checkSources(); err != nil {
 		return err
@@ -284,33 +284,33 @@ func (s *Session) complete() error {
 }
 
 // Close ends the stack in this process.
-func (s *Session) Close() { s.host.release(s.id) }
+func (s *Stack) Close() { s.host.release(s.id) }
 
 // ID is the session's id.
-func (s *Session) ID() events.SessionID { return s.id }
+func (s *Stack) ID() events.SessionID { return s.id }
 
 // Host is the host that built the stack.
-func (s *Session) Host() *Host { return s.host }
+func (s *Stack) Host() *Host { return s.host }
 
 // Access is the session's tool access.
-func (s *Session) Access() events.ToolAccess { return s.build.Access }
+func (s *Stack) Access() events.ToolAccess { return s.build.Access }
 
 // Subagent describes the session's role as a child of another session.
-func (s *Session) Subagent() events.Subagent { return s.build.Subagent }
+func (s *Stack) Subagent() events.Subagent { return s.build.Subagent }
 
 // Extensions are the payloads of all factories.
-func (s *Session) Extensions() Extensions { return s.build.Extensions }
+func (s *Stack) Extensions() Extensions { return s.build.Extensions }
 
 // Tools are the tools that plugins registered, before overlays and restrictions. The caller must not change them.
-func (s *Session) Tools() *Tools { return s.c.tools }
+func (s *Stack) Tools() *Tools { return s.c.tools }
 
 // Protocol is the session's protocol. Panics and timeouts of its callbacks are errors.
-func (s *Session) Protocol() Protocol {
+func (s *Stack) Protocol() Protocol {
 	return containedProtocol{s.host, s.c.protocol.Plugin, s.c.protocol.Value}
 }
 
 // ProtocolIsStateful reports whether the plugin of the protocol is [Stateful].
-func (s *Session) ProtocolIsStateful() bool {
+func (s *Stack) ProtocolIsStateful() bool {
 	return slices.ContainsFunc(s.plugins, func(m member) bool {
 		_, stateful := m.plugin.(Stateful)
 		return stateful && m.id == s.c.protocol.Plugin
@@ -318,7 +318,7 @@ func (s *Session) ProtocolIsStateful() bool {
 }
 
 // CodeExecutor runs the protocol's code. It is nil without an executor.
-func (s *Session) CodeExecutor() CodeExecutor {
+func (s *Stack) CodeExecutor() CodeExecutor {
 	if s.c.executor == nil {
 		return nil
 	}
@@ -327,7 +327,7 @@ func (s *Session) CodeExecutor() CodeExecutor {
 
 // LockExecutor waits until no code of the session runs in this process and prevents new runs until unlock is called.
 // The error is the cause of a cancelled ctx.
-func (s *Session) LockExecutor(ctx context.Context) (unlock func(), err error) {
+func (s *Stack) LockExecutor(ctx context.Context) (unlock func(), err error) {
 	select {
 	case s.executing <- struct{}{}:
 		return func() { <-s.executing }, nil
@@ -338,7 +338,7 @@ func (s *Session) LockExecutor(ctx context.Context) (unlock func(), err error) {
 
 // ProjectProse returns the text that users see of the model's prose. Without a projector, or if it fails, this is the
 // prose itself.
-func (s *Session) ProjectProse(text string) string {
+func (s *Stack) ProjectProse(text string) string {
 	if s.c.proseProject == nil {
 		return text
 	}
@@ -352,19 +352,19 @@ func (s *Session) ProjectProse(text string) string {
 }
 
 // HasStream reports whether a plugin transforms streams.
-func (s *Session) HasStream() bool { return len(s.c.streams) > 0 }
+func (s *Stack) HasStream() bool { return len(s.c.streams) > 0 }
 
 // HasLifecycle reports whether a plugin receives lifecycle events.
-func (s *Session) HasLifecycle() bool { return len(s.c.lifecycle) > 0 }
+func (s *Stack) HasLifecycle() bool { return len(s.c.lifecycle) > 0 }
 
 // Fork builds a stack for another session with this session's plugin states and overlay. in describes the other
 // session.
-func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
+func (s *Stack) Fork(ctx context.Context, in BuildContext) (*Stack, error) {
 	snapshot, err := s.Snapshot()
 	if err != nil {
 		return nil, err
 	}
-	fork, err := s.host.BuildSession(ctx, in, snapshot)
+	fork, err := s.host.BuildStack(ctx, in, snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -375,8 +375,8 @@ func (s *Session) Fork(ctx context.Context, in BuildContext) (*Session, error) {
 	return fork, nil
 }
 
-// ForkWithCatalog is [Session.Fork] with another overlay.
-func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overlay) (*Session, error) {
+// ForkWithCatalog is [Stack.Fork] with another overlay.
+func (s *Stack) ForkWithCatalog(ctx context.Context, in BuildContext, o Overlay) (*Stack, error) {
 	fork, err := s.Fork(ctx, in)
 	if err != nil {
 		return nil, err
@@ -389,7 +389,7 @@ func (s *Session) ForkWithCatalog(ctx context.Context, in BuildContext, o Overla
 }
 
 // Monitors are the monitors that plugins declare, with unique ids.
-func (s *Session) Monitors() []events.MonitorSpec {
+func (s *Stack) Monitors() []events.MonitorSpec {
 	list := make([]events.MonitorSpec, len(s.c.monitors))
 	for i, m := range s.c.monitors {
 		list[i] = m.Value

@@ -103,7 +103,7 @@ func (r *Registrar) Reserve(set *Tools) error {
 
 // SetOverlay sets the stack's overlay in this process until the history has another one. An equal overlay changes
 // nothing and keeps the catalogue cache. An overlay that fails [Overlay.Check] changes nothing.
-func (s *Session) SetOverlay(o Overlay) error {
+func (s *Stack) SetOverlay(o Overlay) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (s *Session) SetOverlay(o Overlay) error {
 
 // AddOverlayHandlers makes the handlers of overlays available to the stack. Earlier overlays of the list take
 // precedence.
-func (s *Session) AddOverlayHandlers(list ...Overlay) {
+func (s *Stack) AddOverlayHandlers(list ...Overlay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range slices.Backward(list) {
@@ -131,7 +131,7 @@ func (s *Session) AddOverlayHandlers(list ...Overlay) {
 // sets and whose commit may fail.
 const maxHandlerOverlays = 2
 
-func (s *Session) addHandlersLocked(o Overlay) {
+func (s *Stack) addHandlersLocked(o Overlay) {
 	s.handlers = PrependOverlay(s.handlers, o)
 }
 
@@ -144,7 +144,7 @@ func PrependOverlay(list []Overlay, o Overlay) []Overlay {
 	return list[:min(len(list), maxHandlerOverlays)]
 }
 
-func (s *Session) setOverlayLocked(o Overlay) {
+func (s *Stack) setOverlayLocked(o Overlay) {
 	if s.overlay.same(o) {
 		return
 	}
@@ -155,7 +155,7 @@ func (s *Session) setOverlayLocked(o Overlay) {
 
 // FollowOverlay sets the stack's overlay to that of the history. An overlay of an older sequence than the current one
 // is ignored, unless the current one is undone: it was folded before its commit, and the commit failed.
-func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
+func (s *Stack) FollowOverlay(now projector.Overlay, undone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if now.Seq == s.overlay.seq || now.Seq < s.overlay.seq && !undone {
@@ -183,7 +183,7 @@ func (s *Session) FollowOverlay(now projector.Overlay, undone bool) {
 }
 
 // handlerLocked is a recorded tool with the handler that runs it in this process.
-func (s *Session) handlerLocked(entry *events.ToolEntry) *BoundTool {
+func (s *Stack) handlerLocked(entry *events.ToolEntry) *BoundTool {
 	var tool *BoundTool
 	for i := 0; i < len(s.handlers) && tool == nil; i++ {
 		if own := s.handlers[i].byName()[entry.Name]; own != nil && own.Source == entry.Source {
@@ -220,7 +220,7 @@ func SameOverlay(a, b events.SessionOverlaid) bool {
 }
 
 // Overlay is the current overlay.
-func (s *Session) Overlay() Overlay {
+func (s *Stack) Overlay() Overlay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.overlay.Overlay
@@ -228,7 +228,7 @@ func (s *Session) Overlay() Overlay {
 }
 
 // OverlayContributions are the overlay's contributions.
-func (s *Session) OverlayContributions() []events.Contribution {
+func (s *Stack) OverlayContributions() []events.Contribution {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.overlay.Contributions)

@@ -44,7 +44,7 @@ func (p panickingPlugin) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-func (p panickingPlugin) SessionReady(context.Context, *plugin.Session) error {
+func (p panickingPlugin) SessionReady(context.Context, *plugin.Stack) error {
 	p.at("ready")
 	return nil
 }
@@ -82,23 +82,23 @@ func (p panickingProtocol) Restore(context.Context, plugin.ProtocolSession, *pro
 func TestPanics(t *testing.T) {
 	t.Parallel()
 	var warned []string
-	build := func(where string) (*plugin.Session, error) {
+	build := func(where string) (*plugin.Stack, error) {
 		h, err := plugin.NewHost(plugin.HostConfig{
 			Factories: []plugin.Factory{panickingFactory{panicPlace(where)}}, Warn: func(_, point string, _ error) { warned = append(warned, point) },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		return h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, []projector.PluginState{})
+		return h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, []projector.PluginState{})
 	}
 	for _, where := range []string{"wants", "extensions", "build", "register", "ready", "revision", "version", "restore"} {
 		_, err := build(where)
 		panicked(t, where, err)
 	}
-	for where, use := range map[string]func(*plugin.Session) error{
-		"snapshot": func(s *plugin.Session) error { _, err := s.Snapshot(); return err },
-		"preamble": func(s *plugin.Session) error { _, err := s.Catalog(&projector.Catalog{}); return err },
-		"protocol": func(s *plugin.Session) error { return s.Protocol().Restore(t.Context(), plugin.ProtocolSession{}, nil) },
+	for where, use := range map[string]func(*plugin.Stack) error{
+		"snapshot": func(s *plugin.Stack) error { _, err := s.Snapshot(); return err },
+		"preamble": func(s *plugin.Stack) error { _, err := s.Catalog(&projector.Catalog{}); return err },
+		"protocol": func(s *plugin.Stack) error { return s.Protocol().Restore(t.Context(), plugin.ProtocolSession{}, nil) },
 	} {
 		s, err := build(where)
 		if err != nil {
@@ -106,9 +106,9 @@ func TestPanics(t *testing.T) {
 		}
 		panicked(t, where, use(s))
 	}
-	for where, use := range map[string]func(*plugin.Session) string{
-		"prose": func(s *plugin.Session) string { return s.ProjectProse("as it is") },
-		"lifecycle": func(s *plugin.Session) string {
+	for where, use := range map[string]func(*plugin.Stack) string{
+		"prose": func(s *plugin.Stack) string { return s.ProjectProse("as it is") },
+		"lifecycle": func(s *plugin.Stack) string {
 			s.NotifyLifecycle(t.Context(), plugin.Lifecycle{Kind: "lifecycle"})
 			return "as it is"
 		},

@@ -70,7 +70,7 @@ type Stateful interface {
 // SessionReadyNotifier gets one call after the stack is complete and before the session runs. Capabilities of the host
 // that need the complete stack return [ErrBuilding] during this call. The tool catalogue comes from the history.
 type SessionReadyNotifier interface {
-	SessionReady(ctx context.Context, s *Session) error
+	SessionReady(ctx context.Context, s *Stack) error
 }
 
 // Selective is a factory that builds a plugin for some sessions only.

@@ -25,12 +25,12 @@ func (h *Host) revisions(in BuildContext) (list []string) {
 }
 
 // Outdated reports whether a factory builds other plugins for the session than those of the stack.
-func (s *Session) Outdated(in BuildContext) bool {
+func (s *Stack) Outdated(in BuildContext) bool {
 	return !slices.Equal(s.built, s.host.revisions(in))
 }
 
 // StartTurn calls the plugins that take part in the start of a turn.
-func (s *Session) StartTurn() error {
+func (s *Stack) StartTurn() error {
 	var errs []error
 	for i := range s.plugins {
 		if p, ok := s.plugins[i].plugin.(TurnStarter); ok {

@@ -33,7 +33,7 @@ func TestSlotsTwice(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 2 { // a refused stack is not live
-			_, err = h.BuildSession(t.Context(), plugin.BuildContext{Session: "s"}, nil)
+			_, err = h.BuildStack(t.Context(), plugin.BuildContext{Session: "s"}, nil)
 			said := ""
 			if err != nil {
 				said = err.Error()

@@ -111,7 +111,7 @@ func (s *State[T]) Restore(meta Meta, _ SnapshotReader) error {
 }
 
 // Snapshot returns the state of every plugin of the stack, in stack order.
-func (s *Session) Snapshot() ([]projector.PluginState, error) {
+func (s *Stack) Snapshot() ([]projector.PluginState, error) {
 	list := make([]projector.PluginState, 0, len(s.plugins))
 	for i := range s.plugins {
 		state, err := s.plugins[i].snapshot()
@@ -144,8 +144,8 @@ func (m *member) snapshot() (projector.PluginState, error) {
 	return state, nil
 }
 
-// SnapshotIsCurrent reports whether a snapshot equals the result of [Session.Snapshot].
-func (s *Session) SnapshotIsCurrent(prev []projector.PluginState) bool {
+// SnapshotIsCurrent reports whether a snapshot equals the result of [Stack.Snapshot].
+func (s *Stack) SnapshotIsCurrent(prev []projector.PluginState) bool {
 	if prev == nil || len(prev) != len(s.plugins) {
 		return false
 	}
@@ -168,7 +168,7 @@ func find(list []projector.PluginState, id string) *projector.PluginState {
 }
 
 // Fingerprint is a hash of the ids, versions and revisions of the stack's plugins, in stack order.
-func (s *Session) Fingerprint() uint64 {
+func (s *Stack) Fingerprint() uint64 {
 	hash := sha256.New()
 	for i := range s.plugins {
 		m := &s.plugins[i]
@@ -180,7 +180,7 @@ func (s *Session) Fingerprint() uint64 {
 }
 
 // Restore sets the state of every plugin. A plugin without an entry is reset; entries of other plugins are ignored.
-func (s *Session) Restore(list []projector.PluginState) error {
+func (s *Stack) Restore(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
@@ -215,7 +215,7 @@ func (m *member) restore(from *projector.PluginState) error {
 
 // Follow restores plugins whose states another node changed, and plugins with a discarded save. Local changes of
 // these plugins are lost. A list that is older than an earlier one changes nothing.
-func (s *Session) Follow(list []projector.PluginState) error {
+func (s *Stack) Follow(list []projector.PluginState) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
@@ -239,9 +239,9 @@ func (s *Session) Follow(list []projector.PluginState) error {
 }
 
 // Unsaved returns the events that record the changed states. The caller reports their outcome with
-// [Session.Committed] or [Session.Discarded]. If a plugin's state cannot be saved, the others are returned with an
+// [Stack.Committed] or [Stack.Discarded]. If a plugin's state cannot be saved, the others are returned with an
 // error.
-func (s *Session) Unsaved() (list []events.Payload, err error) {
+func (s *Stack) Unsaved() (list []events.Payload, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.plugins {
@@ -266,8 +266,8 @@ func (s *Session) Unsaved() (list []events.Payload, err error) {
 	return list, err
 }
 
-// Committed reports that the history has the states that [Session.Unsaved] returned.
-func (s *Session) Committed(list []events.Payload) {
+// Committed reports that the history has the states that [Stack.Unsaved] returned.
+func (s *Stack) Committed(list []events.Payload) {
 	s.eachSaved(list, func(m *member, fact *events.PluginStateSaved) {
 		switch {
 		case fact.Revision <= m.saved:
@@ -279,9 +279,9 @@ func (s *Session) Committed(list []events.Payload) {
 	})
 }
 
-// Discarded reports that states of [Session.Unsaved] will not be in the history. The next [Session.Follow] restores
-// their plugins. Until then [Session.Unsaved] does not return states of them.
-func (s *Session) Discarded(list []events.Payload) {
+// Discarded reports that states of [Stack.Unsaved] will not be in the history. The next [Stack.Follow] restores
+// their plugins. Until then [Stack.Unsaved] does not return states of them.
+func (s *Stack) Discarded(list []events.Payload) {
 	s.eachSaved(list, func(m *member, fact *events.PluginStateSaved) {
 		if m.saved < fact.Revision && fact.Revision <= m.pending {
 			m.discarded = true
@@ -289,14 +289,14 @@ func (s *Session) Discarded(list []events.Payload) {
 	})
 }
 
-// HasDiscarded reports whether a plugin needs [Session.Follow].
-func (s *Session) HasDiscarded() bool {
+// HasDiscarded reports whether a plugin needs [Stack.Follow].
+func (s *Stack) HasDiscarded() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.plugins, func(m member) bool { return m.discarded })
 }
 
-func (s *Session) eachSaved(list []events.Payload, tell func(*member, *events.PluginStateSaved)) {
+func (s *Stack) eachSaved(list []events.Payload, tell func(*member, *events.PluginStateSaved)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range list {

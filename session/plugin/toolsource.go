@@ -65,7 +65,7 @@ func (h *Host) ToolNames(in BuildContext) ([]string, error) {
 
 // FollowSources sets the stack's tool sources to those of the history. If this node's plugins do not register one of
 // them, the error is [ErrNoSource] and nothing changes.
-func (s *Session) FollowSources(names []string) error {
+func (s *Stack) FollowSources(names []string) error {
 	for _, name := range names {
 		if _, known := s.c.sources[name]; !known {
 			return &events.FieldError{Field: "tool_sources", Reason: fmt.Sprintf("%q is registered by no plugin of this node", name), Err: ErrNoSource}
@@ -79,8 +79,8 @@ func (s *Session) FollowSources(names []string) error {
 
 // CatalogWith is the catalogue with one more source, without adding the source to the stack. A tool name in use is an
 // [*events.FieldError]. Each source is asked once, with ctx, for at most the time of a hook. The result is kept as the
-// catalogue of the generation after the state's. Other errors: those of [Session.Catalog], and [ErrNoSource] for an unregistered source.
-func (s *Session) CatalogWith(ctx context.Context, state *projector.Catalog, source string) (*CatalogEntry, error) {
+// catalogue of the generation after the state's. Other errors: those of [Stack.Catalog], and [ErrNoSource] for an unregistered source.
+func (s *Stack) CatalogWith(ctx context.Context, state *projector.Catalog, source string) (*CatalogEntry, error) {
 	if _, known := s.c.sources[source]; !known {
 		return nil, fmt.Errorf("tool source %q: %w", source, ErrNoSource)
 	}
@@ -109,7 +109,7 @@ func (s *Session) CatalogWith(ctx context.Context, state *projector.Catalog, sou
 }
 
 // baseTools are the tools of plugins and sources. If two have the same name, the first wins.
-func (s *Session) baseTools(sources []*Tools) map[string]*BoundTool {
+func (s *Stack) baseTools(sources []*Tools) map[string]*BoundTool {
 	all := maps.Clone(s.c.tools.byName)
 	for _, set := range sources {
 		for name, tool := range set.byName {
@@ -122,7 +122,7 @@ func (s *Session) baseTools(sources []*Tools) map[string]*BoundTool {
 }
 
 // sourceTools queries sources, one after the other.
-func (s *Session) sourceTools(ctx context.Context, sources []string) ([]*Tools, error) {
+func (s *Stack) sourceTools(ctx context.Context, sources []string) ([]*Tools, error) {
 	list := make([]*Tools, len(sources))
 	for i, source := range sources {
 		var err error
@@ -134,7 +134,7 @@ func (s *Session) sourceTools(ctx context.Context, sources []string) ([]*Tools, 
 }
 
 // askSource queries a source and sets its name in its tools.
-func (s *Session) askSource(ctx context.Context, source string) (*Tools, error) {
+func (s *Stack) askSource(ctx context.Context, source string) (*Tools, error) {
 	fn := s.c.sources[source]
 	point := "tool source " + source
 	set, err := contain(ctx, s, fn.Plugin, point, fn.Value)

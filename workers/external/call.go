@@ -314,7 +314,7 @@ func (o *outside) send(ctx context.Context, id string, body []byte, heard func()
 	defer quiet.Stop()
 	var large pieces
 	var failed error
-	err = o.p.bus.AskInstance(wait, o.plugin, id, "call", body, func(data []byte) bool {
+	err = o.p.bus.AskInstance(wait, o.plugin, id, wire.VerbCall, body, func(data []byte) bool {
 		var answer wire.Progress
 		if json.Unmarshal(data, &answer) != nil {
 			return false // the instance's next sign, or the silence after it, decides
@@ -358,7 +358,7 @@ func (o *outside) printed(out *wire.Output) {
 // cancel ends the call at an instance.
 func (o *outside) cancel(id string) {
 	if data, err := json.Marshal(wire.Cancel{CallID: o.in.CallID, GraceMS: o.p.grace.Milliseconds()}); err == nil {
-		_ = o.p.bus.TellInstance(o.plugin, id, "cancel", data) // each sign of life repeats it
+		_ = o.p.bus.TellInstance(o.plugin, id, wire.VerbCancel, data) // each sign of life repeats it
 	}
 }
 
@@ -369,6 +369,6 @@ func (p *Plugins) recorded(name string, call plugin.Call) {
 	id := cmp.Or(call.Holder, p.pick(name, ended))
 	data, err := json.Marshal(ended)
 	if id != "" && err == nil {
-		_ = p.bus.TellInstance(name, id, "recorded", data) // the instance drops it later by itself
+		_ = p.bus.TellInstance(name, id, wire.VerbRecorded, data) // the instance drops it later by itself
 	}
 }

@@ -285,7 +285,7 @@ func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
 		data, err = wire.Encode(&a)
 	}
 	if err == nil {
-		_ = o.p.bus.TellInstance(o.plugin, instance, "callback", data) // the instance repeats the callback
+		_ = o.p.bus.TellInstance(o.plugin, instance, wire.VerbCallback, data) // the instance repeats the callback
 	}
 }
 

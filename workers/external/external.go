@@ -146,7 +146,7 @@ func (p *Plugins) Start(ctx context.Context) error {
 	p.stops = []func(){serve, signs, hearing}
 	p.work.Go(p.check)
 	for _, name := range p.names {
-		if err := p.bus.TellInstance(name, wire.All, "sign", nil); err != nil {
+		if err := p.bus.TellInstance(name, wire.All, wire.VerbSign, nil); err != nil {
 			p.Stop()
 			return err
 		}

@@ -14,7 +14,7 @@ import (
 func (p *Plugins) fired(sender string, data []byte) []byte {
 	answer := wire.Fired{Reached: []string{}}
 	var reached []string
-	err := p.request(sender, "fire")
+	err := p.request(sender, wire.VerbFire)
 	if err == nil {
 		reached, err = p.fire(sender, data)
 	}

@@ -206,7 +206,7 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		if id == "" || slices.Contains(tried, id) {
 			break
 		}
-		answer, err := p.bus.RequestInstance(ctx, name, id, "hook", body)
+		answer, err := p.bus.RequestInstance(ctx, name, id, wire.VerbHook, body)
 		if errors.Is(err, bus.ErrNotFound) {
 			tried = append(tried, id)
 			continue

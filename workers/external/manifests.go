@@ -337,7 +337,7 @@ func (p *Plugins) reread(name, id, hash string) {
 	k := p.byName[name]
 	k.reading = false
 	if k.hash != hash && !k.row.hasReplaced(hash) && k.settings.admits(hash) {
-		_ = p.bus.TellInstance(name, id, "register", nil) // the next sign of life leads here again
+		_ = p.bus.TellInstance(name, id, wire.VerbRegister, nil) // the next sign of life leads here again
 	}
 }
 

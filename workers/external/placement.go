@@ -194,7 +194,7 @@ func (o *offered) startLocked(ctx context.Context, at placement) error {
 		return nil
 	}
 	var answer wire.Placed
-	err := o.request(ctx, at.Instance, "session_start", sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels}, &answer)
+	err := o.request(ctx, at.Instance, wire.VerbSessionStart, sessionStartWait, &wire.SessionStart{Session: o.session, Parent: o.parent, Epoch: at.Epoch, Labels: o.labels}, &answer)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
@@ -321,7 +321,7 @@ func (o *offered) hintIdle() {
 		return
 	}
 	var answer wire.IdleAnswer
-	if err := o.request(o.p.ctx, at.Instance, "idle", idleWait, &in, &answer); err != nil {
+	if err := o.request(o.p.ctx, at.Instance, wire.VerbIdle, idleWait, &in, &answer); err != nil {
 		o.p.log.Debug("idle session", zap.String("plugin", o.name), zap.String("session", string(o.session)), zap.Error(err))
 		return // a hint
 	}

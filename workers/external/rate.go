@@ -63,7 +63,7 @@ func (p *Plugins) request(name, op string) error {
 	switch {
 	case k == nil:
 		return nil
-	case op == "fire":
+	case op == wire.VerbFire:
 		return k.limits.fires.take(1)
 	}
 	return k.limits.registrations.take(1)

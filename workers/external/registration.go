@@ -15,7 +15,7 @@ import (
 
 // answer handles a request of a plugin.
 func (p *Plugins) answer(name, op string, data []byte) []byte {
-	if op == "fire" {
+	if op == wire.VerbFire {
 		return p.fired(name, data)
 	}
 	answer := wire.Registered{SignMS: wire.SignEvery.Milliseconds(), LeaseMS: wire.Lease.Milliseconds()}
@@ -47,7 +47,7 @@ const registerTries = 5
 
 // register checks a manifest and stores it.
 func (p *Plugins) register(name, op string, data []byte) (hash string, err error) {
-	if op != "register" {
+	if op != wire.VerbRegister {
 		return "", &wire.Error{Code: wire.CodeBadRequest, Field: "op", Message: fmt.Sprintf("no operation %q: an instance sends register first", op)}
 	}
 	if len(data) > wire.MaxManifestBytes {

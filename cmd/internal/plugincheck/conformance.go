@@ -87,7 +87,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 		if _, err := s.call(ctx, &in, nil); err != nil {
 			return err
 		}
-		if err := s.tell("recorded", in.CallID); err != nil {
+		if err := s.tell(wire.VerbRecorded, in.CallID); err != nil {
 			return err
 		}
 		return s.until(ctx, func() error {
@@ -143,7 +143,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 		a, err := s.call(ctx, &wire.Call{CallID: id, Tool: "sleep", Args: jsonOf(object{"millis": 60000})}, func(p *wire.Progress) {
 			if !p.Last() && asked.IsZero() {
 				asked = time.Now()
-				_ = s.tell("cancel", wire.Cancel{CallID: id, GraceMS: 5000})
+				_ = s.tell(wire.VerbCancel, wire.Cancel{CallID: id, GraceMS: 5000})
 			}
 		})
 		switch {
@@ -157,7 +157,7 @@ var conformanceChecks = []check{ //nolint:gochecknoglobals // a table
 		return nil
 	}},
 	{"cancel_of_another_call", func(_ context.Context, s *setting) error {
-		return s.tell("cancel", wire.Cancel{CallID: wire.CallID{Session: "s", Call: "none"}, GraceMS: 1000}) // the next checks find it alive
+		return s.tell(wire.VerbCancel, wire.Cancel{CallID: wire.CallID{Session: "s", Call: "none"}, GraceMS: 1000}) // the next checks find it alive
 	}},
 	{"callback", func(ctx context.Context, s *setting) error { return s.asked(ctx, "once", 1) }},
 	{"callback_is_repeated", func(ctx context.Context, s *setting) error { return s.asked(ctx, "repeated", 2) }},
@@ -269,7 +269,7 @@ func (s *setting) asked(ctx context.Context, id string, nth int) error {
 			wrong = fmt.Errorf("the callback is %s", jsonOf(c))
 		}
 		if seen++; seen == nth {
-			wrong = errors.Join(wrong, s.tell("callback", wire.CallbackAnswer{CallID: in.CallID, ID: id, Status: 201, Body: []byte(`{"id":"new"}`)}))
+			wrong = errors.Join(wrong, s.tell(wire.VerbCallback, wire.CallbackAnswer{CallID: in.CallID, ID: id, Status: 201, Body: []byte(`{"id":"new"}`)}))
 		}
 	})
 	if err == nil && (a.outcome == nil || !sameJSON([]byte(a.outcome.Text), []byte(`{"status":201,"body":{"id":"new"}}`))) {
@@ -291,7 +291,7 @@ var busyDrain = check{"drain", func(ctx context.Context, s *setting) error { //n
 		greeted <- s.directs(ctx, "before_turn", wire.HookCall{Input: "greet me slowly"}, `[{"kind":"enqueue_messages","messages":[{"role":"user","text":"hello from conformance"}]}]`)
 	}()
 	time.Sleep(200 * time.Millisecond) // the hook runs: it takes 1.5 s
-	_ = s.conn.Publish(s.subject("drain"), nil)
+	_ = s.conn.Publish(s.subject(wire.VerbDrain), nil)
 	o, err := s.result(ctx, "echo", object{"text": "late"})
 	if err == nil && o.Text != "late" {
 		err = fmt.Errorf("a call just after drain: got %s, want it served", jsonOf(o))

@@ -47,7 +47,7 @@ func (s *setting) call(ctx context.Context, in *wire.Call, each func(p *wire.Pro
 		return nil, err
 	}
 	defer func() { _ = sub.Unsubscribe() }()
-	if err := s.conn.PublishRequest(s.subject("call"), inbox, jsonOf(in)); err != nil {
+	if err := s.conn.PublishRequest(s.subject(wire.VerbCall), inbox, jsonOf(in)); err != nil {
 		return nil, err
 	}
 	a := &answers{}
@@ -127,7 +127,7 @@ func (s *setting) hook(ctx context.Context, point string, in wire.HookCall) (*wi
 	for _, h := range s.registered()[0].Manifest.Hooks {
 		if h.Point == point {
 			in.Hook, in.Point, in.Invocation, in.Session, in.Turn, in.DeadlineMS = h.Name, point, point, "s", "t", 5000
-			return ask[wire.HookResult](ctx, s, "hook", &in)
+			return ask[wire.HookResult](ctx, s, wire.VerbHook, &in)
 		}
 	}
 	return nil, fmt.Errorf("the manifest has no hook at %s", point)

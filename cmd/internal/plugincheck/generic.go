@@ -78,7 +78,7 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 		return err
 	}},
 	{"garbage", func(ctx context.Context, s *setting) error {
-		for _, verb := range []string{"call", "callback", "cancel", "recorded", "hook", "session_start", "idle", "no_such_verb"} {
+		for _, verb := range []string{wire.VerbCall, wire.VerbCallback, wire.VerbCancel, wire.VerbRecorded, wire.VerbHook, wire.VerbSessionStart, wire.VerbIdle, "no_such_verb"} {
 			for _, data := range []string{"", "{", "[]", "null", "7", `{"session":7}`, "\x00\xff"} {
 				if err := s.conn.PublishRequest(s.subject(verb), s.conn.NewRespInbox(), []byte(data)); err != nil {
 					return err
@@ -89,7 +89,7 @@ var genericChecks = []check{ //nolint:gochecknoglobals // a table
 	}},
 	{"registers_again", func(ctx context.Context, s *setting) error {
 		before := len(s.registered())
-		_ = s.conn.Publish(s.subject("register"), nil)
+		_ = s.conn.Publish(s.subject(wire.VerbRegister), nil)
 		return s.await(ctx, func() error {
 			list := s.registered()
 			if len(list) == before {
@@ -129,7 +129,7 @@ var drain = check{"drain", func(ctx context.Context, s *setting) error { return 
 
 // drain asks the main program to end, and waits for that.
 func (s *setting) drain(ctx context.Context) error {
-	_ = s.conn.Publish(s.subject("drain"), nil)
+	_ = s.conn.Publish(s.subject(wire.VerbDrain), nil)
 	if err := s.main().ended(ctx); err != nil {
 		return err
 	}

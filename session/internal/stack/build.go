@@ -13,7 +13,7 @@ import (
 )
 
 // openLocked builds a stack or updates it to the state. The caller has the stack's lock.
-func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
+func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, record []events.Payload, built bool, err error) {
 	saved, err := s.savedStates(ctx, state.Plugins)
 	in := s.BuildContext(state)
 	in.Saved, in.InTurn = saved, state.Turn() != nil
@@ -43,7 +43,7 @@ func (s *Stacks) openLocked(ctx context.Context, st *Stack, state *projector.Sta
 }
 
 func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, in plugin.BuildContext) error {
-	built, err := s.cfg.Plugins.BuildSession(ctx, in, nil)
+	built, err := s.cfg.Plugins.BuildStack(ctx, in, nil)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (s *Stacks) build(ctx context.Context, st *Stack, state *projector.State, i
 }
 
 // materialise initialises a new stack's protocol, restores the plugins' states and the protocol, and configures it.
-func (s *Stacks) materialise(ctx context.Context, st *Stack, p *plugin.Session, state *projector.State, saved []projector.PluginState) error {
+func (s *Stacks) materialise(ctx context.Context, st *Stack, p *plugin.Stack, state *projector.State, saved []projector.PluginState) error {
 	if err := p.Protocol().Initialize(ctx, plugin.ProtocolSession{Session: state.Session}); err != nil {
 		return err
 	}

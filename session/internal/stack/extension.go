@@ -22,7 +22,7 @@ type followed struct {
 }
 
 // restore restores the protocol, which has no extension then.
-func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Session, state *projector.State) error {
+func (s *Stacks) restore(ctx context.Context, st *Stack, p *plugin.Stack, state *projector.State) error {
 	restored := state.Clone()
 	if err := blob.FillState(ctx, s.cfg.Blobs, restored); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (s *Stacks) TryExtensions(ctx context.Context, st *Stack, state *projector.
 // Extend gives an extension to the protocol, and then has record append it. The caller has the stack's lock, so that
 // protocols of this process get extensions in the order of the history. saved says that the plugins' states have what the
 // protocol makes of it. record returns the number of extensions that the session had before.
-func (st *Stack) Extend(ctx context.Context, p *plugin.Session, e events.Extension, saved bool, record func() (before int, err error)) error {
+func (st *Stack) Extend(ctx context.Context, p *plugin.Stack, e events.Extension, saved bool, record func() (before int, err error)) error {
 	if err := p.Protocol().ApplyExtension(context.WithValue(ctx, buildingKey{}, st), e); err != nil {
 		return &events.FieldError{Field: "extension", Reason: err.Error(), Err: api.ErrProtocol}
 	}

@@ -41,7 +41,7 @@ func New(cfg Config) *Stacks {
 // Stack is one session's plugins, with the part of the history that they were updated to.
 type Stack struct {
 	opening  chan struct{} // full while a goroutine builds the stack or updates it to a state; it has the fields up to users
-	plugins  *plugin.Session
+	plugins  *plugin.Stack
 	protocol string
 	followed followed
 	change   *events.FrameConfigured // what the protocol's configuration wants recorded
@@ -140,7 +140,7 @@ func (st *Stack) unlock() { <-st.opening }
 // has them, or other options in their place. The state must be the caller's own. Plugins may call the host, so the
 // caller must have no lock. Errors: [plugin.ErrUnavailable] in a process without plugins, [plugin.ErrBuilding] for a
 // call by the code that builds the stack.
-func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Session, record []events.Payload, release func(), err error) {
+func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Stack, record []events.Payload, release func(), err error) {
 	if s.cfg.Plugins == nil {
 		return nil, nil, nil, fmt.Errorf("plugins: %w", plugin.ErrUnavailable)
 	}
@@ -160,7 +160,7 @@ func (s *Stacks) Open(ctx context.Context, state *projector.State) (p *plugin.Se
 }
 
 // open locks a stack, and builds it or updates it to the state.
-func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Session, record []events.Payload, built bool, err error) {
+func (s *Stacks) open(ctx context.Context, st *Stack, state *projector.State) (p *plugin.Stack, record []events.Payload, built bool, err error) {
 	if err := st.lock(ctx, state.Session); err != nil {
 		return nil, nil, false, err
 	}
@@ -179,7 +179,7 @@ func (s *Stacks) Filled(ctx context.Context, state *projector.State) *projector.
 }
 
 // Follow updates a session's plugins to what other processes recorded, and drops changes of them that are not recorded.
-func (s *Stacks) Follow(ctx context.Context, state *projector.State, p *plugin.Session) error {
+func (s *Stacks) Follow(ctx context.Context, state *projector.State, p *plugin.Stack) error {
 	saved, err := s.savedStates(ctx, state.Plugins)
 	if err != nil {
 		return err

@@ -241,7 +241,7 @@ func (i *Instance) Fire(ctx context.Context, name string, session events.Session
 	if err != nil {
 		return nil, fmt.Errorf("fire %s: %w", name, err)
 	}
-	m, err := i.cfg.Conn.RequestWithContext(ctx, i.cfg.Prefix+".plugins."+i.cfg.Plugin.ID()+".fire", body)
+	m, err := i.cfg.Conn.RequestWithContext(ctx, i.cfg.Prefix+".plugins."+i.cfg.Plugin.ID()+"."+wire.VerbFire, body)
 	if err != nil {
 		return nil, fmt.Errorf("fire %s: %w", name, err)
 	}

@@ -192,8 +192,8 @@ func (i *Instance) connected(ctx context.Context) error {
 // listen subscribes to the messages of nodes. Each is handled at once, so that a cancel overtakes running calls.
 func (i *Instance) listen() error {
 	for verb, handle := range map[string]func(*nats.Msg){
-		"call": i.call, "cancel": i.cancelCall, "recorded": i.recorded, "callback": i.answered, "hook": i.hook, "register": i.registerAgain,
-		"drain": i.drainRequested, "session_start": i.startSession, "idle": i.idle,
+		wire.VerbCall: i.call, wire.VerbCancel: i.cancelCall, wire.VerbRecorded: i.recorded, wire.VerbCallback: i.answered, wire.VerbHook: i.hook,
+		wire.VerbRegister: i.registerAgain, wire.VerbDrain: i.drainRequested, wire.VerbSessionStart: i.startSession, wire.VerbIdle: i.idle,
 	} {
 		sub, err := i.cfg.Conn.Subscribe(i.subject(verb), handle)
 		if err != nil {
@@ -201,7 +201,7 @@ func (i *Instance) listen() error {
 		}
 		i.subs = append(i.subs, sub)
 	}
-	all := strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), wire.All, "sign"}, ".")
+	all := strings.Join([]string{i.cfg.Prefix, "plugin", i.cfg.Plugin.ID(), wire.All, wire.VerbSign}, ".")
 	sub, err := i.cfg.Conn.Subscribe(all, func(*nats.Msg) { i.sign() })
 	if err != nil {
 		return fmt.Errorf("instance %s: %w", i.cfg.Instance, err)
@@ -216,7 +216,7 @@ func (i *Instance) register(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("register %s: %w", i.cfg.Plugin.ID(), err)
 	}
-	subject := i.cfg.Prefix + ".plugins." + i.cfg.Plugin.ID() + ".register"
+	subject := i.cfg.Prefix + ".plugins." + i.cfg.Plugin.ID() + "." + wire.VerbRegister
 	limited := 0 // tries that were refused as too many
 	for try := 1; ; try++ {
 		once, cancel := context.WithTimeout(ctx, registerWait)

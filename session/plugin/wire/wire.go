@@ -19,6 +19,22 @@ const (
 // All stands in place of an instance in messages to all instances of a plugin. No instance has this name.
 const All = "all"
 
+// Last tokens of subjects. Instances send register and fire; nodes send sign to all instances of a plugin, and the others,
+// register among them, to one.
+const (
+	VerbRegister     = "register"
+	VerbFire         = "fire"
+	VerbCall         = "call"
+	VerbCallback     = "callback"
+	VerbCancel       = "cancel"
+	VerbRecorded     = "recorded"
+	VerbHook         = "hook"
+	VerbSessionStart = "session_start"
+	VerbIdle         = "idle"
+	VerbDrain        = "drain"
+	VerbSign         = "sign"
+)
+
 // Limits of a registration.
 const (
 	MaxTools         = 128

@@ -13,20 +13,20 @@ import (
 
 // Types of lines.
 const (
-	lineRegister   = "register" // from the program
+	lineRegister   = wire.VerbRegister // from the program
 	lineOutput     = "output"
-	lineCallback   = "callback" // and its answer
+	lineCallback   = wire.VerbCallback // and its answer
 	lineOutcome    = "outcome"
 	lineHookResult = "hook_result"
 	linePlaced     = "placed"
 
 	lineInit   = "init" // to the program
-	lineCall   = "call"
-	lineCancel = "cancel"
-	lineHook   = "hook"
-	lineStart  = "session_start"
-	lineIdle   = "idle"
-	lineDrain  = "drain"
+	lineCall   = wire.VerbCall
+	lineCancel = wire.VerbCancel
+	lineHook   = wire.VerbHook
+	lineStart  = wire.VerbSessionStart
+	lineIdle   = wire.VerbIdle
+	lineDrain  = wire.VerbDrain
 )
 
 // maxLineBytes limits a line of the program: an outcome, and the ids of its call.

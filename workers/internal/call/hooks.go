@@ -15,7 +15,7 @@ import (
 // Hooks is one hook point of a turn, at which the plugins of the session decide.
 type Hooks struct {
 	At       *Snapshot
-	Stack    *plugin.Session
+	Stack    *plugin.Stack
 	Needs    turn.Needs      // the point that the state needs
 	Preamble plugin.Preamble // the protocol's part of the prompt; only used before the turn
 	Record   recordFunc      // as of [Tool]
@@ -37,7 +37,7 @@ func (h Hooks) Run(ctx context.Context) turn.Input {
 // hooks is a running [Hooks].
 type hooks struct {
 	*Snapshot
-	stack    *plugin.Session
+	stack    *plugin.Stack
 	needs    turn.Needs
 	effect   events.EffectID
 	preamble plugin.Preamble

@@ -23,7 +23,7 @@ import (
 // Model is one model call of a turn.
 type Model struct {
 	At       *Snapshot // the state of the prompt
-	Stack    *plugin.Session
+	Stack    *plugin.Stack
 	Needs    turn.Needs // the call that the state needs
 	Prompt   projector.Prompt
 	Preamble plugin.Preamble // the protocol's part of the prompt and the reply

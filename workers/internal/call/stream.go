@@ -20,7 +20,7 @@ import (
 type stream struct {
 	ctx         context.Context //nolint:containedctx // of the one attempt
 	cut         context.CancelFunc
-	stack       *plugin.Session
+	stack       *plugin.Stack
 	preamble    plugin.Preamble
 	deltas      *deltas
 	text        strings.Builder // after the plugins

@@ -16,7 +16,7 @@ import (
 // decisions are part of the state.
 type Tool struct {
 	At        *Snapshot
-	Stack     *plugin.Session
+	Stack     *plugin.Stack
 	Catalog   *plugin.CatalogEntry // the tools of the stack
 	Iteration int64
 	Call      turn.Call // the call that the state needs
@@ -84,7 +84,7 @@ func (d *dispatch) recorded() {
 type dispatch struct {
 	env        *Env
 	at         *Snapshot
-	stack      *plugin.Session
+	stack      *plugin.Stack
 	catalog    *plugin.CatalogEntry
 	call       turn.Call
 	callable   bool // the catalogue of the state offers the tool
@@ -99,7 +99,7 @@ type dispatch struct {
 
 // newDispatch makes a call of a snapshot's session. Code that calls it sets the rest: the record function of a running
 // turn, and for a call without a turn on this node inner and cannotPark.
-func newDispatch(at *Snapshot, stack *plugin.Session, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
+func newDispatch(at *Snapshot, stack *plugin.Stack, catalog *plugin.CatalogEntry, c turn.Call) *dispatch {
 	return &dispatch{
 		env: at.env, at: at, stack: stack, catalog: catalog, call: c, callable: at.callable(c.Tool), parked: new(parking),
 	}

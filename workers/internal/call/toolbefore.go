@@ -111,7 +111,7 @@ type beforeOutcome struct {
 }
 
 // hooksBefore runs the hooks before a call. Their error fails only the call.
-func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Session, call plugin.Call, tool string, args []byte) beforeOutcome {
+func (s *Snapshot) hooksBefore(ctx context.Context, stack *plugin.Stack, call plugin.Call, tool string, args []byte) beforeOutcome {
 	call.Host = s.host(call.Effect)
 	list, err := stack.BeforeToolCall(ctx, plugin.ToolContext{Call: call, Tool: tool, Args: args, Host: call.Host})
 	if err != nil {

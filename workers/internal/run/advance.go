@@ -65,7 +65,7 @@ func (r *run) advanceOnce(ctx context.Context) (pace, error) {
 		return paceWait, nil // running effects may complete
 	case r.p.draining.Load() && !hasStartedCall(t):
 		return paceContinue, r.release(ctx, t)
-	case r.stack.Session == nil: // closed when the session seemed to rest, or after a change that failed
+	case r.stack.Stack == nil: // closed when the session seemed to rest, or after a change that failed
 		err := r.reopen(ctx, needs)
 		if errors.Is(err, errElsewhere) && len(r.inflight) > 0 {
 			return paceWait, nil // running effects may complete; retried at the next tick

@@ -213,7 +213,7 @@ func (r *run) claim(ctx context.Context, in events.TurnInput) (turn.Claim, error
 		return turn.Claim{}, err
 	}
 	c := turn.Claim{Worker: r.p.cfg.ID}
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		c.Refused = r.stack.issue
 		return c, r.checkPatience()
 	}

@@ -118,12 +118,12 @@ func (r *run) add(ctx context.Context, in turn.Input, list []events.Event) error
 
 // rollBack drops the batch.
 func (r *run) rollBack() {
-	if r.stack.Session != nil {
+	if r.stack.Stack != nil {
 		r.stack.Discarded(r.batch.states)
 	}
 	if r.batch.durable != nil {
 		r.state = r.batch.durable
-		if r.stack.Session != nil {
+		if r.stack.Stack != nil {
 			r.stack.FollowOverlay(r.state.Overlay, true)
 		}
 	}
@@ -251,7 +251,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 	if err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state); err != nil {
 		return err
 	}
-	old := r.stack.Session
+	old := r.stack.Stack
 	if old != nil {
 		if err := r.openStack(ctx); err != nil {
 			return err
@@ -260,7 +260,7 @@ func (r *run) stepAgain(ctx context.Context, inputs []turn.Input, ahead bool) er
 	for _, in := range inputs {
 		if _, claims := in.(turn.Claim); claims {
 			kept := slices.DeleteFunc(extraOf(in), isOptions)
-			if r.stack.Session != old { // its states are gone with it
+			if r.stack.Stack != old { // its states are gone with it
 				kept = slices.DeleteFunc(kept, isState)
 			}
 			r.stack.extra = append(kept, r.stack.extra...)

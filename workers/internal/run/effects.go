@@ -138,7 +138,7 @@ func (r *run) startHooks(ctx context.Context, needs turn.Needs) error {
 		return nil
 	}
 	facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
-	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Session, Needs: needs, Record: facts}
+	h := call.Hooks{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Record: facts}
 	if needs.Hooks == events.PointBeforeTurn {
 		preamble, err := r.preamble()
 		if err != nil {
@@ -166,7 +166,7 @@ func (r *run) startModel(ctx context.Context, needs turn.Needs) error {
 	if err != nil {
 		return r.step(ctx, turn.Broken{Iteration: needs.Iteration, Issue: issueOf("protocol", "protocol_preamble", err)})
 	}
-	m := call.Model{At: r.snapshot(), Stack: r.stack.Session, Needs: needs, Prompt: prompt, Preamble: preamble}
+	m := call.Model{At: r.snapshot(), Stack: r.stack.Stack, Needs: needs, Prompt: prompt, Preamble: preamble}
 	e.prompt = prompt.Ref.Digest
 	r.launch(ctx, e, m.Run)
 	return nil
@@ -188,7 +188,7 @@ func (r *run) startTools(ctx context.Context, needs turn.Needs) error {
 		}
 		e := &effect{turn: needs.Turn, id: c.Effect}
 		facts := func(ctx context.Context, list ...events.Payload) error { return r.recordFor(ctx, e, list...) }
-		t := call.Tool{At: at, Stack: r.stack.Session, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: facts}
+		t := call.Tool{At: at, Stack: r.stack.Stack, Catalog: entry, Iteration: needs.Iteration, Call: c, Record: facts}
 		e.grace = t.Grace()
 		if recorded := t.Recorded(); recorded != nil {
 			r.recorded[c.Effect] = recorded
@@ -213,7 +213,7 @@ func (r *run) callsRecorded(id events.TurnID, p *events.ToolReturned) {
 // their reply is folded before. It returns the states of plugins that changed with it.
 func (r *run) assignHolders(p events.Payload) ([]events.Payload, error) {
 	called, ok := p.(*events.ToolCalled)
-	if !ok || r.stack.Session == nil {
+	if !ok || r.stack.Stack == nil {
 		return nil, nil
 	}
 	entry, err := r.stack.Catalog(&r.state.Catalog)

@@ -37,8 +37,8 @@ func (r *run) withAnnouncements(list []events.Event) []events.Event {
 			continue
 		}
 		t := r.state.Turn()
-		notifies := r.stack.Session != nil && r.stack.HasLifecycle()
-		if r.stack.Session == nil && t != nil && t.ID == list[i].Turn {
+		notifies := r.stack.Stack != nil && r.stack.HasLifecycle()
+		if r.stack.Stack == nil && t != nil && t.ID == list[i].Turn {
 			notifies = t.HasHooks(events.PointAfterTurn) // as of the worker that claimed the turn
 		}
 		if notifies {
@@ -82,12 +82,12 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 	switch {
 	case r.trial.Exhausted():
 		why = zap.String("why", "the workers that notified them died")
-	case r.stack.Session != nil:
+	case r.stack.Stack != nil:
 		return true, nil
 	case len(r.inflight) > 0:
 		return false, nil // the plugins are rebuilt before the turn continues
 	default:
-		if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
+		if err := r.openStack(ctx); err != nil || r.stack.Stack != nil {
 			return err == nil, err
 		}
 		if err := r.checkPatience(); err != nil {
@@ -103,7 +103,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 // startNotifying notifies the plugins of an ended turn in a goroutine of its own. The run does not end before it
 // returns.
 func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
-	stack, state, release := r.stack.Session, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
+	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
 	r.setNotifying(id, true)
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
@@ -117,7 +117,7 @@ func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
 	})
 }
 
-func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Session, state *projector.State, id events.TurnID) {
+func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Stack, state *projector.State, id events.TurnID) {
 	if err := blob.FillState(ctx, p.cfg.Calls.Blobs, state); err != nil {
 		p.warn(state.Session, err) // plugins are notified anyway: the state has references in place of these bodies
 	}

@@ -324,8 +324,8 @@ func TestYield(t *testing.T) {
 				}
 				return
 			}
-			if p.Running() != 0 || r.stack.Session != nil || r.state.Turn() != nil {
-				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Session != nil)
+			if p.Running() != 0 || r.stack.Stack != nil || r.state.Turn() != nil {
+				t.Errorf("got %d runs, a stack %v, want it over", p.Running(), r.stack.Stack != nil)
 			}
 			p.finish(t.Context(), r, w, err)
 			if w := b.FetchWake(b.Bus, bus.ClassTurn); w.Deliveries != 1 || w.Repair {

@@ -16,7 +16,7 @@ import (
 
 // stacked are the plugins of a run's session.
 type stacked struct {
-	*plugin.Session
+	*plugin.Stack
 	release func()
 	extra   []events.Payload     // events for the next commit
 	issue   events.Issue         // why the plugins could not be built
@@ -36,7 +36,7 @@ func (r *run) openStack(ctx context.Context) error {
 	switch {
 	case err == nil:
 		kept := slices.DeleteFunc(r.stack.extra, isOptions) // from a commit that conflicted
-		r.stack = stacked{Session: p, release: release, extra: append(kept, extra...)}
+		r.stack = stacked{Stack: p, release: release, extra: append(kept, extra...)}
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
@@ -48,7 +48,7 @@ func (r *run) openStack(ctx context.Context) error {
 // reopen builds the plugins of a turn that this run has claimed. If this worker cannot, the wake goes to another
 // worker; after [Config.Patience] the turn ends.
 func (r *run) reopen(ctx context.Context, needs turn.Needs) error {
-	if err := r.openStack(ctx); err != nil || r.stack.Session != nil {
+	if err := r.openStack(ctx); err != nil || r.stack.Stack != nil {
 		return err
 	}
 	if err := r.checkPatience(); err != nil {
@@ -99,7 +99,7 @@ func (p *Pool) warn(id events.SessionID, err error) {
 func (r *run) unsaved() []events.Payload {
 	list := r.stack.extra
 	r.stack.extra = nil
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		return list
 	}
 	states, err := r.stack.Unsaved()
@@ -111,7 +111,7 @@ func (r *run) unsaved() []events.Payload {
 
 // discard drops the plugin states that the inputs would have recorded.
 func (r *run) discard(inputs ...turn.Input) {
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		return
 	}
 	for _, in := range inputs {
@@ -121,7 +121,7 @@ func (r *run) discard(inputs ...turn.Input) {
 
 // stackCommitted confirms to the plugins the states that the history has now.
 func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		return
 	}
 	for i := range c.Events {
@@ -133,14 +133,14 @@ func (r *run) stackCommitted(ctx context.Context, c *events.Commit) {
 // restoreStack restores plugins whose states were dropped. A run that is cancelled leaves this to the next one that
 // opens the plugins: it cannot know whether its last commit is in the log.
 func (r *run) restoreStack(ctx context.Context) {
-	if r.stack.Session == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
+	if r.stack.Stack == nil || !r.stack.HasDiscarded() || ctx.Err() != nil {
 		return
 	}
 	durable := r.state
 	if len(r.batch.events) > 0 {
 		durable = r.batch.durable
 	}
-	if err := r.p.cfg.Host.FollowStack(ctx, durable, r.stack.Session); err != nil {
+	if err := r.p.cfg.Host.FollowStack(ctx, durable, r.stack.Stack); err != nil {
 		r.p.warn(r.session, err)
 	}
 }
@@ -172,7 +172,7 @@ func (r *run) dropStale(ev *events.Event) bool {
 	if now == nil || now.Revision == fact.Base {
 		return false
 	}
-	if r.stack.Session != nil {
+	if r.stack.Stack != nil {
 		r.stack.Discarded([]events.Payload{fact})
 	}
 	return true
@@ -180,14 +180,14 @@ func (r *run) dropStale(ev *events.Event) bool {
 
 // followOverlay applies a tool overlay of the state to the plugins.
 func (r *run) followOverlay(p events.Payload) {
-	if _, ok := p.(*events.SessionOverlaid); ok && r.stack.Session != nil {
+	if _, ok := p.(*events.SessionOverlaid); ok && r.stack.Stack != nil {
 		r.stack.FollowOverlay(r.state.Overlay, false)
 	}
 }
 
 // recordTools records the tools that the plugins offer now, if they differ from the state's.
 func (r *run) recordTools(ctx context.Context) error {
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		return nil
 	}
 	entry, err := r.stack.Catalog(&r.state.Catalog)
@@ -206,7 +206,7 @@ func (r *run) recordTools(ctx context.Context) error {
 
 // preamble is the protocol's part of prompts and replies.
 func (r *run) preamble() (plugin.Preamble, error) {
-	if r.stack.Session == nil {
+	if r.stack.Stack == nil {
 		return plugin.Preamble{}, errors.New(r.stack.issue.Message)
 	}
 	return r.stack.Preamble(slices.Clone(r.state.Catalog.Tools), r.options())

@@ -84,7 +84,7 @@ func (r *run) catchUp(ctx context.Context) error {
 	before, requested, count := r.state.Seq, time.Now(), r.countArrivals()
 	err := follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
 	now := time.Now()
-	if r.state.Seq != before && r.stack.Session != nil {
+	if r.state.Seq != before && r.stack.Stack != nil {
 		err = errors.Join(err, r.openStack(ctx))
 	}
 	switch {
