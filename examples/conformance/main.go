@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/remote"
@@ -29,16 +27,16 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	conn, err := nats.Connect(os.Getenv("LASH_PLUGIN_NATS"), nats.CustomInboxPrefix(os.Getenv("LASH_PLUGIN_INBOX")))
+	name, cfg, err := remote.FromEnv(os.Getenv)
 	if err != nil {
 		log.Fatal(err)
 	}
+	defer cfg.Conn.Close()
 	ofEcho := []string{"echo"}
-	i, err := remote.Start(ctx, remote.Config{
-		Conn: conn, Plugin: conformance(os.Getenv("LASH_PLUGIN")), Version: "1", Prefix: os.Getenv("LASH_PLUGIN_PREFIX"),
-		Hooks:  map[events.HookPoint]remote.HookOptions{events.PointBeforeTool: {Tools: ofEcho}, events.PointAfterTool: {Tools: ofEcho, Open: true}},
-		Prompt: []wire.Fragment{{Slot: events.SlotGuidance, Content: "Conformance is here.", Tools: ofEcho}},
-	})
+	cfg.Plugin, cfg.Version = conformance(name), "1"
+	cfg.Hooks = map[events.HookPoint]remote.HookOptions{events.PointBeforeTool: {Tools: ofEcho}, events.PointAfterTool: {Tools: ofEcho, Open: true}}
+	cfg.Prompt = []wire.Fragment{{Slot: events.SlotGuidance, Content: "Conformance is here.", Tools: ofEcho}}
+	i, err := remote.Start(ctx, cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,8 +1,6 @@
-/** @import * as wire from "../wire.js" */
+import { callbackRepeatMs, maxCallbackBytes, maxCallbacks } from "./limits.js";
 
-const maxBody = 262144;
-const maxWaiting = 16;
-const repeat = 2000;
+/** @import * as wire from "../wire.js" */
 
 /** The requests that a running call sends to the node that holds it. */
 export class Callbacks {
@@ -25,12 +23,12 @@ export class Callbacks {
    * @param {wire.JSON} [body]
    */
   async request(id, method, path, body) {
-    if (Buffer.byteLength(JSON.stringify(body) ?? "") > maxBody) throw new RangeError(`the body of ${id} has more than ${maxBody} bytes`);
-    while (!this.#ended && this.#waiting.size >= maxWaiting) await new Promise((free) => this.#queue.push(() => free(undefined)));
+    if (Buffer.byteLength(JSON.stringify(body) ?? "") > maxCallbackBytes) throw new RangeError(`the body of ${id} has more than ${maxCallbackBytes} bytes`);
+    while (!this.#ended && this.#waiting.size >= maxCallbacks) await new Promise((free) => this.#queue.push(() => free(undefined)));
     if (this.#ended) throw this.#ended;
     if (this.#waiting.has(id)) throw new Error(`a request with the id ${id} waits for its answer`);
     const send = () => this.send({ id, method, path, body });
-    const timer = setInterval(send, repeat);
+    const timer = setInterval(send, callbackRepeatMs);
     try {
       return await new Promise((answer, fail) => {
         this.#waiting.set(id, { answer, fail });

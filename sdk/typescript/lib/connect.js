@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectionError, TimeoutError, connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
+import { maxInstanceName } from "./limits.js";
 
 /** @import * as api from "../index.js" */
 /** @import { NodeConnectionOptions } from "@nats-io/transport-node" */
@@ -50,7 +51,6 @@ async function first(urls, options) {
 }
 
 /** The limit of an id, 64, without the random part and the hyphen before it. */
-const maxInstanceName = 51;
 
 /**
  * A new id, which no other start has: a program that starts again must not get calls of the program before.

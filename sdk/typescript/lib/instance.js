@@ -4,6 +4,7 @@ import { RequestError, TimeoutError } from "@nats-io/transport-node";
 import { Calls } from "./calls.js";
 import { connect } from "./connect.js";
 import { Refused, manifest } from "./define.js";
+import { leaveMs, maxMachine, registerRepeatMs, signEveryMs } from "./limits.js";
 import { clip } from "./outcome.js";
 import { Sessions } from "./sessions.js";
 
@@ -11,15 +12,11 @@ import { Sessions } from "./sessions.js";
 /** @import * as wire from "../wire.js" */
 /** @import { Msg } from "@nats-io/transport-node" */
 
-const registrationRepeat = 2000;
-const lifeInterval = 1000;
 const fireLimit = 30_000;
 // The time that a drain leaves to nodes to record the last outcomes.
 const recordLimit = 5000;
 const closeLimit = 1000;
-// How long an instance takes calls after it said that it drains.
-const leaveTime = 500;
-const machine = clip(Buffer.from(hostname()), 64).toString();
+const machine = clip(Buffer.from(hostname()), maxMachine).toString();
 
 /** @type {typeof api.serve} */
 export async function serve(plugin, options = {}) {
@@ -37,7 +34,7 @@ export async function serve(plugin, options = {}) {
 /** @implements {api.Instance} */
 class Instance {
   #hash = "";
-  #signMs = 1000;
+  #signMs = signEveryMs;
   /** @type {Promise<void> | undefined} */
   #registering;
   /** @type {Promise<void> | undefined} */
@@ -61,6 +58,7 @@ class Instance {
     this.registration = JSON.stringify({ protocol: 1, instance: id, manifest: manifest(plugin), rollback });
     this.sessions = new Sessions(plugin);
     this.calls = new Calls(plugin, this, this.sessions);
+    this.sessions.runs = (session) => this.calls.runs(session);
     this.closed = nc.closed().then((err) => this.#end(err || this.#refused));
   }
 
@@ -92,7 +90,7 @@ class Instance {
     this.#registering = this.#register();
     await this.#registering.finally(() => (this.#registering = undefined));
     process.once("SIGTERM", this.#signal).once("SIGINT", this.#signal);
-    this.#timers = [setInterval(() => this.#sign(), this.#signMs), setInterval(() => calls.tick(), lifeInterval)];
+    this.#timers = [setInterval(() => this.#sign(), this.#signMs), setInterval(() => calls.tick(), signEveryMs)];
     this.#sign();
   }
 
@@ -125,9 +123,9 @@ class Instance {
 
   async #register() {
     for (;;) {
-      const next = sleep(registrationRepeat);
+      const next = sleep(registerRepeatMs);
       try {
-        const message = await this.nc.request(`${this.subjects.requests}.register`, this.registration, { timeout: registrationRepeat });
+        const message = await this.nc.request(`${this.subjects.requests}.register`, this.registration, { timeout: registerRepeatMs });
         /** @type {wire.Registered} */
         const registered = message.json();
         if (registered.error?.code === "rate_limited") {
@@ -210,7 +208,7 @@ class Instance {
     this.#drained ??= (async () => {
       this.calls.leaving = true;
       this.#sign();
-      await sleep(leaveTime);
+      await sleep(leaveMs);
       this.calls.draining = true;
       await this.calls.rest(recordLimit);
       // Without a server the drain of the connection does not end.

@@ -1,14 +1,8 @@
 import { Failure } from "./define.js";
+import { keepMs, maxAttachment, maxAttachments, maxFailureMessage, maxInlineBytes, maxKeptBytes, maxKnownCalls, maxOutcomeBytes } from "./limits.js";
 
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
-
-/** Limits of the protocol, in bytes. */
-export const maxInline = 524288;
-const maxOutcome = 33554432;
-const maxAttachment = 5242880;
-const maxAttachments = 20971520;
-const maxFailureMessage = 16384;
 
 /**
  * The longest start of the text that has at most so many bytes of UTF-8.
@@ -36,7 +30,7 @@ function limit(bytes, most, what) {
 export async function outcome(run, signal) {
   try {
     const json = Buffer.from(JSON.stringify(ofResult(await run())));
-    limit(json.length, maxOutcome, "the result has a JSON");
+    limit(json.length, maxOutcomeBytes, "the result has a JSON");
     return { json, failed: false };
   } catch (err) {
     const outcome = ofException(err, signal);
@@ -83,13 +77,13 @@ function ofException(err, signal) {
  * @returns {Generator<string>}
  */
 export function* messages(json) {
-  if (json.length <= maxInline) {
+  if (json.length <= maxInlineBytes) {
     yield `{"outcome":${json}}`;
     return;
   }
   let n = 0;
-  for (let at = 0; at < json.length; at += maxInline) {
-    yield JSON.stringify({ piece: { n: n++, data: json.subarray(at, at + maxInline).toString("base64") } });
+  for (let at = 0; at < json.length; at += maxInlineBytes) {
+    yield JSON.stringify({ piece: { n: n++, data: json.subarray(at, at + maxInlineBytes).toString("base64") } });
   }
   yield JSON.stringify({ pieces: n });
 }
@@ -105,7 +99,7 @@ export class Outcomes {
   forgot = false;
 
   /** @param {{ millis?: number, bytes?: number, ids?: number }} [most] */
-  constructor({ millis = 600_000, bytes = 67_108_864, ids = 65_536 } = {}) {
+  constructor({ millis = keepMs, bytes = maxKeptBytes, ids = maxKnownCalls } = {}) {
     this.most = { millis, bytes, ids };
   }
 

@@ -1,12 +1,12 @@
+import { maxOutputBytes, outputsPerSecond } from "./limits.js";
 import { clip } from "./outcome.js";
 
 /** @import * as wire from "../wire.js" */
 
 const streams = ["stdout", "stderr", "log", "progress"];
-const maxText = 16384;
-// One output each 100 ms, and at most 9 when the tool returns: never more than 20 in a second.
-const interval = 100;
-const last = 9;
+// Half of the outputs of a second while the tool runs, and fewer than the other half when it returns.
+const interval = 2000 / outputsPerSecond;
+const last = outputsPerSecond / 2 - 1;
 const maxWaiting = 262144;
 
 /** What a call prints: sent soon, collected meanwhile, and dropped where too much of it waits. */
@@ -60,7 +60,7 @@ export class Output {
   #next() {
     for (const [stream, { off, bytes }] of this.#waiting) {
       const all = Buffer.concat(bytes);
-      const text = clip(all, maxText);
+      const text = clip(all, maxOutputBytes);
       this.#waiting.delete(stream);
       if (text.length < all.length) {
         this.#waiting.set(stream, { off: off + text.length, bytes: [all.subarray(text.length)], size: all.length - text.length });

@@ -1,3 +1,5 @@
+import { maxSessions } from "./limits.js";
+
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
 
@@ -5,6 +7,9 @@
 export class Sessions {
   /** @type {Map<string, { epoch: number, started: Promise<void>, open: boolean, used: number, hooks: number, deciding?: Promise<unknown> }>} */
   #placed = new Map();
+
+  /** Whether calls of a session run. @type {(session: string) => boolean} */
+  runs = () => false;
 
   /** @param {api.Plugin} plugin */
   constructor(plugin) {
@@ -20,7 +25,7 @@ export class Sessions {
   refuse(session, epoch) {
     if (this.plugin.scope !== "session") return undefined;
     const placed = this.#placed.get(session);
-    if (placed?.open && placed.epoch === epoch) return void (placed.used = Date.now());
+    if (placed?.open && placed.epoch === epoch) return void this.#touch(session, placed);
     return { code: "not_owner", field: "epoch", message: `session ${session} has ${placed?.open ? `epoch ${placed.epoch}` : "no placement"} here, not epoch ${epoch}` };
   }
 
@@ -39,9 +44,9 @@ export class Sessions {
     if (error || !placed) return { error };
     placed.hooks++;
     return {
-      end() {
+      end: () => {
         placed.hooks--;
-        placed.used = Date.now();
+        this.ended(session);
       },
     };
   }
@@ -54,7 +59,22 @@ export class Sessions {
   /** Notes the end of a call. @param {string} session */
   ended(session) {
     const placed = this.#placed.get(session);
-    if (placed) placed.used = Date.now();
+    if (placed) this.#touch(session, placed);
+  }
+
+  /** Notes that a session was used: those that were not come first. @param {string} session @param {any} placed */
+  #touch(session, placed) {
+    placed.used = Date.now();
+    this.#placed.delete(session);
+    this.#placed.set(session, placed);
+  }
+
+  /** Makes room for one more session: the one used the longest ago goes, of those where nothing runs. */
+  #room() {
+    if (this.#placed.size < maxSessions) return;
+    for (const [session, { open, hooks }] of this.#placed) {
+      if (open && hooks === 0 && !this.runs(session)) return void this.#placed.delete(session);
+    }
   }
 
   /** @param {wire.SessionStart} start @returns {Promise<wire.Placed>} */
@@ -64,6 +84,7 @@ export class Sessions {
     if (placed && epoch < placed.epoch) return { error: { code: "not_owner", field: "epoch", message: `session ${session} has epoch ${placed.epoch}` } };
     if (placed?.epoch !== epoch) {
       placed = { epoch, started: (async () => this.plugin.onSessionStart?.({ session, parent, labels }))(), open: false, used: Date.now(), hooks: 0 };
+      if (!this.#placed.has(session)) this.#room();
       this.#placed.set(session, placed);
     }
     try {

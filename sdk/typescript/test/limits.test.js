@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Callbacks } from "../lib/callbacks.js";
 import { Outcomes } from "../lib/outcome.js";
 import { Output } from "../lib/output.js";
+import { Sessions } from "../lib/sessions.js";
 
 /** @import * as wire from "../wire.js" */
 
@@ -87,4 +88,15 @@ test("16 requests of a call wait at once, and the end of the call rejects all", 
   assert.deepEqual([...new Set(await Promise.all(all))], ["ended", 200]);
   await assert.rejects(callbacks.request("x", "GET", "/"), (err) => err === "ended");
   await assert.rejects(new Callbacks(() => {}).request("x", "POST", "/", "x".repeat(262_143)), RangeError);
+});
+
+test("65536 sessions are kept, and of the others those where something runs", async () => {
+  const sessions = new Sessions({ name: "p", version: "1", scope: "session" });
+  sessions.runs = (session) => session === "0";
+  for (let n = 0; n < 65_536; n++) await sessions.start({ session: `${n}`, epoch: 1 });
+  const { end } = await sessions.hook("1", 1);
+  assert.equal(sessions.refuse("2", 1), undefined);
+  await sessions.start({ session: "new", epoch: 1 });
+  assert.deepEqual(["0", "1", "2", "3", "4", "new"].map((id) => sessions.refuse(id, 1)?.code), [undefined, undefined, undefined, "not_owner", undefined, undefined]);
+  end?.();
 });

@@ -19,12 +19,6 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// maxKnown is how many ended calls an instance knows. It has their ids, so that a late message runs none again.
-const maxKnown = 1 << 16
-
-// maxKept is the size of all outcomes that an instance keeps. Beyond it the oldest ones are dropped.
-const maxKept = 64 << 20
-
 // calls are the calls that an instance knows. A call is in one state:
 //
 //	running ──the tool returns──► ended, with its outcome ──recorded, or old──► ended ──too many──► forgotten
@@ -101,10 +95,10 @@ func (c *calls) end(id wire.CallID, outcome *wire.Outcome, now time.Time) []stri
 	replies := known.replies
 	known.replies = nil
 	c.ended = append(c.ended, id)
-	for ; c.bytes > maxKept; c.old++ {
+	for ; c.bytes > wire.MaxKeptBytes; c.old++ {
 		c.dropLocked(c.byID[c.ended[c.old]])
 	}
-	for len(c.ended) > maxKnown {
+	for len(c.ended) > wire.MaxKnownCalls {
 		c.dropLocked(c.byID[c.ended[0]])
 		delete(c.byID, c.ended[0])
 		c.ended, c.old, c.forgot = c.ended[1:], max(c.old-1, 0), true

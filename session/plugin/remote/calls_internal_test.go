@@ -106,14 +106,14 @@ func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	c := newCalls(time.Hour)
 	text := string(make([]byte, (900 << 10)))
-	n := maxKept/(900<<10) + 3
+	n := wire.MaxKeptBytes/(900<<10) + 3
 	for i := range n {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
 		c.join(&in, "reply", nil, accept)
 		c.end(in.CallID, &wire.Outcome{Text: text}, time.Now())
 	}
-	if c.bytes > maxKept {
-		t.Errorf("kept: %d bytes, limit is %d", c.bytes, maxKept)
+	if c.bytes > wire.MaxKeptBytes {
+		t.Errorf("kept: %d bytes, limit is %d", c.bytes, wire.MaxKeptBytes)
 	}
 	for call, want := range map[int]bool{0: true, n - 1: false} {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(call))}}
@@ -127,7 +127,7 @@ func TestKeptBytes(t *testing.T) {
 func TestForgottenIDs(t *testing.T) {
 	t.Parallel()
 	c := newCalls(time.Hour)
-	for i := range maxKnown + 1 {
+	for i := range wire.MaxKnownCalls + 1 {
 		in := wire.Call{CallID: wire.CallID{Call: events.EffectID(fmt.Sprint(i))}}
 		c.join(&in, "reply", nil, accept)
 		c.end(in.CallID, &wire.Outcome{}, time.Now())
@@ -179,7 +179,7 @@ func TestRefusedCallHasNotRun(t *testing.T) {
 func forget(id wire.CallID) func(*calls) {
 	return func(c *calls) {
 		c.end(id, &wire.Outcome{}, time.Now())
-		for n := range maxKnown {
+		for n := range wire.MaxKnownCalls {
 			other := wire.CallID{Session: "other", Call: events.EffectID(fmt.Sprint(n))}
 			c.join(&wire.Call{CallID: other}, "reply", nil, accept)
 			c.end(other, &wire.Outcome{}, time.Now())

@@ -46,6 +46,32 @@ func Connect(file string, more ...nats.Option) (*nats.Conn, error) {
 	return Dial(c.URL, append(opts, more...)...)
 }
 
+// FromEnv connects a plugin with the variables LASH_PLUGIN… of the protocol, which getenv looks up, for example
+// [os.Getenv]. It returns the plugin's name and a [Config] with the connection, the prefix and the instance's name. Errors: an [*events.FieldError] of a variable, those of the files that variables name, and those of [Dial].
+func FromEnv(getenv func(variable string) string) (name string, cfg Config, err error) {
+	env := func(variable string) string { return getenv("LASH_PLUGIN" + variable) }
+	if err := events.CheckToken("LASH_PLUGIN", env("")); err != nil {
+		return "", cfg, err
+	}
+	if env("_NATS") == "" {
+		return "", cfg, &events.FieldError{Field: "LASH_PLUGIN_NATS", Reason: "is required: the URLs of the servers", Err: events.ErrInvalid}
+	}
+	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX")}
+	opts, err := c.options()
+	if err != nil {
+		return "", cfg, err
+	}
+	if file := env("_NKEY"); file != "" {
+		key, err := nats.NkeyOptionFromSeed(file)
+		if err != nil {
+			return "", cfg, fmt.Errorf("LASH_PLUGIN_NKEY: %w", err)
+		}
+		opts = append(opts, key)
+	}
+	conn, err := Dial(c.URL, opts...)
+	return env(""), Config{Conn: conn, Prefix: env("_PREFIX"), Instance: env("_INSTANCE")}, err
+}
+
 // Dial connects a plugin to servers, URLs separated by commas. The connection is made again for ever after it breaks.
 // Where no server answers, Dial says so on standard error, and returns a connection that waits for one, as [Start] then
 // does. Errors: those of NATS with the URLs, such as a refusal of the credentials.

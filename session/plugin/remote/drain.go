@@ -40,7 +40,7 @@ func (i *Instance) Drain(ctx context.Context) error {
 	i.leaving.Store(true)
 	i.sign()
 	select {
-	case <-time.After(leaveWait):
+	case <-time.After(wire.LeaveWait):
 	case <-ctx.Done():
 	}
 	i.calls.drain()
@@ -63,9 +63,6 @@ func (i *Instance) Drain(ctx context.Context) error {
 	}
 	return nil
 }
-
-// leaveWait is how long an instance takes calls after it said that it drains.
-const leaveWait = 500 * time.Millisecond
 
 // recordedEvery is the time between two looks at the outcomes that are kept.
 const recordedEvery = 20 * time.Millisecond

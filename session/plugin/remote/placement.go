@@ -41,9 +41,6 @@ const (
 // startWait limits a StartSession.
 const startWait = 10 * time.Second
 
-// maxSessions is how many placements an instance knows: live ones, and ended ones to refuse late calls of them.
-const maxSessions = 1 << 16
-
 // sessions are the placements on an instance.
 type sessions struct {
 	mu   sync.Mutex
@@ -80,7 +77,7 @@ func (s *sessions) find(id events.SessionID) *placed {
 	return p
 }
 
-// at is the entry of a session, which is made if there is none. The caller releases it. Beyond [maxSessions] the entry
+// at is the entry of a session, which is made if there is none. The caller releases it. Beyond [wire.MaxSessions] the entry
 // that was not used for the longest time is dropped.
 func (s *sessions) at(id events.SessionID) *placed {
 	s.mu.Lock()
@@ -101,7 +98,7 @@ func (s *sessions) at(id events.SessionID) *placed {
 
 // dropLocked makes room for an entry. Entries in use go to the end of the list, so each is looked at once.
 func (s *sessions) dropLocked() {
-	for looks := s.used.Len(); len(s.byID) >= maxSessions && looks > 0; looks-- {
+	for looks := s.used.Len(); len(s.byID) >= wire.MaxSessions && looks > 0; looks-- {
 		oldest, _ := s.used.Front().Value.(*placed)
 		if oldest.running > 0 {
 			s.used.MoveToBack(oldest.at)

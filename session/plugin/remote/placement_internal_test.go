@@ -141,15 +141,15 @@ func TestSessionsAreBounded(t *testing.T) {
 	if _, refused := i.owns(&wire.Call{CallID: wire.CallID{Session: "s"}, Epoch: 1}); refused != nil {
 		t.Fatal(refused)
 	}
-	for n := range 2 * maxSessions {
+	for n := range 2 * wire.MaxSessions {
 		if refused := i.place(&wire.SessionStart{Session: events.SessionID(fmt.Sprint(n)), Epoch: 1}); refused != nil {
 			t.Fatal(refused)
 		}
 	}
-	if n := len(i.sessions.byID); n != maxSessions || i.sessions.used.Len() != n {
-		t.Errorf("sessions: got %d, and %d in order, want %d", n, i.sessions.used.Len(), maxSessions)
+	if n := len(i.sessions.byID); n != wire.MaxSessions || i.sessions.used.Len() != n {
+		t.Errorf("sessions: got %d, and %d in order, want %d", n, i.sessions.used.Len(), wire.MaxSessions)
 	}
-	for id, want := range map[events.SessionID]bool{"s": true, "0": false, events.SessionID(fmt.Sprint(2*maxSessions - 1)): true} {
+	for id, want := range map[events.SessionID]bool{"s": true, "0": false, events.SessionID(fmt.Sprint(2*wire.MaxSessions - 1)): true} {
 		if got := i.sessions.use(id, 1) != nil; got != want {
 			t.Errorf("session %s: got %v, want %v", id, got, want)
 		}

@@ -75,7 +75,7 @@ var ErrStopped = errors.New("the instance stopped")
 // registerWait limits one attempt to register, registerPause the time until the next one. An instance that nodes refuse
 // as one of too many tries again after limitedWait, and registerTries times at most.
 const (
-	registerWait  = 2 * time.Second
+	registerWait  = wire.RegisterRepeat
 	registerPause = time.Second
 	registerTries = 5
 	limitedWait   = 2 * time.Second
@@ -109,11 +109,8 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 	return i, nil
 }
 
-// randomChars is the length of the random part of an id, and maxInstanceName that of the name before it and a hyphen.
-const (
-	randomChars     = 12
-	maxInstanceName = events.MaxTokenBytes - randomChars - 1
-)
+// randomChars is the length of the random part of an id, which follows a name and a hyphen.
+const randomChars = 12
 
 // instanceID is a new id. A program that starts again must not have an id that nodes know: they would ask it for calls
 // of the program before, and it would run them again.
@@ -121,8 +118,8 @@ func instanceID(name string) (string, error) {
 	if name == "" {
 		return rand.Text(), nil
 	}
-	if len(name) > maxInstanceName {
-		return "", &events.FieldError{Field: "config.instance", Reason: fmt.Sprintf("has %d characters, limit is %d", len(name), maxInstanceName), Err: events.ErrInvalidID}
+	if len(name) > wire.MaxInstanceName {
+		return "", &events.FieldError{Field: "config.instance", Reason: fmt.Sprintf("has %d characters, limit is %d", len(name), wire.MaxInstanceName), Err: events.ErrInvalidID}
 	}
 	id := name + "-" + rand.Text()[:randomChars]
 	return id, events.CheckToken("config.instance", id)
@@ -131,7 +128,7 @@ func instanceID(name string) (string, error) {
 // declared fills in the defaults, and lists the plugin's tools and hooks.
 func declared(cfg *Config) (*Instance, error) {
 	cfg.Prefix = cmp.Or(cfg.Prefix, "lash")
-	cfg.Keep = cmp.Or(cfg.Keep, 10*time.Minute)
+	cfg.Keep = cmp.Or(cfg.Keep, wire.KeepOutcome)
 	cfg.Grace = cmp.Or(cfg.Grace, time.Minute)
 	cfg.Logger = cmp.Or(cfg.Logger, zap.NewNop())
 	if cfg.Conn == nil || cfg.Plugin == nil {

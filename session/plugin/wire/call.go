@@ -75,6 +75,17 @@ const (
 	MaxFailureMessage = 16 << 10
 )
 
+// What an instance keeps, and for how long.
+const (
+	KeepOutcome     = 10 * time.Minute          // that no node says is recorded
+	MaxKeptBytes    = 64 << 20                  // of all outcomes; beyond it the oldest are dropped
+	MaxKnownCalls   = 1 << 16                   // ended calls whose ids it knows, so that a late message runs none again
+	MaxSessions     = 1 << 16                   // sessions, of a plugin of scope session
+	LeaveWait       = 500 * time.Millisecond    // that an instance takes calls after it said that it drains
+	RegisterRepeat  = 2 * time.Second           // without an answer
+	MaxInstanceName = events.MaxTokenBytes - 13 // of the name that begins an id; a hyphen and 12 random characters follow
+)
+
 // Output is text that a running tool has printed. Outputs may be lost: Offset shows the gap. The outcome counts.
 type Output struct {
 	Seq    int64  `json:"seq"`              // from 1, without gaps where none is lost

@@ -1,12 +1,16 @@
 package wire_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"testing"
+
+	"github.com/lash-go/lash/session/plugin/wire"
 )
 
 var (
@@ -37,5 +41,29 @@ func TestTypeScriptTypes(t *testing.T) {
 		if name := reflect.TypeOf(m).Name(); !slices.Equal(declared[name], want) {
 			t.Errorf("%s:\n got %v\nwant %v", name, declared[name], want)
 		}
+	}
+}
+
+// TestTypeScriptLimits compares the limits of the SDK of TypeScript with the constants, in both directions.
+func TestTypeScriptLimits(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "sdk", "typescript", "lib", "limits.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]int64)
+	for _, m := range regexp.MustCompile(`(?m)^export const (\w+) = (\d+);$`).FindAllStringSubmatch(string(text), -1) {
+		got[m[1]], _ = strconv.ParseInt(m[2], 10, 64)
+	}
+	want := map[string]int64{
+		"maxInlineBytes": wire.MaxInlineBytes, "maxOutcomeBytes": wire.MaxOutcomeBytes, "maxAttachment": wire.MaxAttachment, "maxAttachments": wire.MaxAttachments,
+		"maxFailureMessage": wire.MaxFailureMessage, "maxOutputBytes": wire.MaxOutputBytes, "outputsPerSecond": wire.OutputsPerSecond,
+		"maxCallbackBytes": wire.MaxCallbackBytes, "maxCallbacks": wire.MaxCallbacks, "callbackRepeatMs": wire.CallbackRepeat.Milliseconds(),
+		"registerRepeatMs": wire.RegisterRepeat.Milliseconds(), "signEveryMs": wire.SignEvery.Milliseconds(), "maxMachine": wire.MaxMachine,
+		"maxInstanceName": wire.MaxInstanceName, "leaveMs": wire.LeaveWait.Milliseconds(), "keepMs": wire.KeepOutcome.Milliseconds(),
+		"maxKeptBytes": wire.MaxKeptBytes, "maxKnownCalls": wire.MaxKnownCalls, "maxSessions": wire.MaxSessions,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }

@@ -47,10 +47,6 @@ type Adapter struct {
 	slots map[events.SessionID]*slot // "" for what has no placement: hooks that observe, and all of a plugin without scope session
 }
 
-// maxSessions limits the sessions whose starts an adapter keeps. Beyond it those without a child are dropped: their
-// calls fail until the next start.
-const maxSessions = 1 << 16
-
 // New checks the configuration, starts a child and reads what the program registers. Errors: an [*events.FieldError] for
 // an invalid configuration or manifest, and why the program did not register.
 func New(ctx context.Context, cfg Config) (*Adapter, error) {

@@ -108,10 +108,10 @@ func (a *Adapter) placed(start *wire.SessionStart) (s, old *slot) {
 	return s, old
 }
 
-// forgetLocked makes room for one more session.
+// forgetLocked makes room for one more session. Those without a child are dropped: their calls fail until the next start.
 func (a *Adapter) forgetLocked() {
 	for session, s := range a.slots {
-		if len(a.slots) < maxSessions {
+		if len(a.slots) < wire.MaxSessions {
 			return
 		}
 		if c := s.current(); session != "" && (c == nil || !c.isOpen()) {

@@ -1,0 +1,20 @@
+// The limits of the protocol. A test compares them with the nodes'. Names that end with Ms are milliseconds, others bytes or numbers.
+export const maxInlineBytes = 524288;
+export const maxOutcomeBytes = 33554432;
+export const maxAttachment = 5242880;
+export const maxAttachments = 20971520;
+export const maxFailureMessage = 16384;
+export const maxOutputBytes = 16384;
+export const outputsPerSecond = 20;
+export const maxCallbackBytes = 262144;
+export const maxCallbacks = 16;
+export const callbackRepeatMs = 2000;
+export const registerRepeatMs = 2000;
+export const signEveryMs = 1000;
+export const maxMachine = 64;
+export const maxInstanceName = 51;
+export const leaveMs = 500;
+export const keepMs = 600000;
+export const maxKeptBytes = 67108864;
+export const maxKnownCalls = 65536;
+export const maxSessions = 65536;
