@@ -1,8 +1,6 @@
 // Command plugin is a plugin as a program of its own. It is connected to NATS only, and its tool runs in this process.
 //
 //	go run ./examples/plugin .lash/plugins/weather.json
-//
-// Without a file it reads the environment variables LASH_PLUGIN…, as [remote.FromEnv] does.
 package main
 
 import (
@@ -20,22 +18,21 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[1:]); err != nil {
+	if err := run(os.Args[len(os.Args)-1]); err != nil {
 		fmt.Fprintln(os.Stderr, "plugin:", err)
 		os.Exit(1)
 	}
 }
 
-func run(files []string) error {
+func run(file string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	cfg, err := connect(files)
+	conn, err := remote.Connect(file)
 	if err != nil {
 		return err
 	}
-	defer cfg.Conn.Close()
-	cfg.Plugin, cfg.Version, cfg.Logger = tool.Weather(), "1.0.0", zap.Must(zap.NewProduction())
-	instance, err := remote.Start(ctx, cfg)
+	defer conn.Close()
+	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: tool.Weather(), Version: "1.0.0", Logger: zap.Must(zap.NewProduction())})
 	if errors.Is(err, context.Canceled) {
 		return nil // it was stopped before a node answered
 	}
@@ -44,14 +41,4 @@ func run(files []string) error {
 	}
 	fmt.Println("plugin: serving the tool weather; stop with ctrl-c")
 	return instance.Run(ctx)
-}
-
-// connect connects with the file that an embedded server wrote, or as the environment says.
-func connect(files []string) (cfg remote.Config, err error) {
-	if len(files) == 0 {
-		_, cfg, err = remote.FromEnv(os.Getenv)
-		return cfg, err
-	}
-	cfg.Conn, err = remote.Connect(files[0])
-	return cfg, err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -62,10 +61,6 @@ func TestPlugin(t *testing.T) {
 	if err != nil || turn.Text != "In Oslo: rain, 8 degrees" {
 		t.Errorf("got %+v, %v, want what the tool says", turn, err)
 	}
-	second := child.Start(t, environment(t, filepath.Join(store, "plugins", "weather.json")))
-	second.Await("serving the tool weather")
-	second.Signal(syscall.SIGTERM)
-	second.Ended()
 	node.Signal(syscall.SIGTERM)
 	node.Ended()
 	plugin.Signal(syscall.SIGTERM)
@@ -75,22 +70,4 @@ func TestPlugin(t *testing.T) {
 	plugin.Await("no server answers at nats://127.0.0.1:")
 	plugin.Signal(syscall.SIGTERM)
 	plugin.Ended()
-}
-
-// environment has the credentials of a connection file as variables.
-func environment(t *testing.T, file string) []string {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var c struct{ URL, Seed, Inbox string }
-	if err := json.Unmarshal(data, &c); err != nil || c.Seed == "" {
-		t.Fatalf("got %+v, %v, want a connection with a seed", c, err)
-	}
-	seed := filepath.Join(t.TempDir(), "seed")
-	if err := os.WriteFile(seed, []byte(c.Seed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"LASH_PLUGIN=weather", "LASH_PLUGIN_NATS=" + c.URL, "LASH_PLUGIN_INBOX=" + c.Inbox, "LASH_PLUGIN_NKEY=" + seed, "LASH_PLUGIN_INSTANCE=pod-1"}
 }

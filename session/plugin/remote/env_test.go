@@ -1,6 +1,8 @@
 package remote_test
 
 import (
+	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,20 +12,32 @@ import (
 	"github.com/lash-go/lash/session/plugin/remote"
 )
 
-// TestFromEnv connects as the variables say, and names the variable that is wrong.
+// TestFromEnv connects with a key as the variables say, and names the variable that is wrong.
 func TestFromEnv(t *testing.T) {
 	t.Parallel()
-	url := bustest.Server(t, busembed.Config{Listen: true}).URL()
-	missing := filepath.Join(t.TempDir(), "missing")
+	store := filepath.Join(t.TempDir(), "store")
+	bustest.Server(t, busembed.Config{StoreDir: store, Listen: true, Keyed: true, Plugins: []string{"weather"}})
+	data, err := os.ReadFile(busembed.PluginFile(store, "weather"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c struct{ URL, Seed, Inbox string }
+	if err := json.Unmarshal(data, &c); err != nil || c.Seed == "" {
+		t.Fatalf("got %+v, %v, want a connection with a seed", c, err)
+	}
+	seed, missing := filepath.Join(store, "seed"), filepath.Join(store, "missing")
+	if err := os.WriteFile(seed, []byte(c.Seed), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for want, env := range map[string]map[string]string{
-		"":                         {"": "weather", "_NATS": url, "_PREFIX": "fleet", "_INSTANCE": "pod-1"},
-		"LASH_PLUGIN: ":            {"": "no token", "_NATS": url},
+		"":                         {"": "weather", "_NATS": c.URL, "_NKEY": seed, "_INBOX": c.Inbox, "_PREFIX": "fleet", "_INSTANCE": "pod-1"},
+		"LASH_PLUGIN: ":            {"": "no token", "_NATS": c.URL},
 		"LASH_PLUGIN_NATS: is":     {"": "weather"},
-		"LASH_PLUGIN_NKEY: ":       {"": "weather", "_NATS": url, "_NKEY": missing},
-		missing + ": no such file": {"": "weather", "_NATS": url, "_TLS_CA": missing},
+		"LASH_PLUGIN_NKEY: ":       {"": "weather", "_NATS": c.URL, "_NKEY": missing},
+		missing + ": no such file": {"": "weather", "_NATS": c.URL, "_TLS_CA": missing},
+		"Authorization Violation":  {"": "weather", "_NATS": c.URL},
 	} {
 		t.Run(want, func(t *testing.T) {
-			t.Parallel()
 			name, cfg, err := remote.FromEnv(func(variable string) string { return env[strings.TrimPrefix(variable, "LASH_PLUGIN")] })
 			if want != "" {
 				if err == nil || !strings.Contains(err.Error(), want) {
