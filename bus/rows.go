@@ -76,6 +76,34 @@ func (r Rows) Put(ctx context.Context, session events.SessionID, value []byte, r
 	return 0, fmt.Errorf("put %s/%s: %w", r.kv.Bucket(), session, err)
 }
 
+// Update replaces a row by what change makes of it, and returns the row as it is then. If another process wrote first,
+// or the server that answered the read lacks the last write, Update waits, reads again and calls change again. change
+// returns nil to leave the row as it is; its errors are returned, except [ErrStale], which repeats as well.
+func (r Rows) Update(ctx context.Context, session events.SessionID, change func(now Row) ([]byte, error)) (Row, error) {
+	for try := 1; ; try++ {
+		row, err := r.update(ctx, session, change)
+		if !errors.Is(err, ErrStale) {
+			return row, err
+		}
+		if pause(ctx, try) != nil {
+			return Row{}, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		}
+	}
+}
+
+func (r Rows) update(ctx context.Context, session events.SessionID, change func(now Row) ([]byte, error)) (Row, error) {
+	now, err := r.Get(ctx, session)
+	if err != nil {
+		return Row{}, err
+	}
+	next, err := change(now)
+	if err != nil || next == nil {
+		return now, err
+	}
+	revision, err := r.Put(ctx, session, next, now.Revision)
+	return Row{Value: next, Revision: revision}, err
+}
+
 // All reads every row, in no order.
 func (r Rows) All(ctx context.Context) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lash-go/lash/bus"
@@ -75,6 +77,75 @@ func testRows(t *testing.T, rows bus.Rows) {
 	cancel()
 	if _, err := rows.Get(ctx, "s1"); !errors.Is(err, context.Canceled) {
 		t.Errorf("get, cancelled: got %v, want %v", err, context.Canceled)
+	}
+}
+
+// TestUpdateRows counts in one row from several programs at once, on one server and on three, whose reads are answered
+// by servers that lack the last write. No count is lost, and none fails.
+func TestUpdateRows(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(*testing.T) func() *bus.Bus{
+		"one server": func(t *testing.T) func() *bus.Bus { b := bustest.Start(t); return func() *bus.Bus { return b } },
+		"three servers": func(t *testing.T) func() *bus.Bus {
+			c := bustest.StartCluster(t)
+			return func() *bus.Bus { return c.Open(t) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			again := open(t)
+			const programs, times = 6, 10
+			var all sync.WaitGroup
+			for range programs {
+				rows := again().Snapshots()
+				all.Go(func() { count(t, rows, times) })
+			}
+			all.Wait()
+			row, err := again().Snapshots().Update(t.Context(), "s1", func(bus.Row) ([]byte, error) { return nil, nil })
+			if err != nil || string(row.Value) != fmt.Sprint(programs*times) {
+				t.Errorf("got %q, %v, want %d", row.Value, err, programs*times)
+			}
+		})
+	}
+}
+
+// count adds one to a row several times.
+func count(t *testing.T, rows bus.Rows, times int) {
+	t.Helper()
+	for range times {
+		var want []byte
+		row, err := rows.Update(t.Context(), "s1", func(now bus.Row) ([]byte, error) {
+			n, _ := strconv.Atoi(string(now.Value)) // "" is 0
+			want = fmt.Append(nil, n+1)
+			return want, nil
+		})
+		if err != nil || !bytes.Equal(row.Value, want) {
+			t.Errorf("got %q, %v, want %q", row.Value, err, want)
+		}
+	}
+}
+
+// TestUpdateRowsErrors: an error of the change is returned and writes nothing; a change that is stale is repeated until
+// the context ends.
+func TestUpdateRowsErrors(t *testing.T) {
+	t.Parallel()
+	rows, refused := bustest.Start(t).Snapshots(), errors.New("refused")
+	if _, err := rows.Update(t.Context(), "s1", func(bus.Row) ([]byte, error) { return []byte("x"), refused }); !errors.Is(err, refused) {
+		t.Errorf("got %v, want %v", err, refused)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	calls := 0
+	_, err := rows.Update(ctx, "s1", func(bus.Row) ([]byte, error) {
+		if calls++; calls == 3 {
+			cancel(refused)
+		}
+		return []byte("x"), bus.ErrStale
+	})
+	if calls != 3 || !errors.Is(err, bus.ErrStale) || !errors.Is(err, refused) {
+		t.Errorf("got %v after %d calls, want %v and %v after 3", err, calls, bus.ErrStale, refused)
+	}
+	if row, err := rows.Get(t.Context(), "s1"); err != nil || row.Revision != 0 {
+		t.Errorf("got %q, %v, want no row", row.Value, err)
 	}
 }
 

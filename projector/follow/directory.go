@@ -129,17 +129,11 @@ func upgradeRow(ctx context.Context, b *bus.Bus, session events.SessionID) error
 // replace writes a row if newer reports that the existing one is older. The row's revision resolves concurrent
 // writes.
 func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value []byte, newer func(old []byte) bool) error {
-	for {
-		have, err := rows.Get(ctx, session)
-		if err != nil {
-			return err
-		}
+	_, err := rows.Update(ctx, session, func(have bus.Row) ([]byte, error) {
 		if have.Revision != 0 && !newer(have.Value) {
-			return nil
+			return nil, nil
 		}
-		_, err = rows.Put(ctx, session, value, have.Revision)
-		if !errors.Is(err, bus.ErrStale) {
-			return err
-		}
-	}
+		return value, nil
+	})
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -32,6 +31,7 @@ const (
 	rereadEvery = 200 * time.Millisecond // at most, for instances that show an unknown manifest
 	checkEvery  = 5 * time.Second        // whether the row is still there
 	offerWait   = 2 * time.Second        // for the earlier manifest of a turn that another node began
+	storeWait   = 5 * time.Second        // for a row that other instances and nodes write at the same time
 )
 
 // offer is a registered manifest with its compiled tools.
@@ -122,52 +122,56 @@ func (r *row) same(other *row) bool {
 	return r.Hash == other.Hash && slices.EqualFunc(r.Replaced, other.Replaced, func(a, b replaced) bool { return a.Hash == b.Hash })
 }
 
-// stored reads the row of a plugin. If the table was lost, it first writes what this node knows.
-func (p *Plugins) stored(ctx context.Context, name string) (*row, uint64, error) {
+// restored is the row of a plugin as it should be stored: the one that was read, unless the table was lost since this
+// node read it. Then it has what this node knows of before.
+func (p *Plugins) restored(name string, read *row) *row {
 	p.mu.Lock()
 	mine := p.byName[name].row
 	p.mu.Unlock()
-	for range registerTries {
-		got, err := p.bus.Manifests().Get(ctx, events.SessionID(name))
-		if err != nil {
-			return nil, 0, err
-		}
-		r := new(row)
-		if got.Revision > 0 {
-			if err := json.Unmarshal(got.Value, r); err != nil {
-				return nil, 0, err
-			}
-		}
-		known := r
-		switch {
-		case mine.Hash == "", r.Life == mine.Life && got.Revision > 0:
-			return r, got.Revision, nil
-		case got.Revision == 0:
-			known = &mine
-			known.Life = ulid.Make().String()
-		default:
-			if known = merge(&mine, r); known.same(r) {
-				return r, got.Revision, nil
-			}
-		}
-		revision, err := p.put(ctx, name, known, got.Revision)
-		if err == nil {
-			p.log.Warn("the lost row of a plugin is written again", zap.String("plugin", name), zap.String("version", known.Manifest.Version))
-			return known, revision, nil
-		}
-		if !errors.Is(err, bus.ErrStale) {
-			return nil, 0, err
-		}
+	switch {
+	case mine.Hash == "", read.Hash != "" && read.Life == mine.Life:
+		return read
+	case read.Hash == "":
+		mine.Life = ulid.Make().String()
+		return &mine
 	}
-	return nil, 0, bus.ErrStale
+	if known := merge(&mine, read); !known.same(read) {
+		return known
+	}
+	return read
 }
 
-func (p *Plugins) put(ctx context.Context, name string, r *row, revision uint64) (uint64, error) {
-	value, err := json.Marshal(r)
+// change replaces the row of a plugin by what edit makes of it, and returns it with its revision, 0 where there is
+// none. edit may be called again with a newer row. A row that was lost is written again.
+func (p *Plugins) change(ctx context.Context, name string, edit func(now *row) (*row, error)) (r *row, revision uint64, err error) {
+	lost := false
+	stored, err := p.bus.Manifests().Update(ctx, events.SessionID(name), func(got bus.Row) ([]byte, error) {
+		read := new(row)
+		if got.Revision > 0 {
+			if err := json.Unmarshal(got.Value, read); err != nil {
+				return nil, err
+			}
+		}
+		now := p.restored(name, read)
+		lost = now != read
+		var err error
+		if r, err = edit(now); err != nil || r == read {
+			return nil, err
+		}
+		return json.Marshal(r)
+	})
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return p.bus.Manifests().Put(ctx, events.SessionID(name), value, revision)
+	if lost {
+		p.log.Warn("the lost row of a plugin is written again", zap.String("plugin", name), zap.String("version", r.Manifest.Version))
+	}
+	return r, stored.Revision, nil
+}
+
+// stored reads the row of a plugin.
+func (p *Plugins) stored(ctx context.Context, name string) (*row, uint64, error) {
+	return p.change(ctx, name, func(now *row) (*row, error) { return now, nil })
 }
 
 // read takes over the stored manifest of a plugin, if there is one.
@@ -280,7 +284,7 @@ func (p *Plugins) find(ctx context.Context, name, hash string) (*offer, error) {
 		if entry.Hash != hash || !k.settings.admits(hash) {
 			continue
 		}
-		old, _, err := p.olderRow(ctx, name, entry.Count)
+		old, err := p.olderRow(ctx, name, entry.Count)
 		if err != nil {
 			return nil, err
 		}
@@ -305,24 +309,28 @@ func olderKey(name string, count uint64) events.SessionID {
 	return events.SessionID(hex.EncodeToString(sum[:]))
 }
 
-func (p *Plugins) olderRow(ctx context.Context, name string, count uint64) (old older, revision uint64, err error) {
+func (p *Plugins) olderRow(ctx context.Context, name string, count uint64) (old older, err error) {
 	got, err := p.bus.Manifests().Get(ctx, olderKey(name, count))
 	if err == nil && got.Revision > 0 {
 		err = json.Unmarshal(got.Value, &old)
 	}
-	return old, got.Revision, err
+	return old, err
 }
 
 // keepRow stores the manifest of a row before another one replaces it. A later one of this place stays.
 func (p *Plugins) keepRow(ctx context.Context, name string, r *row) error {
-	old, revision, err := p.olderRow(ctx, name, r.Count)
-	if err != nil || old.Hash == r.Hash && old.Count == r.Count || old.Count > r.Count {
-		return err
-	}
-	value, err := json.Marshal(&older{r.Count, r.Hash, r.Manifest})
-	if err == nil {
-		_, err = p.bus.Manifests().Put(ctx, olderKey(name, r.Count), value, revision)
-	}
+	_, err := p.bus.Manifests().Update(ctx, olderKey(name, r.Count), func(got bus.Row) ([]byte, error) {
+		var old older
+		if got.Revision > 0 {
+			if err := json.Unmarshal(got.Value, &old); err != nil {
+				return nil, err
+			}
+		}
+		if old.Hash == r.Hash && old.Count == r.Count || old.Count > r.Count {
+			return nil, nil
+		}
+		return json.Marshal(&older{r.Count, r.Hash, r.Manifest})
+	})
 	return err
 }
 

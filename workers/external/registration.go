@@ -1,6 +1,7 @@
 package external
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -42,9 +42,6 @@ func (p *Plugins) refusal(name string, err error) *wire.Error {
 	return &wire.Error{Code: wire.CodeInternal, Message: "the node could not do it: try again"}
 }
 
-// registerTries is how often a registration is repeated that another one overtook.
-const registerTries = 5
-
 // register checks a manifest and stores it.
 func (p *Plugins) register(name, op string, data []byte) (hash string, err error) {
 	if op != wire.VerbRegister {
@@ -70,12 +67,7 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
 		return "", err
 	}
-	for range registerTries {
-		if hash, err = p.store(name, &in, o); !errors.Is(err, bus.ErrStale) {
-			return hash, err
-		}
-	}
-	return "", err
+	return p.store(name, &in, o)
 }
 
 // maxManifests limits the JSON of the current manifests of all plugins. The tools that a session offers are one event of
@@ -117,27 +109,27 @@ func (p *Plugins) checkNames(name string, m *wire.Manifest) error {
 
 // store puts the manifest's row, unless it has the manifest already.
 func (p *Plugins) store(name string, in *wire.Registration, o *offer) (hash string, err error) {
-	now, revision, err := p.stored(p.ctx, name)
+	ctx, cancel := context.WithTimeout(p.ctx, storeWait)
+	defer cancel()
+	fresh := false
+	r, revision, err := p.change(ctx, name, func(now *row) (*row, error) {
+		next, err := now.next(&in.Manifest, in.Rollback)
+		fresh = next != now
+		switch {
+		case err != nil || !fresh:
+			return next, err
+		case now.Hash == "":
+			next.Life = ulid.Make().String()
+			return next, nil
+		}
+		return next, p.keepRow(ctx, name, now)
+	})
 	if err != nil {
 		return "", err
 	}
-	next, err := now.next(&in.Manifest, in.Rollback)
-	if err != nil {
-		return "", err
+	p.take(name, r, o, revision)
+	if fresh {
+		p.log.Info("plugin registered", zap.String("plugin", name), zap.String("version", in.Manifest.Version), zap.Bool("rollback", in.Rollback))
 	}
-	if next == now {
-		p.take(name, now, o, revision)
-		return now.Hash, nil
-	}
-	if now.Hash == "" {
-		next.Life = ulid.Make().String()
-	} else if err := p.keepRow(p.ctx, name, now); err != nil {
-		return "", err
-	}
-	if revision, err = p.put(p.ctx, name, next, revision); err != nil {
-		return "", err
-	}
-	p.take(name, next, o, revision)
-	p.log.Info("plugin registered", zap.String("plugin", name), zap.String("version", in.Manifest.Version), zap.Bool("rollback", in.Rollback))
-	return next.Hash, nil
+	return r.Hash, nil
 }

@@ -1,0 +1,106 @@
+package stdio_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/workers/external/stdio"
+)
+
+func (b *bundle) session(id string, epoch int64) error {
+	b.t.Helper()
+	return b.StartSession(b.t.Context(), wire.SessionStart{Session: events.SessionID(id), Epoch: epoch})
+}
+
+// TestSessions has a child for each session. It ends when it was idle; the next call has a child that got the start.
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", func(c *stdio.Config) { c.Idle = 400 * time.Millisecond })
+	if o := b.call(t.Context(), "s1", "early", "echo", `{}`); o.Failure == nil || o.Failure.Class != "unavailable" {
+		t.Errorf("call before the start: got %+v, want unavailable", o)
+	}
+	for _, id := range []string{"s1", "s2"} {
+		if err := b.session(id, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := b.text("s1", "p", `{"do":"pid"}`), b.text("s2", "p", `{"do":"pid"}`)
+	if one == two {
+		t.Errorf("two sessions have one child")
+	}
+	pid, _ := strconv.Atoi(one)
+	if o := b.call(t.Context(), "s1", "T55_no_idle_while_a_call_runs", "echo", `{"do":"late","text":"late"}`); o.Text != "late" {
+		t.Errorf("got %+v", o)
+	}
+	waitGone(t, pid)
+	if got := b.text("s1", "T54_session_start_comes_before_the_call", `{"do":"seen"}`); got != "init session_start call" {
+		t.Errorf("lines of the second child: got %q", got)
+	}
+	third := b.text("s1", "third", `{"do":"pid"}`)
+	if err := b.session("s1", 2); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.text("s1", "fourth", `{"do":"pid"}`); got == third {
+		t.Errorf("a placement with another epoch has the child of the one before")
+	}
+	if b.IdleSession(t.Context(), "s1") != remote.IdleEnd {
+		t.Error("an idle session is kept")
+	}
+	if got := b.text("s1", "T54_session_start_comes_before_the_next_call", `{"do":"seen"}`); got != "init session_start call" {
+		t.Errorf("lines of the child after the end: got %q", got)
+	}
+}
+
+// TestHookWithoutAPlacement calls a hook that observes, of a session that is not placed here. Hooks of placements are
+// refused.
+func TestHookWithoutAPlacement(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", nil)
+	for epoch, want := range map[int64]string{0: "", 1: wire.CodeNotOwner} {
+		got := b.Hook(t.Context(), &wire.HookCall{Hook: "h", Point: "turn_finalized", Invocation: fmt.Sprint(epoch), Session: "s", Epoch: epoch, DeadlineMS: 5000})
+		if code := cmp.Or(got.Error, &wire.Error{}).Code; code != want {
+			t.Errorf("hook with epoch %d: got %q, want %q", epoch, code, want)
+		}
+	}
+}
+
+// TestLateHookResult has the program answer a hook after its time, just before the next hook of the same point.
+func TestLateHookResult(t *testing.T) {
+	t.Parallel()
+	b := start(t, "", nil)
+	hook := func(ctx context.Context, name string) *wire.HookResult {
+		return b.Hook(ctx, &wire.HookCall{Hook: name, Point: "before_turn", Invocation: "i", Session: "s", DeadlineMS: 5000})
+	}
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	hook(short, "late")
+	if got := hook(t.Context(), "next"); len(got.Directives) != 1 || got.Directives[0].Code != "by next" {
+		t.Errorf("got %+v, want the directive of the hook that was called", got)
+	}
+}
+
+// TestIdleSessionWhileACallRuns keeps the session.
+func TestIdleSessionWhileACallRuns(t *testing.T) {
+	t.Parallel()
+	b := start(t, "session", nil)
+	if err := b.session("s", 1); err != nil {
+		t.Fatal(err)
+	}
+	on := &caller{hold: make(chan struct{})}
+	outcome := b.beginOn(t.Context(), on, "echo", "ask")
+	if b.IdleSession(t.Context(), "s") != remote.IdleKeep {
+		t.Error("T55_a_session_with_a_call_is_ended")
+	}
+	close(on.hold)
+	if o := <-outcome; !strings.HasPrefix(o.Text, "200 ") {
+		t.Errorf("got %+v, want the call served", o)
+	}
+}
