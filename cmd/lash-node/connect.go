@@ -76,7 +76,7 @@ func (f *clientFlags) with(ctx context.Context, s *streams, do func(ctx context.
 
 // explain adds advice to errors of commands that write to the streams as nodes do.
 func (f *clientFlags) explain(err error) error {
-	return f.Explain(err, access.Node, "is the node running? lash-node serve starts one, --nats URL names its servers")
+	return f.Explain(err, access.Node, "is the node running? lash-node serve starts one, --store DIR or --nats URL names its servers")
 }
 
 func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*client, error) {

@@ -27,7 +27,7 @@ type pluginRunCmd struct {
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
 	Command []string `arg:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
 
-	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags." placeholder:"FILE" type:"path"`
+	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags. Defaults to LASH_PLUGIN_CONNECTION." placeholder:"FILE" type:"path"`
 	NATS         string        `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
 	Nkey         string        `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
 	Instance     string        `help:"Begins the id of this instance, at most 51 characters; each start adds a random part. Defaults to LASH_PLUGIN_INSTANCE." placeholder:"NAME"`
@@ -118,12 +118,15 @@ func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error
 
 // connect connects as the plugin. end is called if the servers close the connection for good.
 func (c *pluginRunCmd) connect(s *streams, end context.CancelCauseFunc) (conn *nats.Conn, err error) {
+	if c.NATS+c.Nkey == "" && !c.Named() {
+		c.Connection = cmp.Or(c.Connection, s.Env("LASH_PLUGIN_CONNECTION"))
+	}
 	if c.Connection != "" && (c.NATS+c.Nkey != "" || c.Named() || c.Inbox != access.DefaultInbox) {
 		return nil, errors.New("--connection names the servers and the credentials: without --nats, --nkey, --creds, --tls-* and --inbox")
 	}
 	c.fromEnv(s)
 	if c.NATS+c.Connection == "" {
-		return nil, errors.New("--connection, --nats or LASH_PLUGIN_NATS: names the servers")
+		return nil, errors.New("--connection, --nats, LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS: names the servers")
 	}
 	opts, err := c.Options(c.NATS, "", s.Err)
 	if err != nil {

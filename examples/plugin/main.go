@@ -1,4 +1,5 @@
-// Command plugin is a plugin as a program of its own. It is connected to NATS only, and its tool runs in this process.
+// Command plugin is a plugin as a program of its own. It is connected to NATS only, and its tool runs in this process. Its
+// argument is the file with its connection. Without one the variables LASH_PLUGIN… say how to connect.
 //
 //	go run ./examples/plugin .lash/plugins/weather.json
 package main
@@ -18,21 +19,28 @@ import (
 )
 
 func main() {
-	if err := run(os.Args[len(os.Args)-1]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "plugin:", err)
 		os.Exit(1)
 	}
 }
 
-func run(file string) error {
+func run(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	conn, err := remote.Connect(file)
+	var cfg remote.Config
+	var err error
+	if len(args) == 1 {
+		cfg.Conn, err = remote.Connect(args[0])
+	} else {
+		_, cfg, err = remote.FromEnv(os.Getenv)
+	}
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: tool.Weather(), Version: "1.0.0", Logger: zap.Must(zap.NewProduction())})
+	defer cfg.Conn.Close()
+	cfg.Plugin, cfg.Version, cfg.Logger = tool.Weather(), "1.0.0", zap.Must(zap.NewProduction())
+	instance, err := remote.Start(ctx, cfg)
 	if errors.Is(err, context.Canceled) {
 		return nil // it was stopped before a node answered
 	}

@@ -287,7 +287,7 @@ func oneHolder(t *testing.T, on place) {
 
 func poison(t *testing.T, on place) {
 	s, id := play(t, on, "ask", `{"do":"die"}`, "i1", "i2", "i3", "i4")
-	s.wantResult(id, "3 instances of plugin notes ended during the call")
+	s.wantResult(id, "instances of plugin notes that ended during the call: 3")
 	harness.DeepEqual(t, "runs", s.began(), 3)
 	harness.DeepEqual(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
 }

@@ -100,24 +100,35 @@ func (e *exchange) outcome() *wire.Outcome {
 	return &o
 }
 
-// TestConformance runs the checks of lash-node on the conformance plugin, and sends it what they do not.
+// conformanceProgram copies the conformance plugin of the SDK into a folder, and returns both paths.
+func conformanceProgram(t *testing.T) (dir, program string) {
+	t.Helper()
+	dir = modules(t)
+	program = copyInto(t, dir, filepath.Join(sdk, "conformance", "conformance.js"))
+	harness.WantError(t, "a module", os.Rename(program, program+".mjs"), nil)
+	return dir, program + ".mjs"
+}
+
+// TestChecksOfTypeScript runs the checks of lash-node on the conformance plugin.
+func TestChecksOfTypeScript(t *testing.T) {
+	t.Parallel()
+	dir, program := conformanceProgram(t)
+	node := filepath.Join(dir, "lash-node")
+	runIn(t, ".", "go", "build", "-o", node, "../../cmd/lash-node")
+	out := runIn(t, dir, node, "plugin", "check", "--name", "conformance", "--", "node", program)
+	if n := strings.Count(out, "ok  "); n < 40 {
+		t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
+	}
+}
+
+// TestConformance sends the conformance plugin what the checks of lash-node do not.
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	dir := modules(t)
-	program := copyInto(t, dir, filepath.Join(sdk, "conformance", "conformance.js"))
-	harness.WantError(t, "a module", os.Rename(program, program+".mjs"), nil)
-	t.Run("checks_of_lash_node", func(t *testing.T) {
-		node := filepath.Join(dir, "lash-node")
-		runIn(t, ".", "go", "build", "-o", node, "../../cmd/lash-node")
-		out := runIn(t, dir, node, "plugin", "check", "--name", "conformance", "--", "node", program+".mjs")
-		if n := strings.Count(out, "ok  "); n < 40 {
-			t.Errorf("got %d checks, want those of the plugin conformance:\n%s", n, out)
-		}
-	})
+	_, program := conformanceProgram(t)
 	s := start(t)
 	s.node()
 	c := s.client()
-	p := s.launch("i1", exec.CommandContext(s.Ctx, "node", program+".mjs")) //nolint:gosec // a file of this test
+	p := s.launch("i1", exec.CommandContext(s.Ctx, "node", program)) //nolint:gosec // a file of this test
 	s.alive(1)
 	c.instance = s.idOf("i1")
 	for _, check := range conformance {

@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/integration/harness"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -82,6 +84,50 @@ func TestTypeScriptWaitsForServer(t *testing.T) {
 	harness.WantError(t, "subscribe", err, nil)
 	_, err = sub.NextMsg(30 * time.Second)
 	harness.WantError(t, "registration", err, nil)
+}
+
+// TestTypeScriptConnection starts a program of the SDK of TypeScript with files of an embedded server: its own connects it,
+// and what is wrong with another is said in one line that names it.
+func TestTypeScriptConnection(t *testing.T) {
+	t.Parallel()
+	program := inTypeScript(t)
+	store := filepath.Join(t.TempDir(), "store")
+	server := bustest.Server(t, busembed.Config{StoreDir: store, Listen: true, Keyed: true, Plugins: []string{"notes", "other"}})
+	own := busembed.PluginFile(store, "notes")
+	for name, c := range map[string]struct{ env, want string }{
+		"no_credentials":         {"LASH_PLUGIN_NATS=" + server.URL(), "refuses the credentials: LASH_PLUGIN_CONNECTION"},
+		"a_file_that_is_no_seed": {"LASH_PLUGIN_NKEY=" + own, "LASH_PLUGIN_NKEY: " + own + " has no seed of an nkey"},
+		"no_such_file":           {"LASH_PLUGIN_CONNECTION=" + store + "/missing", "LASH_PLUGIN_CONNECTION: ENOENT"},
+		"the_file_of_another":    {"LASH_PLUGIN_CONNECTION=" + busembed.PluginFile(store, "other"), "do not let these credentials be plugin notes: "},
+		"no_server":              {"LASH_PLUGIN=notes", "LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := program(harness.Context(t))
+			cmd.Env = append(os.Environ(), c.env)
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), c.want) {
+				t.Errorf("got %v and %s\nwant %q", err, out, c.want)
+			}
+			if n := strings.Count(string(out), "Permissions Violation"); n > 3 { // the error, its stack and its cause
+				t.Errorf("%d lines about permissions:\n%s", n, out)
+			}
+		})
+	}
+	t.Run("its_own_file", func(t *testing.T) {
+		t.Parallel()
+		conn, err := nats.Connect("", server.InProcess())
+		harness.WantError(t, "connect", err, nil)
+		t.Cleanup(conn.Close)
+		sub, err := conn.SubscribeSync("lash.plugins.notes.register")
+		harness.WantError(t, "subscribe", err, nil)
+		cmd := program(harness.Context(t))
+		cmd.Env = append(os.Environ(), "LASH_PLUGIN_CONNECTION="+own)
+		harness.WantError(t, "start", cmd.Start(), nil)
+		t.Cleanup((&process{t, cmd}).kill)
+		_, err = sub.NextMsg(30 * time.Second)
+		harness.WantError(t, "registration", err, nil)
+	})
 }
 
 // TestKilledProgramLeavesTheList kills a program without calls. It stays in the list until its lease ends.

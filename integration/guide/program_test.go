@@ -9,11 +9,12 @@ import (
 	"testing"
 )
 
-// Scripts that replace the go command in a terminal. `go run PACKAGE` runs the package of this repository in any
-// directory, and builds it once. A node without an address flag uses a free port, because another test may use the
+// Scripts that replace the go command in a terminal. `go run PACKAGE` and `go build -o FILE PACKAGE` take the package of
+// this repository in any directory, and `go run` builds it once. A node without an address flag uses a free port, because another test may use the
 // default port.
 const (
-	goRun = `[ "$1" = run ] || { echo "go $*: the test has no such command" >&2; exit 1; }
+	goRun = `[ "$1 $2" = "build -o" ] && { GO build -C "$REPOSITORY" -o "$PWD/$3" "$4"; exit; }
+[ "$1" = run ] || { echo "go $*: the test has no such command" >&2; exit 1; }
 pkg=$2; shift 2
 dir="$BIN/run$(printf %s "$pkg" | tr -c a-zA-Z0-9 _)"
 mkdir -p "$dir"

@@ -78,6 +78,43 @@ func TestShellCancel(t *testing.T) {
 	b.Wait("processes of the cancelled command", ended)
 }
 
+// TestCancelledResultPassesTheHooks cancels a turn whose tool then returns a text: the history has it, as the hooks after
+// the call leave it.
+func TestCancelledResultPassesTheHooks(t *testing.T) {
+	t.Parallel()
+	for want, directives := range map[string][]plugin.Directive{
+		"half of it": nil,
+		"hidden":     {plugin.ShortCircuit(plugin.Result{Outcome: events.OutcomeCancelled, Text: "hidden"})},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			b := harness.StartIdle(t, harness.Reply(harness.Call("c1", "slow", `{}`)))
+			begun := make(chan struct{})
+			b.StartNode(plugin.Func("slow", func(r *plugin.Registrar) error {
+				plugin.AddTool(r, plugin.Tool{Name: "slow"}, func(ctx context.Context, _ plugin.Call, _ struct{}) (plugin.Result, error) {
+					close(begun)
+					<-ctx.Done()
+					return plugin.Result{Outcome: events.OutcomeCancelled, Text: "half of it"}, nil
+				})
+				r.AfterToolCall(func(ctx context.Context, in plugin.ToolResultContext) ([]plugin.Directive, error) {
+					if in.Result.Text != "half of it" {
+						t.Errorf("hook: got %q, want what the tool returned", in.Result.Text)
+					}
+					return directives, ctx.Err()
+				})
+				return nil
+			}))
+			id := b.Open(api.CreateRequest{})
+			b.StartTurn(id, "t1", harness.Text("go"))
+			b.Wait("tool", begun)
+			_, _, err := b.Cancel(b.Ctx, id, "t1", api.CancelRequest{})
+			harness.WantError(t, "cancel", err, nil)
+			harness.Equal(t, "end", b.AwaitTurn(id, "t1").End, events.EndCancelled)
+			harness.Equal(t, "result", b.CallResult(id, "c1"), want)
+		})
+	}
+}
+
 // TestShellKilled kills the node of a command: the command ends with its child, and no node runs it again.
 func TestShellKilled(t *testing.T) {
 	t.Parallel()

@@ -168,7 +168,7 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 	}
 	return plugin.Result{}, &plugin.Failure{
 		Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable,
-		Message: fmt.Sprintf("%d instances of plugin %s ended during the call", len(tried), o.plugin),
+		Message: fmt.Sprintf("instances of plugin %s that ended during the call: %d", o.plugin, len(tried)),
 	}
 }
 

@@ -126,6 +126,16 @@ func (s *Plugin) check(m *wire.Manifest) error {
 	return nil
 }
 
+// unknown are the tools in the operator's effects that a manifest does not have.
+func (s *Plugin) unknown(m *wire.Manifest) (tools []string) {
+	for _, tool := range slices.Sorted(maps.Keys(s.Effects)) {
+		if !slices.ContainsFunc(m.Tools, func(t wire.Tool) bool { return t.Name == tool }) {
+			tools = append(tools, tool)
+		}
+	}
+	return tools
+}
+
 // lists reports whether the operator lists a tool of the plugin.
 func (s *Plugin) lists(tool string) bool {
 	return slices.ContainsFunc(s.Tools, func(name string) bool { return pattern.Match(name, tool, "") })

@@ -1,9 +1,15 @@
 package external
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -49,5 +55,31 @@ func TestEffectsTighten(t *testing.T) {
 			t.Errorf("declared %q, operator %q: got %v, want it refused: %v", c.declared, c.said, refused, c.refused)
 		}
 		p.Stop()
+	}
+}
+
+// TestEffectsOfUnknownTools registers a manifest without a tool that the operator's effects name: the log names the tool.
+func TestEffectsOfUnknownTools(t *testing.T) {
+	t.Parallel()
+	core, logged := observer.New(zap.WarnLevel)
+	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
+	p, err := New(Config{Bus: b, Logger: zap.New(core), Plugins: []Plugin{{
+		Name: "weather", Effects: map[string]events.Effects{"forecast": nonIdempotent, "weather": nonIdempotent},
+	}}})
+	if err == nil {
+		err = p.Start(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Stop()
+	var answer wire.Registered
+	registration := `{"protocol":1,"instance":"i","manifest":{"version":"1","tools":[{"name":"weather"}]}}`
+	if err := json.Unmarshal(p.answer("weather", wire.VerbRegister, []byte(registration)), &answer); err != nil || answer.Error != nil {
+		t.Fatalf("got %+v, %v, want it registered", answer.Error, err)
+	}
+	list := logged.FilterMessageSnippet("effects").All()
+	if len(list) != 1 || list[0].ContextMap()["tool"] != "forecast" {
+		t.Errorf("log: got %v, want the tool forecast only", list)
 	}
 }

@@ -169,7 +169,7 @@ func (s *setting) startProgram(ctx context.Context) (*program, *wire.Registratio
 	}()
 	err := s.await(ctx, func() error {
 		if list := s.registered(); len(list) == before {
-			return fmt.Errorf("no request arrived at lash.plugins.%s.register", s.cfg.Plugin)
+			return fmt.Errorf("no request arrived at lash.plugins.%s.register: the program connects to LASH_PLUGIN_NATS as LASH_PLUGIN; one that writes lines needs --stdio", s.cfg.Plugin)
 		}
 		return nil
 	}, p)

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
-import { ConnectionError, TimeoutError, connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
+import { AuthorizationError, ConnectionError, TimeoutError, UserAuthenticationExpiredError, connect as dial, nkeyAuthenticator } from "@nats-io/transport-node";
 import { maxInstanceName } from "./limits.js";
 
 /** @import * as api from "../index.js" */
@@ -15,21 +15,57 @@ const retry = 1000;
  * @param {Record<string, string | undefined>} env
  */
 export async function connect(plugin, env) {
-  const servers = (env.LASH_PLUGIN_NATS ?? "").split(",").map((s) => s.trim()).filter(Boolean);
-  if (servers.length === 0) throw new Error("LASH_PLUGIN_NATS is missing: it names the servers");
+  const { url, inbox, seed, tls_ca: caFile, tls_cert: certFile, tls_key: keyFile } = await connection(env);
+  const servers = (url ?? "").split(",").map((s) => s.trim()).filter(Boolean);
+  if (servers.length === 0) throw new Error("LASH_PLUGIN_CONNECTION or LASH_PLUGIN_NATS is missing: it names the servers");
   const name = env.LASH_PLUGIN || plugin.name;
   const id = instanceId(env.LASH_PLUGIN_INSTANCE);
-  const { LASH_PLUGIN_TLS_CA: caFile, LASH_PLUGIN_TLS_CERT: certFile, LASH_PLUGIN_TLS_KEY: keyFile, LASH_PLUGIN_NKEY: seed } = env;
   const tls = caFile || certFile || servers.some((s) => s.startsWith("tls://"));
   const nc = await first(servers, {
     servers: servers.map((s) => s.replace(/^(nats|tls):\/\//, "")),
     name: `${name}/${id}`,
-    inboxPrefix: env.LASH_PLUGIN_INBOX || undefined,
+    inboxPrefix: inbox || undefined,
     maxReconnectAttempts: -1,
     tls: tls ? { caFile: caFile || undefined, certFile: certFile || undefined, keyFile: keyFile || undefined } : undefined,
-    authenticator: seed ? nkeyAuthenticator(Buffer.from((await readFile(seed, "utf8")).trim())) : undefined,
+    authenticator: seed ? nkeyAuthenticator(Buffer.from(seed.trim())) : undefined,
   });
   return { nc, name, id, prefix: env.LASH_PLUGIN_PREFIX || "lash" };
+}
+
+/**
+ * The connection that the variables name, by a file or each value by itself.
+ * @param {Record<string, string | undefined>} env
+ * @returns {Promise<{ url?: string, inbox?: string, seed?: string, tls_ca?: string, tls_cert?: string, tls_key?: string }>}
+ */
+async function connection(env) {
+  const { LASH_PLUGIN_CONNECTION: file, LASH_PLUGIN_NKEY: key } = env;
+  if (file) return named("LASH_PLUGIN_CONNECTION", async () => JSON.parse(await readFile(file, "utf8")));
+  return {
+    url: env.LASH_PLUGIN_NATS, inbox: env.LASH_PLUGIN_INBOX,
+    seed: key ? await named("LASH_PLUGIN_NKEY", () => seedOf(key)) : undefined,
+    tls_ca: env.LASH_PLUGIN_TLS_CA, tls_cert: env.LASH_PLUGIN_TLS_CERT, tls_key: env.LASH_PLUGIN_TLS_KEY,
+  };
+}
+
+/** @param {string} file */
+async function seedOf(file) {
+  const seed = (await readFile(file, "utf8")).trim();
+  if (!/^S[A-Z2-7]+$/.test(seed)) throw new Error(`${file} has no seed of an nkey, which begins with S; LASH_PLUGIN_CONNECTION takes a JSON file`);
+  return seed;
+}
+
+/**
+ * What a file that a variable names has. An error names the variable.
+ * @template T
+ * @param {string} variable
+ * @param {() => Promise<T>} read
+ */
+async function named(variable, read) {
+  try {
+    return await read();
+  } catch (/** @type {any} */ err) {
+    throw new Error(`${variable}: ${err.message}`);
+  }
 }
 
 /**
@@ -42,8 +78,10 @@ async function first(urls, options) {
     try {
       return await dial(options);
     } catch (err) {
-      if (!(err instanceof ConnectionError || err instanceof TimeoutError)) throw err;
       const shown = urls.map((url) => url.replace(/\/\/[^/@]*@/, "//")).join(",");
+      if (err instanceof AuthorizationError || err instanceof UserAuthenticationExpiredError)
+        throw new Error(`${shown} refuses the credentials: LASH_PLUGIN_CONNECTION, LASH_PLUGIN_NKEY or LASH_PLUGIN_TLS_CERT names the plugin's`, { cause: err });
+      if (!(err instanceof ConnectionError || err instanceof TimeoutError)) throw err;
       if (!waits) console.error(`no server answers at ${shown} (${err.message}): waiting for one; start it, or lash-node serve, which has one`);
       await sleep(retry);
     }

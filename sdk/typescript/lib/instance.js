@@ -41,6 +41,8 @@ class Instance {
   #drained;
   /** @type {Error | undefined} */
   #refused;
+  /** @type {Error | undefined} */
+  #denied;
   /** @type {NodeJS.Timeout[]} */
   #timers = [];
   #signal = () => void this.drain();
@@ -54,6 +56,7 @@ class Instance {
     this.plugin = plugin;
     this.nc = nc;
     this.id = id;
+    this.name = name;
     this.subjects = { requests: `${prefix}.plugins.${name}`, own: `${prefix}.plugin.${name}`, sign: `${prefix}.plugin-live.${name}.${id}` };
     this.registration = JSON.stringify({ protocol: 1, instance: id, manifest: manifest(plugin), rollback });
     this.sessions = new Sessions(plugin);
@@ -87,6 +90,7 @@ class Instance {
       this.#on("idle", async (idle, reply) => this.send(reply, await sessions.idle(idle, calls.runs(idle.session))), () => ({ ended: false }));
     }
     await this.flush();
+    if (this.#denied) throw new Error(`the servers do not let these credentials be plugin ${this.name}: ${this.#denied.message}`, { cause: this.#denied });
     this.#registering = this.#register();
     await this.#registering.finally(() => (this.#registering = undefined));
     process.once("SIGTERM", this.#signal).once("SIGINT", this.#signal);
@@ -118,7 +122,7 @@ class Instance {
         if (failed && message.reply) this.send(message.reply, failed(error));
       }
     };
-    this.nc.subscribe(`${this.subjects.own}.${to}.${verb}`, { callback: (err, message) => void (err ? console.error(err) : receive(message)) });
+    this.nc.subscribe(`${this.subjects.own}.${to}.${verb}`, { callback: (err, message) => void (err ? (this.#denied ??= err) : receive(message)) });
   }
 
   async #register() {

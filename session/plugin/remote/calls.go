@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -13,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"go.uber.org/zap"
 
-	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/output"
 	"github.com/lash-go/lash/session/plugin/wire"
@@ -283,11 +283,10 @@ func (i *Instance) runner(in *wire.Call) runFunc {
 	}
 	return func(ctx context.Context, call plugin.Call) *wire.Outcome {
 		result, err := tool.Handler(ctx, call, in.Args)
-		outcome := outcomeOf(&result, err)
-		if i.calls.isStopped(in.CallID) && (outcome.Failure != nil || result.Outcome == events.OutcomeCancelled) {
-			outcome.Cancelled = true
+		if errors.Is(err, context.Canceled) && i.calls.isStopped(in.CallID) { // no failure: it obeyed
+			return &wire.Outcome{Cancelled: true}
 		}
-		return outcome
+		return outcomeOf(&result, err)
 	}
 }
 

@@ -29,47 +29,68 @@ type connection struct {
 // subjects of answers. An embedded server writes such a file for each plugin. Errors: those of the file, which name it,
 // and those of [Dial].
 func Connect(file string, more ...nats.Option) (*nats.Conn, error) {
-	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	c, opts, err := readConnection(file)
 	if err != nil {
 		return nil, err
-	}
-	var c connection
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&c); err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	opts, err := c.options()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return Dial(c.URL, append(opts, more...)...)
 }
 
+// readConnection reads a connection's file. Its errors name it.
+func readConnection(file string) (c connection, opts []nats.Option, err error) {
+	data, err := os.ReadFile(file) //nolint:gosec // the operator names it
+	if err != nil {
+		return c, nil, err
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	if err = dec.Decode(&c); err == nil {
+		opts, err = c.options()
+	}
+	if err != nil {
+		return c, nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, opts, nil
+}
+
 // FromEnv connects a plugin with the variables LASH_PLUGIN… of the protocol, which getenv looks up, for example
-// [os.Getenv]. It returns the plugin's name and a [Config] with the connection, the prefix and the instance's name. Errors: an [*events.FieldError] of a variable, those of the files that variables name, and those of [Dial].
+// [os.Getenv]. LASH_PLUGIN_CONNECTION names a file as [Connect] reads it. FromEnv returns the plugin's name and a [Config]
+// with the connection, the prefix and the instance's name. Errors: an [*events.FieldError] of a variable, those of the
+// files that variables name, and those of [Dial].
 func FromEnv(getenv func(variable string) string) (name string, cfg Config, err error) {
 	env := func(variable string) string { return getenv("LASH_PLUGIN" + variable) }
 	if err := events.CheckToken("LASH_PLUGIN", env("")); err != nil {
 		return "", cfg, err
 	}
-	if env("_NATS") == "" {
-		return "", cfg, &events.FieldError{Field: "LASH_PLUGIN_NATS", Reason: "is required: the URLs of the servers", Err: events.ErrInvalid}
-	}
-	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX")}
-	opts, err := c.options()
+	url, opts, err := connectionOf(env)
 	if err != nil {
 		return "", cfg, err
 	}
-	if file := env("_NKEY"); file != "" {
-		key, err := nats.NkeyOptionFromSeed(file)
-		if err != nil {
-			return "", cfg, fmt.Errorf("LASH_PLUGIN_NKEY: %w", err)
-		}
-		opts = append(opts, key)
-	}
-	conn, err := Dial(c.URL, opts...)
+	conn, err := Dial(url, opts...)
 	return env(""), Config{Conn: conn, Prefix: env("_PREFIX"), Instance: env("_INSTANCE")}, err
+}
+
+// connectionOf is the connection that the variables name, by a file or each value by itself.
+func connectionOf(env func(variable string) string) (url string, opts []nats.Option, err error) {
+	if file := env("_CONNECTION"); file != "" {
+		c, opts, err := readConnection(file)
+		if err != nil {
+			return "", nil, fmt.Errorf("LASH_PLUGIN_CONNECTION: %w", err)
+		}
+		return c.URL, opts, nil
+	}
+	if env("_NATS") == "" {
+		return "", nil, &events.FieldError{Field: "LASH_PLUGIN_NATS", Reason: "is required: the URLs of the servers, or LASH_PLUGIN_CONNECTION with a file", Err: events.ErrInvalid}
+	}
+	c := connection{URL: env("_NATS"), CA: env("_TLS_CA"), Cert: env("_TLS_CERT"), Key: env("_TLS_KEY"), Inbox: env("_INBOX")}
+	if opts, err = c.options(); err != nil || env("_NKEY") == "" {
+		return c.URL, opts, err
+	}
+	key, err := nats.NkeyOptionFromSeed(env("_NKEY"))
+	if err != nil {
+		return "", nil, fmt.Errorf("LASH_PLUGIN_NKEY: %w", err)
+	}
+	return c.URL, append(opts, key), nil
 }
 
 // Dial connects a plugin to servers, URLs separated by commas. The connection is made again for ever after it breaks.

@@ -33,13 +33,15 @@ func TestFromEnv(t *testing.T) {
 		"":                         {"": "weather", "_NATS": c.URL, "_NKEY": seed, "_INBOX": c.Inbox, "_PREFIX": "fleet", "_INSTANCE": "pod-1"},
 		"LASH_PLUGIN: ":            {"": "no token", "_NATS": c.URL},
 		"LASH_PLUGIN_NATS: is":     {"": "weather"},
+		"LASH_PLUGIN_CONNECTION: ": {"": "weather", "_CONNECTION": missing},
+		"file":                     {"": "weather", "_CONNECTION": busembed.PluginFile(store, "weather"), "_PREFIX": "fleet", "_INSTANCE": "pod-1"},
 		"LASH_PLUGIN_NKEY: ":       {"": "weather", "_NATS": c.URL, "_NKEY": missing},
 		missing + ": no such file": {"": "weather", "_NATS": c.URL, "_TLS_CA": missing},
 		"Authorization Violation":  {"": "weather", "_NATS": c.URL},
 	} {
 		t.Run(want, func(t *testing.T) {
 			name, cfg, err := remote.FromEnv(func(variable string) string { return env[strings.TrimPrefix(variable, "LASH_PLUGIN")] })
-			if want != "" {
+			if want != "" && want != "file" {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got %v, want %q in it", err, want)
 				}

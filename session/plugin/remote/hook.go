@@ -158,11 +158,26 @@ func refusedHook(code string, err error) *wire.HookResult {
 	return &wire.HookResult{Error: &wire.Error{Code: code, Message: err.Error()}}
 }
 
+// hasHook refuses a hook that the plugin does not have, and one without the fields of its point.
+func (i *Instance) hasHook(in *wire.HookCall) *wire.Error {
+	ofCall := in.Point == string(events.PointBeforeTool) || in.Point == string(events.PointAfterTool)
+	switch {
+	case !slices.ContainsFunc(i.manifest.Hooks, func(h wire.Hook) bool { return h.Name == in.Hook && h.Point == in.Point }):
+		return &wire.Error{Code: wire.CodeBadRequest, Field: "hook", Message: fmt.Sprintf("no hook %.100q at %.100q", in.Hook, in.Point)}
+	case ofCall && in.Call == nil:
+		return &wire.Error{Code: wire.CodeBadRequest, Field: "call", Message: "is required at this point"}
+	}
+	return nil
+}
+
 // runHook runs a hook. It returns nil if the time of the hook is over: the node no longer waits for the result.
 func (i *Instance) runHook(data []byte) *wire.HookResult {
 	var in wire.HookCall
 	if err := json.Unmarshal(data, &in); err != nil {
 		return refusedHook(wire.CodeBadRequest, err)
+	}
+	if err := i.hasHook(&in); err != nil {
+		return &wire.HookResult{Error: err}
 	}
 	if in.Epoch > 0 && i.cfg.Scope == wire.ScopeSession {
 		p := i.sessions.useHook(in.Session, in.Epoch)
@@ -176,12 +191,7 @@ func (i *Instance) runHook(data []byte) *wire.HookResult {
 	if p, ok := i.cfg.Plugin.(Program); ok {
 		return p.Hook(ctx, &in)
 	}
-	run := i.hooks[in.Point]
-	ofCall := in.Point == string(events.PointBeforeTool) || in.Point == string(events.PointAfterTool)
-	if run == nil || ofCall && in.Call == nil {
-		return refusedHook(wire.CodeBadRequest, fmt.Errorf("no hook at %.100q with these fields", in.Point))
-	}
-	list, err := i.recovered(ctx, run, &in)
+	list, err := i.recovered(ctx, i.hooks[in.Point], &in)
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return nil
 	}

@@ -42,6 +42,7 @@ func placing(t *testing.T, d *deciding) *Instance {
 	t.Helper()
 	i := &Instance{cfg: Config{Plugin: d, Scope: wire.ScopeSession, Logger: zap.NewNop()}, ctx: t.Context(), calls: newCalls(time.Hour), asked: make(chan struct{})}
 	i.hooks = map[string]hookFunc{"custom.x": func(context.Context, *wire.HookCall) ([]plugin.Directive, error) { return nil, nil }}
+	i.manifest = &wire.Manifest{Hooks: []wire.Hook{{Name: "x", Point: "custom.x"}}}
 	if refused := i.place(&wire.SessionStart{Session: "s", Epoch: 1}); refused != nil {
 		t.Fatal(refused)
 	}
@@ -98,7 +99,7 @@ func TestCallWhileThePluginDecides(t *testing.T) {
 			if _, refused := i.owns(&wire.Call{CallID: wire.CallID{Session: "s"}, Epoch: 1}); refused == nil || refused.Code != wire.CodeNotOwner {
 				t.Errorf("call: got %v, want %s", refused, wire.CodeNotOwner)
 			}
-			data, err := json.Marshal(&wire.HookCall{Session: "s", Epoch: 1, Point: "custom.x", DeadlineMS: 60_000})
+			data, err := json.Marshal(&wire.HookCall{Hook: "x", Session: "s", Epoch: 1, Point: "custom.x", DeadlineMS: 60_000})
 			if err != nil {
 				t.Fatal(err)
 			}

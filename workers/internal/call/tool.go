@@ -128,13 +128,29 @@ func (d *dispatch) run(ctx context.Context) (result *events.ToolResult, pending 
 		out = d.emitted(&r, out)
 	}
 	if d.hasResultHooks(err) {
-		out = d.afterCall(ctx, args, out)
-		if ctx.Err() != nil {
+		last, end := outlasting(ctx, hooksGrace)
+		defer end()
+		out = d.afterCall(last, args, out)
+		if last.Err() != nil {
 			return nil, false
 		}
 	}
 	out = d.env.switchable(ctx, out)
 	return &out, false
+}
+
+// hooksGrace is the time that the hooks after a call have where the turn is cancelled: a tool may still return a result
+// then, which is recorded as they leave it.
+const hooksGrace = 500 * time.Millisecond
+
+// outlasting is a context that ends with its cause a while after ctx.
+func outlasting(ctx context.Context, grace time.Duration) (last context.Context, end func()) {
+	last, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { cancel(context.Cause(ctx)) }) })
+	return last, func() {
+		stop()
+		cancel(nil)
+	}
 }
 
 // hasResultHooks reports whether the hooks after a call run: they do not for a refused call.
