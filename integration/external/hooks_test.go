@@ -136,13 +136,22 @@ func (s *setting) bare(name string, m wire.Manifest, answer func(in wire.HookCal
 		}()
 	})
 	harness.WantError(s.T, "subscribe", err, nil)
-	sign, err := json.Marshal(&wire.Sign{Hash: m.Hash()})
+	s.signing(c, name, "b1", m.Hash())
+	s.known(s.first, name, 1)
+	return b
+}
+
+// signing sends the signs of life of an instance until stop, or the end of the test.
+func (s *setting) signing(c *client, name, instance, hash string) (stop func()) {
+	s.T.Helper()
+	sign, err := json.Marshal(&wire.Sign{Hash: hash})
 	harness.WantError(s.T, "sign", err, nil)
 	done := make(chan struct{})
+	stop = sync.OnceFunc(func() { close(done) })
 	var signs sync.WaitGroup
-	signs.Go(func() { // ends with the test
+	signs.Go(func() {
 		for {
-			_ = c.nc.Publish(c.prefix+".plugin-live."+name+".b1", sign)
+			_ = c.nc.Publish(c.prefix+".plugin-live."+name+"."+instance, sign)
 			select {
 			case <-done:
 				return
@@ -150,9 +159,8 @@ func (s *setting) bare(name string, m wire.Manifest, answer func(in wire.HookCal
 			}
 		}
 	})
-	s.T.Cleanup(func() { close(done); signs.Wait() })
-	s.known(s.first, name, 1)
-	return b
+	s.T.Cleanup(func() { stop(); signs.Wait() })
+	return stop
 }
 
 // turn runs a turn of a new session.

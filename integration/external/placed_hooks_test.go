@@ -2,10 +2,13 @@ package external
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
@@ -87,6 +90,68 @@ func TestHooksOfEachScope(t *testing.T) {
 			points, epochs := h.recorded()
 			harness.DeepEqual(t, "points", points, []string{"after_tool_call", "after_turn", "before_tool_call", "before_turn", "checkpoint"})
 			harness.DeepEqual(t, "epochs", epochs, starts)
+		})
+	}
+}
+
+// TestHookOfAFrozenInstance freezes the instance that has a hook: another one gets it when the lease of the first one is
+// over, and the turn goes on. A hook that observes reads that it may have had the event before.
+func TestHookOfAFrozenInstance(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []wire.Scope{"", wire.ScopeSession} {
+		t.Run(fmt.Sprintf("%q", scope), func(t *testing.T) {
+			t.Parallel()
+			s := start(t, calling("write", "{}")...)
+			s.nodeOf([]string{"notes"})
+			c := s.client()
+			m := wire.Manifest{Version: "1", Scope: scope, Tools: []wire.Tool{{Name: "write"}}, Hooks: []wire.Hook{
+				{Name: "guard", Point: "before_tool_call"}, {Name: "seen", Point: "turn_finalized"},
+			}}
+			var mu sync.Mutex
+			frozen := make(map[string]string) // by hook: the instance that had it first
+			seen := make(chan wire.HookCall, 10)
+			for _, instance := range []string{"b1", "b2", "b3"} {
+				if got := c.request("notes", "register", &wire.Registration{Protocol: wire.Version, Instance: instance, Manifest: m}); got.Error != nil {
+					t.Fatalf("register: %+v", got.Error)
+				}
+				stop := s.signing(c, "notes", instance, m.Hash())
+				answers := func(verb string, answer func(in *wire.HookCall) any) {
+					_, err := c.nc.Subscribe(c.prefix+".plugin.notes."+instance+"."+verb, func(msg *nats.Msg) {
+						var in wire.HookCall
+						_ = json.Unmarshal(msg.Data, &in)
+						if out := answer(&in); out != nil {
+							data, _ := json.Marshal(out)
+							_ = msg.Respond(data)
+						}
+					})
+					harness.WantError(t, "subscribe", err, nil)
+				}
+				answers("session_start", func(*wire.HookCall) any { return wire.Placed{} })
+				answers("call", func(*wire.HookCall) any { return wire.Progress{Outcome: &wire.Outcome{Text: "noted"}} })
+				answers("hook", func(in *wire.HookCall) any {
+					mu.Lock()
+					defer mu.Unlock()
+					if frozen[in.Hook] == "" {
+						frozen[in.Hook] = instance
+						stop()
+						return nil
+					}
+					if in.Hook == "seen" {
+						seen <- *in
+					}
+					return wire.HookResult{}
+				})
+			}
+			s.known(s.first, "notes", 3)
+			id := s.begin()
+			harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndFinished)
+			harness.Equal(t, "result", s.CallResult(id, "k"), "noted")
+			in := harness.Receive(s.System, "event", seen)
+			mu.Lock()
+			defer mu.Unlock()
+			if frozen["guard"] == "" || frozen["seen"] == "" || !in.Redelivered {
+				t.Errorf("frozen: got %v, and then %+v, want an instance for each hook, and a redelivered event", frozen, in)
+			}
 		})
 	}
 }

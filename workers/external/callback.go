@@ -252,8 +252,8 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 		return
 	}
 	limited := o.limits.callback(&o.p.byName[o.plugin].limits.traffic)
-	if limited != nil && o.callbacks.knows(in.ID) {
-		return // the instance repeats it
+	if limited != nil && (o.call.Again || o.callbacks.knows(in.ID)) {
+		return // it is, or may be, performed: the instance repeats it
 	}
 	if limited != nil {
 		o.answer(instance, in.ID, problem(http.StatusTooManyRequests, wire.CodeRateLimited, limited.Error()))

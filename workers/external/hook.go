@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -132,7 +133,7 @@ func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) 
 		}
 		in.Epoch = at.Epoch
 		list, err := o.p.callHook(ctx, o.name, at.Instance, h, in)
-		if moves := errors.Is(err, errNotCalled) || errors.Is(err, errNotOwner); !moves || hops >= hookHops {
+		if moves := errors.Is(err, errNotCalled) || errors.Is(err, errGone) || errors.Is(err, errNotOwner); !moves || hops >= hookHops {
 			return list, err
 		}
 		o.endEpoch(at.Epoch)
@@ -179,8 +180,9 @@ func skipped(h *wire.Hook, err error) []plugin.Directive {
 	return []plugin.Directive{plugin.Trace(wire.SkippedHook, payload)}
 }
 
-// callHook sends a request for a hook to an instance, and returns the directives of its answer. Errors: [errNotCalled],
-// and others where an instance may have received the request. only names the one instance to call; empty: any.
+// callHook sends a request for a hook to an instance, and returns the directives of its answer. Where that dies with the
+// hook, another one gets the request in the rest of the time. Errors: [errNotCalled], and others where an instance may have
+// received the request. only names the one instance to call; empty: any.
 func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
 	limit := wire.HookTimeout
 	if h.TimeoutMS > 0 {
@@ -188,17 +190,11 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer in time, limit is %s", limit))
 	defer cancel()
-	end, _ := ctx.Deadline()
-	in.Hook, in.Point, in.DeadlineMS = h.Name, h.Point, time.Until(end).Milliseconds()
-	body, err := json.Marshal(&in)
-	if err != nil {
-		return nil, err
-	}
-	if len(body) > wire.MaxHookCall {
-		return nil, fmt.Errorf("the call of the hook has %d bytes, limit is %d", len(body), wire.MaxHookCall)
-	}
+	in.Hook, in.Point = h.Name, h.Point
+	body, err := hookBody(ctx, in)
 	var tried []string
-	for len(tried) < hookHops {
+	failed := errNotCalled
+	for err == nil && len(tried) < hookHops {
 		id := only
 		if id == "" {
 			id = p.pick(name, wire.CallID{Session: in.Session}, tried...)
@@ -206,17 +202,64 @@ func (p *Plugins) callHook(ctx context.Context, name, only string, h *wire.Hook,
 		if id == "" || slices.Contains(tried, id) {
 			break
 		}
-		answer, err := p.bus.RequestInstance(ctx, name, id, wire.VerbHook, body)
-		if errors.Is(err, bus.ErrNotFound) {
-			tried = append(tried, id)
-			continue
+		alive, end := p.whileAlive(ctx, name, id)
+		answer, sent := p.bus.RequestInstance(alive, name, id, wire.VerbHook, body)
+		end()
+		switch {
+		case sent == nil:
+			return hookAnswer(events.HookPoint(h.Point), answer)
+		case errors.Is(sent, errGone):
+			failed = errGone
+			in.Redelivered = wire.KindOf(h.Point) != wire.PointDecides
+			body, err = hookBody(ctx, in)
+		case !errors.Is(sent, bus.ErrNotFound):
+			return nil, sent
 		}
-		if err != nil {
-			return nil, err
-		}
-		return hookAnswer(events.HookPoint(h.Point), answer)
+		tried = append(tried, id)
 	}
-	return nil, fmt.Errorf("no instance of plugin %s runs: %w", name, errNotCalled)
+	if err != nil {
+		return nil, err
+	}
+	return nil, fmt.Errorf("no instance of plugin %s runs: %w", name, failed)
+}
+
+// hookBody is the request for a hook, which has the time until ctx ends.
+func hookBody(ctx context.Context, in wire.HookCall) ([]byte, error) {
+	end, _ := ctx.Deadline()
+	in.DeadlineMS = time.Until(end).Milliseconds()
+	body, err := json.Marshal(&in)
+	if err == nil && len(body) > wire.MaxHookCall {
+		err = fmt.Errorf("the call of the hook has %d bytes, limit is %d", len(body), wire.MaxHookCall)
+	}
+	return body, err
+}
+
+// whileAlive is a context that ends with errGone when an instance has sent no sign of life for its lease.
+func (p *Plugins) whileAlive(ctx context.Context, name, id string) (alive context.Context, end func()) {
+	alive, cancel := context.WithCancelCause(ctx)
+	var look *time.Timer
+	look = time.AfterFunc(math.MaxInt64, func() {
+		if left := p.lease(name, id); left > 0 {
+			look.Reset(left)
+			return
+		}
+		cancel(errGone)
+	})
+	look.Reset(p.lease(name, id))
+	return alive, func() {
+		look.Stop()
+		cancel(nil)
+	}
+}
+
+// lease is how long an instance still counts as alive without a further sign of life.
+func (p *Plugins) lease(name, id string) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if i := p.byName[name].instances[id]; i != nil {
+		return wire.Lease - (p.clock() - i.heard)
+	}
+	return 0
 }
 
 // hookAnswer checks the answer of a hook. Its sender is not trusted.
