@@ -53,7 +53,12 @@ func start(t *testing.T, script ...harness.Step) *setting {
 // node starts a node with the plugin on a connection of its own. kill stops it at once.
 func (s *setting) node() (kill func()) {
 	s.T.Helper()
-	on := s.on.open(s.T)
+	return s.nodeOn(s.on.open(s.T))
+}
+
+// nodeOn is node on a connection.
+func (s *setting) nodeOn(on *bus.Bus) (kill func()) {
+	s.T.Helper()
 	p := s.plugins(on)
 	factories := p.Factories()
 	if s.wrap != nil {
