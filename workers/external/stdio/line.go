@@ -107,21 +107,3 @@ func readLines(r io.Reader, receive func(line []byte) error) error {
 		}
 	}
 }
-
-// maxNote limits a line of the program's standard error in the log.
-const maxNote = 8 << 10
-
-// readNotes calls note with each line, without the rest of one that is long.
-func readNotes(r io.Reader, note func(line string)) {
-	in := bufio.NewReaderSize(r, maxNote)
-	for rest := false; ; {
-		line, prefix, err := in.ReadLine()
-		if err != nil {
-			return
-		}
-		if !rest {
-			note(string(bytes.ToValidUTF8(line, []byte("\uFFFD"))))
-		}
-		rest = prefix
-	}
-}

@@ -1,0 +1,241 @@
+// Package mcp tests servers of the Model Context Protocol as sources of tools: with real processes and servers that others
+// wrote.
+package mcp
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/external"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/scripted"
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// In a process of a test server this variable names the file in which it logs its runs.
+const runsVariable = "LASH_TEST_RUNS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(runsVariable) == "" {
+		harness.Main(m)
+		return
+	}
+	if err := testServer(os.Getenv(runsVariable)).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// setting is a system with sources.
+type setting struct {
+	*harness.System
+	plugins []*external.Plugins // of the nodes
+	runs    string              // file
+}
+
+// asked answers a prompt "TOOL ARGUMENTS" with a call of the tool, whose id is k, and its result with a text.
+func asked(ctx context.Context, req llm.Request) (scripted.Answer, error) {
+	last := req.Messages[len(req.Messages)-1]
+	if last.Parts[0].Kind == events.PartToolResult {
+		return harness.Reply(harness.Text("done"))(ctx, req)
+	}
+	tool, args, _ := strings.Cut(last.Parts[0].Text, " ")
+	return harness.Reply(harness.Call("k", tool, args))(ctx, req)
+}
+
+func start(t *testing.T) *setting {
+	t.Helper()
+	s := &setting{System: harness.StartIdle(t, slices.Repeat([]harness.Step{asked}, 1000)...)}
+	s.runs = filepath.Join(t.TempDir(), "runs")
+	return s
+}
+
+// own is the server in this test binary.
+func (s *setting) own(name string) mcp.Server {
+	return mcp.Server{Name: name, Command: os.Args[0], Env: map[string]string{runsVariable: s.runs, "GORACE": "atexit_sleep_ms=0"}, Timeout: time.Minute}
+}
+
+// node starts a node that has the plugins of the servers. kill stops it at once.
+func (s *setting) node(servers ...mcp.Server) (on *bus.Bus, kill func()) {
+	s.T.Helper()
+	on = bustest.Open(s.T, s.Server)
+	var list []external.Plugin
+	for i := range servers {
+		list = append(list, servers[i].Plugin())
+	}
+	p, err := external.New(external.Config{Bus: on, Plugins: list, Logger: zaptest.NewLogger(s.T)})
+	if err == nil {
+		err = p.Start(s.Ctx)
+	}
+	harness.WantError(s.T, "plugins", err, nil)
+	s.T.Cleanup(p.Stop)
+	n, kill := s.StartNodeOn(on, p.Factories()...)
+	s.Host = n.Host()
+	s.plugins = append(s.plugins, p)
+	return on, kill
+}
+
+// source starts a server as a source on a connection, and waits until its tools are registered.
+func (s *setting) source(conn *nats.Conn, server mcp.Server) *mcp.Source {
+	s.T.Helper()
+	source := s.beginSource(conn, server)
+	s.Wait("tools of "+server.Name, source.Ready())
+	s.AwaitPolling("a live instance of "+server.Name, func() bool {
+		for _, status := range s.plugins[len(s.plugins)-1].Status() {
+			if status.Name == server.Name && status.Ready() {
+				return true
+			}
+		}
+		return false
+	})
+	return source
+}
+
+func (s *setting) beginSource(conn *nats.Conn, server mcp.Server) *mcp.Source {
+	s.T.Helper()
+	source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: conn, Logger: zaptest.NewLogger(s.T)})
+	harness.WantError(s.T, "source", err, nil)
+	s.T.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second) // the test's own has ended
+		defer cancel()
+		_ = source.Stop(ctx)
+	})
+	return source
+}
+
+// begin asks for a call in a turn of a new session.
+func (s *setting) begin(tool, args string) events.SessionID {
+	s.T.Helper()
+	id := s.Open(api.CreateRequest{})
+	s.StartTurn(id, "t1", harness.Text(tool+" "+args))
+	return id
+}
+
+// result is the result of a call in a turn of a new session.
+func (s *setting) result(tool, args string) events.ToolResult {
+	s.T.Helper()
+	id := s.begin(tool, args)
+	s.AwaitTurn(id, "t1")
+	return s.resultOf(id)
+}
+
+func (s *setting) resultOf(id events.SessionID) events.ToolResult {
+	s.T.Helper()
+	list := s.ResultsByPosition(id)
+	if len(list) != 1 {
+		s.T.Fatalf("results: got %+v, want one", list)
+	}
+	r := list[0]
+	r.Text = s.CallResult(id, "k")
+	return r
+}
+
+// logged are the runs that the servers logged.
+func (s *setting) logged() []string {
+	data, _ := os.ReadFile(s.runs) // before the first one there is no file
+	return strings.Fields(string(data))
+}
+
+// client is a session of the SDK with a server, without lash.
+func client(t *testing.T, server mcp.Server) *sdk.ClientSession {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), server.Command, server.Args...) //nolint:gosec // a program of the test
+	for name, value := range server.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	harness.WantError(t, "connect", err, nil)
+	t.Cleanup(func() { _ = c.Close() }) // the process may be gone
+	return c
+}
+
+// doing are the arguments of the tools of the test server.
+type doing struct {
+	Do     string `json:"do"`
+	Text   string `json:"text,omitempty"`
+	Millis int    `json:"millis,omitempty"`
+}
+
+// testServer is a server with the tools once, again and look, which differ in their annotations.
+func testServer(runs string) *sdk.Server {
+	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
+	for name, annotations := range map[string]*sdk.ToolAnnotations{"once": nil, "again": {IdempotentHint: true}, "look": {ReadOnlyHint: true}} {
+		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "Does it.", Annotations: annotations}, func(ctx context.Context, r *sdk.CallToolRequest, in doing) (*sdk.CallToolResult, any, error) {
+			logRun(runs, name)
+			return in.act(ctx, s, r)
+		})
+	}
+	s.AddResource(&sdk.Resource{URI: "test://one", Name: "one"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {
+		return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{{URI: "test://one", MIMEType: "text/plain", Text: "the first"}, {URI: "test://two", MIMEType: "image/png", Blob: []byte{1, 2, 3}}}}, nil
+	})
+	s.AddPrompt(&sdk.Prompt{Name: "greet", Arguments: []*sdk.PromptArgument{{Name: "name"}}}, func(_ context.Context, r *sdk.GetPromptRequest) (*sdk.GetPromptResult, error) {
+		return &sdk.GetPromptResult{Description: "A greeting.", Messages: []*sdk.PromptMessage{{Role: "user", Content: &sdk.TextContent{Text: "Greet " + r.Params.Arguments["name"]}}}}, nil
+	})
+	return s
+}
+
+func logRun(runs, line string) {
+	f, err := os.OpenFile(runs, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintln(f, line)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+	_ = f.Close()
+}
+
+func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) (*sdk.CallToolResult, any, error) {
+	text := func(parts ...sdk.Content) *sdk.CallToolResult { return &sdk.CallToolResult{Content: parts} }
+	switch in.Do {
+	case "die":
+		os.Exit(7)
+	case "fail":
+		return nil, nil, fmt.Errorf("as requested: %s", in.Text)
+	case "wait":
+		for n := 1; ; n++ {
+			_ = r.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Progress: float64(n), Total: 9, Message: "step"})
+			select {
+			case <-ctx.Done():
+				logRun(filepath.Clean(os.Getenv(runsVariable)), "cancelled")
+				return nil, nil, ctx.Err()
+			case <-time.After(20 * time.Millisecond):
+			}
+			if in.Millis > 0 && n*20 > in.Millis {
+				return text(&sdk.TextContent{Text: "waited"}), nil, nil
+			}
+		}
+	case "picture":
+		return text(&sdk.TextContent{Text: "look"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte{7, 8, 9}}), nil, nil
+	case "structured":
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "18 degrees"}}, StructuredContent: json.RawMessage(`{"degrees":18}`)}, nil, nil
+	case "pid":
+		return text(&sdk.TextContent{Text: fmt.Sprint(os.Getpid())}), nil, nil
+	case "env":
+		return text(&sdk.TextContent{Text: strings.Join(os.Environ(), "\n")}), nil, nil
+	case "more":
+		sdk.AddTool(s, &sdk.Tool{Name: in.Text, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *sdk.CallToolRequest, doing) (*sdk.CallToolResult, any, error) {
+			return text(&sdk.TextContent{Text: "I am new"}), nil, nil
+		})
+	}
+	return text(&sdk.TextContent{Text: "did " + in.Do + in.Text}), nil, nil
+}

@@ -1,0 +1,179 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// TestResults calls tools of a server in turns: each kind of result, failures, resources and prompts.
+func TestResults(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	for name, c := range map[string]struct{ tool, args, want string }{
+		"text":              {"srv__look", `{"do":"x"}`, "did x"},
+		"failure":           {"srv__look", `{"do":"fail","text":"no"}`, "[failed] as requested: no"},
+		"structured":        {"srv__look", `{"do":"structured"}`, "18 degrees\n{\"degrees\":18}"},
+		"against_schema":    {"srv__look", `{"do":7}`, "[failed]"},
+		"unknown":           {"srv__nothing", `{}`, "is not available"},
+		"resource":          {"srv__read_resource", `{"uri":"test://one"}`, "[resource test://one]\nthe first\n[resource test://two]"},
+		"unknown_resource":  {"srv__read_resource", `{"uri":"test://none"}`, "[failed]"},
+		"list_of_resources": {"srv__list_resources", `{}`, `"uri":"test://one"`},
+		"prompt":            {"srv__get_prompt", `{"name":"greet","arguments":{"name":"Ann"}}`, "A greeting.\nuser:\nGreet Ann"},
+		"list_of_prompts":   {"srv__list_prompts", `{}`, `"name":"greet"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r := s.result(c.tool, c.args); !strings.Contains(r.Text, c.want) {
+				t.Errorf("got %q, want %q", r.Text, c.want)
+			}
+		})
+	}
+	t.Run("picture", func(t *testing.T) {
+		r := s.result("srv__look", `{"do":"picture"}`)
+		if r.Text != "look" || len(r.Attachments) != 1 || r.Attachments[0].MediaType != "image/png" || r.Attachments[0].Text != base64.StdEncoding.EncodeToString([]byte{7, 8, 9}) {
+			t.Errorf("got %+v, want the text and the picture", r)
+		}
+	})
+	t.Run("environment", func(t *testing.T) {
+		for line := range strings.Lines(s.result("srv__look", `{"do":"env"}`).Text) {
+			if name, _, _ := strings.Cut(line, "="); name != "PATH" && name != runsVariable && name != "GORACE" {
+				t.Errorf("got %s, want PATH and the variables of the server only", name)
+			}
+		}
+	})
+}
+
+// TestServerDies kills a server during calls: the call is lost if it must not run twice, and otherwise runs again in the next
+// run of the server. What the operator says goes before what the server claims.
+func TestServerDies(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tool    string
+		tighten map[string]events.Effects
+		outcome events.Outcome
+		runs    int // of a call that kills the server
+	}{
+		"once":      {"once", nil, events.OutcomeLost, 1},
+		"again":     {"again", nil, events.OutcomeFailure, 3},
+		"look":      {"look", nil, events.OutcomeFailure, 3},
+		"tightened": {"look", map[string]events.Effects{"look": "non_idempotent"}, events.OutcomeLost, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			server := s.own("srv")
+			server.Effects = c.tighten
+			on, _ := s.node(server)
+			s.source(on.Conn(), server)
+			r := s.result("srv__"+c.tool, `{"do":"die"}`)
+			harness.Equal(t, "outcome", r.Outcome, c.outcome)
+			harness.Equal(t, "runs", len(s.logged()), c.runs)
+			harness.Equal(t, "next call", s.result("srv__"+c.tool, `{"do":"x"}`).Text, "did x")
+		})
+	}
+}
+
+// TestKilledServer kills a server by a signal during a call that may repeat: the next run of the server answers it.
+func TestKilledServer(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	pid, err := strconv.Atoi(s.result("srv__look", `{"do":"pid"}`).Text)
+	harness.WantError(t, "pid", err, nil)
+	id := s.begin("srv__look", `{"do":"wait","millis":500}`)
+	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 2 })
+	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	harness.Equal(t, "runs", len(s.logged()), 3)
+}
+
+// TestCancel cancels a turn during a call: the server hears of it, and the progress until then was shown.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	id := s.begin("srv__once", `{"do":"wait"}`)
+	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+	_, _, err := s.Cancel(s.Ctx, id, "t1", api.CancelRequest{})
+	harness.WantError(t, "cancel", err, nil)
+	harness.Equal(t, "end", s.AwaitTurn(id, "t1").End, events.EndCancelled)
+	harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeCancelled)
+	s.AwaitPolling("the cancel", func() bool { return len(s.logged()) == 2 })
+}
+
+// TestListChanges has a server add a tool: the next turn can call it, in every session.
+func TestListChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	harness.Equal(t, "before", s.result("srv__added", `{"do":"x"}`).Class, plugin.ClassUnavailable)
+	s.result("srv__once", `{"do":"more","text":"added"}`)
+	s.AwaitPolling("the tool", func() bool { return s.result("srv__added", `{"do":"x"}`).Text == "I am new" })
+}
+
+// TestNodesShareServers has two nodes, each with a run of the server. A killed node's calls that may repeat go on at the
+// other one.
+func TestNodesShareServers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	first, kill := s.node(server)
+	source := s.source(first.Conn(), server)
+	second, _ := s.node(server)
+	s.source(second.Conn(), server)
+	id := s.begin("srv__look", `{"do":"wait","millis":1500}`)
+	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+	kill()
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+	harness.Equal(t, "result of the other one", s.result("srv__look", `{"do":"x"}`).Text, "did x")
+}
+
+// TestHostileServers starts servers that do not keep to the protocol, beside one that does: nothing waits for them.
+func TestHostileServers(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	good := s.own("good")
+	bad := []mcp.Server{
+		{Name: "silent", Command: "sleep", Args: []string{"1000"}},
+		{Name: "ends", Command: "false"},
+		{Name: "missing", Command: "/no/such/program"},
+		{Name: "garbage", Command: "sh", Args: []string{"-c", "while :; do echo garbage; sleep 0.01; done"}},
+		{Name: "endless", Command: "sh", Args: []string{"-c", "cat /dev/zero"}},
+		{Name: "nowhere", URL: "http://127.0.0.1:1/mcp"},
+	}
+	on, _ := s.node(append([]mcp.Server{good}, bad...)...)
+	var sources []*mcp.Source
+	for _, b := range bad {
+		sources = append(sources, s.beginSource(on.Conn(), b))
+	}
+	s.source(on.Conn(), good)
+	harness.Equal(t, "result", s.result("good__look", `{"do":"x"}`).Text, "did x")
+	for i, source := range sources {
+		select {
+		case <-source.Ready():
+			t.Errorf("%s: its tools are registered", bad[i].Name)
+		default:
+		}
+		harness.WantError(t, "stop of "+bad[i].Name, source.Stop(s.Ctx), nil)
+	}
+}

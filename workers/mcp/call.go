@@ -1,0 +1,156 @@
+package mcp
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/remote"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// maxRuns is how many runs of the server a call is sent to that may repeat.
+const maxRuns = 3
+
+// program is a version of the server's tools as the code of an instance.
+type program struct {
+	s     *Source
+	offer *offer
+}
+
+var _ remote.Program = (*program)(nil)
+
+// ID implements [plugin.Factory].
+func (p *program) ID() string { return p.s.cfg.Server.Name }
+
+// Build implements [plugin.Factory]. The server runs in no node.
+func (p *program) Build(plugin.BuildContext) (plugin.Plugin, error) {
+	return nil, fmt.Errorf("server %s is a program of its own", p.ID())
+}
+
+// Manifest implements [remote.Program].
+func (p *program) Manifest() *wire.Manifest { return &p.offer.manifest }
+
+// Drain implements [remote.Program]. The server does not notice.
+func (*program) Drain() {}
+
+// Hook implements [remote.Program]. A server has no hooks.
+func (*program) Hook(context.Context, *wire.HookCall) *wire.HookResult {
+	return &wire.HookResult{Error: &wire.Error{Code: wire.CodeBadRequest, Field: "hook", Message: "the plugin has no hooks"}}
+}
+
+// Call implements [remote.Program].
+func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wire.Outcome {
+	t := p.offer.byName[in.Tool]
+	token, end := p.s.progress.begin(on)
+	defer end()
+	for run := 1; ; run++ {
+		session, err := p.s.open(ctx)
+		if err != nil {
+			return cancelledOr(ctx, &wire.Outcome{Failure: &wire.Failure{
+				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " does not run", Safe: true,
+			}})
+		}
+		out, err := t.call(ctx, session, in.Args, token)
+		refused, answered := errors.AsType[*jsonrpc.Error](err)
+		switch {
+		case err == nil:
+			return out
+		case ctx.Err() != nil:
+			return &wire.Outcome{Cancelled: true}
+		case answered && !errors.Is(err, mcp.ErrConnectionClosed):
+			return failure(plugin.ClassExecution, refused.Message)
+		case !t.repeatable || in.Once:
+			return nil // the server may have run it
+		case run >= maxRuns:
+			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times: %v", p.ID(), run, err))
+		}
+		p.s.lost(session)
+	}
+}
+
+func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {
+	if _, ok := errors.AsType[*remote.Cancelled](context.Cause(ctx)); ok {
+		return &wire.Outcome{Cancelled: true}
+	}
+	return out
+}
+
+// open is the session with the server. It waits for one while the server starts.
+func (s *Source) open(ctx context.Context) (*mcp.ClientSession, error) {
+	wait, cancel := context.WithTimeout(ctx, connectWait)
+	defer cancel()
+	for {
+		s.mu.Lock()
+		session, changed := s.session, s.changed
+		s.mu.Unlock()
+		if session != nil {
+			return session, nil
+		}
+		select {
+		case <-changed:
+		case <-wait.Done():
+			return nil, context.Cause(wait)
+		case <-s.ctx.Done():
+			return nil, context.Cause(s.ctx)
+		}
+	}
+}
+
+// lost closes a session in which a call failed: the server is started again.
+func (s *Source) lost(session *mcp.ClientSession) {
+	s.mu.Lock()
+	if s.session == session {
+		s.session = nil
+	}
+	s.mu.Unlock()
+	_ = session.Close() // it has failed
+}
+
+// progress shows the progress of calls, by their tokens.
+type progress struct {
+	mu    sync.Mutex
+	calls map[string]remote.Caller
+}
+
+// begin is a new token for a call, until end.
+func (p *progress) begin(on remote.Caller) (token string, end func()) {
+	token = rand.Text()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == nil {
+		p.calls = make(map[string]remote.Caller)
+	}
+	p.calls[token] = on
+	return token, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.calls, token)
+	}
+}
+
+// show shows a notification as a line of output.
+func (p *progress) show(n *mcp.ProgressNotificationParams) {
+	token, _ := n.ProgressToken.(string)
+	p.mu.Lock()
+	on := p.calls[token]
+	p.mu.Unlock()
+	if on == nil {
+		return
+	}
+	line := fmt.Sprintf("%v", n.Progress)
+	if n.Total > 0 {
+		line += fmt.Sprintf(" of %v", n.Total)
+	}
+	if n.Message != "" {
+		line += ": " + strings.ToValidUTF8(n.Message, "\uFFFD")
+	}
+	on.Output(plugin.StreamStdout, line+"\n")
+}

@@ -1,0 +1,212 @@
+package mcp
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/external"
+)
+
+// DefaultTimeout is the limit of a call where the file has none.
+const DefaultTimeout = 5 * time.Minute
+
+// MaxServers limits the servers of a file.
+const MaxServers = 128
+
+// maxName limits the name of a server: the names of its tools begin with it.
+const maxName = 32
+
+// Server is how to reach a server, and what the operator says about it. It has a Command or a URL.
+type Server struct {
+	Name    string // a token of at most 32 characters
+	Command string
+	Args    []string
+	Env     map[string]string // of the command, in addition to PATH
+	Dir     string            // working directory of the command. Defaults to that of this process
+	Sandbox []string          // a command that runs Command, which follows it
+	URL     string            // of streamable HTTP
+	Headers map[string]string // of each request
+
+	// Effects tighten what the server claims, by the server's name of the tool: "idempotent", or "non_idempotent", with
+	// which a call runs at most once.
+	Effects map[string]events.Effects
+	Tools   []string      // patterns of the names of tools to offer, where * stands for any text. Defaults to all
+	Timeout time.Duration // of a call. Defaults to [DefaultTimeout]
+}
+
+// entry is a server in the file. Editors have further fields, which are ignored.
+type entry struct {
+	Type     string            `json:"type"`
+	Command  string            `json:"command"`
+	Args     []string          `json:"args"`
+	Env      map[string]string `json:"env"`
+	Dir      string            `json:"cwd"`
+	URL      string            `json:"url"`
+	Headers  map[string]string `json:"headers"`
+	Disabled bool              `json:"disabled"`
+	Lash     json.RawMessage   `json:"lash"`
+}
+
+// settings are the fields of lash in an entry.
+type settings struct {
+	Effects   map[string]events.Effects `json:"effects"`
+	Tools     []string                  `json:"tools"`
+	Sandbox   []string                  `json:"sandbox"`
+	TimeoutMS int64                     `json:"timeout_ms"`
+}
+
+// Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
+// name. In args, env, url and headers ${NAME} and ${env:NAME} stand for a variable, which getenv looks up,
+// ${NAME:-TEXT} for TEXT where it is empty, and ${file:PATH} for the content of a file without the space around it. The
+// field lash of a server has the settings of this package: effects, tools, sandbox and timeout_ms. Errors: an
+// [*events.FieldError] of a field.
+func Parse(data []byte, getenv func(string) string) ([]Server, error) {
+	var file struct {
+		Servers map[string]entry `json:"mcpServers"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, invalid("mcpServers", "the file is no JSON of its form: %v", err)
+	}
+	if n := len(file.Servers); n == 0 || n > MaxServers {
+		return nil, invalid("mcpServers", "has %d servers, want 1 to %d", n, MaxServers)
+	}
+	var list []Server
+	for _, name := range slices.Sorted(maps.Keys(file.Servers)) {
+		e := file.Servers[name]
+		if e.Disabled {
+			continue
+		}
+		s, err := e.server("mcpServers."+events.Clip(name, events.MaxTokenBytes, "..."), name, references{getenv})
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (e *entry) server(field, name string, refs references) (s Server, err error) {
+	if err := events.CheckToken(field, name); err != nil {
+		return s, err
+	}
+	var own settings
+	if len(e.Lash) > 0 {
+		dec := json.NewDecoder(bytes.NewReader(e.Lash))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&own); err != nil {
+			return s, invalid(field+".lash", "%v", err)
+		}
+	}
+	s = Server{
+		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools,
+		Timeout: cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
+	}
+	for i, arg := range e.Args {
+		if err := refs.resolve(fmt.Sprintf("%s.args[%d]", field, i), &arg); err != nil {
+			return s, err
+		}
+		s.Args = append(s.Args, arg)
+	}
+	if s.Env, err = refs.resolveAll(field+".env", e.Env); err != nil {
+		return s, err
+	}
+	if s.Headers, err = refs.resolveAll(field+".headers", e.Headers); err != nil {
+		return s, err
+	}
+	s.URL = e.URL
+	if err := refs.resolve(field+".url", &s.URL); err != nil {
+		return s, err
+	}
+	return s, s.check(field, e.Type)
+}
+
+// check refuses a server that cannot be reached, and settings that have no meaning.
+func (s *Server) check(field, kind string) error {
+	at, err := url.Parse(s.URL)
+	switch {
+	case len(s.Name) > maxName:
+		return invalid(field, "the name has %d characters, limit is %d", len(s.Name), maxName)
+	case (s.Command == "") == (s.URL == ""):
+		return invalid(field, "want either command or url")
+	case !slices.Contains([]string{"", "stdio", "http", "streamable-http", "streamableHttp"}, kind):
+		return invalid(field+".type", "is %.40q, want stdio or http", kind)
+	case s.URL != "" && (err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https"):
+		return invalid(field+".url", "want http or https, and a host")
+	case s.Timeout < 0:
+		return invalid(field+".lash.timeout_ms", "is negative")
+	}
+	for tool, effects := range s.Effects {
+		if effects != nonIdempotent && effects != events.EffectsIdempotent && effects != events.EffectsNone {
+			return invalid(field+".lash.effects."+events.Clip(tool, events.MaxTokenBytes, "..."), "is %.40q, want none, idempotent or non_idempotent", effects)
+		}
+	}
+	return nil
+}
+
+// nonIdempotent is the word for [events.EffectsNonIdempotent] in the file.
+const nonIdempotent = "non_idempotent"
+
+// references replaces references to secrets.
+type references struct{ getenv func(string) string }
+
+var reference = regexp.MustCompile(`\$\{([^{}]*)\}`)
+
+func (r references) resolve(field string, text *string) error {
+	var failed error
+	*text = reference.ReplaceAllStringFunc(*text, func(ref string) string {
+		value, err := r.value(field, ref[2:len(ref)-1])
+		failed = cmp.Or(failed, err)
+		return value
+	})
+	return failed
+}
+
+func (r references) resolveAll(field string, texts map[string]string) (map[string]string, error) {
+	resolved := make(map[string]string, len(texts))
+	for name, text := range texts {
+		if name == "" || strings.ContainsAny(name, "=\x00\r\n") || strings.ContainsAny(text, "\x00\r\n") {
+			return nil, invalid(field+"."+events.Clip(name, events.MaxTokenBytes, "..."), "a name or a value has characters that it cannot have")
+		}
+		if err := r.resolve(field+"."+name, &text); err != nil {
+			return nil, err
+		}
+		resolved[name] = text
+	}
+	return resolved, nil
+}
+
+// value is what a reference stands for. Errors do not have it.
+func (r references) value(field, ref string) (string, error) {
+	if path, ok := strings.CutPrefix(ref, "file:"); ok {
+		data, err := os.ReadFile(path) //nolint:gosec // the operator names it
+		if err != nil {
+			return "", invalid(field, "${%s}: %v", ref, err)
+		}
+		return strings.TrimSpace(string(data)), nil
+	}
+	name, otherwise, optional := strings.Cut(strings.TrimPrefix(ref, "env:"), ":-")
+	value := cmp.Or(r.getenv(name), otherwise)
+	if value == "" && !optional {
+		return "", invalid(field, "${%s}: the environment has no such variable", ref)
+	}
+	return value, nil
+}
+
+func invalid(field, format string, args ...any) error {
+	return &events.FieldError{Field: field, Reason: fmt.Sprintf(format, args...), Err: events.ErrInvalid}
+}
+
+// Plugin is the server as a plugin of the nodes: they keep the names of its tools for it.
+func (s *Server) Plugin() external.Plugin {
+	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}}
+}

@@ -1,0 +1,33 @@
+// Package mcp makes servers of the Model Context Protocol plugins, whose tools sessions call. A [Source] is the client of
+// one server and an instance of the plugin with the server's name: nodes call it as they call any program that is a
+// plugin, so that the catalogue of a turn, cancels, limits and what happens after a death are those of package external.
+//
+//	servers, err := mcp.Parse(file, os.Getenv)
+//	source, err := mcp.Start(ctx, mcp.Config{Server: servers[0], Conn: conn})
+//	defer source.Stop(ctx)
+//
+// # What becomes what
+//
+//	tool X of server S             tool S__X; a name with other characters, or a long one, ends with a hash
+//	readOnlyHint, idempotentHint   effects none and idempotent; without one a call runs at most once. They are the
+//	                               server's claim, which the file tightens: [Server.Effects]
+//	resources, prompts             the tools S__list_resources, S__read_resource, S__list_prompts, S__get_prompt
+//	text, links, structured        the text of the result. A structured result is its JSON, unless a text is the same JSON
+//	pictures, audio, other bytes   attachments
+//	isError, an error of JSON-RPC  a failure that the model reads
+//	progress                       output of the call
+//	a changed list of tools        a new version of the plugin: sessions have it from their next turn on
+//
+// A server gets no capabilities: it cannot ask for completions, roots or answers of users.
+//
+// # The life of a server
+//
+//	fault                               what the source does
+//	the server does not start, or ends  starts it again after a wait that doubles from 100 ms to 30 s
+//	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
+//	                                    run of the server, three times at most
+//	a call takes too long               cancels it after [Server.Timeout]
+//	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
+//	it changes its list all the time    reads the list once a second
+//	the source's process dies           the process group of a server on stdin and stdout is killed
+package mcp

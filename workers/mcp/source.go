@@ -1,0 +1,220 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/remote"
+)
+
+// Config of a source. Server and Conn are required.
+type Config struct {
+	Server   Server
+	Conn     *nats.Conn // with the credentials of the plugin of the server's name; the caller closes it
+	Prefix   string     // of the fleet's subjects. Defaults to "lash"
+	Instance string     // begins the ids of the source's instances, see [remote.Config]
+	Logger   *zap.Logger
+}
+
+// Waits of a source.
+const (
+	startBase    = 100 * time.Millisecond // before a second start of a server; doubles
+	startLimit   = 30 * time.Second
+	connectWait  = 30 * time.Second // for a server to start and to list its tools
+	relistPause  = time.Second      // between two lists
+	refusedPause = 10 * time.Second // after a refusal of the registration
+	drainWait    = time.Minute      // for the calls of an instance whose list of tools has changed
+)
+
+// Source is a server whose tools are those of a plugin, until Stop.
+type Source struct {
+	cfg    Config
+	client *mcp.Client
+	log    *zap.Logger
+
+	ctx   context.Context //nolint:containedctx // of the server, ends with Stop
+	stop  context.CancelFunc
+	work  sync.WaitGroup
+	ready chan struct{} // closed once the tools are registered
+	once  sync.Once
+	fresh chan struct{} // has an element when the list of tools may have changed
+
+	mu       sync.Mutex
+	session  *mcp.ClientSession // nil while the server does not run
+	changed  chan struct{}      // closed when session changes
+	progress progress
+}
+
+// Start runs the server, and registers its tools as the plugin of its name. It returns at once, and goes on until
+// [Source.Stop], whatever becomes of the server. Errors: an [*events.FieldError] for an invalid configuration.
+func Start(ctx context.Context, cfg Config) (*Source, error) {
+	if cfg.Conn == nil {
+		return nil, &events.FieldError{Field: "config.conn", Reason: "is required", Err: events.ErrInvalid}
+	}
+	if err := cfg.Server.check("server", ""); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	s := &Source{
+		cfg: cfg, log: cfg.Logger.Named("mcp").With(zap.String("server", cfg.Server.Name)),
+		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	s.client = mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
+		Capabilities:                &mcp.ClientCapabilities{},
+		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.relist() },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress.show(r.Params) },
+	})
+	s.work.Go(s.run)
+	return s, nil
+}
+
+// Ready is closed once the server's tools are registered for the first time.
+func (s *Source) Ready() <-chan struct{} { return s.ready }
+
+// Stop ends the calls that run, and the server. Errors: the cause of ctx's end, before the server has ended.
+func (s *Source) Stop(ctx context.Context) error {
+	s.stop()
+	done := make(chan struct{})
+	go func() { s.work.Wait(); close(done) }() // ends with the server
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *Source) relist() {
+	select {
+	case s.fresh <- struct{}{}:
+	default: // the next list has this change, too
+	}
+}
+
+// run runs the server again and again.
+func (s *Source) run() {
+	var serving serving
+	defer func() { serving.replace(s, nil) }()
+	for failures := 0; s.ctx.Err() == nil; {
+		began := time.Now()
+		err := s.connected(func(on *mcp.ClientSession) error { return s.serve(on, &serving) })
+		if failures++; time.Since(began) > startLimit {
+			failures = 1
+		}
+		if s.ctx.Err() == nil {
+			s.log.Warn("the server does not run: it is started again", zap.Error(err))
+			bus.Sleep(s.ctx, bus.Backoff(startBase, startLimit, failures))
+		}
+	}
+}
+
+// connected runs a server while do runs.
+func (s *Source) connected(do func(*mcp.ClientSession) error) error {
+	t, end, err := s.cfg.Server.transport(s.ctx, s.log)
+	if err != nil {
+		return err
+	}
+	defer end()
+	once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not answer within %s", connectWait))
+	on, err := s.client.Connect(once, t, nil)
+	cancel()
+	if err != nil {
+		return errors.Join(err, context.Cause(once))
+	}
+	s.set(on)
+	defer s.set(nil)
+	defer on.Close()
+	return do(on)
+}
+
+// set makes a session the one of calls; nil: calls wait for the next one.
+func (s *Source) set(on *mcp.ClientSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.session = on
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// serve keeps the plugin's tools those of the server, until the server ends.
+func (s *Source) serve(on *mcp.ClientSession, serving *serving) error {
+	ended := make(chan error, 1)
+	go func() { ended <- on.Wait() }() // ends with the session, which the caller closes
+	for {
+		listed := time.Now()
+		once, cancel := context.WithTimeoutCause(s.ctx, connectWait, fmt.Errorf("it did not list its tools within %s", connectWait))
+		offer, err := s.cfg.Server.offerOf(once, on, s.log)
+		cancel()
+		if err != nil {
+			return errors.Join(err, context.Cause(once))
+		}
+		pause := relistPause
+		if err := serving.replace(s, offer); err != nil && s.ctx.Err() == nil {
+			s.log.Error("the tools are not registered", zap.Error(err))
+			s.relist()
+			pause = refusedPause
+		}
+		select {
+		case <-s.fresh:
+		case err := <-ended:
+			return errors.Join(err, errors.New("it ended"))
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+		bus.Sleep(s.ctx, pause-time.Since(listed))
+	}
+}
+
+// serving is the instance that has the current tools.
+type serving struct {
+	hash string
+	end  context.CancelFunc // nil: there is none
+}
+
+// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. nil: no
+// instance. Errors: those of [remote.Start].
+func (v *serving) replace(s *Source, o *offer) error {
+	if o != nil && v.end != nil && v.hash == o.manifest.Version {
+		return nil
+	}
+	old := v.end
+	defer func() {
+		if old != nil {
+			old()
+		}
+	}()
+	v.end = nil
+	if o == nil {
+		return nil
+	}
+	i, err := remote.Start(s.ctx, remote.Config{
+		Conn: s.cfg.Conn, Plugin: &program{s, o}, Prefix: s.cfg.Prefix, Instance: s.cfg.Instance, Rollback: true, Grace: drainWait, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.log.Info("tools are registered", zap.Int("tools", len(o.manifest.Tools)))
+	s.once.Do(func() { close(s.ready) })
+	var life context.Context
+	life, v.end = context.WithCancel(s.ctx)
+	v.hash = o.manifest.Version
+	s.work.Go(func() {
+		if err := i.Run(life); err != nil && s.ctx.Err() == nil {
+			s.log.Warn("an instance ended", zap.Error(err))
+			s.relist()
+		}
+	})
+	return nil
+}
