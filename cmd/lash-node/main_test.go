@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	_ = os.Setenv("HOME", "/no-home") // nodes run commands in login shells: no user's profile may change them
-	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits})
+	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){"lash-node": main, "exits": exits, "mcp-notes": mcpNotes})
 }
 
 // exits CODE COMMAND...: runs the command and checks its exit code.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
+	"github.com/lash-go/lash/workers/mcp"
 )
 
 type pluginCmd struct {
@@ -25,8 +27,9 @@ type pluginRunCmd struct {
 	access.Flags
 
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
-	Command []string `arg:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
+	Command []string `arg:"" optional:"" help:"The program and its arguments, after --. Not with --mcp." placeholder:"COMMAND"`
 
+	MCP          string        `name:"mcp" help:"File of servers of the Model Context Protocol, as --mcp of lash-node serve has it: the plugin is its server NAME, in place of a program." placeholder:"FILE" type:"path"`
 	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags. Defaults to LASH_PLUGIN_CONNECTION." placeholder:"FILE" type:"path"`
 	NATS         string        `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
 	Nkey         string        `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
@@ -53,7 +56,14 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	if err != nil {
 		return err
 	}
+	if (c.MCP == "") == (len(c.Command) == 0) {
+		return errors.New(`expected "<command> ..." after --, or --mcp FILE`)
+	}
 	cfg, err := c.program(s, log)
+	if err != nil {
+		return err
+	}
+	server, err := c.mcpServer(s)
 	if err != nil {
 		return err
 	}
@@ -64,7 +74,11 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	defer conn.Close()
-	err = c.serve(ctx, s, conn, cfg)
+	if server != nil {
+		err = c.serveMCP(ctx, s, mcp.Config{Server: *server, Conn: conn, Logger: log})
+	} else {
+		err = c.serve(ctx, s, conn, cfg)
+	}
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return c.Explain(cause, access.Node, unreachable) // the connection was closed
 	}
@@ -72,6 +86,48 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return nil // a signal ended it before it was registered
 	}
 	return err
+}
+
+// mcpServer is the server of --mcp; nil without.
+func (c *pluginRunCmd) mcpServer(s *streams) (*mcp.Server, error) {
+	if c.MCP == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(c.MCP)
+	if err != nil {
+		return nil, fmt.Errorf("--mcp: %w", err)
+	}
+	servers, err := mcp.Parse(data, s.Env)
+	if err != nil {
+		return nil, fmt.Errorf("--mcp %s: %w", c.MCP, err)
+	}
+	for i := range servers {
+		if servers[i].Name == c.Name {
+			return &servers[i], nil
+		}
+	}
+	return nil, fmt.Errorf("--mcp %s: mcpServers has no %q", c.MCP, c.Name)
+}
+
+// serveMCP runs a server until ctx ends.
+func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config) error {
+	cfg.Prefix, cfg.Instance = c.Prefix, cmp.Or(c.Instance, s.Env("LASH_PLUGIN_INSTANCE"))
+	source, err := mcp.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	over := s.Waiting("the server to list its tools, and a node to take them")
+	select {
+	case <-source.Ready():
+		over()
+		s.Printf("plugin %s is registered", c.Name)
+		<-ctx.Done()
+	case <-ctx.Done():
+		over()
+	}
+	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace+5*time.Second)
+	defer cancel()
+	return source.Stop(stop)
 }
 
 // serve runs the instance until ctx ends.

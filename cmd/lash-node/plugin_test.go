@@ -13,13 +13,19 @@ import (
 	"github.com/lash-go/lash/bus/busembed"
 )
 
-// pluginRun starts `lash-node plugin run notes`, whose program has no tools. await returns the next line of standard
-// error that contains a text; stop sends SIGTERM, and returns the exit code.
+// pluginRun starts `lash-node plugin run notes`, whose program has no tools.
 func pluginRun(t *testing.T, flags ...string) (await func(text string) string, stop func() int) {
 	t.Helper()
 	const program = `echo '{"type":"register","protocol":1,"manifest":{"version":"1","tools":[]}}'; while read -r line; do :; done`
+	return pluginRunOf(t, append(flags, "--", "sh", "-c", program)...)
+}
+
+// pluginRunOf starts `lash-node plugin run notes`. await returns the next line of standard error that contains a text; stop
+// sends SIGTERM, and returns the exit code.
+func pluginRunOf(t *testing.T, args ...string) (await func(text string) string, stop func() int) {
+	t.Helper()
 	cmd := exec.CommandContext(limited(t), os.Args[0])
-	cmd.Args = append(append([]string{"lash-node", "plugin", "run", "notes"}, flags...), "--", "sh", "-c", program)
+	cmd.Args = append([]string{"lash-node", "plugin", "run", "notes"}, args...)
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	stderr, err := cmd.StderrPipe()
 	if err == nil {

@@ -68,8 +68,10 @@ func start(t *testing.T) *setting {
 }
 
 // own is the server in this test binary.
-func (s *setting) own(name string) mcp.Server {
-	return mcp.Server{Name: name, Command: os.Args[0], Env: map[string]string{runsVariable: s.runs, "GORACE": "atexit_sleep_ms=0"}, Timeout: time.Minute}
+func (s *setting) own(name string) mcp.Server { return ownServer(name, s.runs) }
+
+func ownServer(name, runs string) mcp.Server {
+	return mcp.Server{Name: name, Command: os.Args[0], Env: map[string]string{runsVariable: runs, "GORACE": "atexit_sleep_ms=0"}, Timeout: time.Minute}
 }
 
 // node starts a node that has the plugins of the servers. kill stops it at once.
@@ -154,7 +156,7 @@ func (s *setting) logged() []string {
 }
 
 // client is a session of the SDK with a server, without lash.
-func client(t *testing.T, server mcp.Server) *sdk.ClientSession {
+func client(t testing.TB, server mcp.Server) *sdk.ClientSession {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), server.Command, server.Args...) //nolint:gosec // a program of the test
 	for name, value := range server.Env {
@@ -162,7 +164,9 @@ func client(t *testing.T, server mcp.Server) *sdk.ClientSession {
 	}
 	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
 	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
-	harness.WantError(t, "connect", err, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { _ = c.Close() }) // the process may be gone
 	return c
 }

@@ -67,7 +67,11 @@ func (p *Plugins) register(name, op string, data []byte) (hash string, err error
 	if err := errors.Join(p.byName[name].settings.check(&in.Manifest), p.checkOwners(name, &in.Manifest), p.checkNames(name, &in.Manifest), p.checkSum(name, o)); err != nil {
 		return "", err
 	}
-	for _, tool := range p.byName[name].settings.unknown(&in.Manifest) {
+	var has []string
+	for i := range in.Manifest.Tools {
+		has = append(has, in.Manifest.Tools[i].Name)
+	}
+	for _, tool := range p.byName[name].settings.unknown(has) {
 		p.log.Warn("the operator's effects name a tool that the plugin does not have", zap.String("plugin", name), zap.String("tool", tool))
 	}
 	return p.store(name, &in, o)

@@ -126,10 +126,10 @@ func (s *Plugin) check(m *wire.Manifest) error {
 	return nil
 }
 
-// unknown are the tools in the operator's effects that a manifest does not have.
-func (s *Plugin) unknown(m *wire.Manifest) (tools []string) {
+// unknown are the tools in the operator's effects that are not among those that the plugin has.
+func (s *Plugin) unknown(has []string) (tools []string) {
 	for _, tool := range slices.Sorted(maps.Keys(s.Effects)) {
-		if !slices.ContainsFunc(m.Tools, func(t wire.Tool) bool { return t.Name == tool }) {
+		if !slices.Contains(has, tool) {
 			tools = append(tools, tool)
 		}
 	}
@@ -177,10 +177,8 @@ func (p *Plugins) Lacks() (lines []string) {
 		case !alive:
 			lines = append(lines, fmt.Sprintf("plugin %s: no instance lives: its calls fail as unavailable", s.Name))
 		}
-		for _, tool := range slices.Sorted(maps.Keys(p.byName[s.Name].settings.Effects)) {
-			if !slices.Contains(s.Tools, tool) {
-				lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Name, tool))
-			}
+		for _, tool := range p.byName[s.Name].settings.unknown(s.Tools) {
+			lines = append(lines, fmt.Sprintf("plugin %s: the settings name its tool %s, which it does not have", s.Name, tool))
 		}
 	}
 	return lines

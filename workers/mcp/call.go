@@ -67,12 +67,14 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			return &wire.Outcome{Cancelled: true}
 		case answered && !errors.Is(err, mcp.ErrConnectionClosed):
 			return failure(plugin.ClassExecution, refused.Message)
+		}
+		p.s.lost(session)
+		switch {
 		case !t.repeatable || in.Once:
 			return nil // the server may have run it
 		case run >= maxRuns:
 			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times: %v", p.ID(), run, err))
 		}
-		p.s.lost(session)
 	}
 }
 

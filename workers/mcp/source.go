@@ -106,7 +106,7 @@ func (s *Source) relist() {
 // run runs the server again and again.
 func (s *Source) run() {
 	var serving serving
-	defer func() { serving.replace(s, nil) }()
+	defer serving.stop()
 	for failures := 0; s.ctx.Err() == nil; {
 		began := time.Now()
 		err := s.connected(func(on *mcp.ClientSession) error { return s.serve(on, &serving) })
@@ -135,7 +135,7 @@ func (s *Source) connected(do func(*mcp.ClientSession) error) error {
 	}
 	s.set(on)
 	defer s.set(nil)
-	defer on.Close()
+	defer func() { _ = on.Close() }() // the server may have ended
 	return do(on)
 }
 
@@ -183,20 +183,18 @@ type serving struct {
 	end  context.CancelFunc // nil: there is none
 }
 
-// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. nil: no
-// instance. Errors: those of [remote.Start].
-func (v *serving) replace(s *Source, o *offer) error {
-	if o != nil && v.end != nil && v.hash == o.manifest.Version {
-		return nil
+// stop ends the instance, if there is one.
+func (v *serving) stop() {
+	if v.end != nil {
+		v.end()
+		v.end = nil
 	}
-	old := v.end
-	defer func() {
-		if old != nil {
-			old()
-		}
-	}()
-	v.end = nil
-	if o == nil {
+}
+
+// replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. Errors: those
+// of [remote.Start].
+func (v *serving) replace(s *Source, o *offer) error {
+	if v.end != nil && v.hash == o.manifest.Version {
 		return nil
 	}
 	i, err := remote.Start(s.ctx, remote.Config{
@@ -207,6 +205,7 @@ func (v *serving) replace(s *Source, o *offer) error {
 	}
 	s.log.Info("tools are registered", zap.Int("tools", len(o.manifest.Tools)))
 	s.once.Do(func() { close(s.ready) })
+	v.stop()
 	var life context.Context
 	life, v.end = context.WithCancel(s.ctx)
 	v.hash = o.manifest.Version

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,17 +30,24 @@ func (c *Command) externalPlugins() error {
 	if err != nil {
 		return fmt.Errorf("--external-plugins: %w", err)
 	}
-	var taken []string
-	for _, p := range c.adds.available() {
-		taken = append(taken, p.name)
-	}
-	for _, f := range workers.Builtins() {
-		taken = append(taken, f.ID())
-	}
-	if c.external, err = parseExternal(data, taken); err != nil {
+	if c.external, err = parseExternal(data, c.taken()); err != nil {
 		return fmt.Errorf("--external-plugins %s: %w", c.External, err)
 	}
 	return nil
+}
+
+// taken are the names of the plugins of this program, and of the external ones that were read.
+func (c *Command) taken() (names []string) {
+	for _, p := range c.adds.available() {
+		names = append(names, p.name)
+	}
+	for _, f := range workers.Builtins() {
+		names = append(names, f.ID())
+	}
+	for i := range c.external {
+		names = append(names, c.external[i].Name)
+	}
+	return names
 }
 
 // servePlugins lets calls of plugins request operations of the node.
@@ -61,14 +69,14 @@ func (c *Command) startExternal(ctx context.Context, s *program.Streams, n *Node
 	if cfg.Plugins, err = plugin.NewHost(c.stack); err != nil || n.external == nil {
 		return err
 	}
-	over := s.Waiting("the plugins of %s", c.External)
+	over := s.Waiting("the plugins of %s", cmp.Or(c.External, c.MCP))
 	err = n.external.Start(ctx)
 	over()
 	if err != nil {
 		return err
 	}
 	n.closers = append(n.closers, n.external.Stop)
-	for _, p := range c.external {
+	for _, p := range c.external[:len(c.external)-len(c.mcp)] {
 		if n.server != nil {
 			s.Printf("plugin %s connects with %s", p.Name, busembed.PluginFile(c.Store, p.Name))
 		}

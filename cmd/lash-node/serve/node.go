@@ -132,6 +132,9 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 		return err
 	}
 	n.started = true
+	if err := c.startMCP(ctx, s, n, cfg.Logger); err != nil {
+		return err
+	}
 	n.http.start()
 	n.watched.serve(n.node, n.lacks, s)
 	return nil
@@ -143,7 +146,7 @@ func (c *Command) checked(ctx context.Context, s *program.Streams) (cfg workers.
 		ArchiveAfter: c.ArchiveAfter, Retain: c.Retain, Roles: rolesOf(c.Roles), Concurrency: c.Concurrency.Turn, TaskConcurrency: c.Concurrency.Task,
 		ToolConcurrency: c.Concurrency.Tool, MaxQueued: c.MaxQueued, Name: c.name(), ForbidSelfApproval: c.ForbidSelf, MaxSessionsPerCaller: c.MaxSessions,
 	}
-	if err = errors.Join(c.adds.check(), c.checkIdle(), c.externalPlugins()); err != nil {
+	if err = errors.Join(c.adds.check(), c.checkIdle(), c.externalPlugins(), c.mcpServers(s)); err != nil {
 		return cfg, err
 	}
 	if c.stack, err = c.plugins(s); err != nil {

@@ -35,6 +35,7 @@ type PluginFlags struct {
 	Allow          []string      `help:"A rule of the gate: calls that run at once. TOOL or TOOL:PATTERN, where * is any text of a path or command. Repeatable." placeholder:"RULE" sep:"none"`
 	Ask            []string      `help:"A rule of the gate: calls that wait for an approval." placeholder:"RULE" sep:"none"`
 	Deny           []string      `help:"A rule of the gate: calls that never run. It goes before --allow, and that before --ask." placeholder:"RULE" sep:"none"`
+	MCP            string        `name:"mcp" help:"File of servers of the Model Context Protocol, whose tools sessions get: JSON with mcpServers, as editors have it. References in it to variables and files are replaced. Section \"MCP servers\" of OPERATING.md has the fields." placeholder:"FILE" type:"path"`
 	CommandTimeout time.Duration `help:"Timeout of the shell's commands that set none; at most 10m." default:"2m"`
 }
 
@@ -50,6 +51,9 @@ func (f *PluginFlags) Given() (flags string) {
 		for _, rule := range rules.list {
 			flags += " --" + rules.flag + " " + access.Quoted(rule)
 		}
+	}
+	if f.MCP != "" {
+		flags += " --mcp " + access.Quoted(f.MCP)
 	}
 	if f.CommandTimeout != defaultCommandTimeout {
 		flags += " --command-timeout " + f.CommandTimeout.String()

@@ -17,6 +17,7 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers/external"
 	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/mcp"
 )
 
 // Config is what a program adds to the command. The zero value is `lash-node serve`.
@@ -81,7 +82,8 @@ type Command struct {
 	telemetryFlags
 
 	adds     Config
-	external []external.Plugin // of --external-plugins
+	external []external.Plugin // of --external-plugins, then of --mcp
+	mcp      []mcp.Server      // of --mcp
 	stack    plugin.HostConfig // of every session, without the external plugins
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"go.uber.org/zap/zaptest"
 
-	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
@@ -19,8 +18,6 @@ import (
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
 )
-
-func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 
 // own is a provider with its own id and list of models. Its reply names the tools of the request.
 type own struct {

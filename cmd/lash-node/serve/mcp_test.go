@@ -1,0 +1,91 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/workers/llm"
+)
+
+// mcpVariable makes the process a server with one tool, whose result is the value.
+const mcpVariable = "LASH_TEST_MCP"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(mcpVariable) == "" {
+		bustest.VerifyTestMain(m)
+		return
+	}
+	s := mcp.NewServer(&mcp.Implementation{Name: "notes", Version: "1"}, nil)
+	mcp.AddTool(s, &mcp.Tool{Name: "note", Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true}}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: os.Getenv(mcpVariable)}}}, nil, nil
+	})
+	if err := s.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func mcpFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestMCP starts a node with a file of servers: sessions have the tools of the one that runs, and the node serves without
+// the one that does not.
+func TestMCP(t *testing.T) {
+	t.Parallel()
+	file := mcpFile(t, fmt.Sprintf(`{"mcpServers": {
+		"notes": {"command": %q, "env": {%q: "the ${SECRET}", "GORACE": "atexit_sleep_ms=0"}},
+		"other": {"command": "/no/such/program", "disabled": true}}}`, os.Args[0], mcpVariable))
+	cfg := Config{Providers: []llm.Provider{ownOf("mine", "m")}}
+	s := silent()
+	s.Env = func(name string) string { return map[string]string{"SECRET": "milk"}[name] }
+	c, err := cfg.parsed(s, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0", "--model", "m", "--plugins", "none", "--mcp", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.start(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer n.Stop()
+	id, err := n.Host().Create(t.Context(), api.CreateRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	turn, err := n.Host().Run(t.Context(), id, api.Ask("hi"))
+	if err != nil || turn.Text != "mine m notes__note" {
+		t.Errorf("got %q, %v, want the tool of the server", turn.Text, err)
+	}
+}
+
+// TestMCPRefused starts nodes with files that are wrong, and names the file and the field.
+func TestMCPRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"no_server":   {`{}`, "mcpServers: has 0 servers"},
+		"plugin_name": {`{"mcpServers": {"gate": {"command": "x"}}}`, "mcpServers.gate: a plugin has this name"},
+		"no_secret":   {`{"mcpServers": {"a": {"command": "x", "env": {"KEY": "${SECRET}"}}}}`, "mcpServers.a.env.KEY: ${SECRET}: the environment has no such variable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := mcpFile(t, c.text)
+			_, err := started(t, Config{}, "--store", filepath.Join(t.TempDir(), "store"), "--listen", "127.0.0.1:0", "--model", "m", "--mcp", file)
+			if err == nil || !strings.Contains(err.Error(), file) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s and %s", err, file, c.want)
+			}
+		})
+	}
+}

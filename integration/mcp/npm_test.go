@@ -1,0 +1,182 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/workers/mcp"
+)
+
+// fromNPM is a server that others wrote.
+func fromNPM(t *testing.T, name string, args ...string) mcp.Server {
+	t.Helper()
+	installed := os.Getenv("LASH_NODE_MODULES")
+	if installed == "" {
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+	}
+	script := filepath.Join(installed, "@modelcontextprotocol", "server-"+name, "dist", "index.js")
+	return mcp.Server{Name: name, Command: "node", Args: append([]string{script}, args...), Env: map[string]string{"HOME": t.TempDir()}, Timeout: time.Minute}
+}
+
+// arguments are what a tool is called with where the arguments that its schema suggests do not do.
+var arguments = map[string]string{
+	"gzip-file-as-resource":          `{"data":"data:text/plain,hello","name":"hello.txt.gz"}`,
+	"trigger-long-running-operation": `{"duration":0.2,"steps":2}`,
+}
+
+// suggested makes arguments from the schema of a tool: the first value of each list, 2 for numbers, the name of the field
+// for texts.
+func suggested(t *testing.T, tool *sdk.Tool) string {
+	t.Helper()
+	if args := arguments[tool.Name]; args != "" {
+		return args
+	}
+	data, err := json.Marshal(tool.InputSchema)
+	harness.WantError(t, "schema", err, nil)
+	var s struct {
+		Properties map[string]struct {
+			Type string
+			Enum []any
+		}
+	}
+	harness.WantError(t, "schema", json.Unmarshal(data, &s), nil)
+	args := make(map[string]any)
+	for name, p := range s.Properties {
+		switch {
+		case len(p.Enum) > 0:
+			args[name] = p.Enum[0]
+		case p.Type == "number":
+			args[name] = 2
+		case p.Type == "boolean":
+			args[name] = true
+		case p.Type == "string":
+			args[name] = name
+		}
+	}
+	data, err = json.Marshal(args)
+	harness.WantError(t, "arguments", err, nil)
+	return string(data)
+}
+
+// TestEverything calls every tool of server-everything in a turn, and by the client of the SDK alone. The results are equal.
+func TestEverything(t *testing.T) {
+	t.Parallel()
+	server := fromNPM(t, "everything")
+	s := start(t)
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	alone := client(t, server)
+	n := 0
+	for tool, err := range alone.Tools(t.Context(), nil) {
+		harness.WantError(t, "tools", err, nil)
+		n++
+		t.Run(tool.Name, func(t *testing.T) {
+			args := suggested(t, tool)
+			want, err := alone.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: json.RawMessage(args)})
+			got := s.result(mcp.ToolName(server.Name, tool.Name), args)
+			if err != nil {
+				if got.Outcome != events.OutcomeFailure {
+					t.Errorf("got %+v, want a failure as %v", got, err)
+				}
+				return
+			}
+			compare(t, got, want)
+		})
+	}
+	if n < 10 {
+		t.Errorf("got %d tools, want those of server-everything", n)
+	}
+}
+
+// compare compares the result of a call with that of the SDK.
+func compare(t *testing.T, got events.ToolResult, want *sdk.CallToolResult) {
+	t.Helper()
+	harness.Equal(t, "failed", got.Outcome == events.OutcomeFailure, want.IsError)
+	var blobs [][]byte
+	contains := func(what, text string) {
+		if !strings.Contains(got.Text, text) {
+			t.Errorf("%s: got %q, want %q in it", what, got.Text, text)
+		}
+	}
+	for _, c := range want.Content {
+		switch c := c.(type) {
+		case *sdk.TextContent:
+			if !sameJSON([]byte(got.Text), []byte(c.Text)) {
+				contains("text", c.Text)
+			}
+		case *sdk.ImageContent:
+			blobs = append(blobs, c.Data)
+		case *sdk.AudioContent:
+			blobs = append(blobs, c.Data)
+		case *sdk.ResourceLink:
+			contains("link", c.URI)
+		case *sdk.EmbeddedResource:
+			contains("resource", c.Resource.URI)
+			contains("resource", c.Resource.Text)
+			if len(c.Resource.Blob) > 0 {
+				blobs = append(blobs, c.Resource.Blob)
+			}
+		default:
+			t.Errorf("unknown content %T", c)
+		}
+	}
+	if want.StructuredContent != nil {
+		data, _ := json.Marshal(want.StructuredContent)
+		var text bytes.Buffer
+		if json.Compact(&text, []byte(got.Text)) != nil || !sameJSON(text.Bytes(), data) {
+			contains("structured", string(data))
+		}
+	}
+	if len(got.Attachments) != len(blobs) {
+		t.Fatalf("attachments: got %d, want %d", len(got.Attachments), len(blobs))
+	}
+	for i, blob := range blobs {
+		harness.Equal(t, "attachment", got.Attachments[i].Text, base64.StdEncoding.EncodeToString(blob))
+	}
+}
+
+func sameJSON(a, b []byte) bool {
+	var x, y any
+	if json.Unmarshal(a, &x) != nil || json.Unmarshal(b, &y) != nil {
+		return false
+	}
+	x1, _ := json.Marshal(x)
+	y1, _ := json.Marshal(y)
+	return bytes.Equal(x1, y1)
+}
+
+// TestFilesAndMemory uses two more servers at once: what one turn writes, the next one reads.
+func TestFilesAndMemory(t *testing.T) {
+	t.Parallel()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	harness.WantError(t, "directory", err, nil)
+	files, memory := fromNPM(t, "filesystem", dir), fromNPM(t, "memory")
+	memory.Env["MEMORY_FILE_PATH"] = filepath.Join(dir, "memory.json")
+	s := start(t)
+	on, _ := s.node(files, memory)
+	s.source(on.Conn(), files)
+	s.source(on.Conn(), memory)
+	path, _ := json.Marshal(filepath.Join(dir, "note.txt"))
+	s.result("filesystem__write_file", `{"path":`+string(path)+`,"content":"milk"}`)
+	harness.Equal(t, "file", harness.ReadFile(t, filepath.Join(dir, "note.txt")), "milk")
+	if r := s.result("filesystem__read_text_file", `{"path":`+string(path)+`}`); !strings.HasPrefix(r.Text, "milk") {
+		t.Errorf("read: got %+v, want milk", r)
+	}
+	if r := s.result("filesystem__read_text_file", `{"path":"/etc/passwd"}`); r.Outcome != events.OutcomeFailure {
+		t.Errorf("a file elsewhere: got %+v, want a failure", r)
+	}
+	s.result("memory__create_entities", `{"entities":[{"name":"Ann","entityType":"person","observations":["likes milk"]}]}`)
+	if r := s.result("memory__search_nodes", `{"query":"Ann"}`); !strings.Contains(r.Text, "likes milk") {
+		t.Errorf("search: got %+v, want what was written", r)
+	}
+}
