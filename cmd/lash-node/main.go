@@ -37,6 +37,7 @@ type cli struct {
 	Approve   approveCmd   `cmd:"" help:"Let a call run that waits for an approval, or refuse it."`
 	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Plugin    pluginCmd    `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
+	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`

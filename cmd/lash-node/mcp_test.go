@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/workers/llm"
+	"github.com/lash-go/lash/workers/llm/llmtest"
+)
+
+// agent is another agent, which started `lash-node mcp`.
+type agent struct {
+	t        *testing.T
+	c        *mcp.ClientSession
+	mu       sync.Mutex
+	progress []string
+}
+
+func startAgent(t *testing.T, url, token string) *agent {
+	t.Helper()
+	a := &agent{t: t}
+	cmd := exec.Command(os.Args[0])
+	cmd.Args = []string{"lash-node", "mcp", "--url", url, "--token-file", file(t, "token", []byte(token+"\n"))}
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	cmd.Stderr = os.Stderr
+	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, &mcp.ClientOptions{
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.progress = append(a.progress, r.Params.Message)
+		},
+	})
+	var err error
+	if a.c, err = client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = a.c.Close() }) // the node may have ended
+	return a
+}
+
+// do calls a tool, and decodes its result.
+func (a *agent) do(tool string, args map[string]any, into any) {
+	a.t.Helper()
+	if failure := a.call(tool, args, into); failure != "" {
+		a.t.Fatalf("%s: %s", tool, failure)
+	}
+}
+
+// call calls a tool, and decodes its result. The text of a failure is returned.
+func (a *agent) call(tool string, args map[string]any, into any) (failure string) {
+	a.t.Helper()
+	params := &mcp.CallToolParams{Name: tool, Arguments: args}
+	params.SetProgressToken("p")
+	r, err := a.c.CallTool(a.t.Context(), params)
+	if err != nil {
+		a.t.Fatalf("%s: %v", tool, err)
+	}
+	text := r.Content[0].(*mcp.TextContent).Text //nolint:forcetypeassert // these tools return texts
+	if r.IsError {
+		return text
+	}
+	if into != nil {
+		if err := json.Unmarshal([]byte(text), into); err != nil {
+			a.t.Fatalf("%s: %v in %s", tool, err, text)
+		}
+	}
+	return ""
+}
+
+// noteModel writes a note by a tool, and then says so.
+func noteModel(t *testing.T) (url string) {
+	t.Helper()
+	return llmtest.Endpoint(t, func(_ *http.Request, req llm.Request) llmtest.Reply {
+		if len(llmtest.Results(req)) == 0 {
+			return llmtest.Calls(events.Part{Call: "c", Tool: "write_file", Args: []byte(`{"path":"note","content":"milk"}`)})
+		}
+		return llmtest.Text("It is written.")
+	})
+}
+
+// TestMCPServer has another agent create a session, run a turn whose call waits for an approval, answer that, read and search
+// the history, and wait for a turn after its connection has ended. A token without the right is refused, as over HTTP.
+func TestMCPServer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	tokens := file(t, "tokens", fmt.Appendf(nil, "me admin %x\nreader read %x\n", sha256.Sum256([]byte("sesame")), sha256.Sum256([]byte("looks"))))
+	n := serveModel(t, noteModel(t), "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens, "--plugins", "default,files", "--root", dir)
+	defer n.stop(t, syscall.SIGTERM)
+	url := n.http
+	a := startAgent(t, url, "sesame")
+	var made struct{ ID string }
+	a.do("create_session", map[string]any{"id": "s1", "labels": map[string]string{"by": "agent"}}, &made)
+	var turn struct{ Turn, Status string }
+	a.do("run_turn", map[string]any{"session": "s1", "turn": "t1", "text": "write the note"}, &turn)
+	if made.ID != "s1" || turn.Status != "asking" {
+		t.Fatalf("got %+v and %+v, want a session, and a turn that asks", made, turn)
+	}
+	var pending struct{ Approvals []struct{ Call, Tool string } }
+	a.do("list_approvals", map[string]any{"session": "s1"}, &pending)
+	if len(pending.Approvals) != 1 || pending.Approvals[0].Tool != "write_file" {
+		t.Fatalf("approvals: got %+v, want write_file", pending)
+	}
+	looks := startAgent(t, url, "looks")
+	if failed := looks.call("answer_approval", map[string]any{"session": "s1", "call": pending.Approvals[0].Call, "granted": true}, nil); !strings.Contains(failed, "forbidden") {
+		t.Errorf("approval by a reader: got %q, want it forbidden", failed)
+	}
+	a.do("answer_approval", map[string]any{"session": "s1", "call": pending.Approvals[0].Call, "granted": true, "reason": "fine"}, nil)
+	_ = a.c.Close() // the turn goes on
+	b := startAgent(t, url, "sesame")
+	var ended struct{ Outcome struct{ Text string } }
+	b.do("wait_turn", map[string]any{"session": "s1", "turn": "t1"}, &ended)
+	if ended.Outcome.Text != "It is written." {
+		t.Errorf("turn: got %+v, want its text", ended)
+	}
+	if data, err := os.ReadFile(dir + "/note"); err != nil || string(data) != "milk" {
+		t.Errorf("file: got %q, %v, want milk", data, err)
+	}
+	var found struct {
+		Found []struct{ Index int }
+		Of    int
+	}
+	looks.do("search_history", map[string]any{"session": "s1", "text": "WRITTEN"}, &found)
+	if len(found.Found) == 0 || found.Of < 3 {
+		t.Errorf("search: got %+v, want the reply", found)
+	}
+	var history, list any
+	looks.do("read_history", map[string]any{"session": "s1"}, &history)
+	b.do("list_sessions", map[string]any{"label": "by=agent"}, &list)
+	r, err := looks.c.ReadResource(t.Context(), &mcp.ReadResourceParams{URI: "lash://sessions/s1"})
+	if err != nil || !strings.Contains(r.Contents[0].Text, "It is written.") {
+		t.Errorf("resource: got %v, %v, want the conversation", r, err)
+	}
+	if failed := b.call("wait_turn", map[string]any{"session": "s1", "turn": "none", "wait_seconds": 0}, nil); failed == "" {
+		t.Error("a turn that does not exist: got no failure")
+	}
+	if a.mu.Lock(); !strings.Contains(strings.Join(a.progress, ","), "tool_approval_asked write_file") {
+		t.Errorf("progress: got %q, want the call that asks", a.progress)
+	}
+	a.mu.Unlock()
+}
+
+// TestMCPServerRefused starts the command with what is wrong, and names it.
+func TestMCPServerRefused(t *testing.T) {
+	t.Parallel()
+	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "x"))
+	defer n.stop(t, syscall.SIGTERM)
+	for want, args := range map[string][]string{
+		"--token-file or LASH_TOKEN":   {"--url", n.http},
+		"--token-file: ":               {"--url", n.http, "--token-file", "/nowhere/token"},
+		"refuses the token":            {"--url", n.http, "--token-file", file(t, "token", []byte("y"))},
+		"is a node there?":             {"--url", "http://127.0.0.1:1", "--token-file", file(t, "token", []byte("x"))},
+		"--ca: ":                       {"--ca", "/nowhere/ca", "--token-file", file(t, "token", []byte("x"))},
+		"has no certificate":           {"--ca", file(t, "ca", []byte("x")), "--token-file", file(t, "token", []byte("x"))},
+		"is it the HTTP API of a node": {"--url", n.http + "/other", "--token-file", file(t, "token", []byte("x"))},
+	} {
+		var stderr bytes.Buffer
+		in, err := os.Open(os.DevNull)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := run(t.Context(), append([]string{"mcp"}, args...), &streams{Out: &bytes.Buffer{}, Err: &stderr, In: in, Env: func(string) string { return "" }})
+		_ = in.Close()
+		if code != exitFailed || !strings.Contains(stderr.String(), want) {
+			t.Errorf("%v: got %d and %q, want %q", args, code, stderr.String(), want)
+		}
+	}
+}

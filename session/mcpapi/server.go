@@ -1,0 +1,211 @@
+package mcpapi
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Config of a server. Base and Transport are required.
+type Config struct {
+	Base      string            // URL of the HTTP API, without /v1
+	Transport http.RoundTripper // performs requests of the API with the credentials of the agent
+	Version   string            // of the program
+}
+
+// instructions tell a model what the server is for.
+const instructions = "Sessions of agents that run on lash. Create a session, run turns in it, answer the approvals that its calls wait for, and read its history. " +
+	"A turn goes on when a call returns before its end: wait_turn waits for the rest."
+
+// New makes a server, which a caller runs on a transport.
+func New(cfg Config) *mcp.Server {
+	s := mcp.NewServer(&mcp.Implementation{Name: "lash", Title: "lash", Version: cmp.Or(cfg.Version, "1")}, &mcp.ServerOptions{
+		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{},
+	})
+	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport}}}
+	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
+	add(s, "create_session", "Creates a session. Returns its id.", nil, a.create)
+	add(s, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
+	add(s, "run_turn", "Asks a session for a turn, and waits for its end. If it takes longer, the status says so: wait_turn continues, and answer_approval answers a call that waits.", nil, a.run)
+	add(s, "wait_turn", "Waits for the end of a turn.", reads, a.wait)
+	add(s, "cancel_turn", "Asks a turn to stop.", &mcp.ToolAnnotations{IdempotentHint: true}, a.cancel)
+	add(s, "list_approvals", "Lists the calls that wait for an approval: of a session, or of all.", reads, a.approvals)
+	add(s, "answer_approval", "Grants or refuses a call that waits for an approval.", &mcp.ToolAnnotations{IdempotentHint: true}, a.approve)
+	add(s, "read_history", "Returns the conversation of a session.", reads, a.history)
+	add(s, "search_history", "Returns the messages of a session's conversation that contain a text, in any case.", reads, a.search)
+	s.AddResourceTemplate(&mcp.ResourceTemplate{
+		Name: "session", Title: "Conversation of a session", URITemplate: "lash://sessions/{session}", MIMEType: "application/json",
+	}, a.resource)
+	return s
+}
+
+// add adds a tool whose result is the JSON of the API.
+func add[In any](s *mcp.Server, name, description string, annotations *mcp.ToolAnnotations, do func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error)) {
+	mcp.AddTool(s, &mcp.Tool{Name: name, Description: description, Annotations: annotations}, func(ctx context.Context, r *mcp.CallToolRequest, in In) (*mcp.CallToolResult, any, error) {
+		data, err := do(ctx, r, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(data)}}}, nil, nil
+	})
+}
+
+// api has the functions of the tools.
+type api struct{ client }
+
+type newSession struct {
+	ID           string            `json:"id,omitempty" jsonschema:"of your choice; omitted: a new one"`
+	Model        string            `json:"model,omitempty" jsonschema:"omitted: the node's default"`
+	Instructions string            `json:"instructions,omitempty" jsonschema:"instructions of the session's model"`
+	Labels       map[string]string `json:"labels,omitempty" jsonschema:"texts by which list_sessions finds it"`
+	Parent       string            `json:"parent,omitempty" jsonschema:"session that this one belongs to"`
+}
+
+func (newSession) identified() {}
+
+func (a *api) create(ctx context.Context, _ *mcp.CallToolRequest, in newSession) (json.RawMessage, error) {
+	in.ID = cmp.Or(in.ID, newID())
+	return a.do(ctx, http.MethodPost, "/sessions", in)
+}
+
+type sessionPage struct {
+	Label  string `json:"label,omitempty" jsonschema:"sessions with this label, as NAME=TEXT"`
+	Parent string `json:"parent,omitempty" jsonschema:"sessions with this parent"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"of sessions in the page"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
+}
+
+func (a *api) list(ctx context.Context, _ *mcp.CallToolRequest, in sessionPage) (json.RawMessage, error) {
+	q := make(url.Values)
+	for name, value := range map[string]string{"label": in.Label, "parent": in.Parent, "cursor": in.Cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if in.Limit > 0 {
+		q.Set("limit", strconv.Itoa(in.Limit))
+	}
+	return a.do(ctx, http.MethodGet, "/sessions?"+q.Encode(), nil)
+}
+
+type pendingPage struct {
+	Session string `json:"session,omitempty" jsonschema:"omitted: all that you may read"`
+	Cursor  string `json:"cursor,omitempty" jsonschema:"next of the page before, without session"`
+}
+
+func (a *api) approvals(ctx context.Context, _ *mcp.CallToolRequest, in pendingPage) (json.RawMessage, error) {
+	if in.Session != "" {
+		return a.do(ctx, http.MethodGet, session(in.Session, "approvals"), nil)
+	}
+	path := "/approvals"
+	if in.Cursor != "" {
+		path += "?cursor=" + url.QueryEscape(in.Cursor)
+	}
+	return a.do(ctx, http.MethodGet, path, nil)
+}
+
+type approval struct {
+	Session string `json:"session"`
+	Call    string `json:"call" jsonschema:"TURN/ITERATION/INDEX, as list_approvals has it"`
+	Granted bool   `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
+	Reason  string `json:"reason,omitempty" jsonschema:"for the history, and for the session's model"`
+}
+
+func (a *api) approve(ctx context.Context, _ *mcp.CallToolRequest, in approval) (json.RawMessage, error) {
+	_, err := a.do(ctx, http.MethodPost, session(in.Session, "approvals"), map[string]any{"call": in.Call, "granted": in.Granted, "reason": in.Reason})
+	if err != nil {
+		return nil, err
+	}
+	return json.RawMessage(`{"answered":true}`), nil
+}
+
+type ofSession struct {
+	Session string `json:"session"`
+}
+
+func (a *api) history(ctx context.Context, _ *mcp.CallToolRequest, in ofSession) (json.RawMessage, error) {
+	return a.do(ctx, http.MethodGet, session(in.Session, "view"), nil)
+}
+
+type searched struct {
+	Session string `json:"session"`
+	Text    string `json:"text"`
+}
+
+// found is a message that has the text.
+type found struct {
+	Index   int             `json:"index"` // in the conversation
+	Message json.RawMessage `json:"message"`
+}
+
+func (a *api) search(ctx context.Context, _ *mcp.CallToolRequest, in searched) (json.RawMessage, error) {
+	if in.Text == "" {
+		return nil, errors.New("text: is empty")
+	}
+	data, err := a.do(ctx, http.MethodGet, session(in.Session, "view"), nil)
+	if err != nil {
+		return nil, err
+	}
+	var view struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(data, &view); err != nil {
+		return nil, fmt.Errorf("the conversation is no JSON of its form: %w", err)
+	}
+	out := struct {
+		Found []found `json:"found"`
+		Of    int     `json:"of"` // messages
+	}{[]found{}, len(view.Messages)}
+	for i, m := range view.Messages {
+		if hasText(m, strings.ToLower(in.Text)) {
+			out.Found = append(out.Found, found{i, m})
+		}
+	}
+	return json.Marshal(&out)
+}
+
+// hasText reports whether a text of a JSON value contains what is searched, in lower case.
+func hasText(data []byte, what string) bool {
+	var v any
+	return json.Unmarshal(data, &v) == nil && textOf(v, what)
+}
+
+func textOf(v any, what string) bool {
+	switch v := v.(type) {
+	case string:
+		return strings.Contains(strings.ToLower(v), what)
+	case []any:
+		for _, e := range v {
+			if textOf(e, what) {
+				return true
+			}
+		}
+	case map[string]any:
+		for _, e := range v {
+			if textOf(e, what) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// resource reads the conversation of a session.
+func (a *api) resource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+	id, ok := strings.CutPrefix(r.Params.URI, "lash://sessions/")
+	id, err := url.PathUnescape(id)
+	if !ok || id == "" || err != nil {
+		return nil, mcp.ResourceNotFoundError(r.Params.URI)
+	}
+	data, err := a.do(ctx, http.MethodGet, session(id, "view"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: r.Params.URI, MIMEType: "application/json", Text: string(data)}}}, nil
+}
