@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -176,5 +177,31 @@ func TestMCPServerRefused(t *testing.T) {
 		if code != exitFailed || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: got %d and %q, want %q", args, code, stderr.String(), want)
 		}
+	}
+}
+
+// TestMCPInspector has the command line of the MCP inspector, which others wrote, list the tools and create a session.
+func TestMCPInspector(t *testing.T) {
+	t.Parallel()
+	installed := os.Getenv("LASH_NODE_MODULES")
+	if installed == "" {
+		t.Skip("LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
+	}
+	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
+	defer n.stop(t, syscall.SIGTERM)
+	inspect := func(args ...string) string {
+		cmd := exec.CommandContext(limited(t), "node", filepath.Join(installed, "@modelcontextprotocol", "inspector-cli", "build", "cli.js"), "--cli", "-e", "LASH_TOKEN=sesame") //nolint:gosec // a program of the test
+		cmd.Args = append(append(cmd.Args, "lash-node", "mcp", "--url", n.http), args...)
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v, %s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := inspect("--method", "tools/list"); !strings.Contains(out, `"run_turn"`) || !strings.Contains(out, `"readOnlyHint": true`) {
+		t.Errorf("tools: got %s, want those of the server", out)
+	}
+	if out := inspect("--method", "tools/call", "--tool-name", "create_session", "--tool-arg", "id=s1"); !strings.Contains(out, `{\"id\":\"s1\"}`) {
+		t.Errorf("call: got %s, want the session", out)
 	}
 }
