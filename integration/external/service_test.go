@@ -48,9 +48,9 @@ type serviceCase struct {
 	run  func(t *testing.T, on place)
 }
 
-// serviceCases has the cases of all files of this folder.
+// serviceCases has the cases of all files of this folder, the longest ones first.
 func serviceCases() (all []serviceCase) {
-	for _, list := range [][]serviceCase{registrationCases, operatorCases, lifecycleCases, callCases, cancelCases, hookCases, faultCases, stdioCases} {
+	for _, list := range [][]serviceCase{faultCases, cancelCases, callCases, registrationCases, operatorCases, lifecycleCases, hookCases, stdioCases} {
 		all = append(all, list...)
 	}
 	return all

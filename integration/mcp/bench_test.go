@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -25,22 +26,13 @@ import (
 // the same call by the client of the SDK alone, one after the other.
 func BenchmarkCall(b *testing.B) {
 	server := ownServer("srv", filepath.Join(b.TempDir(), "runs"))
-	tool := handler(b, server, "srv__look")
+	tool := handler(b, "srv__look", server)
 	alone := client(b, server)
 	args := json.RawMessage(`{"do":"x"}`)
 	var through, direct []time.Duration
-	for n := 0; b.Loop(); n++ {
+	for b.Loop() {
+		through = append(through, timed(b, tool, 1, string(args))...)
 		began := time.Now()
-		effect := events.EffectID(fmt.Sprintf("t/0/%d", n))
-		r, err := tool.Handler(b.Context(), plugin.Call{Session: "s", Turn: "t", Effect: effect, ID: "k", Key: string(effect)}, args)
-		through = append(through, time.Since(began))
-		if err != nil || r.Text != "did x" {
-			b.Fatalf("got %+v, %v", r, err)
-		}
-		if tool.Recorded != nil {
-			tool.Recorded(plugin.Call{Session: "s", Turn: "t", Effect: effect})
-		}
-		began = time.Now()
 		if _, err := alone.CallTool(b.Context(), &sdk.CallToolParams{Name: "look", Arguments: args}); err != nil {
 			b.Fatal(err)
 		}
@@ -56,11 +48,16 @@ func p50(list []time.Duration) float64 {
 	return float64(list[len(list)/2].Nanoseconds()) / 1000
 }
 
-// handler is a tool of a server as nodes call it.
-func handler(b *testing.B, server mcp.Server, name string) *plugin.BoundTool {
+// handler is a tool of the first server as nodes call it. The servers run until the end of the benchmark; those that list
+// no tools are not waited for.
+func handler(b *testing.B, name string, servers ...mcp.Server) *plugin.BoundTool {
 	b.Helper()
 	on := bustest.Open(b, bustest.Server(b, busembed.Config{}))
-	p, err := external.New(external.Config{Bus: on, Plugins: []external.Plugin{server.Plugin()}})
+	var list []external.Plugin
+	for i := range servers {
+		list = append(list, servers[i].Plugin())
+	}
+	p, err := external.New(external.Config{Bus: on, Plugins: list})
 	if err == nil {
 		err = p.Start(b.Context())
 	}
@@ -68,12 +65,17 @@ func handler(b *testing.B, server mcp.Server, name string) *plugin.BoundTool {
 		b.Fatal(err)
 	}
 	b.Cleanup(p.Stop)
-	source, err := mcp.Start(b.Context(), mcp.Config{Server: server, Conn: on.Conn()})
-	if err != nil {
-		b.Fatal(err)
+	for i := range servers {
+		source, err := mcp.Start(b.Context(), mcp.Config{Server: servers[i], Conn: on.Conn()})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() { _ = source.Stop(context.Background()) }) // the benchmark's own has ended
+		select {
+		case <-source.Ready():
+		case <-time.After(3 * time.Second):
+		}
 	}
-	b.Cleanup(func() { _ = source.Stop(context.Background()) }) // the benchmark's own has ended
-	<-source.Ready()
 	for !p.Status()[0].Ready() {
 		time.Sleep(time.Millisecond)
 	}
@@ -95,4 +97,55 @@ func handler(b *testing.B, server mcp.Server, name string) *plugin.BoundTool {
 		b.Fatalf("the node does not have the tool %s", name)
 	}
 	return tool
+}
+
+// timed calls a tool n times, one after the other.
+func timed(b *testing.B, tool *plugin.BoundTool, n int, args string) (list []time.Duration) {
+	b.Helper()
+	for range n {
+		calls++
+		effect := events.EffectID(fmt.Sprintf("t/0/%d", calls))
+		began := time.Now()
+		r, err := tool.Handler(b.Context(), plugin.Call{Session: "s", Turn: "t", Effect: effect, ID: "k", Key: string(effect)}, json.RawMessage(args))
+		list = append(list, time.Since(began))
+		if err != nil || r.Text != "did x" {
+			b.Fatalf("got %+v, %v", r, err)
+		}
+		if tool.Recorded != nil {
+			tool.Recorded(plugin.Call{Session: "s", Turn: "t", Effect: effect})
+		}
+	}
+	return list
+}
+
+// calls numbers the calls of the benchmarks.
+var calls int
+
+// BenchmarkManyServers measures calls of a server alone, and beside 31 others: one that never answers, one that floods its
+// output, one with 2 000 tools, and 28 that are idle.
+func BenchmarkManyServers(b *testing.B) {
+	runs := filepath.Join(b.TempDir(), "runs")
+	servers := []mcp.Server{
+		ownServer("srv", runs),
+		{Name: "hangs", Command: "sleep", Args: []string{"1000"}, Timeout: time.Minute},
+		{Name: "floods", Command: "sh", Args: []string{"-c", `while :; do echo '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; done`}, Timeout: time.Minute},
+		ownServer("many", runs),
+	}
+	servers[3].Env[toolsVariable] = "2000"
+	for n := len(servers); n < 32; n++ {
+		servers = append(servers, ownServer(fmt.Sprint("idle", n), runs))
+	}
+	alone := timed(b, handler(b, "srv__look", servers[0]), 1000, `{"do":"x"}`)
+	tool := handler(b, "srv__look", servers...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	var among []time.Duration
+	for b.Loop() {
+		among = append(among, timed(b, tool, 100, `{"do":"x"}`)...)
+	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(p50(alone), "alone-p50-µs")
+	b.ReportMetric(p50(among), "among-p50-µs")
+	b.ReportMetric(p50(among)/p50(alone), "ratio")
+	b.ReportMetric((float64(after.HeapInuse)-float64(before.HeapInuse))/(1<<20), "heap-growth-MiB")
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/harness"
@@ -85,6 +87,36 @@ func TestManyTools(t *testing.T) {
 	for _, status := range s.plugins[0].Status() {
 		if len(status.Tools) > wire.MaxTools || status.Name != "good" && len(status.Tools) < 90 {
 			t.Errorf("%s: got %d tools, want many, and %d at most", status.Name, len(status.Tools), wire.MaxTools)
+		}
+	}
+}
+
+// TestSecretsStay has a server redirect to another host, and one that is not there, whose URL has a secret: the other host
+// gets no request, and neither the log nor the history has the secret.
+func TestSecretsStay(t *testing.T) {
+	t.Parallel()
+	var got atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { got.Add(1) }))
+	t.Cleanup(other.Close)
+	first := httptest.NewServer(http.RedirectHandler(other.URL+"/mcp", http.StatusTemporaryRedirect))
+	t.Cleanup(first.Close)
+	core, logged := observer.New(zap.DebugLevel)
+	s := start(t)
+	on, _ := s.node()
+	for _, server := range []mcp.Server{
+		{Name: "moves", URL: first.URL + "/?key=hunter2", Headers: map[string]string{"Authorization": "Bearer hunter2"}},
+		{Name: "absent", URL: "http://user:hunter2@127.0.0.1:1/mcp?key=hunter2"},
+	} {
+		before := logged.Len()
+		source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: on.Conn(), Logger: zap.New(core)})
+		harness.WantError(t, "source", err, nil)
+		s.AwaitPolling("a warning", func() bool { return logged.Len() > before })
+		harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+	}
+	harness.Equal(t, "requests to the other host", got.Load(), 0)
+	for _, e := range logged.All() {
+		if text := fmt.Sprint(e.Message, e.ContextMap()); strings.Contains(text, "hunter2") {
+			t.Errorf("log: got %s", text)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,9 @@ import (
 
 // In a process of a test server this variable names the file in which it logs its runs.
 const runsVariable = "LASH_TEST_RUNS"
+
+// In a process of a test server this variable is how many tools it has besides.
+const toolsVariable = "LASH_TEST_TOOLS"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(runsVariable) == "" {
@@ -185,6 +189,12 @@ func testServer(runs string) *sdk.Server {
 		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "Does it.", Annotations: annotations}, func(ctx context.Context, r *sdk.CallToolRequest, in doing) (*sdk.CallToolResult, any, error) {
 			logRun(runs, name)
 			return in.act(ctx, s, r)
+		})
+	}
+	more, _ := strconv.Atoi(os.Getenv(toolsVariable)) // missing: none
+	for n := range more {
+		s.AddTool(&sdk.Tool{Name: fmt.Sprintf("t%04d", n), InputSchema: map[string]any{"type": "object"}}, func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return &sdk.CallToolResult{}, nil
 		})
 	}
 	s.AddResource(&sdk.Resource{URI: "test://one", Name: "one"}, func(context.Context, *sdk.ReadResourceRequest) (*sdk.ReadResourceResult, error) {

@@ -53,7 +53,7 @@ func (c *client) do(ctx context.Context, method, path string, body any) (json.Ra
 		return nil, fmt.Errorf("the node's answer ended: %w", err)
 	case len(text) > maxAnswer:
 		return nil, fmt.Errorf("the answer has more than %d bytes: ask for a part of it", maxAnswer)
-	case answer.StatusCode >= http.StatusBadRequest:
+	case answer.StatusCode >= http.StatusMultipleChoices:
 		return nil, refusal(answer.StatusCode, text)
 	}
 	return text, nil

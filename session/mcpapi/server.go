@@ -30,7 +30,7 @@ func New(cfg Config) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lash", Title: "lash", Version: cmp.Or(cfg.Version, "1")}, &mcp.ServerOptions{
 		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{},
 	})
-	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport}}}
+	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}}
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	add(s, "create_session", "Creates a session. Returns its id.", nil, a.create)
 	add(s, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
@@ -46,6 +46,9 @@ func New(cfg Config) *mcp.Server {
 	}, a.resource)
 	return s
 }
+
+// stay follows no redirect: the transport would send the credentials there.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // add adds a tool whose result is the JSON of the API.
 func add[In any](s *mcp.Server, name, description string, annotations *mcp.ToolAnnotations, do func(context.Context, *mcp.CallToolRequest, In) (json.RawMessage, error)) {

@@ -73,7 +73,7 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 		case !t.repeatable || in.Once:
 			return nil // the server may have run it
 		case run >= maxRuns:
-			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times: %v", p.ID(), run, err))
+			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), run)) // an error may have the URL, with secrets
 		}
 	}
 }

@@ -210,3 +210,19 @@ func invalid(field, format string, args ...any) error {
 func (s *Server) Plugin() external.Plugin {
 	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}}
 }
+
+// redacted is the text of an error without the query and the password of the URL, which may be secrets.
+func (s *Server) redacted(err error) string {
+	text := fmt.Sprint(err)
+	at, failed := url.Parse(s.URL)
+	if failed != nil {
+		return text // check has refused such a URL
+	}
+	password, _ := at.User.Password()
+	for _, secret := range []string{at.RawQuery, password} {
+		if secret != "" {
+			text = strings.ReplaceAll(text, secret, "***")
+		}
+	}
+	return text
+}

@@ -114,7 +114,7 @@ func (s *Source) run() {
 			failures = 1
 		}
 		if s.ctx.Err() == nil {
-			s.log.Warn("the server does not run: it is started again", zap.Error(err))
+			s.log.Warn("the server does not run: it is started again", zap.String("error", s.cfg.Server.redacted(err)))
 			bus.Sleep(s.ctx, bus.Backoff(startBase, startLimit, failures))
 		}
 	}
