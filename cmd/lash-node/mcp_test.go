@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,13 +31,25 @@ type agent struct {
 	progress []string
 }
 
-func startAgent(t *testing.T, url, token string) *agent {
+// overStdio starts `lash-node mcp`.
+func overStdio(t *testing.T, url, token string) mcp.Transport {
 	t.Helper()
-	a := &agent{t: t}
 	cmd := exec.Command(os.Args[0])
 	cmd.Args = []string{"lash-node", "mcp", "--url", url, "--token-file", file(t, "token", []byte(token+"\n"))}
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	cmd.Stderr = os.Stderr
+	return &mcp.CommandTransport{Command: cmd}
+}
+
+// overHTTP sends requests to the node itself.
+func overHTTP(_ *testing.T, url, token string) mcp.Transport {
+	client := &http.Client{Transport: &authorized{token, http.DefaultTransport}}
+	return &mcp.StreamableClientTransport{Endpoint: url + "/mcp", HTTPClient: client, MaxRetries: -1}
+}
+
+func startAgent(t *testing.T, to mcp.Transport) *agent {
+	t.Helper()
+	a := &agent{t: t}
 	client := mcp.NewClient(&mcp.Implementation{Name: "agent", Version: "1"}, &mcp.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
 			a.mu.Lock()
@@ -45,7 +58,7 @@ func startAgent(t *testing.T, url, token string) *agent {
 		},
 	})
 	var err error
-	if a.c, err = client.Connect(t.Context(), &mcp.CommandTransport{Command: cmd}, nil); err != nil {
+	if a.c, err = client.Connect(t.Context(), to, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = a.c.Close() }) // the node may have ended
@@ -96,12 +109,22 @@ func noteModel(t *testing.T) (url string) {
 // the history, and wait for a turn after its connection has ended. A token without the right is refused, as over HTTP.
 func TestMCPServer(t *testing.T) {
 	t.Parallel()
+	for name, transport := range map[string]func(t *testing.T, url, token string) mcp.Transport{"stdio": overStdio, "http": overHTTP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testMCPServer(t, transport)
+		})
+	}
+}
+
+func testMCPServer(t *testing.T, transport func(t *testing.T, url, token string) mcp.Transport) {
+	t.Helper()
 	dir := t.TempDir()
 	tokens := file(t, "tokens", fmt.Appendf(nil, "me admin %x\nreader read %x\n", sha256.Sum256([]byte("sesame")), sha256.Sum256([]byte("looks"))))
 	n := serveModel(t, noteModel(t), "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokens, "--plugins", "default,files", "--root", dir)
 	defer n.stop(t, syscall.SIGTERM)
 	url := n.http
-	a := startAgent(t, url, "sesame")
+	a := startAgent(t, transport(t, url, "sesame"))
 	var made struct{ ID string }
 	a.do("create_session", map[string]any{"id": "s1", "labels": map[string]string{"by": "agent"}}, &made)
 	var turn struct{ Turn, Status string }
@@ -114,13 +137,13 @@ func TestMCPServer(t *testing.T) {
 	if len(pending.Approvals) != 1 || pending.Approvals[0].Tool != "write_file" {
 		t.Fatalf("approvals: got %+v, want write_file", pending)
 	}
-	looks := startAgent(t, url, "looks")
+	looks := startAgent(t, transport(t, url, "looks"))
 	if failed := looks.call("answer_approval", map[string]any{"session": "s1", "call": pending.Approvals[0].Call, "granted": true}, nil); !strings.Contains(failed, "forbidden") {
 		t.Errorf("approval by a reader: got %q, want it forbidden", failed)
 	}
 	a.do("answer_approval", map[string]any{"session": "s1", "call": pending.Approvals[0].Call, "granted": true, "reason": "fine"}, nil)
 	_ = a.c.Close() // the turn goes on
-	b := startAgent(t, url, "sesame")
+	b := startAgent(t, transport(t, url, "sesame"))
 	var ended struct{ Outcome struct{ Text string } }
 	b.do("wait_turn", map[string]any{"session": "s1", "turn": "t1"}, &ended)
 	if ended.Outcome.Text != "It is written." {
@@ -203,5 +226,45 @@ func TestMCPInspector(t *testing.T) {
 	}
 	if out := inspect("--method", "tools/call", "--tool-name", "create_session", "--tool-arg", "id=s1"); !strings.Contains(out, `{\"id\":\"s1\"}`) {
 		t.Errorf("call: got %s, want the session", out)
+	}
+}
+
+// TestMCPOverHTTPRefused sends requests without a token, with a wrong one, and with a body that is too large. None reaches
+// the server of agents.
+func TestMCPOverHTTPRefused(t *testing.T) {
+	t.Parallel()
+	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
+	defer n.stop(t, syscall.SIGTERM)
+	const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
+	for name, c := range map[string]struct {
+		method, token, body string
+		want                int
+	}{
+		"no_token":    {http.MethodPost, "", list, http.StatusUnauthorized},
+		"wrong_token": {http.MethodPost, "other", list, http.StatusUnauthorized},
+		"too_large":   {http.MethodPost, "sesame", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge},
+		"get":         {http.MethodGet, "sesame", "", http.StatusMethodNotAllowed},
+		"list":        {http.MethodPost, "sesame", list, http.StatusOK},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), c.method, n.http+"/mcp", strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept", "application/json, text/event-stream")
+			if c.token != "" {
+				r.Header.Set("Authorization", "Bearer "+c.token)
+			}
+			answer, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = answer.Body.Close() }()
+			text, _ := io.ReadAll(answer.Body)
+			if answer.StatusCode != c.want || (c.want == http.StatusOK) != strings.Contains(string(text), "run_turn") {
+				t.Errorf("got %d and %.300s, want %d", answer.StatusCode, text, c.want)
+			}
+		})
 	}
 }

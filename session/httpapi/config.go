@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"time"
@@ -57,6 +58,10 @@ type Config struct {
 	MaxWait           time.Duration // longest wait of a request for a turn. Defaults to 5 min
 	Recheck           time.Duration // interval of the checks whether the caller of an open request still has its rights. Defaults to 2 s
 	KeepAlive         time.Duration // interval of comments on a stream without messages. Defaults to 15 s
+
+	// Agents makes the handler of /v1/mcp, which gets the requests of callers with the right to read. api is the server.
+	// nil: there is no such path.
+	Agents func(api http.Handler) http.Handler
 
 	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent

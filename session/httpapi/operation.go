@@ -88,6 +88,8 @@ func (o *served) serve(w http.ResponseWriter, r *http.Request, caller Caller) er
 	switch {
 	case err != nil:
 		return err
+	case out.written:
+		return nil
 	case out.stream != nil:
 		if out.release != nil {
 			defer out.release()

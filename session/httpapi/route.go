@@ -53,6 +53,7 @@ type reply struct {
 	release  func()                    // called when the response is written; may be nil
 	location string                    // path of the created resource
 	stream   iter.Seq2[message, error] // nil: the reply is not a stream
+	written  bool                      // the handler has written the response
 	outcome  bool                      // the stream's last message has the outcome, also where the server cuts it off
 }
 

@@ -78,6 +78,9 @@ func New(cfg Config) (*Server, error) {
 		s.mux.Handle(table[i].method+" "+table[i].path, &served{s, &table[i]})
 		s.methods = append(s.methods, table[i].method)
 	}
+	if cfg.Agents != nil {
+		s.mux.Handle(http.MethodPost+" "+agentsPath, &served{s, agentsRoute(cfg.Agents(s))})
+	}
 	slices.Sort(s.methods)
 	s.methods = slices.Compact(s.methods)
 	return s, nil

@@ -9,6 +9,9 @@
 //
 // Resources: lash://sessions/SESSION is the conversation of a session.
 //
+// [New] is for a process that another agent starts; [Handler] is for the HTTP server of the API, where one call waits 45 s
+// at most.
+//
 // A turn outlives the connection: run_turn and wait_turn return its id after their wait, and wait_turn continues. A
 // repeat of run_turn with the same turn joins it.
 package mcpapi

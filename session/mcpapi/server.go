@@ -19,6 +19,8 @@ type Config struct {
 	Base      string            // URL of the HTTP API, without /v1
 	Transport http.RoundTripper // performs requests of the API with the credentials of the agent
 	Version   string            // of the program
+
+	maxWait int // of a call, in seconds; 0: an hour
 }
 
 // instructions tell a model what the server is for.
@@ -30,7 +32,7 @@ func New(cfg Config) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "lash", Title: "lash", Version: cmp.Or(cfg.Version, "1")}, &mcp.ServerOptions{
 		Instructions: instructions, Capabilities: &mcp.ServerCapabilities{},
 	})
-	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}}
+	a := &api{client{strings.TrimSuffix(cfg.Base, "/"), &http.Client{Transport: cfg.Transport, CheckRedirect: stay}}, cmp.Or(cfg.maxWait, maxWait)}
 	reads := &mcp.ToolAnnotations{ReadOnlyHint: true}
 	add(s, "create_session", "Creates a session. Returns its id.", nil, a.create)
 	add(s, "list_sessions", "Lists sessions, a page at a time, the newest first.", reads, a.list)
@@ -62,7 +64,10 @@ func add[In any](s *mcp.Server, name, description string, annotations *mcp.ToolA
 }
 
 // api has the functions of the tools.
-type api struct{ client }
+type api struct {
+	client
+	maxWait int // of a call, in seconds
+}
 
 type newSession struct {
 	ID           string            `json:"id,omitempty" jsonschema:"of your choice; omitted: a new one"`

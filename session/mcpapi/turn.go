@@ -62,6 +62,7 @@ func (a *api) wait(ctx context.Context, r *mcp.CallToolRequest, in awaited) (jso
 	if seconds < 0 || seconds > maxWait {
 		return nil, fmt.Errorf("wait_seconds: is %d, want 0 to %d", seconds, maxWait)
 	}
+	seconds = min(seconds, a.maxWait)
 	shown, stop := context.WithCancel(ctx)
 	defer stop()
 	if token := r.Params.GetProgressToken(); token != nil {

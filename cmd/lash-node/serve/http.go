@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/httpapi/oidc"
+	"github.com/lash-go/lash/session/mcpapi"
 	"github.com/lash-go/lash/session/operation"
 )
 
@@ -124,7 +125,7 @@ func (d *httpServer) serve(f *httpFlags, service operation.Host, secure *tls.Con
 		return err
 	}
 	d.server, err = httpapi.New(httpapi.Config{
-		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log,
+		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log, Agents: mcpapi.Handler,
 	})
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)

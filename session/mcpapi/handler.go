@@ -1,0 +1,107 @@
+package mcpapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// handlerWait is the longest wait of a call over HTTP, in seconds: the API ends a response that takes longer.
+const handlerWait = 45
+
+// maxRequest limits the body of a request over HTTP.
+const maxRequest = 1 << 20
+
+// Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests; api
+// performs what their tools request, with the credentials that the requests have.
+func Handler(api http.Handler) http.Handler {
+	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait})
+	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest})
+}
+
+// within performs requests in this process, as the sender of another request.
+type within struct {
+	api http.Handler
+	as  *http.Request
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *within) RoundTrip(r *http.Request) (*http.Response, error) {
+	in := t.as.Clone(&both{r.Context(), t.as.Context()})
+	in.Method, in.URL, in.RequestURI, in.Header = r.Method, r.URL, "", r.Header.Clone()
+	in.Body, in.ContentLength = http.NoBody, 0
+	if r.Body != nil {
+		in.Body, in.ContentLength = r.Body, r.ContentLength
+	}
+	for _, name := range []string{"Authorization", "Traceparent", "Tracestate"} {
+		if values := t.as.Header.Values(name); len(values) > 0 {
+			in.Header[name] = values
+		}
+	}
+	body, written := io.Pipe()
+	w := &response{header: make(http.Header), body: written, started: make(chan struct{})}
+	go func() { // ends with the request, whose context ends with that of the tool
+		defer w.end()
+		t.api.ServeHTTP(w, in)
+	}()
+	<-w.started
+	return &http.Response{StatusCode: w.status, Header: w.header, Body: body, Request: r}, nil
+}
+
+// both is a context that ends with the first one, and has the values of the second one.
+type both struct {
+	context.Context                 //nolint:containedctx // it is a context
+	values          context.Context //nolint:containedctx // of the same request
+}
+
+// Value implements [context.Context].
+func (b *both) Value(key any) any {
+	if v := b.Context.Value(key); v != nil {
+		return v
+	}
+	return b.values.Value(key)
+}
+
+// response is a response that is read while it is written.
+type response struct {
+	header  http.Header
+	status  int
+	body    *io.PipeWriter
+	once    sync.Once
+	started chan struct{} // closed with the status
+}
+
+// Header implements [http.ResponseWriter].
+func (w *response) Header() http.Header { return w.header }
+
+// WriteHeader implements [http.ResponseWriter].
+func (w *response) WriteHeader(status int) {
+	w.once.Do(func() {
+		w.status = status
+		close(w.started)
+	})
+}
+
+// Write implements [http.ResponseWriter].
+func (w *response) Write(data []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	return w.body.Write(data)
+}
+
+// FlushError implements the interface of [http.ResponseController]: what is written is read at once.
+func (*response) FlushError() error { return nil }
+
+// end ends the response. A handler that cuts it off panics.
+func (w *response) end() {
+	var err error
+	if recover() != nil {
+		err = errors.New("the response was cut off")
+	}
+	w.WriteHeader(http.StatusBadGateway)
+	_ = w.body.CloseWithError(err)
+}
