@@ -12,7 +12,7 @@
 //
 //	own, err := busembed.ReadAccess(".lash") // the key of a store; servers without keys need none
 //	b, err := bus.Open(ctx, bus.Config{URL: "nats://127.0.0.1:4222", Options: []nats.Option{own.Option()}})
-//	host, err := session.New(session.Config{Bus: b, Actor: "me", NoPlugins: true})
+//	host, err := session.New(session.Config{Bus: b, Actor: "me", Plugins: session.NoPlugins()})
 //	id, err := host.Create(ctx, api.CreateRequest{})
 //	turn, err := host.Submit(ctx, id, api.Ask("What is 2 + 2?"))
 //	result, err := host.Await(ctx, id, turn)
@@ -46,7 +46,7 @@
 // # Plugins
 //
 // Plugins take part in some decisions: configurations, appended nodes and messages, tools, actions, compaction. A
-// host without plugins refuses these requests as [plugin.ErrUnavailable], unless [Config.NoPlugins] says that no node
+// host without plugins refuses these requests as [plugin.ErrUnavailable], unless [NoPlugins] says that no node
 // has such plugins. It accepts a turn's input and the protocol of a new session; the worker that starts the turn
 // calls the plugins for them.
 //

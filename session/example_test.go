@@ -45,7 +45,7 @@ func ExampleNew() {
 		panic(err)
 	}
 	defer stop()
-	host, err := session.New(session.Config{Bus: b, Actor: "me", NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Actor: "me", Plugins: session.NoPlugins()})
 	if err != nil {
 		panic(err)
 	}
@@ -85,7 +85,7 @@ func ExampleHost_Submit() {
 	defer stop()
 	var hosts []*session.Host
 	for range 2 {
-		host, err := session.New(session.Config{Bus: b, NoPlugins: true})
+		host, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 		if err != nil {
 			panic(err)
 		}

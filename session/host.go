@@ -29,14 +29,9 @@ import (
 
 // Config is the input of [New].
 type Config struct {
-	Bus   *bus.Bus
-	Actor string // the actor of this host's commits. Defaults to "host"
-	// Plugins of the sessions. Without them the host refuses requests that need plugins as [plugin.ErrUnavailable];
-	// package client sends such requests to a node.
-	Plugins *plugin.Host
-	// NoPlugins says that no node has plugins that take part in decisions of this host: mutators of configurations, a
-	// protocol that checks appended nodes, tools. The host then decides from the history alone.
-	NoPlugins bool
+	Bus     *bus.Bus
+	Actor   string // the actor of this host's commits. Defaults to "host"
+	Plugins Plugins
 	// Complete makes direct completions. Without it they are [plugin.ErrUnavailable] on this host.
 	Complete CompleteFunc
 	// Spawner runs tasks of this process. Without it such tasks are [plugin.ErrUnavailable] on this host.
@@ -140,12 +135,12 @@ func New(cfg Config) (*Host, error) {
 		actor:  events.Actor{Kind: cfg.Kind, ID: cfg.Actor},
 		states: reader.Cache(), reader: reader, watcher: watch.New(cfg.Bus, reader),
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
-		plugins: cfg.Plugins, noPlugins: cfg.NoPlugins, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
+		plugins: cfg.Plugins.host, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
 		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
 	}
 	h.stacks = stack.New(stack.Config{
-		Plugins: cfg.Plugins, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
+		Plugins: cfg.Plugins.host, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
 		RuntimeHost: func(id events.SessionID) plugin.RuntimeHost { return h.Worker().RuntimeHost(id, nil, "") },
 	})
 	return h, nil

@@ -11,6 +11,20 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
+// Plugins says which plugins take part in a host's decisions: mutators of configurations, a protocol that checks appended
+// nodes, tools. The zero value says that nodes may have some which this host does not have: it refuses requests that need
+// them as [plugin.ErrUnavailable], and package client sends such requests to a node.
+type Plugins struct {
+	host *plugin.Host
+	none bool
+}
+
+// WithPlugins are plugins in the process of the host. nil gives the zero value.
+func WithPlugins(h *plugin.Host) Plugins { return Plugins{host: h} }
+
+// NoPlugins says that no node has such plugins: the host decides from the history alone.
+func NoPlugins() Plugins { return Plugins{none: true} }
+
 // checkPlugins reports whether the host must call a session's plugins for a decision that they can change or refuse. A
 // host without plugins must not decide where a node may have such plugins: [plugin.ErrUnavailable].
 func (h *Host) checkPlugins() (bool, error) {

@@ -24,7 +24,7 @@ const mostOwned = 3
 // owning is a host with the limit, as in a process of its own.
 func (b *bundle) owning(most int) *session.Host {
 	b.T.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Open(b.T, b.Server), MaxSessionsPerCaller: most, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Open(b.T, b.Server), MaxSessionsPerCaller: most, Plugins: session.NoPlugins()})
 	if err != nil {
 		b.T.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestOwnedSessionsCost(t *testing.T) {
 	const n = 20
 	cost := func(most int) (out, in uint64) {
 		on := bustest.Open(t, b.Server)
-		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, NoPlugins: true})
+		h, err := session.New(session.Config{Bus: on, MaxSessionsPerCaller: most, Plugins: session.NoPlugins()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,7 +69,7 @@ func NewNode(cfg Config) (*Node, error) {
 	})
 	calls.Spawn = n.tasks.SpawnTool
 	host := session.Config{
-		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: cfg.Plugins, Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
+		Bus: cfg.Bus, Actor: string(cfg.ID), Plugins: session.WithPlugins(cfg.Plugins), Complete: calls.Complete, Spawner: n.tasks, Logger: cfg.Logger,
 		Trace: cfg.Trace, TraceMetadata: cfg.TraceMetadata, MaxQueued: cfg.MaxQueued, States: cfg.Sessions, ForbidSelfApproval: cfg.ForbidSelfApproval,
 		Locks: cfg.Locks, CheckModel: cfg.CheckModel, MaxSessionsPerCaller: cfg.MaxSessionsPerCaller,
 	}

@@ -106,7 +106,7 @@ func (c *demoCmd) open(ctx context.Context, s *streams) (d *demo, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.host, err = session.New(session.Config{Bus: b, Actor: "demo", NoPlugins: true}); err != nil {
+	if d.host, err = session.New(session.Config{Bus: b, Actor: "demo", Plugins: session.NoPlugins()}); err != nil {
 		return nil, err
 	}
 	d.player = playback.NewPlayer(d.host)

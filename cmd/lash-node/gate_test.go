@@ -57,7 +57,7 @@ func lashNode(t *testing.T, args ...string) (stdout, stderr string, code int) {
 // clientOf is a host on a served node.
 func clientOf(t *testing.T, s *serving) *session.Host {
 	t.Helper()
-	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

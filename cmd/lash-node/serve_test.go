@@ -193,7 +193,7 @@ func TestServe(t *testing.T) {
 	}
 	ask := func(s *serving, turn events.TurnID) {
 		t.Helper()
-		h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
+		h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 		if err != nil {
 			t.Fatal(err)
 		}

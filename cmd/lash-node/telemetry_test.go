@@ -33,7 +33,7 @@ func TestServeTelemetry(t *testing.T) {
 	}))
 	defer collector.Close()
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--otlp", collector.URL)
-	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestPricesAreReadAgain(t *testing.T) {
 	}
 	prices := file(t, "prices", of("other"))
 	s := served(t, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--ops", "127.0.0.1:0", "--prices", prices)
-	h, err := session.New(session.Config{Bus: s.open(t), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: s.open(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func makeCopies(args []string) error {
 	defer server.Stop()
 	defer b.Close()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
 	if err != nil {
 		return err
 	}

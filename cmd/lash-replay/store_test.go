@@ -37,7 +37,7 @@ func makeStore(args []string) error {
 	defer server.Stop()
 	defer b.Close()
 	ctx := context.Background()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
 	if err != nil {
 		return err
 	}
@@ -237,7 +237,7 @@ func makeThree(args []string) error {
 		return err
 	}
 	defer b.Close()
-	h, err := session.New(session.Config{Bus: b, Actor: "tester", NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Actor: "tester", Plugins: session.NoPlugins()})
 	if err != nil {
 		return err
 	}

@@ -210,7 +210,7 @@ func (c *configured) host(b *harness.System) *session.Host {
 		},
 	})
 	harness.WantError(b.T, "plugins", err, nil)
-	h, err := session.New(session.Config{Bus: b.Bus, Plugins: p})
+	h, err := session.New(session.Config{Bus: b.Bus, Plugins: session.WithPlugins(p)})
 	harness.WantError(b.T, "host", err, nil)
 	return h
 }

@@ -124,7 +124,7 @@ func extended(d *harness.HTTP) {
 	})
 	stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{takes}})
 	harness.WantError(d.T, "plugins", err, nil)
-	h, err := session.New(session.Config{Bus: d.Bus, Plugins: stack})
+	h, err := session.New(session.Config{Bus: d.Bus, Plugins: session.WithPlugins(stack)})
 	harness.WantError(d.T, "host", err, nil)
 	server, err := httpapi.New(httpapi.Config{Service: h, Tokens: harness.Tokens()})
 	harness.WantError(d.T, "new server", err, nil)

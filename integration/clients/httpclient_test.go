@@ -47,7 +47,7 @@ type httpService struct {
 func overWeb(b *bus.Bus, url, token string) (*httpService, error) {
 	w := &webTransport{url: url, token: token, client: &http.Client{Transport: &http.Transport{}}}
 	s := &httpService{web: w, Remote: operation.Remote{Transport: w}}
-	log, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	log, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	s.log, s.reads = log, log
 	return s, err
 }

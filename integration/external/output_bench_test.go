@@ -77,7 +77,7 @@ func (m *measured) watched(w *workload, slow bool) (got watchedOutput) {
 // watch observes a session on a connection of its own, and returns when it has subscribed.
 func (m *measured) watch(ctx context.Context, all *sync.WaitGroup, id events.SessionID, printed func(text string)) {
 	m.Helper()
-	h, err := session.New(session.Config{Bus: m.open(), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: m.open(), Plugins: session.NoPlugins()})
 	check(m.B, err)
 	subscribed := make(chan struct{})
 	var once sync.Once

@@ -127,7 +127,7 @@ func TestClockJumps(t *testing.T) {
 	}
 	f := setupClocked(t)
 	b := f.servers.open()
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

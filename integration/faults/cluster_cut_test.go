@@ -40,7 +40,7 @@ func TestPartitionTurns(t *testing.T) { // alone: elections of starved servers t
 	ctx := harness.Context(t)
 	all := p.open()
 	p.awaitReplicas(ctx, all)
-	h, err := session.New(session.Config{Bus: all, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: all, Plugins: session.NoPlugins()})
 	harness.WantError(t, "host", err, nil)
 	id := workloadSession(0)
 	_, err = h.Create(ctx, api.CreateRequest{ID: id})

@@ -78,7 +78,7 @@ type loss struct {
 
 func (l *loss) newHost(b *bus.Bus) *session.Host {
 	l.t.Helper()
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		l.t.Fatal(err)
 	}

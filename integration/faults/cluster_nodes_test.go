@@ -113,7 +113,7 @@ func TestWatcherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func TestPartition(t *testing.T) {
 	p.awaitReplicas(ctx, all)
 	const id = "s"
 	host := func(b *bus.Bus) *session.Host {
-		h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+		h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func TestCluster(t *testing.T) {
 func playOnCluster(t *testing.T, cluster *bustest.Cluster, n int, convs []recording.Conversation) {
 	t.Helper()
 	b := cluster.Open(t)
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -143,7 +143,7 @@ func TestColdNodesKilled(t *testing.T) {
 	server := bustest.Server(t, busembed.Config{Listen: true})
 	journal := filepath.Join(t.TempDir(), "journal")
 	b := bustest.Open(t, server)
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func TestKilledProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer node.Stop(harness.Context(t))
-	h, err := session.New(session.Config{Bus: bustest.Open(t, server), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestTakeover(t *testing.T) {
 		t.Cleanup(stop)
 		return stop
 	}
-	h, err := session.New(session.Config{Bus: bustest.Open(t, server), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Open(t, server), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func TestLateAnswer(t *testing.T) {
 	}}
 	late := startWorkload(t, work, secondBus)
 	b := bustest.Open(t, server)
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

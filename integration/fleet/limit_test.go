@@ -19,7 +19,7 @@ import (
 // limitedHost is a host with a limit of queued turns in a session.
 func limitedHost(f *harness.Fleet, queued int) *session.Host {
 	f.T.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Open(f.T, f.Server), MaxQueued: queued, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Open(f.T, f.Server), MaxQueued: queued, Plugins: session.NoPlugins()})
 	harness.WantError(f.T, "host", err, nil)
 	return h
 }
@@ -70,7 +70,7 @@ func TestFleetQueueLimitCost(t *testing.T) {
 	f := harness.StartFleet(t)
 	id := f.Open(api.CreateRequest{})
 	on := bustest.Open(t, f.Server)
-	h, err := session.New(session.Config{Bus: on, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: on, Plugins: session.NoPlugins()})
 	harness.WantError(t, "host", err, nil)
 	harness.WantError(t, "first", harness.SubmitTo(f.System, h, id, harness.TurnRequest("first", "go")), nil)
 	before := on.Conn().Stats().OutMsgs

@@ -84,7 +84,7 @@ func StartWith(t *testing.T, server *busembed.Server, on *bus.Bus, script ...Ste
 // NewHost is a host without plugins.
 func (b *System) NewHost(on *bus.Bus) *session.Host {
 	b.T.Helper()
-	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.T), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: on, Logger: zaptest.NewLogger(b.T), Plugins: session.NoPlugins()})
 	if err != nil {
 		b.T.Fatal(err)
 	}

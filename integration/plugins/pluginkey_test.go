@@ -49,7 +49,7 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 	for i := range hosts {
 		stack, err := plugin.NewHost(plugin.HostConfig{Factories: []plugin.Factory{factory}})
 		harness.WantError(t, "plugins", err, nil)
-		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
+		hosts[i], err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(stack)})
 		harness.WantError(t, "host", err, nil)
 	}
 	callers := map[string]struct {

@@ -60,7 +60,7 @@ func newInstallation(t *testing.T, ctx context.Context) *installation { //nolint
 	b := &harness.System{T: t, Ctx: ctx, Model: &harness.Model{T: t}, Tools: plugin.NewTools()}
 	b.Bus = d.open(bus.Open, d.config("node@acme"))
 	var err error
-	b.Host, err = session.New(session.Config{Bus: b.Bus, NoPlugins: true})
+	b.Host, err = session.New(session.Config{Bus: b.Bus, Plugins: session.NoPlugins()})
 	harness.WantError(t, "host", err, nil)
 	f := &installation{natsAPI: &natsAPI{System: b, conns: make(map[string]*nats.Conn)}, d: d, player: playback.NewPlayer(b.Host)}
 	scopes := map[string]api.Reach{"host@acme": {Scope: api.ScopeAdmin}, "alice@acme": {Scope: api.ScopeAdmin, Own: true}, "mallory@acme": {Scope: api.ScopeRead}}

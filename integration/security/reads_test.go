@@ -44,7 +44,7 @@ func setupActs(t *testing.T) (b *harness.System, id events.SessionID, results ch
 	stack, err := plugin.NewHost(plugin.HostConfig{Builtins: workers.Builtins(), Factories: []plugin.Factory{acts(results)}})
 	harness.WantError(t, "plugins", err, nil)
 	b = harness.StartIdle(t)
-	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: stack})
+	b.Host, err = session.New(session.Config{Bus: bustest.Open(t, b.Server), Plugins: session.WithPlugins(stack)})
 	harness.WantError(t, "host", err, nil)
 	return b, b.Open(api.CreateRequest{}), results
 }

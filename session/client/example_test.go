@@ -32,7 +32,7 @@ func exampleNode(ctx context.Context) (server *busembed.Server, stop func(), err
 	if err != nil {
 		return nil, nil, err
 	}
-	host, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -167,7 +167,7 @@ func TestCertificates(t *testing.T) {
 func TestPagesOfOthers(t *testing.T) {
 	t.Parallel()
 	b := bustest.Start(t)
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ const secret = "open-sesame"
 
 func config(t testing.TB) httpapi.Config {
 	t.Helper()
-	h, err := session.New(session.Config{Bus: bustest.Start(t), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Start(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 // session. None panics. Each answer is an [api.Response] whose code is the one that is counted.
 func FuzzAnswer(f *testing.F) {
 	b := bustest.Start(f)
-	h, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	h, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func Start(t *testing.T) *System {
 // NewHost creates a host without plugins, with a cache of its own.
 func NewHost(t *testing.T, cfg session.Config) *session.Host {
 	t.Helper()
-	cfg.NoPlugins = true
+	cfg.Plugins = session.NoPlugins()
 	h, err := session.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ var sessionSpellings = []string{
 func TestCallbacksStayInTheirSession(t *testing.T) {
 	t.Parallel()
 	b := bustest.Open(t, bustest.Server(t, busembed.Config{}))
-	host, err := session.New(session.Config{Bus: b, NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

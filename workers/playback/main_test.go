@@ -39,7 +39,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
 	b.bus = bustest.Open(t, b.server)
-	host, err := session.New(session.Config{Bus: b.bus, NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b.bus, Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

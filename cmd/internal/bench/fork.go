@@ -13,7 +13,7 @@ import (
 // fork forks sessions of 10 and of 100 000 events that have snapshots.
 func (r *runner) fork(ctx context.Context) error {
 	return r.withServer(ctx, busembed.ProfileInterval, func(ctx context.Context, b *bus.Bus) error {
-		host, err := session.New(session.Config{Bus: b, Actor: "bench", NoPlugins: true})
+		host, err := session.New(session.Config{Bus: b, Actor: "bench", Plugins: session.NoPlugins()})
 		if err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ func (r *runner) submits(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		host, err := session.New(session.Config{Bus: b, Actor: "bench", NoPlugins: true})
+		host, err := session.New(session.Config{Bus: b, Actor: "bench", Plugins: session.NoPlugins()})
 		if err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func newClient(ctx context.Context, at bus.Config) (*bus.Bus, *session.Host, err
 	if err != nil {
 		return nil, nil, err
 	}
-	host, err := session.New(session.Config{Bus: b, Actor: "bench", NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Actor: "bench", Plugins: session.NoPlugins()})
 	return b, host, err
 }
 

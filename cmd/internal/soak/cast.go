@@ -61,7 +61,7 @@ func (s *CastSpec) open(ctx context.Context) (*cast, error) {
 	if c.bus, err = openBus(ctx, s.URL, s.Replicas, log); err != nil {
 		return nil, errors.Join(err, c.ledger.Close())
 	}
-	if c.host, err = session.New(session.Config{Bus: c.bus, Actor: "soak", NoPlugins: true}); err != nil {
+	if c.host, err = session.New(session.Config{Bus: c.bus, Actor: "soak", Plugins: session.NoPlugins()}); err != nil {
 		c.close()
 		return nil, err
 	}

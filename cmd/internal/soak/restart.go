@@ -63,7 +63,7 @@ func RunRestart(ctx context.Context, o *Options) (*Restart, error) {
 		return nil, err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak", NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Actor: "soak", Plugins: session.NoPlugins()})
 	if err != nil {
 		return nil, err
 	}

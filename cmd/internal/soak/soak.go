@@ -59,7 +59,7 @@ func Run(ctx context.Context, o *Options) (*Report, error) {
 		return nil, err
 	}
 	defer b.Close()
-	host, err := session.New(session.Config{Bus: b, Actor: "soak", NoPlugins: true})
+	host, err := session.New(session.Config{Bus: b, Actor: "soak", Plugins: session.NoPlugins()})
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }
 func TestHostileTokens(t *testing.T) {
 	t.Parallel()
 	i := newIssuer(t)
-	h, err := session.New(session.Config{Bus: bustest.Start(t), NoPlugins: true})
+	h, err := session.New(session.Config{Bus: bustest.Start(t), Plugins: session.NoPlugins()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Scrip
 	}
 	var p *Pool
 	host, err := session.New(session.Config{
-		Bus: on, Actor: string(id), Plugins: plugins, Complete: calls.Complete, Worker: id, Moved: func(id events.SessionID) { p.Hint(id) },
+		Bus: on, Actor: string(id), Plugins: session.WithPlugins(plugins), Complete: calls.Complete, Worker: id, Moved: func(id events.SessionID) { p.Hint(id) },
 	})
 	if err != nil {
 		b.T.Fatal(err)

@@ -42,7 +42,7 @@ func setup(t *testing.T) *bundle {
 func (b *bundle) service(id events.WorkerID, work Func) *Service {
 	b.T.Helper()
 	on, log := bustest.Open(b.T, b.Server), zaptest.NewLogger(b.T)
-	host, err := session.New(session.Config{Bus: on, Actor: string(id), Kind: events.ActorNode, NoPlugins: true})
+	host, err := session.New(session.Config{Bus: on, Actor: string(id), Kind: events.ActorNode, Plugins: session.NoPlugins()})
 	if err != nil {
 		b.T.Fatal(err)
 	}

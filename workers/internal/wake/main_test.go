@@ -34,7 +34,7 @@ func setup(t *testing.T) *bundle {
 	b := &bundle{t: t, server: bustest.Server(t, busembed.Config{})}
 	b.bus = bustest.Open(t, b.server)
 	var err error
-	if b.host, err = session.New(session.Config{Bus: b.bus, NoPlugins: true}); err != nil {
+	if b.host, err = session.New(session.Config{Bus: b.bus, Plugins: session.NoPlugins()}); err != nil {
 		t.Fatal(err)
 	}
 	b.sweep = NewSweeper(b.bus, b.host.Worker(), func() bool { return true }, zaptest.NewLogger(t))
