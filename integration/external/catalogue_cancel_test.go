@@ -67,7 +67,7 @@ func cancelCommand(t *testing.T, on place) {
 }
 
 func noInstance(t *testing.T, on place) {
-	s := on.start(t, calling("write", `{"text":"milk"}`)...)
+	s := on.start(t, append(calling("write", `{"text":"milk"}`), calling("write", `{"text":"eggs"}`)...)...)
 	s.node()
 	s.program("i1").kill()
 	s.alive(0)
@@ -76,8 +76,8 @@ func noInstance(t *testing.T, on place) {
 	s.AwaitTurn(id, "t1")
 	s.wantResult(id, "no instance of plugin notes runs")
 	s.program("i2")
-	time.Sleep(200 * time.Millisecond) // a kept call would begin by then
-	harness.DeepEqual(t, "runs", s.began(), 0)
+	s.RunTurn(id, "t2", harness.Text("more")) // its call follows one that was kept
+	harness.DeepEqual(t, "runs", s.lines("began"), []string{"began t2/0/0 i2"})
 }
 
 func cancelEnded(t *testing.T, on place) {
