@@ -82,6 +82,7 @@ func testProgressFails(t *testing.T) {
 		}
 	}
 	o.start()
+	b.AwaitPolling("the host's connection", func() bool { return b.Bus.Conn().Stats().Reconnects > 0 })
 	record := b.AwaitTurn(id, "t1")
 	harness.Equal(t, "end", record.End, events.EndFinished)
 	harness.Equal(t, "attempts", record.Attempts, 1)
