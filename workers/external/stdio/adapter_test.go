@@ -123,7 +123,7 @@ func TestCancel(t *testing.T) {
 	if o == nil || !o.Cancelled || !strings.Contains(o.Text, "did not answer a cancel") {
 		t.Errorf("got %+v, want it cancelled", o)
 	}
-	waitGone(t, pid) // later: dead processes are in the group until init reads their status
+	waitGone(t, pid)          // later: dead processes are in the group until init reads their status
 	if took > 8*time.Second { // less than [wire.CancelGrace]; a loaded machine takes more than the 2 s of an idle one
 		t.Errorf("T37_the_group_is_gone: took %s, want less than 8 s", took)
 	}
