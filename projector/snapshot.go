@@ -147,6 +147,12 @@ func Restore(head []byte) (*State, error) {
 	if len(snap.Pages) > maxBasePages || len(snap.Segments) >= PageSegments {
 		return nil, fmt.Errorf("restore snapshot: %w: %d pages, %d segments", events.ErrMalformed, len(snap.Pages), len(snap.Segments))
 	}
+	if h := &snap.Head; h.Copied < 0 || h.Copied > h.Nodes {
+		return nil, fmt.Errorf("restore snapshot: %w: %d copied of %d nodes", events.ErrMalformed, h.Copied, h.Nodes)
+	}
+	if err := checkFrames("frames", snap.Head.Frames, snap.Head.Nodes); err != nil {
+		return nil, fmt.Errorf("restore snapshot: %w: %w", events.ErrMalformed, err)
+	}
 	s := &State{Head: snap.Head}
 	b := &s.body
 	b.refer(snap.Pages, snap.Segments)

@@ -193,7 +193,7 @@ func TestRestoreRefuses(t *testing.T) {
 	old := encodedAny(t, &struct {
 		Fold int64 `msgpack:"v"`
 	}{projector.FoldVersion + 1})
-	_, data, _ := snapshotOf(t, 3)
+	h, data, _ := snapshotOf(t, 3)
 	tests := []struct {
 		name string
 		data []byte
@@ -205,12 +205,29 @@ func TestRestoreRefuses(t *testing.T) {
 		{"cut", data[:len(data)-1], events.ErrMalformed},
 		{"trailing", append(slices.Clone(data), 0), events.ErrMalformed},
 		{"text", []byte("no snapshot"), events.ErrMalformed},
+		{"initial nodes below zero", spoiled(t, h.State, func(s *projector.State) { s.Frames[0].Seeds = -1 }), events.ErrMalformed},
+		{"initial nodes above all", spoiled(t, h.State, func(s *projector.State) { s.Frames[0].Seeds = s.Nodes + 1 }), events.ErrMalformed},
+		{"copied nodes below zero", spoiled(t, h.State, func(s *projector.State) { s.Copied = -1 }), events.ErrMalformed},
+		{"copied nodes above all", spoiled(t, h.State, func(s *projector.State) { s.Copied = s.Nodes + 1 }), events.ErrMalformed},
 	}
 	for _, tt := range tests {
 		if _, err := projector.Restore(tt.data); !errors.Is(err, tt.want) {
 			t.Errorf("%s: got %v, want %v", tt.name, err, tt.want)
 		}
 	}
+}
+
+// spoiled is the snapshot of a state that spoil changed.
+func spoiled(t *testing.T, s *projector.State, spoil func(*projector.State)) []byte {
+	t.Helper()
+	c := s.Clone()
+	c.Frames = slices.Clone(c.Frames)
+	spoil(c)
+	data, _, err := c.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // FuzzRestore: Restore returns a usable state or an error.
