@@ -15,7 +15,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/lash-go/lash/session/mcpapi"
+	"github.com/lash-go/lash/cmd/internal/mcpapi"
 )
 
 type mcpCmd struct {

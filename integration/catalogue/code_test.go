@@ -5,16 +5,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 	"github.com/lash-go/lash/workers/builtin/standard"
 )
 
@@ -29,12 +30,17 @@ func codeEntries() []entry {
 	}
 }
 
-// variables are the names that a frame's execution state holds.
+// variables are the names that a frame's execution state holds. A frame that no program changed has no state.
 func variables(t *testing.T, f projector.Frame) string {
 	t.Helper()
-	names, err := sandbox.Names(f.State)
-	harness.WantError(t, "names", err, nil)
-	return strings.Join(names, " ")
+	if len(f.State) == 0 {
+		return ""
+	}
+	var state struct {
+		Vars map[string]json.RawMessage `json:"vars"`
+	}
+	harness.WantError(t, "state", json.Unmarshal(f.State, &state), nil)
+	return strings.Join(slices.Sorted(maps.Keys(state.Vars)), " ")
 }
 
 // testExecutionStates kills the node when the new frame is open and no code has run in it.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"

@@ -3,7 +3,7 @@ package clients
 import (
 	"slices"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // missing lists the documented statuses that no response had.

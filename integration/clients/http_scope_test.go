@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // leastScopes is the least scope of a token for each operation that changes something: write for what a user of

@@ -6,7 +6,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/workers/external/stdio"
 )

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )

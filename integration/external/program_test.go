@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // TestPluginServiceInTypeScript runs the cases of calls with the plugin notes as a program of the SDK of TypeScript.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 

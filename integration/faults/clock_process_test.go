@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/bus"
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // Variables of a node in a process of its own.

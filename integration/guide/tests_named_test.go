@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // TestGuideNamesTests checks that every test which a guide names exists. A name with * is a prefix.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // root is the folder of the module.

@@ -3,7 +3,7 @@ package places
 import (
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }

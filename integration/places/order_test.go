@@ -27,16 +27,16 @@ var floors = []struct{ name, packages string }{
 		session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
 		session/archive session/internal/reader session/internal/stack session/internal/watch`},
 	{"the host", "session session/sessiontest"},
-	{"its doors", "session/client session/service session/servicetest session/httpapi session/httpapi/oidc session/mcpapi session/plugin/remote"},
+	{"its doors", "session/client session/service session/httpapi session/plugin/remote"},
 	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording
-		workers/internal/process workers/builtin/code/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
+		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell
 		workers/builtin/standard workers/builtin/subagent workers/builtin/timer workers/builtin/todo workers/builtin/toolsearch`},
 	{"parts of the node", `workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task`},
 	{"the node", "workers workers/playback workers/embedded"},
 	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/program
-		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
+		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},
 }

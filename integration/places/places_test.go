@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 var build = flag.Bool("places", false, "also build the additions, and run the tests that show that they work")
@@ -31,7 +31,7 @@ var additions = map[string]addition{
 	"a command":        {"command", 2, []string{"cmd/lash-node/hello.go", "cmd/lash-node/main.go"}},
 	"a hook point":     {"hook", 3, []string{"session/plugin/hook.go", "workers/internal/call/attempt.go"}},
 	"an operation": {"operation", 6, []string{
-		"session/api/service.go", "session/nodecount.go", "session/operation/remote.go", "session/operation/table.go", "session/servicetest/graph.go",
+		"integration/internal/servicetest/graph.go", "session/api/service.go", "session/nodecount.go", "session/operation/remote.go", "session/operation/table.go",
 	}},
 	"an event kind": {"kind", 11, []string{
 		"events/FORMAT.md", "events/eventstest/gen.go", "events/kinds.go", "events/literals_test.go", "events/session.go",

@@ -15,14 +15,13 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/schema"
 	"github.com/lash-go/lash/workers/builtin/code"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/anthropic"
 	"github.com/lash-go/lash/workers/llm/openai"
@@ -90,13 +89,6 @@ func jsonReaders(t *testing.T) map[string]byteReader {
 	tools := plugin.NewTools()
 	plugin.AddTool(tools, plugin.Tool{Name: "any", Schema: &jsonschema.Schema{}}, func(context.Context, plugin.Call, struct{}) (string, error) { return "", nil })
 	tool, _ := tools.Find("any")
-	run := func(req sandbox.Request) error {
-		resp, err := sandbox.Run(t.Context(), sandbox.Limits{}, req, nil)
-		if err == nil && resp.Error != "" {
-			err = fmt.Errorf("%s", resp.Error)
-		}
-		return err
-	}
 	return map[string]byteReader{
 		"tool_arguments": {func(data []byte) error { _, err := tool.Check(data); return err }, true},
 		"plugin_options": {func(data []byte) error {
@@ -112,12 +104,11 @@ func jsonReaders(t *testing.T) map[string]byteReader {
 			_, err := code.ParseOptions(bytes.Join([][]byte{[]byte(`{"finish_schema":`), data, []byte(`}`)}, nil))
 			return err
 		}, true},
-		"program_state": {func(data []byte) error { return run(sandbox.Request{Code: "1", State: data}) }, true},
-		"recording":     {func(data []byte) error { _, err := recording.Read("r", bytes.NewReader(data)); return err }, true},
-		"shown_raw":     {func(data []byte) error { return json.Unmarshal(eventjson.Raw(data), new(any)) }, false},
-		"shown_value":   {func(data []byte) error { _, err := eventjson.Value{V: data}.MarshalJSON(); return err }, false},
-		"openai":        {func(data []byte) error { return providerReads(t, data, "openai") }, true},
-		"anthropic":     {func(data []byte) error { return providerReads(t, data, "anthropic") }, true},
+		"recording":   {func(data []byte) error { _, err := recording.Read("r", bytes.NewReader(data)); return err }, true},
+		"shown_raw":   {func(data []byte) error { return json.Unmarshal(eventjson.Raw(data), new(any)) }, false},
+		"shown_value": {func(data []byte) error { _, err := eventjson.Value{V: data}.MarshalJSON(); return err }, false},
+		"openai":      {func(data []byte) error { return providerReads(t, data, "openai") }, true},
+		"anthropic":   {func(data []byte) error { return providerReads(t, data, "anthropic") }, true},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // TestFlagsOfFiles compares the units, the compose file and the sample configuration with the flags of lash-node.

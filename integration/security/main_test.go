@@ -4,7 +4,7 @@ package security
 import (
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 func TestMain(m *testing.M) { harness.Main(m) }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 )
 
 // TestScriptsRefuse calls the scripts with arguments that are missing, too many or wrong: each exits with 2 before

@@ -9,16 +9,15 @@ import (
 
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/integration/harness"
+	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/builtin/code"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
 )
 
 // limited starts a node whose programs have these limits.
-func limited(b *harness.System, limits sandbox.Limits) {
+func limited(b *harness.System, limits code.Limits) {
 	b.T.Helper()
 	h, err := plugin.NewHost(plugin.HostConfig{
 		Builtins:  workers.Builtins(),
@@ -117,7 +116,7 @@ func TestCodeTimeLimit(t *testing.T) {
 	t.Parallel()
 	b := harness.StartIdle(t, harness.Program("a = 1"), harness.Program("a = 2\nprint(once())\nwhile True: pass"), harness.Program("print(a)"), harness.Reply(harness.Text("done")))
 	c := b.AddCodeTools()
-	limited(b, sandbox.Limits{Timeout: 2 * time.Second, Steps: 1 << 60})
+	limited(b, code.Limits{Timeout: 2 * time.Second, Steps: 1 << 60})
 	id := b.Open(harness.CodeSession())
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndFinished)
 	outputs := b.Outputs(id)
@@ -132,7 +131,7 @@ func TestCodeCallLimits(t *testing.T) {
 	b := harness.StartIdle(t, harness.Program("for i in range(9): add(a=i)"), harness.Program("gather([call(add, a=1)] * 4)"), harness.Program("for i in range(9): start(add, a=i)"),
 		harness.Program("finish(\"v\" * 300000)"))
 	c := b.AddCodeTools()
-	limited(b, sandbox.Limits{Calls: 3})
+	limited(b, code.Limits{Calls: 3})
 	id := b.Open(harness.CodeSession())
 	harness.Equal(t, "end", b.RunTurn(id, "t1", harness.Text("go")).End, events.EndSubmitted)
 	for _, output := range b.Outputs(id)[:3] {

@@ -2,11 +2,12 @@
 // its request and answer types, the right that it needs, how a repeat is recognised, its method and path over HTTP,
 // and the method of the host that performs it.
 //
-//	session             performs it: a method of [Host], which stores the row's name with the request's key
-//	session/service     serves the rows with a name over NATS
-//	session/client      sends the requests: [Remote] has a method for each row
-//	session/httpapi     serves the rows with a path over HTTP, and describes them in the OpenAPI document
-//	session/servicetest has a case for each row with a name
+//	session          performs it: a method of [Host], which stores the row's name with the request's key
+//	session/service  serves the rows with a name over NATS
+//	session/client   sends the requests: [Remote] has a method for each row
+//	session/httpapi  serves the rows with a path over HTTP, and describes them in the OpenAPI document
+//
+// The suite integration/internal/servicetest has a case for each row with a name.
 //
 // A new operation is a method of [api.Service] and of the host, a row here with its method of [Remote], and a case of
 // the suite. Over HTTP its JSON is that of its Go types, or it has a route of its own in httpapi. The compiler finds

@@ -9,11 +9,11 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/cmd/internal/mcpapi"
+	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/httpapi/oidc"
-	"github.com/lash-go/lash/session/mcpapi"
 	"github.com/lash-go/lash/session/operation"
 )
 

@@ -9,9 +9,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 // identifiers opens the sources of callers that the flags name.

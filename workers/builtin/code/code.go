@@ -8,15 +8,18 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
 
 // ID names the protocol in configurations and histories.
 const ID = "code"
 
+// Limits bound one program. Each zero field has the default of the sandbox.
+type Limits = sandbox.Limits
+
 // Config configures the protocol.
 type Config struct {
-	Limits sandbox.Limits // of one program. Defaults to those of the sandbox
+	Limits Limits // of one program. Defaults to those of the sandbox
 }
 
 // Factory builds the protocol for every session that names it.

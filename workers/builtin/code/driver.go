@@ -7,7 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
 
 // driver describes the language to the model, and reads programs from replies.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
 
 // executor runs programs. Its calls are never concurrent, see [plugin.CodeExecutor].

@@ -9,7 +9,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
 
 // seedType is the type of the node with the first variables of a frame.

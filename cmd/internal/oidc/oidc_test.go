@@ -18,11 +18,11 @@ import (
 	jose "github.com/go-jose/go-jose/v4"
 
 	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 func TestMain(m *testing.M) { bustest.VerifyTestMain(m) }

@@ -15,8 +15,8 @@ import (
 
 	jose "github.com/go-jose/go-jose/v4"
 
+	"github.com/lash-go/lash/cmd/internal/oidc"
 	"github.com/lash-go/lash/session/httpapi"
-	"github.com/lash-go/lash/session/httpapi/oidc"
 )
 
 // issuer signs tokens, and serves its keys over HTTP.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lash-go/lash/workers/builtin/code/sandbox"
+	"github.com/lash-go/lash/workers/builtin/code/internal/sandbox"
 )
 
 // library is a caller with one tool.
