@@ -30,19 +30,14 @@ type Verifier struct {
 	s          *State
 	broken     bool // the sequence has a gap, so the fold stopped
 	commits    map[events.CommitID]events.Seq
-	configs    map[events.Seq]events.Config // by the sequence that set them
-	catalogs   map[int64]Catalog            // by generation
-	violations []Violation                  // violations of the current commit
+	prompts    *Prompts
+	violations []Violation // violations of the current commit
 }
 
 // NewVerifier starts before the first commit of session.
 func NewVerifier(session events.SessionID) *Verifier {
-	v := &Verifier{
-		s: New(session), commits: make(map[events.CommitID]events.Seq),
-		configs: make(map[events.Seq]events.Config), catalogs: make(map[int64]Catalog),
-	}
-	v.record(v.s)
-	return v
+	s := New(session)
+	return &Verifier{s: s, commits: make(map[events.CommitID]events.Seq), prompts: NewPrompts(s)}
 }
 
 // State is the fold so far. The caller must not change it.
@@ -56,13 +51,13 @@ func (v *Verifier) Apply(e events.Entry) []Violation {
 		return v.violations
 	}
 	if e.Seq == v.s.Seq+1 && e.Commit.Session == v.s.Session {
-		v.checkPrompts(e)
+		v.prompts.Each(v.s, e, func(s *State, index int, ref *events.PromptRef) { v.checkPrompt(s, e.Seq, index, ref) })
 	}
 	if err := v.s.Apply(e); err != nil {
 		v.broken = true
 		v.report(e.Seq, -1, RuleSequence, err.Error())
 	}
-	v.record(v.s)
+	v.prompts.Record(v.s)
 	return v.violations
 }
 
@@ -106,82 +101,14 @@ func isULID(id string) bool {
 	return true
 }
 
-// record saves the configuration and the catalogue, which the prompts of later replies may refer to.
-func (v *Verifier) record(s *State) {
-	v.configs[s.ConfigSeq] = s.Config
-	v.catalogs[s.Catalog.Generation] = s.Catalog
-}
-
-// checkPrompts rebuilds the prompt of every reply in the commit. Events before a reply may be part of its prompt, so
-// they are folded into a copy first.
-func (v *Verifier) checkPrompts(e events.Entry) {
-	list := e.Commit.Events
-	last := len(list) - 1
-	for last >= 0 && promptOf(list[last].Payload) == nil {
-		last--
-	}
-	s := v.s
-	for i := range list[:last+1] {
-		if ref := promptOf(list[i].Payload); ref != nil {
-			v.checkPrompt(s, e.Seq, i, ref)
-		}
-		if i == last {
-			break
-		}
-		if i == 0 {
-			_, _ = s.chainAt(s.Leaf) // caches the links before the copy
-			s = s.Clone()
-		}
-		s.Ahead(&list[i], e.Commit.At)
-		v.record(s)
-	}
-}
-
-// promptOf is the prompt of an event, or nil.
-func promptOf(p events.Payload) *events.PromptRef {
-	switch p := p.(type) {
-	case *events.ModelReplied:
-		return &p.Prompt
-	case *events.ModelFailed:
-		return &p.Prompt
-	case *events.ModelInterrupted:
-		return &p.Prompt
-	}
-	return nil
-}
-
 func (v *Verifier) checkPrompt(s *State, seq events.Seq, event int, ref *events.PromptRef) {
-	digest, err := v.digest(s, ref)
+	digest, err := v.prompts.digest(s, ref)
 	switch {
 	case err != nil:
 		v.report(seq, event, RulePrompt, "the recorded prompt cannot be rebuilt: "+err.Error())
 	case digest != ref.Digest:
 		v.report(seq, event, RulePrompt, fmt.Sprintf("the recorded prompt has digest %s, the history gives %s", ref.Digest, digest))
 	}
-}
-
-// digest computes the digest of the prompt that ref describes. The state's own leaf, frame, catalogue and
-// configuration may have changed since. View and contributions are those of the running turn.
-func (v *Verifier) digest(s *State, ref *events.PromptRef) (string, error) {
-	config, ok := v.configs[ref.Config]
-	if !ok {
-		return "", fmt.Errorf("no configuration was set at sequence %d", ref.Config)
-	}
-	catalog, ok := v.catalogs[ref.Catalog]
-	if !ok {
-		return "", fmt.Errorf("there is no tool catalogue of generation %d", ref.Catalog)
-	}
-	frame, ok := s.findFrame(ref.Frame)
-	if !ok {
-		return "", fmt.Errorf("there is no frame %s", ref.Frame)
-	}
-	chain, err := s.chainAt(ref.Leaf)
-	if err != nil {
-		return "", err
-	}
-	config = s.generated(config)
-	chain, _ = s.bound(chain, &catalog, &config)
-	return promptDigest(config, catalog.Digest, frame, chain), nil
 }
 
 // findFrame finds a frame of an [events.PromptRef]; empty is the initial frame.

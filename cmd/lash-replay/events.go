@@ -14,7 +14,8 @@ import (
 type eventsCmd struct {
 	Session string     `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	From    events.Seq `default:"1" placeholder:"SEQ" help:"Begin at this sequence. Default: ${default}."`
-	JSON    bool       `name:"json" help:"One object a line, with the whole payload."`
+	atFlag
+	JSON bool `name:"json" help:"One object a line, with the whole payload."`
 }
 
 // Run lists the events of the history, unknown kinds too.
@@ -29,11 +30,26 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	} else if c.From == 0 || c.From > last {
 		return outside("--from", c.From, id, last)
 	}
+	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return c.list(ctx, e, src.Log(), id, upto)
+	}
+	return e.paged(func() error { return c.list(ctx, e, src.Log(), id, upto) })
+}
+
+// list writes the events from --from up to a sequence.
+func (c *eventsCmd) list(ctx context.Context, e *env, log events.Log, id events.SessionID, upto events.Seq) error {
 	enc := json.NewEncoder(e.Out)
 	enc.SetEscapeHTML(false)
-	for entry, err := range src.Log().Read(ctx, id, c.From) {
+	for entry, err := range log.Read(ctx, id, c.From) {
 		if err != nil {
 			return err
+		}
+		if entry.Seq > upto {
+			break
 		}
 		for i := range entry.Commit.Events {
 			if c.JSON {

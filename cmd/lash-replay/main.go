@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/charmbracelet/x/term"
 
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/cmd/internal/terminal"
@@ -46,7 +45,8 @@ func line(into *cli) *program.CLI {
 type env struct {
 	*program.Streams
 	source *sourceFlags
-	color  func(code string) error // writes an ANSI colour code to Out
+	output *outputFlags
+	color  func(code string) error // writes an ANSI colour code to Out; nil: no colours
 	now    func() time.Time        // for progress only
 }
 
@@ -54,9 +54,11 @@ type env struct {
 type cli struct {
 	Version kong.VersionFlag `help:"Print the version and the revision of the build."`
 	sourceFlags
+	outputFlags
 
 	Ls     lsCmd     `cmd:"" help:"List sessions."`
 	Show   showCmd   `cmd:"" help:"Show a session's conversation."`
+	Turn   turnCmd   `cmd:"" help:"Show one turn: its prompts, hooks, calls and results."`
 	Events eventsCmd `cmd:"" help:"List a session's events."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Export exportCmd `cmd:"" help:"Write a session to an archive file."`
@@ -74,17 +76,12 @@ Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
 
 // AfterApply binds the environment, which the commands take.
 func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error { //nolint:unparam // kong wants an error
-	e := &env{Streams: s, source: &c.sourceFlags, now: time.Now}
+	e := &env{Streams: s, source: &c.sourceFlags, output: &c.outputFlags, now: time.Now}
 	if out, ok := s.Out.(*terminal.Writer); ok {
-		e.color = out.Color
+		e.colorTo(out)
 	}
 	k.Bind(e)
 	return nil
-}
-
-// colorful reports whether the output is for a terminal with colours.
-func (e *env) colorful() bool {
-	return e.Screen != nil && term.IsTerminal(e.Screen.Fd()) && e.Env("NO_COLOR") == ""
 }
 
 // printf writes to Out, which keeps an error for its last write.

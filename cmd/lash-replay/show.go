@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
+	"regexp"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
@@ -13,83 +13,199 @@ import (
 )
 
 type showCmd struct {
-	Session string        `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	At      *events.Seq   `placeholder:"SEQ" help:"As it was at this sequence, from 1. Defaults to the end."`
-	Leaf    events.NodeID `placeholder:"NODE" help:"The path to this node instead of the active one."`
-	Full    bool          `help:"Shorten nothing."`
-	Color   string        `enum:"auto,always,never" default:"auto" help:"Colour: auto, always or never. Default: ${default}."`
-	JSON    bool          `name:"json" help:"Print one JSON object, with everything."`
+	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	atFlag
+	Leaf events.NodeID   `placeholder:"NODE" help:"The path to this node instead of the active one."`
+	Turn []events.TurnID `placeholder:"TURN" help:"This turn only. Repeatable."`
+	Last int             `placeholder:"N" help:"The last N turns only."`
+	Grep string          `placeholder:"REGEXP" help:"The messages that match only, of each the lines that do. Without regard to case."`
+	Full bool            `help:"Shorten nothing."`
+	pricesFlag
+	JSON bool `name:"json" help:"Print one JSON object, with everything."`
 }
 
 // shownSession is the session of a show command.
 type shownSession struct {
-	state    *projector.State
+	*reading
 	path     []*projector.Node
+	shown    []*projector.Node // nodes of path that the flags select
 	turns    []projector.TurnRecord
 	branches map[events.NodeID][]transcript.Branch
-	acts     map[events.TurnID][]act
-	by       map[events.TurnID]string // the actors that requested the turns
+	only     map[events.TurnID]bool // selected turns; nil: all
+	grep     *regexp.Regexp         // nil: all
+	prices   prices
+	costs    map[events.TurnID]micros // of the turns, made when the first is shown
 }
 
 // Run folds the history and shows the active path.
 func (c *showCmd) Run(ctx context.Context, e *env) error {
+	prices, err := c.load()
+	if err != nil {
+		return err
+	}
 	src, id, err := e.openTarget(ctx, c.Session)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	at := events.Seq(math.MaxUint64)
-	if c.At != nil {
-		at = *c.At
-	}
-	s, err := follow.At(ctx, src.Log(), src, id, at)
+	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
 	if err != nil {
 		return err
 	}
-	if c.At != nil && (at == 0 || at > s.Seq) {
-		return outside("--at", at, id, s.Seq)
-	}
-	view, err := c.viewOf(s)
-	if err == nil {
-		view.acts, view.by, err = acts(ctx, src.Log(), id, s.Seq)
-	}
+	r, err := read(ctx, src, id, upto, nil)
 	if err != nil {
+		return err
+	}
+	view := &shownSession{reading: r, prices: prices}
+	if err := c.view(view); err != nil {
 		return err
 	}
 	if c.JSON {
 		return e.writeJSON(view.json())
 	}
-	return c.render(ctx, e, src, view)
+	return e.paged(func() error { return c.render(ctx, e, src, view) })
 }
 
-// outside is the error for a sequence that a history does not have.
-func outside(flag string, seq events.Seq, id events.SessionID, last events.Seq) error {
-	return fmt.Errorf("%s %d: the history of %s has the sequences 1 to %d", flag, seq, id, last)
-}
-
-func (c *showCmd) viewOf(s *projector.State) (*shownSession, error) {
-	path, err := s.Path()
-	if c.Leaf != "" {
-		path, err = s.PathTo(c.Leaf)
-		if err == nil && len(path) == 0 {
-			err = fmt.Errorf("--leaf %s: there is no such node; show --json lists where branches leave", c.Leaf)
-		}
-	}
-	if err != nil {
-		return nil, err
+// view selects the nodes and the turns that are shown.
+func (c *showCmd) view(v *shownSession) (err error) {
+	s := v.state
+	if v.turns, err = s.Records(); err != nil {
+		return err
 	}
 	all, err := s.AllNodes()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	turns, err := s.Records()
-	return &shownSession{state: s, path: path, turns: turns, branches: transcript.Branches(all, path)}, err
+	if v.path, err = c.pathOf(s); err != nil {
+		return err
+	}
+	v.branches = transcript.Branches(all, v.path)
+	if c.Grep != "" {
+		if v.grep, err = regexp.Compile("(?i)" + c.Grep); err != nil {
+			return fmt.Errorf("--grep: %w", err)
+		}
+	}
+	if err := c.selectTurns(v, all); err != nil {
+		return err
+	}
+	for _, n := range v.path {
+		if v.selected(n.Turn) && (v.grep == nil || matches(v.grep, n)) {
+			v.shown = append(v.shown, n)
+		}
+	}
+	return nil
+}
+
+// pathOf is the path that is shown: the active one, that of --leaf, or that of a turn of --turn on another branch.
+func (c *showCmd) pathOf(s *projector.State) ([]*projector.Node, error) {
+	if c.Leaf != "" {
+		path, err := s.PathTo(c.Leaf)
+		if err == nil && len(path) == 0 {
+			err = fmt.Errorf("--leaf %s: there is no such node; show --json lists where branches leave", c.Leaf)
+		}
+		return path, err
+	}
+	path, err := s.Path()
+	if err != nil || len(c.Turn) != 1 {
+		return path, err
+	}
+	record, err := s.Record(c.Turn[0])
+	if err != nil || record == nil || record.Leaf == "" {
+		return path, err
+	}
+	if on, err := s.OnPath(record.Leaf); on || err != nil {
+		return path, err
+	}
+	return s.PathTo(record.Leaf)
+}
+
+// selectTurns sets the turns of --turn and --last. The last turns are those of the path, and those without nodes.
+func (c *showCmd) selectTurns(v *shownSession, all []*projector.Node) error {
+	if c.Last < 0 {
+		return fmt.Errorf("--last %d: want 1 or more turns", c.Last)
+	}
+	known := v.known(all)
+	if c.Last > 0 {
+		v.only = make(map[events.TurnID]bool)
+		for _, id := range known[max(0, len(known)-c.Last):] {
+			v.only[id] = true
+		}
+	}
+	for _, id := range c.Turn {
+		if _, requested := v.by[id]; !requested && len(v.state.Forked.Session) == 0 {
+			return fmt.Errorf("--turn %s: session %s has no such turn; lash-replay show lists them", quoted(string(id)), v.state.Session)
+		}
+		if v.only == nil {
+			v.only = make(map[events.TurnID]bool)
+		}
+		v.only[id] = true
+	}
+	return nil
+}
+
+// known are the turns of the path and those without nodes, in the order of their ends. The running turn is the last.
+func (v *shownSession) known(all []*projector.Node) (list []events.TurnID) {
+	elsewhere := make(map[events.TurnID]bool)
+	for _, n := range all {
+		elsewhere[n.Turn] = true
+	}
+	for _, n := range v.path {
+		delete(elsewhere, n.Turn)
+	}
+	for i := range v.turns {
+		if !elsewhere[v.turns[i].ID] {
+			list = append(list, v.turns[i].ID)
+		}
+	}
+	if t := v.state.Turn(); t != nil {
+		list = append(list, t.ID)
+	}
+	return list
+}
+
+func (v *shownSession) selected(turn events.TurnID) bool { return v.only == nil || v.only[turn] }
+
+// whole reports whether the flags select everything.
+func (v *shownSession) whole() bool { return v.only == nil && v.grep == nil }
+
+// matches reports whether a node has a text that matches.
+func matches(grep *regexp.Regexp, n *projector.Node) bool {
+	for i := range n.Message.Parts {
+		p := &n.Message.Parts[i]
+		if grep.MatchString(p.Text) || grep.MatchString(p.Tool) || grep.Match(p.Args) {
+			return true
+		}
+	}
+	return grep.Match(n.Body) || grep.MatchString(n.Type)
+}
+
+// records are the selected turns that have ended.
+func (v *shownSession) records() []projector.TurnRecord {
+	list := make([]projector.TurnRecord, 0, len(v.turns))
+	for i := range v.turns {
+		if v.selected(v.turns[i].ID) {
+			list = append(list, v.turns[i])
+		}
+	}
+	return list
 }
 
 func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSession) error {
+	v.header(e)
+	opts := c.options(ctx, e, src, v)
+	if err := transcript.Render(e.Out, v.shown, opts); err != nil {
+		return err
+	}
+	p := transcript.NewPrinter(e.Out, opts)
+	v.footer(e, p)
+	return p.Err()
+}
+
+func (v *shownSession) header(e *env) {
 	s := v.state
-	e.printf("session %s, %s, at sequence %d, %d events, %s to %s\n",
-		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt))
+	e.painted("1", fmt.Sprintf("session %s, %s, at sequence %d, %d events, %s to %s",
+		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt)))
+	e.printf("\n")
 	if config := configSummary(s.Config); config != "" {
 		e.println(config)
 	}
@@ -98,26 +214,27 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 	}
 	v.origin(e)
 	e.printf("\n")
-	var color func(string) error
-	if c.Color == "always" || c.Color == "auto" && e.colorful() {
-		color = e.color
-	}
-	opts := transcript.Options{
-		Color: color, Full: c.Full, More: "--full shows all",
-		Frames: s.Frames, Turns: v.turns, Branches: v.branches,
-		Blob:  func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
-		Actor: v.requester, Acts: v.actsIn,
-	}
-	if err := transcript.Render(e.Out, v.path, opts); err != nil {
-		return err
-	}
-	p := transcript.NewPrinter(e.Out, opts)
-	v.footer(e, p)
-	return p.Err()
 }
 
-// requester is the actor that requested a turn.
-func (v *shownSession) requester(turn events.TurnID) string { return v.by[turn] }
+// resultLines bounds the lines of a tool's result, which are most of a long conversation.
+const resultLines = 8
+
+func (c *showCmd) options(ctx context.Context, e *env, src source, v *shownSession) transcript.Options {
+	opts := transcript.Options{
+		Color: e.color, Full: c.Full, Lines: resultLines, More: "--full shows all",
+		Frames: v.state.Frames, Turns: v.turns,
+		Blob:  func(ref events.BlobRef) ([]byte, error) { return src.Blob(ctx, ref) },
+		Actor: func(turn events.TurnID) string { return v.by[turn] }, Acts: v.actsIn,
+		Head: v.headNote, Result: v.resultNote, End: v.endNote,
+	}
+	if v.whole() {
+		opts.Branches = v.branches
+	}
+	if v.grep != nil {
+		opts.Select, opts.Acts = v.matchingLines, nil
+	}
+	return opts
+}
 
 // requested names the actor that requested a turn without nodes.
 func (v *shownSession) requested(turn events.TurnID) string { return "requested by " + v.by[turn] }
@@ -129,11 +246,19 @@ func (v *shownSession) footer(e *env, p *transcript.Printer) {
 		on[n.Turn] = true
 	}
 	for i := range v.turns {
-		if !on[v.turns[i].ID] {
-			e.println("not on this path: turn", joined(transcript.EndLine(&v.turns[i]), v.requested(v.turns[i].ID)))
-			v.actsOf(p, v.turns[i].ID)
+		if id := v.turns[i].ID; !on[id] && v.selected(id) && v.grep == nil {
+			e.println("not on this path: turn", joined(transcript.EndLine(&v.turns[i]), v.requested(id)))
+			v.actsOf(p, id)
 		}
 	}
+	if v.whole() {
+		v.pending(e, p, on)
+		v.standing(e)
+	}
+}
+
+// pending prints the current frame, the running turn and what waits. on are the turns of the path.
+func (v *shownSession) pending(e *env, p *transcript.Printer, on map[events.TurnID]bool) {
 	s := v.state
 	if frame := s.Frame(); len(s.Frames) > 1 {
 		e.printf("current frame: %s, opened by %s\n", quoted(string(frame.ID)), quoted(frame.Reason))
@@ -155,102 +280,4 @@ func (v *shownSession) footer(e *env, p *transcript.Printer) {
 	for i := range s.Inputs {
 		e.println("pending input:", s.Inputs[i].ID)
 	}
-	v.standing(e)
-}
-
-// sessionJSON is the output of show with --json.
-type sessionJSON struct {
-	listed
-	Seq      events.Seq        `json:"seq"`
-	Owner    string            `json:"owner,omitempty"`
-	Grants   eventjson.Value   `json:"grants"` // rights of other callers
-	Config   eventjson.Value   `json:"config"`
-	Leaf     events.NodeID     `json:"leaf,omitempty"`
-	Frame    string            `json:"frame,omitempty"`
-	Frames   eventjson.Value   `json:"frames"`
-	Roots    []branchJSON      `json:"roots,omitempty"` // branches that leave before the first node
-	Path     []nodeJSON        `json:"path"`
-	Records  eventjson.Value   `json:"turn_records"`
-	Run      eventjson.Value   `json:"running_turn"`
-	Queue    eventjson.Value   `json:"queue"`
-	Timed    eventjson.Value   `json:"scheduled"`
-	Inputs   eventjson.Value   `json:"pending_inputs"`
-	Catalog  eventjson.Value   `json:"catalog"`
-	Sources  eventjson.Value   `json:"tool_sources"` // in addition to the plugins' tools
-	Overlay  eventjson.Value   `json:"overlay"`      // over the session's own tools
-	Extends  eventjson.Value   `json:"extensions"`   // of the protocol
-	Ledger   eventjson.Value   `json:"ledger"`
-	Children eventjson.Value   `json:"children"`
-	Plugins  eventjson.Value   `json:"plugins"`
-	Tasks    eventjson.Value   `json:"tasks"`
-	Monitors eventjson.Value   `json:"monitors"`
-	Updates  eventjson.Value   `json:"monitor_updates"`     // that no client has taken
-	Acts     []eventjson.Event `json:"answers_and_cancels"` // of approval requests and of turns, in order
-	Asked    []eventjson.Event `json:"questions"`           // approval requests, in order
-	By       eventjson.Value   `json:"turn_actors"`         // that requested the turns
-	Partial  []eventjson.Event `json:"partial_replies"`     // of cancelled and failed model calls, in order
-	NodesAll int64             `json:"nodes"`               // on all branches
-}
-
-// nodeJSON is a node of the path.
-type nodeJSON struct {
-	Node     events.NodeID    `json:"node"`
-	Parent   events.NodeID    `json:"parent,omitempty"`
-	Seq      events.Seq       `json:"seq"`
-	Time     string           `json:"time"`
-	Turn     events.TurnID    `json:"turn,omitempty"`
-	Frame    events.FrameID   `json:"frame,omitempty"`
-	Kind     events.NodeKind  `json:"kind"`
-	Message  *eventjson.Value `json:"message,omitempty"`
-	Type     string           `json:"type,omitempty"`
-	Body     *eventjson.Value `json:"body,omitempty"`
-	Blob     *eventjson.Value `json:"blob,omitempty"`
-	Branches []branchJSON     `json:"branches,omitempty"`
-}
-
-type branchJSON struct {
-	First events.NodeID `json:"first"`
-	Leaf  events.NodeID `json:"leaf"`
-	Nodes int           `json:"nodes"`
-}
-
-func (v *shownSession) json() sessionJSON {
-	s := v.state
-	out := sessionJSON{
-		listed: listedOf(new(follow.RowOf(s))), Seq: s.Seq, Owner: s.Owner, Grants: eventjson.Value{V: s.Grants}, Config: eventjson.Value{V: s.Config}, Leaf: s.Leaf, Frame: string(s.Frame().ID),
-		Frames: eventjson.Value{V: s.Frames}, Roots: branchesJSON(v.branches[""]), Path: make([]nodeJSON, 0, len(v.path)),
-		Records: eventjson.Value{V: v.turns}, Run: eventjson.Value{V: s.Turn()}, Queue: eventjson.Value{V: s.Queue}, Timed: eventjson.Value{V: s.Scheduled}, Inputs: eventjson.Value{V: s.Inputs},
-		Catalog: eventjson.Value{V: s.Catalog}, Sources: eventjson.Value{V: s.ToolSources}, Overlay: eventjson.Value{V: s.Overlay.SessionOverlaid}, Extends: eventjson.Value{V: s.Extensions}, Ledger: eventjson.Value{V: s.Ledger}, NodesAll: s.Nodes, Children: eventjson.Value{V: s.Children},
-		Plugins: eventjson.Value{V: s.Plugins}, Tasks: eventjson.Value{V: s.Tasks}, Monitors: eventjson.Value{V: s.Monitors}, Updates: eventjson.Value{V: s.Feed.Updates}, Acts: v.actsJSON(events.KindToolApprovalGiven, events.KindTurnCancelRequested), Asked: v.actsJSON(events.KindToolApprovalAsked),
-		By: eventjson.Value{V: v.by}, Partial: v.actsJSON(events.KindModelInterrupted),
-	}
-	for _, n := range v.path {
-		out.Path = append(out.Path, v.node(n))
-	}
-	return out
-}
-
-func (v *shownSession) node(n *projector.Node) nodeJSON {
-	out := nodeJSON{
-		Node: n.ID, Parent: n.Parent, Seq: n.Seq, Time: eventjson.Clock(n.At), Turn: n.Turn, Frame: n.Frame, Kind: n.Kind, Type: n.Type,
-		Branches: branchesJSON(v.branches[n.ID]),
-	}
-	if n.Kind == events.NodeMessage {
-		out.Message = &eventjson.Value{V: n.Message}
-	}
-	if len(n.Body) > 0 {
-		out.Body = &eventjson.Value{V: n.Body}
-	}
-	if !n.Blob.IsZero() {
-		out.Blob = &eventjson.Value{V: n.Blob}
-	}
-	return out
-}
-
-func branchesJSON(list []transcript.Branch) []branchJSON {
-	var out []branchJSON
-	for _, b := range list {
-		out = append(out, branchJSON{First: b.First, Leaf: b.Leaf, Nodes: b.Nodes})
-	}
-	return out
 }

@@ -52,14 +52,14 @@ type BlobReader interface {
 
 // Sync folds the commits after the state's sequence.
 func Sync(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State) error {
-	return syncTo(ctx, log, blobs, s, math.MaxUint64)
+	return Walk(ctx, log, blobs, s, math.MaxUint64, nil)
 }
 
 // At returns the complete state of a session at seq, or at its end if that is earlier. It is folded from the log, and
 // from the base of a copy.
 func At(ctx context.Context, log events.Log, blobs BlobReader, session events.SessionID, seq events.Seq) (*projector.State, error) {
 	s := projector.New(session)
-	if err := syncTo(ctx, log, blobs, s, seq); err != nil {
+	if err := Walk(ctx, log, blobs, s, seq, nil); err != nil {
 		return nil, err
 	}
 	if err := Complete(ctx, blobs, s); err != nil {
@@ -96,7 +96,9 @@ func Verify(ctx context.Context, blobs BlobReader, v *projector.Verifier, e even
 	return found, Complete(ctx, blobs, v.State())
 }
 
-func syncTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq) error {
+// Walk folds the commits after the state's sequence up to seq. It calls before, unless that is nil, with the state and
+// each commit that it is about to fold. An error of before ends the walk and is returned as it is.
+func Walk(ctx context.Context, log events.Log, blobs BlobReader, s *projector.State, seq events.Seq, before func(*projector.State, events.Entry) error) error {
 	for entry, err := range log.Read(ctx, s.Session, s.Seq+1) {
 		if err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
@@ -104,10 +106,15 @@ func syncTo(ctx context.Context, log events.Log, blobs BlobReader, s *projector.
 		if entry.Seq > seq {
 			break
 		}
-		if err = Prepare(ctx, blobs, s, entry.Commit); err == nil {
-			err = s.Apply(entry)
+		if err = Prepare(ctx, blobs, s, entry.Commit); err != nil {
+			return fmt.Errorf("sync %s: %w", s.Session, err)
 		}
-		if err != nil {
+		if before != nil {
+			if err := before(s, entry); err != nil {
+				return err
+			}
+		}
+		if err := s.Apply(entry); err != nil {
 			return fmt.Errorf("sync %s: %w", s.Session, err)
 		}
 	}

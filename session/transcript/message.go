@@ -10,6 +10,25 @@ import (
 	"github.com/lash-go/lash/projector"
 )
 
+// Message writes a message that is no node, for example one of a prompt.
+func (p *Printer) Message(m *events.Message) {
+	p.message(&projector.Node{ID: events.NodeID(m.ID), Kind: events.NodeMessage, Message: *m})
+}
+
+// Parts writes parts without the head of a message.
+func (p *Printer) Parts(parts []events.Part) {
+	for i := range parts {
+		p.part(&parts[i], "")
+	}
+}
+
+// Text writes a text, or the body that replaces it, below a head, with at most [Options.Lines] lines.
+func (p *Printer) Text(text string, body events.BlobRef) {
+	p.lines = p.opts.Lines
+	p.text(1, plain, text, body)
+	p.lines = 0
+}
+
 func (p *Printer) message(n *projector.Node) {
 	m := &n.Message
 	head := VisibleLine(string(m.Role))
@@ -23,10 +42,33 @@ func (p *Printer) message(n *projector.Node) {
 	if m.Stop != "" {
 		head += "  stopped: " + VisibleLine(string(m.Stop))
 	}
-	p.line(0, roleColor(m.Role, head), head)
+	p.line(0, roleColor(m.Role, head), head+p.more(p.opts.Head, n))
+	results := 0
 	for i := range m.Parts {
-		p.part(&m.Parts[i])
+		note := ""
+		if m.Parts[i].Kind == events.PartToolResult {
+			if p.opts.Result != nil {
+				note = added(p.opts.Result(n, results))
+			}
+			results++
+		}
+		p.part(&m.Parts[i], note)
 	}
+}
+
+// more is the addition to a head, see [Options.Head].
+func (p *Printer) more(of func(*projector.Node) string, n *projector.Node) string {
+	if of == nil {
+		return ""
+	}
+	return added(of(n))
+}
+
+func added(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "  " + VisibleLine(text)
 }
 
 func onlyResults(parts []events.Part) bool {
@@ -40,7 +82,8 @@ func onlyResults(parts []events.Part) bool {
 	return found
 }
 
-func (p *Printer) part(part *events.Part) {
+// part writes a part. note is the addition to the head of a result.
+func (p *Printer) part(part *events.Part, note string) {
 	switch part.Kind {
 	case events.PartText:
 		p.text(1, plain, part.Text, part.Blob)
@@ -50,7 +93,7 @@ func (p *Printer) part(part *events.Part) {
 	case events.PartToolCall:
 		p.call(part)
 	case events.PartToolResult:
-		p.result(part)
+		p.result(part, note)
 	case events.PartAttachment:
 		p.attachment(part)
 	}
@@ -84,13 +127,15 @@ func oneLine(args []byte) string {
 	return VisibleLine(string(args))
 }
 
-func (p *Printer) result(part *events.Part) {
+func (p *Printer) result(part *events.Part, note string) {
 	outcome, color := part.Outcome, red
 	if outcome == events.OutcomeSuccess {
 		outcome, color = "success", green
 	}
-	p.line(1, color, "<- "+VisibleLine(part.Tool)+callName(part.Call)+" "+VisibleLine(string(outcome)))
+	p.line(1, color, "<- "+VisibleLine(part.Tool)+callName(part.Call)+" "+VisibleLine(string(outcome))+note)
+	p.lines = p.opts.Lines
 	p.text(2, plain, part.Text, part.Blob)
+	p.lines = 0
 }
 
 func (p *Printer) attachment(part *events.Part) {
@@ -119,6 +164,9 @@ func (p *Printer) text(depth int, color, text string, blob events.BlobRef) {
 		}
 		text = string(body)
 	}
+	if p.opts.Select != nil {
+		text = p.opts.Select(text)
+	}
 	if text == "" {
 		return
 	}
@@ -142,7 +190,13 @@ func (p *Printer) load(ref events.BlobRef) (body []byte, note string) {
 
 // shorten cuts a text to limit bytes, between characters, and adds the marker.
 func (p *Printer) shorten(text string, limit int) string {
-	if p.opts.Full || len(text) <= limit {
+	if p.opts.Full {
+		return text
+	}
+	if p.lines > 0 {
+		limit = min(limit, lengthOf(text, p.lines))
+	}
+	if len(text) <= limit {
 		return text
 	}
 	head := events.Clip(text, limit, "")
@@ -151,4 +205,17 @@ func (p *Printer) shorten(text string, limit int) string {
 		more += ", " + p.opts.More
 	}
 	return head + " " + more + "]"
+}
+
+// lengthOf is the number of bytes of the first lines of a text, without the last line break.
+func lengthOf(text string, lines int) int {
+	end := 0
+	for range lines {
+		next := strings.IndexByte(text[end:], '\n')
+		if next < 0 || end+next+1 == len(text) {
+			return len(text)
+		}
+		end += next + 1
+	}
+	return end - 1
 }

@@ -21,6 +21,7 @@ type Printer struct {
 	frame events.FrameID
 	begun bool
 	acted map[events.TurnID]int // number of written acts of a turn
+	lines int                   // visible lines of the text that is written; 0 for all
 }
 
 // NewPrinter makes a printer.
@@ -69,10 +70,18 @@ func (p *Printer) TurnEnded(r *projector.TurnRecord) {
 		color = red
 	}
 	p.acts(r.ID, math.MaxUint64)
-	p.line(0, color, "--- end of turn "+EndLine(r)+" ---")
+	p.line(0, color, "--- end of turn "+EndLine(r)+p.ended(r)+" ---")
 	if p.turn == r.ID {
 		p.turn = ""
 	}
+}
+
+// ended is the addition to the end of a turn.
+func (p *Printer) ended(r *projector.TurnRecord) string {
+	if p.opts.End == nil || p.opts.End(r) == "" {
+		return ""
+	}
+	return ", " + VisibleLine(p.opts.End(r))
 }
 
 // acts writes the unwritten acts of a turn before a commit.
@@ -91,7 +100,7 @@ func (p *Printer) acts(turn events.TurnID, before events.Seq) {
 func (p *Printer) Act(a *Act) {
 	p.line(0, dim, "--- "+VisibleLine(a.Line))
 	for i := range a.Parts {
-		p.part(&a.Parts[i])
+		p.part(&a.Parts[i], "")
 	}
 }
 

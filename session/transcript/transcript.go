@@ -16,6 +16,7 @@ type Options struct {
 	Full  bool   // shows all texts in full
 	Limit int    // visible bytes of a text. Defaults to 1200
 	Args  int    // visible bytes of a call's arguments. Defaults to 160
+	Lines int    // visible lines of a tool's result. Defaults to all
 	More  string // hint in the marker of a shortened text: "--full shows it"
 
 	Frames   []projector.Frame          // of the session, for the reason of each frame
@@ -27,6 +28,14 @@ type Options struct {
 	Actor func(events.TurnID) string
 	// Acts returns the acts of a turn, in order. Defaults to none.
 	Acts func(events.TurnID) []Act
+	// Head returns what the head of a message says in addition, for example the duration of a model call. Defaults to nothing.
+	Head func(*projector.Node) string
+	// Result returns the same for the result of a call, by its index among the results of the message.
+	Result func(n *projector.Node, index int) string
+	// End returns the same for the end of a turn.
+	End func(*projector.TurnRecord) string
+	// Select reduces a text before it is shortened, for example to the lines with a word. Defaults to the whole text.
+	Select func(string) string
 }
 
 // Act is a line about an event of a turn that no node shows.
