@@ -69,6 +69,10 @@ func makeBad(args []string) error {
 		h.turn("t2", func(r *events.ModelReplied) { r.Prompt.Digest = strings.Repeat("0", 64) })
 	case "prompt-leaf":
 		h.turn("t1", func(r *events.ModelReplied) { r.Prompt.Leaf = "nobody" })
+	case "decision":
+		h.turn("t1", accept)
+		last := h.list[len(h.list)-1]
+		last.Events[len(last.Events)-1] = events.Of("t1", &events.TurnCompleted{End: events.EndIncomplete})
 	case "state":
 		h.turn("t1", accept)
 		h.add(events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: "u-t1", Kind: events.NodePlugin, Type: "note"}}}))

@@ -61,6 +61,7 @@ type cli struct {
 	Turn   turnCmd   `cmd:"" help:"Show one turn: its prompts, hooks, calls and results."`
 	Events eventsCmd `cmd:"" help:"List a session's events."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
+	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
 	Export exportCmd `cmd:"" help:"Write a session to an archive file."`
 	Stats  statsCmd  `cmd:"" help:"Count turns, calls, events and bytes of sessions."`
 }
@@ -72,7 +73,7 @@ of a node's embedded server (--store), or an archive (--file). Without any of th
 argument of a command names an archive file; where there is none of that name, or no argument, the store
 in .lash is read, as lash-node makes it. Nothing is changed anywhere.
 
-Exit codes: 0 all is well, 1 violations were found, 2 it could not be done.`
+Exit codes: 0 all is well, 1 violations or differences were found, 2 it could not be done.`
 
 // AfterApply binds the environment, which the commands take.
 func (c *cli) AfterApply(k *kong.Context, s *program.Streams) error { //nolint:unparam // kong wants an error

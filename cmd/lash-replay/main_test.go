@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -39,7 +40,9 @@ func helper(run func(args []string) error) func() {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{Dir: "testdata", Setup: func(e *testscript.Env) error {
+		archives, err := filepath.Abs("testdata/archives")
+		e.Setenv("ARCHIVES", archives)
 		e.Setenv("GORACE", "atexit_sleep_ms=0") // a race build otherwise waits a second at each exit
-		return nil
+		return err
 	}})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/decision"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/playback"
@@ -112,7 +113,7 @@ func (b *bundle) play(t *testing.T, plan *playback.Plan) {
 	b.check(t, plan)
 }
 
-// check expects a history that equals the recording and keeps the rules of events.
+// check expects a history that equals the recording, keeps the rules of events, and is decided in the same way again.
 func (b *bundle) check(t *testing.T, plan *playback.Plan) {
 	t.Helper()
 	v := projector.NewVerifier(plan.Session)
@@ -120,6 +121,9 @@ func (b *bundle) check(t *testing.T, plan *playback.Plan) {
 		if err != nil {
 			t.Error(err)
 			return
+		}
+		if _, diff, err := decision.Compare(v.State(), entry); diff != nil || err != nil {
+			t.Errorf("decisions of %s at %d: got %+v, %v, want those of the history", plan.Session, entry.Seq, diff, err)
 		}
 		for _, violation := range v.Apply(entry) {
 			t.Errorf("%s: %+v", plan.Session, violation)

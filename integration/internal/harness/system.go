@@ -78,6 +78,7 @@ func StartWith(t *testing.T, server *busembed.Server, on *bus.Bus, script ...Ste
 	t.Helper()
 	b := &System{T: t, Ctx: Context(t), Server: server, Bus: on, Model: &Model{T: t, Script: script}, Tools: plugin.NewTools()}
 	b.Host = b.NewHost(on)
+	t.Cleanup(b.compareAll) // after the nodes have stopped
 	return b
 }
 

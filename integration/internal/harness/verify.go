@@ -1,12 +1,16 @@
 package harness
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/decision"
 )
 
 // VerifyHistory verifies the whole history of a session.
@@ -35,4 +39,56 @@ func VerifyHistory(t *testing.T, b *bus.Bus, id events.SessionID) {
 func (b *System) Verify(id events.SessionID) {
 	b.T.Helper()
 	VerifyHistory(b.T, b.Bus, id)
+}
+
+// CompareDecisions decides every step of a history again: today's machine must decide what is recorded.
+func CompareDecisions(ctx context.Context, t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	s := projector.New(id)
+	for entry, err := range b.Log().Read(ctx, id, 1) {
+		if err == nil {
+			err = follow.Prepare(ctx, b, s, entry.Commit)
+		}
+		if err != nil {
+			return // the test damaged the history, or the servers
+		}
+		_, diff, err := decision.Compare(s, entry)
+		if err != nil {
+			t.Errorf("compare decisions of %s at %d: %v", id, entry.Seq, err)
+			return
+		}
+		if diff != nil {
+			t.Errorf("decisions of %s: got a difference at event %s of turn %s after the input %q: recorded %s, this program %s %s",
+				id, diff.ID, diff.Turn, diff.Input, shown(diff.Recorded), shown(diff.Decided), diff.Problem)
+			return
+		}
+		if s.Apply(entry) != nil {
+			return
+		}
+		if entry.Seq == 1 && follow.Complete(ctx, b, s) != nil {
+			return
+		}
+	}
+}
+
+func shown(ev *events.Event) string {
+	if ev == nil {
+		return "nothing"
+	}
+	return string(ev.Kind) + " " + eventjson.Value{V: ev.Payload}.String()
+}
+
+// compareAll compares the decisions of all sessions of a bus, after the test.
+func (b *System) compareAll() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // in a cleanup the test's context has ended
+	defer cancel()
+	if b.T.Failed() {
+		return
+	}
+	for id, err := range b.Bus.Sessions(ctx) {
+		if err != nil {
+			return // the test stopped the server
+		}
+		CompareDecisions(ctx, b.T, b.Bus, id)
+	}
 }

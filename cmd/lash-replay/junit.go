@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// junitSuites is the root of JUnit's XML, as tools for continuous integration read it.
+type junitSuites struct {
+	XMLName xml.Name   `xml:"testsuites"`
+	Suite   junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Name    string        `xml:"name,attr"`
+	Class   string        `xml:"classname,attr"`
+	File    string        `xml:"file,attr,omitempty"`
+	Failure *junitProblem `xml:"failure"`
+	Error   *junitProblem `xml:"error"`
+}
+
+type junitProblem struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// writeJUnit writes a report with one test case a session: a difference is a failure, and a history that cannot be read an
+// error.
+func writeJUnit(path string, r *checkReport) error {
+	s := junitSuite{Name: "lash-replay check", Tests: r.Sessions, Failures: r.Differences, Errors: r.Problems, Cases: []junitCase{}}
+	for _, one := range r.Results {
+		c := junitCase{Name: string(one.Session), Class: "lash-replay.check", File: one.File}
+		if c.Name == "" {
+			c.Name = filepath.Base(one.File)
+		}
+		if d := one.Difference; d != nil {
+			c.Failure = &junitProblem{Message: fmt.Sprintf("event %s is decided in another way", d.Event), Text: d.text()}
+		}
+		if one.Problem != "" {
+			c.Error = &junitProblem{Message: one.Problem}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	body, err := xml.MarshalIndent(junitSuites{Suite: s}, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Clean(path), append([]byte(xml.Header), append(body, '\n')...), 0o600)
+}

@@ -1,0 +1,5 @@
+//go:build unclosed
+
+package turn
+
+const closesCalls = false
