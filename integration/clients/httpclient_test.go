@@ -16,10 +16,10 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -63,7 +63,7 @@ func (s *httpService) Configure(ctx context.Context, id events.SessionID, req ap
 		}
 	}
 	c := req.Change(now.Config)
-	_, err = s.web.do(ctx, &operation.Configure.Row, id, req.IdempotencyKey, sent{body: httpapi.ConfigChange{
+	_, err = s.web.do(ctx, &operation.Configure.Row, id, req.IdempotencyKey, sent{body: httpbody.ConfigChange{
 		Provider: &c.Provider, Model: &c.Model, Effort: &c.Effort, MaxOutputTokens: &c.MaxOutputTokens, ContextWindow: &c.ContextWindow,
 		MaxIterations: &c.MaxIterations, Protocol: &c.Protocol,
 	}})
@@ -116,7 +116,7 @@ func (s *httpService) AssembledTurn(ctx context.Context, id events.SessionID, tu
 }
 
 func (s *httpService) Approvals(ctx context.Context, id events.SessionID) ([]projector.Approval, error) {
-	return fetched(ctx, s.web, &operation.Approvals.Row, id, sent{}, func(got httpapi.Approvals) (list []projector.Approval) {
+	return fetched(ctx, s.web, &operation.Approvals.Row, id, sent{}, func(got httpbody.Approvals) (list []projector.Approval) {
 		for _, a := range got.Approvals {
 			list = append(list, projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}})
 		}
@@ -129,7 +129,7 @@ func (s *httpService) Task(ctx context.Context, id events.SessionID, name events
 }
 
 func (s *httpService) Tasks(ctx context.Context, id events.SessionID) ([]projector.Task, error) {
-	return fetched(ctx, s.web, &operation.Tasks.Row, id, sent{}, func(got httpapi.Tasks) (list []projector.Task) {
+	return fetched(ctx, s.web, &operation.Tasks.Row, id, sent{}, func(got httpbody.Tasks) (list []projector.Task) {
 		for _, t := range got.Tasks {
 			list = append(list, taskFrom(t))
 		}
@@ -138,7 +138,7 @@ func (s *httpService) Tasks(ctx context.Context, id events.SessionID) ([]project
 }
 
 func (s *httpService) Sessions(ctx context.Context, q api.SessionQuery) (api.SessionPage, error) {
-	return fetched(ctx, s.web, &operation.Sessions.Row, "", sent{query: "?" + sessionValues(q).Encode()}, func(got httpapi.Sessions) api.SessionPage {
+	return fetched(ctx, s.web, &operation.Sessions.Row, "", sent{query: "?" + sessionValues(q).Encode()}, func(got httpbody.Sessions) api.SessionPage {
 		page := api.SessionPage{Next: got.Next}
 		for _, row := range got.Sessions {
 			page.Sessions = append(page.Sessions, api.SessionSummary(row))
@@ -148,7 +148,7 @@ func (s *httpService) Sessions(ctx context.Context, q api.SessionQuery) (api.Ses
 }
 
 func (s *httpService) Turns(ctx context.Context, id events.SessionID, p api.Page) (api.TurnPage, error) {
-	return fetched(ctx, s.web, &operation.Turns.Row, id, sent{query: "?" + pageValues(p).Encode()}, func(got httpapi.Turns) api.TurnPage {
+	return fetched(ctx, s.web, &operation.Turns.Row, id, sent{query: "?" + pageValues(p).Encode()}, func(got httpbody.Turns) api.TurnPage {
 		page := api.TurnPage{Next: got.Next}
 		for _, t := range got.Turns {
 			row := api.TurnSummary{
@@ -165,7 +165,7 @@ func (s *httpService) Turns(ctx context.Context, id events.SessionID, p api.Page
 }
 
 func (s *httpService) PendingApprovals(ctx context.Context, p api.Page) (api.ApprovalPage, error) {
-	return fetched(ctx, s.web, &operation.PendingApprovals.Row, "", sent{query: "?" + pageValues(p).Encode()}, func(got httpapi.PendingApprovals) api.ApprovalPage {
+	return fetched(ctx, s.web, &operation.PendingApprovals.Row, "", sent{query: "?" + pageValues(p).Encode()}, func(got httpbody.PendingApprovals) api.ApprovalPage {
 		page := api.ApprovalPage{Next: got.Next}
 		for _, a := range got.Approvals {
 			request := projector.Approval{ToolApprovalAsked: events.ToolApprovalAsked{Effect: a.Call, Tool: a.Tool, Args: a.Args, Plugin: a.Plugin, Question: a.Question}}
@@ -207,7 +207,7 @@ func sessionValues(q api.SessionQuery) url.Values {
 }
 
 func (s *httpService) ToolOutput(ctx context.Context, id events.SessionID, call events.EffectID) (string, error) {
-	return fetched(ctx, s.web, &operation.ToolOutput.Row, id, sent{query: "?call=" + url.QueryEscape(string(call))}, func(got httpapi.CallOutput) string { return got.Output })
+	return fetched(ctx, s.web, &operation.ToolOutput.Row, id, sent{query: "?call=" + url.QueryEscape(string(call))}, func(got httpbody.CallOutput) string { return got.Output })
 }
 
 func (s *httpService) ReadBlob(ctx context.Context, id events.SessionID, digest string) ([]byte, error) {
@@ -215,7 +215,7 @@ func (s *httpService) ReadBlob(ctx context.Context, id events.SessionID, digest 
 }
 
 func (s *httpService) TakeMonitorUpdates(ctx context.Context, id events.SessionID) (api.MonitorUpdates, error) {
-	return fetched(ctx, s.web, &operation.TakeUpdates.Row, id, sent{}, func(got httpapi.MonitorUpdates) api.MonitorUpdates {
+	return fetched(ctx, s.web, &operation.TakeUpdates.Row, id, sent{}, func(got httpbody.MonitorUpdates) api.MonitorUpdates {
 		u := api.MonitorUpdates{Revision: got.Revision, Active: got.Active}
 		for _, e := range got.Updates {
 			u.Events = append(u.Events, api.MonitorEvent{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input})
@@ -321,7 +321,7 @@ func (w *webTransport) completion(ctx context.Context, id events.SessionID, key 
 		case m.Name == "problem":
 			return nil, s.problem([]byte(m.Data))
 		}
-		var d httpapi.CompletionDelta
+		var d httpbody.CompletionDelta
 		if err := json.Unmarshal([]byte(m.Data), &d); err != nil {
 			return nil, err
 		}
@@ -390,9 +390,9 @@ func bodyOf[In, B any](id string, f func(In) B) func(In) sent {
 	return func(in In) sent { return sent{body: f(in), id: id} }
 }
 
-func wasOpened(o httpapi.Opened) bool { return o.Opened }
+func wasOpened(o httpbody.Opened) bool { return o.Opened }
 
-func newGeneration(g httpapi.Generation) int64 { return g.Generation }
+func newGeneration(g httpbody.Generation) int64 { return g.Generation }
 
 func inPath[In ~string](name string) func(In) sent {
 	return func(in In) sent { return sent{vars: []string{name, string(in)}} }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/lock"
@@ -43,7 +44,7 @@ func TestToolsAreWhatTheirSourceDeclares(t *testing.T) {
 	harness.Receive(b, "the first call", started)
 	declared := d.StateOf("s1").Catalog.Tools
 	for _, orphan := range []bool{false, true} {
-		var tools httpapi.Tools
+		var tools httpbody.Tools
 		harness.WantError(t, "tools", json.Unmarshal(d.Want(200, "GET", s+"/tools", "").Body, &tools), nil)
 		for i := range tools.Tools {
 			f := &tools.Tools[i]

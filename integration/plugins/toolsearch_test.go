@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -107,9 +108,9 @@ func TestToolManifest(t *testing.T) {
 	harness.Equal(t, "recorded", recorded.Namespace+" "+strings.Join(recorded.Aliases, " ")+" "+string(recorded.Examples[0]), `office letter post {"To":"ann"}`)
 	d := b.ServeHTTP(httpapi.Config{})
 	got := d.Send("admin", http.MethodGet, "/v1/sessions/"+string(id)+"/tools", "")
-	var tools httpapi.Tools
+	var tools httpbody.Tools
 	harness.WantError(t, "tools", json.Unmarshal(got.Body, &tools), nil)
-	i := slices.IndexFunc(tools.Tools, func(t httpapi.Tool) bool { return t.Name == "send_mail" })
+	i := slices.IndexFunc(tools.Tools, func(t httpbody.Tool) bool { return t.Name == "send_mail" })
 	harness.Equal(t, "over HTTP", tools.Tools[i].Namespace+" "+string(tools.Tools[i].Output), "office "+string(recorded.Output))
 	put := d.Send("admin", http.MethodPut, "/v1/sessions/"+string(id)+"/tools", string(got.Body))
 	harness.Equal(t, "put", put.Status, http.StatusOK)

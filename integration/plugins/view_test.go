@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -45,7 +46,7 @@ func TestViewFollowsTheHistory(t *testing.T) {
 		if seq >= laid && seq < lifted {
 			over = []string{"a", "extra"}
 		}
-		var got httpapi.View
+		var got httpbody.View
 		harness.WantError(t, "view", json.Unmarshal(d.Want(200, "GET", "/v1/sessions/"+string(id)+"/view"+query, "").Body, &got), nil)
 		harness.Equal(t, fmt.Sprintf("options at %d", seq), string(got.Standing.Options), want)
 		harness.Equal(t, fmt.Sprintf("options in Go at %d", seq), string(v.Frame.Options), want)

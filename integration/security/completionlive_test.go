@@ -16,6 +16,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/client"
@@ -166,7 +167,7 @@ func TestCompletionStreamOverHTTP(t *testing.T) {
 			if m.Name != "delta" {
 				return text, m
 			}
-			var piece httpapi.CompletionDelta
+			var piece httpbody.CompletionDelta
 			harness.WantError(t, "delta", json.Unmarshal([]byte(m.Data), &piece), nil)
 			if text += piece.Text; piece.Reset {
 				text = ""

@@ -7,9 +7,9 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
 	"github.com/lash-go/lash/session/plugin"
 )
@@ -237,7 +237,7 @@ func keyedCases() []keyedCase {
 				return h.Submit(c, id, submit(n))
 			},
 			func(n int) any { return new(submit(n)) }, func(n int) [3]string {
-				return send("POST", "/turns", httpapi.NewTurn{Parts: harness.PartsJSON(submit(n).Input.Parts)})
+				return send("POST", "/turns", httpbody.NewTurn{Parts: harness.PartsJSON(submit(n).Input.Parts)})
 			},
 		},
 		{
@@ -246,7 +246,7 @@ func keyedCases() []keyedCase {
 			},
 			func(n int) any { return &api.SubmitAtArgs{At: events.MillisOf(later), Request: submit(n)} },
 			func(n int) [3]string {
-				return send("POST", "/turns", httpapi.NewTurn{Parts: harness.PartsJSON(submit(n).Input.Parts), At: events.MillisOf(later)})
+				return send("POST", "/turns", httpbody.NewTurn{Parts: harness.PartsJSON(submit(n).Input.Parts), At: events.MillisOf(later)})
 			},
 		},
 		{
@@ -254,7 +254,7 @@ func keyedCases() []keyedCase {
 				return h.Inject(c, id, inject(n))
 			},
 			func(n int) any { return new(inject(n)) }, func(n int) [3]string {
-				return send("POST", "/inputs", httpapi.NewInput{Parts: harness.PartsJSON(inject(n).Parts)})
+				return send("POST", "/inputs", httpbody.NewInput{Parts: harness.PartsJSON(inject(n).Parts)})
 			},
 		},
 		{operation.AppendNodes.Name, false, func(c context.Context, h *session.Host, id events.SessionID, n int) (any, error) {

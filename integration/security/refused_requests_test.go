@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/plugin"
@@ -118,15 +119,15 @@ func (h overHTTP) post(id events.SessionID, path string, body any) error {
 }
 
 func (h overHTTP) Submit(_ context.Context, id events.SessionID, req api.TurnRequest) (events.TurnID, error) {
-	return req.ID, h.post(id, "/turns", httpapi.NewTurn{ID: req.ID, Parts: harness.PartsJSON(req.Input.Parts)})
+	return req.ID, h.post(id, "/turns", httpbody.NewTurn{ID: req.ID, Parts: harness.PartsJSON(req.Input.Parts)})
 }
 
 func (h overHTTP) SubmitAt(_ context.Context, id events.SessionID, at time.Time, req api.TurnRequest) (events.TurnID, error) {
-	return req.ID, h.post(id, "/turns", httpapi.NewTurn{ID: req.ID, Parts: harness.PartsJSON(req.Input.Parts), At: events.MillisOf(at)})
+	return req.ID, h.post(id, "/turns", httpbody.NewTurn{ID: req.ID, Parts: harness.PartsJSON(req.Input.Parts), At: events.MillisOf(at)})
 }
 
 func (h overHTTP) Inject(_ context.Context, id events.SessionID, req api.InjectRequest) (events.InputID, error) {
-	return req.ID, h.post(id, "/inputs", httpapi.NewInput{ID: req.ID, Parts: harness.PartsJSON(req.Parts)})
+	return req.ID, h.post(id, "/inputs", httpbody.NewInput{ID: req.ID, Parts: harness.PartsJSON(req.Parts)})
 }
 
 func (h overHTTP) Approve(_ context.Context, id events.SessionID, answer events.ToolApprovalGiven) error {
@@ -134,9 +135,9 @@ func (h overHTTP) Approve(_ context.Context, id events.SessionID, answer events.
 }
 
 func (h overHTTP) ResolveTool(_ context.Context, id events.SessionID, key events.EffectID, result events.ToolResult) error {
-	return h.post(id, "/results", httpapi.CallResult{Call: key, Text: result.Text, Outcome: httpapi.GivenOutcome(result.Outcome), Code: result.Code})
+	return h.post(id, "/results", httpbody.CallResult{Call: key, Text: result.Text, Outcome: httpbody.GivenOutcome(result.Outcome), Code: result.Code})
 }
 
 func (h overHTTP) Cancel(_ context.Context, id events.SessionID, turn events.TurnID, req api.CancelRequest) (api.CancelReceipt, api.CancelRequest, error) {
-	return "", req, h.post(id, "/turns/"+string(turn)+"/cancel", httpapi.CancelTurn{ID: req.ID, Reason: req.Reason})
+	return "", req, h.post(id, "/turns/"+string(turn)+"/cancel", httpbody.CancelTurn{ID: req.ID, Reason: req.Reason})
 }

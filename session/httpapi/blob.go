@@ -28,7 +28,7 @@ func storeBlob(c *call) (reply, error) {
 		return reply{}, err
 	}
 	ref, err := c.s.cfg.Service.StoreBlob(c.Context(), c.session, data)
-	return reply{status: http.StatusCreated, body: Blob(ref), location: "/v1/sessions/" + string(c.session) + "/blobs/" + ref.Digest}, err
+	return reply{status: http.StatusCreated, body: blobJSON(ref), location: "/v1/sessions/" + string(c.session) + "/blobs/" + ref.Digest}, err
 }
 
 func getBlob(c *call) (reply, error) {
@@ -83,7 +83,7 @@ func (s *Server) send(c *call, out reply) {
 // named refuses references to bodies that the session's history does not name, in all messages of a request. A caller
 // therefore cannot refer to a body that it may not read. The history is searched once for all messages. parts returns
 // the parts of message i, with their field.
-func (c *call) named(messages int, parts func(i int) (field string, list []GivenPart)) error {
+func (c *call) named(messages int, parts func(i int) (field string, list []givenPartJSON)) error {
 	var fields, digests []string
 	var sizes []int64
 	for i := range messages {
@@ -114,13 +114,13 @@ func (c *call) named(messages int, parts func(i int) (field string, list []Given
 }
 
 // parts converts the parts of a message in a request; their bodies may be outside the log.
-func (c *call) parts(field string, list []GivenPart) ([]events.Part, error) {
-	return eventParts(list), c.named(1, func(int) (string, []GivenPart) { return field, list })
+func (c *call) parts(field string, list []givenPartJSON) ([]events.Part, error) {
+	return eventParts(list), c.named(1, func(int) (string, []givenPartJSON) { return field, list })
 }
 
 // nodes converts the nodes in a request.
-func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
-	return apiNodes(list), c.named(len(list), func(i int) (string, []GivenPart) {
+func (c *call) nodes(list []givenNodeJSON) ([]api.AppendNode, error) {
+	return apiNodes(list), c.named(len(list), func(i int) (string, []givenPartJSON) {
 		if list[i].Message == nil {
 			return "", nil
 		}
@@ -129,7 +129,7 @@ func (c *call) nodes(list []GivenNode) ([]api.AppendNode, error) {
 }
 
 // newNodes converts the nodes of a new session, whose history names no bodies yet.
-func newNodes(field string, list []GivenNode) ([]api.AppendNode, error) {
+func newNodes(field string, list []givenNodeJSON) ([]api.AppendNode, error) {
 	for i := range list {
 		for j := 0; list[i].Message != nil && j < len(list[i].Message.Parts); j++ {
 			if list[i].Message.Parts[j].Blob != nil {

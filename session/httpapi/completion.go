@@ -10,8 +10,8 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// CompletionDelta is a piece of the reply to a direct completion, for display; the result has the final reply.
-type CompletionDelta struct {
+// completionDeltaJSON is a piece of the reply to a direct completion, for display; the result has the final reply.
+type completionDeltaJSON struct {
 	Kind  events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning; no other kind comes in pieces"`
 	Text  string          `json:"text,omitempty"`
 	Reset bool            `json:"reset,omitempty" jsonschema:"true: the try failed; discard all deltas so far"`
@@ -19,7 +19,7 @@ type CompletionDelta struct {
 
 // streamCompletion starts a stream once the reply starts, or after a short wait. A refusal before that is a normal
 // response, outside of the stream.
-func streamCompletion(c *call, in NewCompletion) (reply, error) {
+func streamCompletion(c *call, in newCompletionJSON) (reply, error) {
 	args, err := in.args(c)
 	if err != nil {
 		return reply{}, err
@@ -145,7 +145,7 @@ func (run *completionRun) messages(yield func(message, error) bool) {
 			ended = true
 		}
 		for _, p := range run.takePieces() {
-			if !yield(message{name: "delta", data: CompletionDelta{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
+			if !yield(message{name: "delta", data: completionDeltaJSON{Kind: p.kind, Text: string(p.text), Reset: p.reset}}, nil) {
 				return
 			}
 		}

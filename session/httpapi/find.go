@@ -12,14 +12,14 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Sessions are a page of the sessions that the caller may read.
-type Sessions struct {
-	Sessions []ListedSession `json:"sessions" jsonschema:"the newest first; rows, and sessions that the caller may read since recently, lag by about a second"`
-	Next     string          `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
+// sessionsJSON are a page of the sessions that the caller may read.
+type sessionsJSON struct {
+	Sessions []listedSessionJSON `json:"sessions" jsonschema:"the newest first; rows, and sessions that the caller may read since recently, lag by about a second"`
+	Next     string              `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
-// ListedSession is a session as the directory has it.
-type ListedSession struct {
+// listedSessionJSON is a session as the directory has it.
+type listedSessionJSON struct {
 	ID        events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"sequence of the last commit that the row includes"`
 	Status    projector.Status  `json:"status"`
@@ -35,18 +35,18 @@ type ListedSession struct {
 	UpdatedAt events.Millis     `json:"updated_at_ms"`
 }
 
-// Turns are a page of a session's turns.
-type Turns struct {
-	Turns []ListedTurn `json:"turns" jsonschema:"the one that was accepted last comes first"`
-	Next  string       `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
+// turnsJSON are a page of a session's turns.
+type turnsJSON struct {
+	Turns []listedTurnJSON `json:"turns" jsonschema:"the one that was accepted last comes first"`
+	Next  string           `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
-// ListedTurn is a turn of a session.
-type ListedTurn struct {
+// listedTurnJSON is a turn of a session.
+type listedTurnJSON struct {
 	ID          events.TurnID    `json:"id"`
 	Status      api.TurnStatus   `json:"status"`
 	End         events.TurnEnd   `json:"end,omitempty" jsonschema:"of an ended turn: its outcome"`
-	Issue       *TurnIssue       `json:"issue,omitempty" jsonschema:"of an ended turn: why it failed"`
+	Issue       *turnIssueJSON   `json:"issue,omitempty" jsonschema:"of an ended turn: why it failed"`
 	By          events.TurnID    `json:"by,omitempty" jsonschema:"of a diverted turn: the turn that ran"`
 	Session     events.SessionID `json:"session,omitempty" jsonschema:"of a turn that branched: the session that runs it"`
 	ModelCalls  int64            `json:"model_calls" jsonschema:"number of model calls of an ended turn"`
@@ -59,26 +59,26 @@ type ListedTurn struct {
 	Due         events.Millis    `json:"due_ms,omitempty" jsonschema:"start time of a scheduled turn, in milliseconds since 1970"`
 }
 
-// TurnIssue is the reason why a turn failed.
-type TurnIssue struct {
+// turnIssueJSON is the reason why a turn failed.
+type turnIssueJSON struct {
 	Kind    string `json:"kind"`
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// PendingApprovals are a page of the approval requests in all sessions that the caller may read.
-type PendingApprovals struct {
-	Approvals []PendingApproval `json:"approvals" jsonschema:"those of the newest session first; a new one may be missing for about a second"`
-	Next      string            `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
+// pendingApprovalsJSON are a page of the approval requests in all sessions that the caller may read.
+type pendingApprovalsJSON struct {
+	Approvals []pendingApprovalJSON `json:"approvals" jsonschema:"those of the newest session first; a new one may be missing for about a second"`
+	Next      string                `json:"next,omitempty" jsonschema:"cursor of the next page; omitted: this is the last page"`
 }
 
-// PendingApproval is a call that waits for an approval, with its session.
-type PendingApproval struct {
+// pendingApprovalJSON is a call that waits for an approval, with its session.
+type pendingApprovalJSON struct {
 	Session  events.SessionID `json:"session"`
 	Call     events.EffectID  `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer"`
 	Tool     string           `json:"tool"`
 	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
-	Blob     *Blob            `json:"blob,omitempty" jsonschema:"in place of large args"`
+	Blob     *blobJSON        `json:"blob,omitempty" jsonschema:"in place of large args"`
 	Plugin   string           `json:"plugin" jsonschema:"id of the plugin that requests the approval"`
 	Question string           `json:"question"`
 }
@@ -132,34 +132,34 @@ func (c *call) number(name string, most uint64) (uint64, error) {
 	return n, nil
 }
 
-func sessions(page api.SessionPage) Sessions {
-	out := Sessions{Sessions: make([]ListedSession, len(page.Sessions)), Next: page.Next}
+func sessions(page api.SessionPage) sessionsJSON {
+	out := sessionsJSON{Sessions: make([]listedSessionJSON, len(page.Sessions)), Next: page.Next}
 	for i := range page.Sessions {
-		out.Sessions[i] = ListedSession(page.Sessions[i])
+		out.Sessions[i] = listedSessionJSON(page.Sessions[i])
 	}
 	return out
 }
 
-func turns(page api.TurnPage) Turns {
-	out := Turns{Turns: make([]ListedTurn, len(page.Turns)), Next: page.Next}
+func turns(page api.TurnPage) turnsJSON {
+	out := turnsJSON{Turns: make([]listedTurnJSON, len(page.Turns)), Next: page.Next}
 	for i := range page.Turns {
 		t := &page.Turns[i]
-		out.Turns[i] = ListedTurn{
+		out.Turns[i] = listedTurnJSON{
 			ID: t.ID, Status: t.Status, End: t.End, By: t.By, Session: t.Session, ModelCalls: t.ModelCalls, ToolCalls: t.ToolCalls, Tokens: t.Usage.Total(),
 			Accepted: t.Accepted, RequestedAt: t.RequestedAt, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Due: t.Due,
 		}
 		if !t.Issue.IsZero() {
-			out.Turns[i].Issue = &TurnIssue{Kind: t.Issue.Kind, Code: t.Issue.Code, Message: t.Issue.Message}
+			out.Turns[i].Issue = &turnIssueJSON{Kind: t.Issue.Kind, Code: t.Issue.Code, Message: t.Issue.Message}
 		}
 	}
 	return out
 }
 
-func pendingApprovals(page api.ApprovalPage) PendingApprovals {
-	out := PendingApprovals{Approvals: make([]PendingApproval, len(page.Approvals)), Next: page.Next}
+func pendingApprovals(page api.ApprovalPage) pendingApprovalsJSON {
+	out := pendingApprovalsJSON{Approvals: make([]pendingApprovalJSON, len(page.Approvals)), Next: page.Next}
 	for i := range page.Approvals {
 		a := &page.Approvals[i]
-		out.Approvals[i] = PendingApproval{Session: a.Session, Call: a.Effect, Tool: a.Tool, Blob: blob(a.Blob), Plugin: a.Plugin, Question: a.Question}
+		out.Approvals[i] = pendingApprovalJSON{Session: a.Session, Call: a.Effect, Tool: a.Tool, Blob: blob(a.Blob), Plugin: a.Plugin, Question: a.Question}
 		if a.Blob.IsZero() {
 			out.Approvals[i].Args = eventjson.Raw(a.Args)
 		}

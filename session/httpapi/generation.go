@@ -7,36 +7,36 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// Sampling has a model's sampling parameters. The provider chooses absent ones.
-type Sampling struct {
+// samplingJSON has a model's sampling parameters. The provider chooses absent ones.
+type samplingJSON struct {
 	Temperature *float64 `json:"temperature,omitempty" jsonschema:"0 to 2"`
 	TopP        *float64 `json:"top_p,omitempty" jsonschema:"0 to 1"`
 	Seed        *int64   `json:"seed,omitempty"`
 	Stop        []string `json:"stop,omitempty" jsonschema:"texts that end a reply: at most 16, of 256 bytes each"`
 }
 
-// TurnGeneration has the generation settings of one turn. Absent ones are the session's.
-type TurnGeneration struct {
-	Effort          string   `json:"effort,omitempty" jsonschema:"effort of reasoning, in the words of the provider"`
-	MaxOutputTokens int64    `json:"max_output_tokens,omitempty" jsonschema:"limit of tokens in a reply"`
-	Sampling        Sampling `json:"sampling,omitzero"`
+// turnGenerationJSON has the generation settings of one turn. Absent ones are the session's.
+type turnGenerationJSON struct {
+	Effort          string       `json:"effort,omitempty" jsonschema:"effort of reasoning, in the words of the provider"`
+	MaxOutputTokens int64        `json:"max_output_tokens,omitempty" jsonschema:"limit of tokens in a reply"`
+	Sampling        samplingJSON `json:"sampling,omitzero"`
 }
 
-// PromptLayer changes one slot of the system prompt.
-type PromptLayer struct {
+// promptLayerJSON changes one slot of the system prompt.
+type promptLayerJSON struct {
 	Slot    events.Slot    `json:"slot" jsonschema:"intro, execution, guidance, project_instructions, runtime_context or environment: the order of slots in the prompt"`
 	Op      events.LayerOp `json:"op" jsonschema:"add: append to the contributions of plugins to the slot; replace: replace them; clear: empty the slot"`
 	Title   string         `json:"title,omitempty" jsonschema:"heading over the content"`
 	Content string         `json:"content,omitempty" jsonschema:"content of add and replace"`
 }
 
-// Fallback is a model to use where those before it fail.
-type Fallback struct {
+// fallbackJSON is a model to use where those before it fail.
+type fallbackJSON struct {
 	Provider string `json:"provider,omitempty" jsonschema:"defaults to the session's"`
 	Model    string `json:"model"`
 }
 
-func eventFallbacks(list []Fallback) []events.Fallback {
+func eventFallbacks(list []fallbackJSON) []events.Fallback {
 	var out []events.Fallback
 	for _, f := range list {
 		out = append(out, events.Fallback(f))
@@ -44,15 +44,15 @@ func eventFallbacks(list []Fallback) []events.Fallback {
 	return out
 }
 
-func fallbacksOf(list []events.Fallback) []Fallback {
-	var out []Fallback
+func fallbacksOf(list []events.Fallback) []fallbackJSON {
+	var out []fallbackJSON
 	for _, f := range list {
-		out = append(out, Fallback(f))
+		out = append(out, fallbackJSON(f))
 	}
 	return out
 }
 
-func eventLayers(list []PromptLayer) []events.PromptLayer {
+func eventLayers(list []promptLayerJSON) []events.PromptLayer {
 	var out []events.PromptLayer
 	for _, l := range list {
 		out = append(out, events.PromptLayer(l))
@@ -60,22 +60,22 @@ func eventLayers(list []PromptLayer) []events.PromptLayer {
 	return out
 }
 
-func layersOf(list []events.PromptLayer) []PromptLayer {
-	var out []PromptLayer
+func layersOf(list []events.PromptLayer) []promptLayerJSON {
+	var out []promptLayerJSON
 	for _, l := range list {
-		out = append(out, PromptLayer(l))
+		out = append(out, promptLayerJSON(l))
 	}
 	return out
 }
 
-// AnswerForm is the form of a turn's answer. Absent: text.
-type AnswerForm struct {
+// answerFormJSON is the form of a turn's answer. Absent: text.
+type answerFormJSON struct {
 	Name   string          `json:"name" jsonschema:"name of the schema: 1 to 64 of A-Z a-z 0-9 _ -"`
 	Schema json.RawMessage `json:"schema" jsonschema:"JSON schema of the answer; the schema itself is an object of up to 32 KiB"`
 	Strict bool            `json:"strict,omitempty" jsonschema:"true: the provider enforces the schema"`
 }
 
-func (s Sampling) toEvents() events.Sampling {
+func (s samplingJSON) toEvents() events.Sampling {
 	out := events.Sampling{Temperature: numberOf(s.Temperature), TopP: numberOf(s.TopP), Stop: s.Stop}
 	if s.Seed != nil {
 		out.Seed = events.Number(strconv.FormatInt(*s.Seed, 10))
@@ -90,8 +90,8 @@ func numberOf(v *float64) events.Number {
 	return events.Number(strconv.FormatFloat(*v, 'g', -1, 64))
 }
 
-func samplingOf(s events.Sampling) Sampling {
-	out := Sampling{Temperature: float(s.Temperature), TopP: float(s.TopP), Stop: s.Stop}
+func samplingOf(s events.Sampling) samplingJSON {
+	out := samplingJSON{Temperature: float(s.Temperature), TopP: float(s.TopP), Stop: s.Stop}
 	if v, err := strconv.ParseInt(string(s.Seed), 10, 64); err == nil {
 		out.Seed = &v
 	}
@@ -106,11 +106,11 @@ func float(n events.Number) *float64 {
 	return &v
 }
 
-func (g TurnGeneration) toEvents() events.Generation {
+func (g turnGenerationJSON) toEvents() events.Generation {
 	return events.Generation{Effort: g.Effort, MaxOutputTokens: g.MaxOutputTokens, Sampling: g.Sampling.toEvents()}
 }
 
-func (c SessionConfig) toEvents() events.Config {
+func (c sessionConfigJSON) toEvents() events.Config {
 	return events.Config{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
@@ -119,9 +119,9 @@ func (c SessionConfig) toEvents() events.Config {
 	}
 }
 
-// ConfigOf converts a configuration to its JSON form.
-func ConfigOf(c events.Config) SessionConfig {
-	return SessionConfig{
+// configOf converts a configuration to its JSON form.
+func configOf(c events.Config) sessionConfigJSON {
+	return sessionConfigJSON{
 		Provider: c.Provider, Model: c.Model, Effort: c.Effort, MaxOutputTokens: c.MaxOutputTokens, ContextWindow: c.ContextWindow,
 		MaxIterations: c.MaxIterations, Protocol: c.Protocol, RetainMillis: c.RetainMillis,
 		Instructions: c.Instructions, Sampling: samplingOf(c.Sampling), Layers: layersOf(c.Layers),

@@ -11,56 +11,56 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewNodes are appended under the leaf, all or none.
-type NewNodes struct {
-	Nodes            []GivenNode   `json:"nodes"`
-	RequiresAncestor events.NodeID `json:"requires_ancestor,omitempty" jsonschema:"node that must be on the active branch; else the response is 409 stale_branch"`
+// newNodesJSON are appended under the leaf, all or none.
+type newNodesJSON struct {
+	Nodes            []givenNodeJSON `json:"nodes"`
+	RequiresAncestor events.NodeID   `json:"requires_ancestor,omitempty" jsonschema:"node that must be on the active branch; else the response is 409 stale_branch"`
 }
 
-// AppendedNodes are the nodes' ids in their order.
-type AppendedNodes struct {
+// appendedNodesJSON are the nodes' ids in their order.
+type appendedNodesJSON struct {
 	IDs  []events.NodeID `json:"ids"`
 	Leaf events.NodeID   `json:"leaf"`
 }
 
-// Branch moves the leaf.
-type Branch struct {
+// branchJSON moves the leaf.
+type branchJSON struct {
 	Node events.NodeID `json:"node" jsonschema:"node that becomes the leaf; empty: the graph before its first node"`
 }
 
-// NewFrame opens a frame: an empty prompt over the same graph.
-type NewFrame struct {
-	ID     events.FrameID `json:"id" jsonschema:"id of the new frame, unique in the session"`
-	Reason string         `json:"reason,omitempty"`
-	Keep   events.NodeID  `json:"keep,omitempty" jsonschema:"first node of the active branch that stays visible, with all after it; omitted: none"`
-	Nodes  []GivenNode    `json:"nodes,omitempty"`
+// newFrameJSON opens a frame: an empty prompt over the same graph.
+type newFrameJSON struct {
+	ID     events.FrameID  `json:"id" jsonschema:"id of the new frame, unique in the session"`
+	Reason string          `json:"reason,omitempty"`
+	Keep   events.NodeID   `json:"keep,omitempty" jsonschema:"first node of the active branch that stays visible, with all after it; omitted: none"`
+	Nodes  []givenNodeJSON `json:"nodes,omitempty"`
 }
 
-// Opened reports whether a frame was opened.
-type Opened struct {
+// openedJSON reports whether a frame was opened.
+type openedJSON struct {
 	Opened bool `json:"opened" jsonschema:"false: nothing changed. POST /compact: no plugin gave a summary. POST /frames: the session has had a frame with this id"`
 }
 
-// View is the current conversation, in the current frame.
-type View struct {
-	Session  events.SessionID `json:"session"`
-	Seq      events.Seq       `json:"seq" jsonschema:"sequence of the last commit in the view: a cursor"`
-	Frame    events.FrameID   `json:"frame,omitempty"`
-	Config   SessionConfig    `json:"config"`
-	Messages []Message        `json:"messages"`
-	Nodes    []Node           `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order"`
-	Standing Standing         `json:"standing" jsonschema:"settings and plugin state at this sequence"`
+// viewJSON is the current conversation, in the current frame.
+type viewJSON struct {
+	Session  events.SessionID  `json:"session"`
+	Seq      events.Seq        `json:"seq" jsonschema:"sequence of the last commit in the view: a cursor"`
+	Frame    events.FrameID    `json:"frame,omitempty"`
+	Config   sessionConfigJSON `json:"config"`
+	Messages []messageJSON     `json:"messages"`
+	Nodes    []nodeJSON        `json:"nodes" jsonschema:"nodes of the active branch that the frame shows, in order"`
+	Standing standingJSON      `json:"standing" jsonschema:"settings and plugin state at this sequence"`
 }
 
-// Node is a node of the graph.
-type Node struct {
+// nodeJSON is a node of the graph.
+type nodeJSON struct {
 	ID      events.NodeID    `json:"id"`
 	Kind    events.NodeKind  `json:"kind"`
 	Turn    events.TurnID    `json:"turn,omitempty"`
 	Message events.MessageID `json:"message,omitempty" jsonschema:"id of the message, of nodes of kind message"`
 	Type    string           `json:"type,omitempty" jsonschema:"type of the body, of other nodes"`
 	Body    json.RawMessage  `json:"body,omitempty" jsonschema:"JSON, of other nodes"`
-	Blob    *Blob            `json:"blob,omitempty" jsonschema:"in place of a large body"`
+	Blob    *blobJSON        `json:"blob,omitempty" jsonschema:"in place of a large body"`
 	At      events.Millis    `json:"at_ms"`
 }
 
@@ -69,8 +69,8 @@ func getView(c *call) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	out := View{
-		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: ConfigOf(v.Config), Messages: messages(v.Messages), Nodes: make([]Node, len(v.Nodes)), Standing: standingOf(&v),
+	out := viewJSON{
+		Session: v.Session, Seq: v.Seq, Frame: v.Frame.ID, Config: configOf(v.Config), Messages: messages(v.Messages), Nodes: make([]nodeJSON, len(v.Nodes)), Standing: standingOf(&v),
 	}
 	for i, n := range v.Nodes {
 		out.Nodes[i] = nodeOf(n)
@@ -90,26 +90,26 @@ func (c *call) view() (projector.ReadView, error) {
 	return c.s.cfg.Service.ViewAt(c.Context(), c.session, events.Seq(seq))
 }
 
-func nodeOf(n *projector.Node) Node {
-	out := Node{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
+func nodeOf(n *projector.Node) nodeJSON {
+	out := nodeJSON{ID: n.ID, Kind: n.Kind, Turn: n.Turn, Message: n.Message.ID, Type: n.Type, Blob: blob(n.Blob), At: n.At}
 	if len(n.Body) > 0 {
 		out.Body = eventjson.Raw(n.Body)
 	}
 	return out
 }
 
-func (in NewNodes) args(c *call) (api.AppendNodesRequest, error) {
+func (in newNodesJSON) args(c *call) (api.AppendNodesRequest, error) {
 	nodes, err := c.nodes(in.Nodes)
 	return api.AppendNodesRequest{Nodes: nodes, RequiresAncestor: in.RequiresAncestor}, err
 }
 
-func appended(got api.AppendedNodes) AppendedNodes {
-	return AppendedNodes{IDs: orNone(got.IDs), Leaf: got.Leaf}
+func appended(got api.AppendedNodes) appendedNodesJSON {
+	return appendedNodesJSON{IDs: orNone(got.IDs), Leaf: got.Leaf}
 }
 
-func (in Branch) args(*call) (events.NodeID, error) { return in.Node, nil }
+func (in branchJSON) args(*call) (events.NodeID, error) { return in.Node, nil }
 
-func (in NewFrame) args(c *call) (req api.FrameRequest, err error) {
+func (in newFrameJSON) args(c *call) (req api.FrameRequest, err error) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		return req, err
 	}
@@ -117,4 +117,4 @@ func (in NewFrame) args(c *call) (req api.FrameRequest, err error) {
 	return api.FrameRequest{Frame: in.ID, Reason: in.Reason, Keep: in.Keep, Nodes: nodes}, err
 }
 
-func opened(was bool) Opened { return Opened{was} }
+func opened(was bool) openedJSON { return openedJSON{was} }

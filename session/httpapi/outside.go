@@ -11,58 +11,58 @@ import (
 	"github.com/lash-go/lash/session/plugin"
 )
 
-// Rewritten is the new list of messages of the history.
-type Rewritten struct {
-	Messages []RewrittenMessage `json:"messages" jsonschema:"messages with the ids that the active branch starts with do not change"`
+// rewrittenJSON is the new list of messages of the history.
+type rewrittenJSON struct {
+	Messages []rewrittenMessageJSON `json:"messages" jsonschema:"messages with the ids that the active branch starts with do not change"`
 }
 
-// RewrittenMessage is a message of a rewritten history.
-type RewrittenMessage struct {
+// rewrittenMessageJSON is a message of a rewritten history.
+type rewrittenMessageJSON struct {
 	ID        events.MessageID `json:"id,omitempty"`
 	Role      events.Role      `json:"role"`
-	Parts     []GivenPart      `json:"parts"`
+	Parts     []givenPartJSON  `json:"parts"`
 	Transient bool             `json:"transient,omitempty" jsonschema:"true: never stored"`
 }
 
-// FirstInput is the first turn's input.
-type FirstInput struct {
-	Message *Message `json:"message,omitempty" jsonschema:"omitted: there is none, or another request took it"`
+// firstInputJSON is the first turn's input.
+type firstInputJSON struct {
+	Message *messageJSON `json:"message,omitempty" jsonschema:"omitted: there is none, or another request took it"`
 }
 
-// ProtocolOptions are the protocol's durable options for turns.
-type ProtocolOptions struct {
+// protocolOptionsJSON are the protocol's durable options for turns.
+type protocolOptionsJSON struct {
 	Options   json.RawMessage `json:"options"`
 	AllFrames bool            `json:"all_frames,omitempty" jsonschema:"true: for all frames; else for the current one"`
 }
 
-// Extension is an extension of a session's or a turn's protocol.
-type Extension struct {
+// extensionJSON is an extension of a session's or a turn's protocol.
+type extensionJSON struct {
 	Type string          `json:"type"`
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
-// Extensions are the session's extensions, in the order in which its protocol receives them.
-type Extensions struct {
-	Extensions []Extension `json:"extensions"`
+// extensionsJSON are the session's extensions, in the order in which its protocol receives them.
+type extensionsJSON struct {
+	Extensions []extensionJSON `json:"extensions"`
 }
 
-// ToolCatalog is the list of searchable tools.
-type ToolCatalog struct {
+// toolCatalogJSON is the list of searchable tools.
+type toolCatalogJSON struct {
 	Tools []json.RawMessage `json:"tools" jsonschema:"tools with availability searchable or more, as JSON objects"`
 }
 
-// ExternalPlugins are the plugins that run as programs of their own.
-type ExternalPlugins struct {
+// externalPluginsJSON are the plugins that run as programs of their own.
+type externalPluginsJSON struct {
 	Plugins []api.ExternalPlugin `json:"plugins" jsonschema:"in the order of the operator's file"`
 }
 
-// Actions are the actions of a session's plugins.
-type Actions struct {
-	Actions []Action `json:"actions" jsonschema:"by name"`
+// actionsJSON are the actions of a session's plugins.
+type actionsJSON struct {
+	Actions []actionJSON `json:"actions" jsonschema:"by name"`
 }
 
-// Action is an action of a plugin.
-type Action struct {
+// actionJSON is an action of a plugin.
+type actionJSON struct {
 	Name        string              `json:"name"`
 	Description string              `json:"description,omitempty"`
 	Kind        string              `json:"kind,omitempty" jsonschema:"query, command or another word, for display"`
@@ -72,26 +72,28 @@ type Action struct {
 	Output      json.RawMessage     `json:"output,omitempty" jsonschema:"JSON schema of its result"`
 }
 
-// Invocation invokes an action.
-type Invocation struct {
+// invocationJSON invokes an action.
+type invocationJSON struct {
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args,omitempty"`
 }
 
-// ActionResult is the outcome of an action.
-type ActionResult struct {
-	Text        string       `json:"text"`
-	Outcome     GivenOutcome `json:"outcome"`
-	Class       string       `json:"class,omitempty" jsonschema:"class of a failure"`
-	Code        string       `json:"code,omitempty" jsonschema:"code of a failure"`
-	Pending     bool         `json:"pending,omitempty" jsonschema:"true: the result comes later"`
-	Attachments []Part       `json:"attachments,omitempty"`
+// actionResultJSON is the outcome of an action.
+type actionResultJSON struct {
+	Text        string           `json:"text"`
+	Outcome     givenOutcomeJSON `json:"outcome"`
+	Class       string           `json:"class,omitempty" jsonschema:"class of a failure"`
+	Code        string           `json:"code,omitempty" jsonschema:"code of a failure"`
+	Pending     bool             `json:"pending,omitempty" jsonschema:"true: the result comes later"`
+	Attachments []partJSON       `json:"attachments,omitempty"`
 }
 
-func (e Extension) extension() events.Extension { return events.Extension{Type: e.Type, Body: e.Body} }
+func (e extensionJSON) extension() events.Extension {
+	return events.Extension{Type: e.Type, Body: e.Body}
+}
 
 // entry is the inverse of [toolOf].
-func (t *Tool) entry() (events.ToolEntry, error) {
+func (t *toolJSON) entry() (events.ToolEntry, error) {
 	e := events.ToolEntry{
 		Name: t.Name, Description: t.Description, Schema: t.Schema, Effects: events.Effects(t.Effects), Source: t.Source,
 		Availability: events.Override(t.Availability).Level(), Override: t.Override, Orphan: t.Orphan, Serial: t.Serial,
@@ -103,76 +105,78 @@ func (t *Tool) entry() (events.ToolEntry, error) {
 	if t.Effects == "non_idempotent" {
 		e.Effects = events.EffectsNonIdempotent
 	}
-	if Level(events.Overridden(e.Availability)) != t.Availability {
+	if levelJSON(events.Overridden(e.Availability)) != t.Availability {
 		return e, invalidBody("availability is none of off, searchable, callable and showcased")
 	}
 	return e, nil
 }
 
-// NewCompletion requests a direct completion of the session's model.
-type NewCompletion struct {
-	Source     string         `json:"source,omitempty" jsonschema:"source of this usage in the session's usage ledger; defaults to client"`
-	Model      string         `json:"model,omitempty" jsonschema:"defaults to the session's"`
-	Effort     string         `json:"effort,omitempty"`
-	Messages   []GivenMessage `json:"messages" jsonschema:"the whole prompt"`
-	Tools      []GivenTool    `json:"tools,omitempty" jsonschema:"tools that the reply may call; nothing runs the calls"`
-	ToolChoice ToolChoice     `json:"tool_choice,omitzero"`
-	Output     OutputForm     `json:"output,omitzero"`
-	MaxTokens  int64          `json:"max_tokens,omitempty" jsonschema:"limit of output tokens"`
-	Sampling   Sampling       `json:"sampling,omitzero"`
+// newCompletionJSON requests a direct completion of the session's model.
+type newCompletionJSON struct {
+	Source     string             `json:"source,omitempty" jsonschema:"source of this usage in the session's usage ledger; defaults to client"`
+	Model      string             `json:"model,omitempty" jsonschema:"defaults to the session's"`
+	Effort     string             `json:"effort,omitempty"`
+	Messages   []givenMessageJSON `json:"messages" jsonschema:"the whole prompt"`
+	Tools      []givenToolJSON    `json:"tools,omitempty" jsonschema:"tools that the reply may call; nothing runs the calls"`
+	ToolChoice toolChoiceJSON     `json:"tool_choice,omitzero"`
+	Output     outputFormJSON     `json:"output,omitzero"`
+	MaxTokens  int64              `json:"max_tokens,omitempty" jsonschema:"limit of output tokens"`
+	Sampling   samplingJSON       `json:"sampling,omitzero"`
 }
 
-// GivenTool is a tool that a completion may name.
-type GivenTool struct {
+// givenToolJSON is a tool that a completion may name.
+type givenToolJSON struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Schema      json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments"`
 }
 
-// ToolChoice says whether a reply must call tools. At most one field is set.
-type ToolChoice struct {
+// toolChoiceJSON says whether a reply must call tools. At most one field is set.
+type toolChoiceJSON struct {
 	None     bool   `json:"none,omitempty" jsonschema:"true: call no tool"`
 	Required bool   `json:"required,omitempty" jsonschema:"true: call one tool or more"`
 	Tool     string `json:"tool,omitempty" jsonschema:"name of the tool to call"`
 }
 
-// OutputForm is the form that a reply must have. Absent: text.
-type OutputForm struct {
+// outputFormJSON is the form that a reply must have. Absent: text.
+type outputFormJSON struct {
 	JSON   bool            `json:"json,omitempty" jsonschema:"true: the reply is a JSON object"`
 	Name   string          `json:"name,omitempty" jsonschema:"name of the schema"`
 	Schema json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of the reply"`
 	Strict bool            `json:"strict,omitempty" jsonschema:"true: the provider enforces the schema"`
 }
 
-// Completed is the reply to a direct completion.
-type Completed struct {
+// completedJSON is the reply to a direct completion.
+type completedJSON struct {
 	Text  string            `json:"text"`
-	Parts []Part            `json:"parts"`
+	Parts []partJSON        `json:"parts"`
 	Stop  events.StopReason `json:"stop,omitempty"`
 	Model string            `json:"model,omitempty"`
 	Usage api.TokenUsage    `json:"usage"`
 }
 
-func (in Rewritten) args(c *call) ([]api.RewriteMessage, error) {
+func (in rewrittenJSON) args(c *call) ([]api.RewriteMessage, error) {
 	target := make([]api.RewriteMessage, len(in.Messages))
 	for i, m := range in.Messages {
 		target[i] = api.RewriteMessage{Message: events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}, Transient: m.Transient}
 	}
-	return target, c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
+	return target, c.named(len(in.Messages), func(i int) (string, []givenPartJSON) {
+		return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts
+	})
 }
 
-func firstInput(first events.Message) (out FirstInput) {
+func firstInput(first events.Message) (out firstInputJSON) {
 	if !first.IsZero() {
 		out.Message = &messages([]events.Message{first})[0]
 	}
 	return out
 }
 
-func (in ProtocolOptions) args(*call) (api.ProtocolOptionsArgs, error) {
+func (in protocolOptionsJSON) args(*call) (api.ProtocolOptionsArgs, error) {
 	return api.ProtocolOptionsArgs{Options: in.Options, All: in.AllFrames}, nil
 }
 
-func (in Extensions) args(*call) ([]events.Extension, error) {
+func (in extensionsJSON) args(*call) ([]events.Extension, error) {
 	if in.Extensions == nil {
 		return nil, invalidBody("extensions is required")
 	}
@@ -183,36 +187,38 @@ func (in Extensions) args(*call) ([]events.Extension, error) {
 	return list, nil
 }
 
-func (e Extension) args(*call) (events.Extension, error) { return e.extension(), nil }
+func (e extensionJSON) args(*call) (events.Extension, error) { return e.extension(), nil }
 
-func externalPlugins(list []api.ExternalPlugin) ExternalPlugins {
-	return ExternalPlugins{Plugins: list}
+func externalPlugins(list []api.ExternalPlugin) externalPluginsJSON {
+	return externalPluginsJSON{Plugins: list}
 }
 
-func actions(list []plugin.ActionDef) Actions {
-	out := Actions{Actions: make([]Action, len(list))}
+func actions(list []plugin.ActionDef) actionsJSON {
+	out := actionsJSON{Actions: make([]actionJSON, len(list))}
 	for i, a := range list {
-		out.Actions[i] = Action{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output}
+		out.Actions[i] = actionJSON{Name: a.Name, Description: a.Description, Kind: a.Kind, Session: a.Session, Needs: a.Needs, Input: a.Input, Output: a.Output}
 	}
 	return out
 }
 
-func (in Invocation) args(*call) (api.ActionArgs, error) {
+func (in invocationJSON) args(*call) (api.ActionArgs, error) {
 	return api.ActionArgs{Name: in.Name, Args: in.Args}, nil
 }
 
-func actionResult(got plugin.Result) ActionResult {
-	return ActionResult{
-		Text: got.Text, Outcome: GivenOutcome(outcome(got.Outcome)), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
+func actionResult(got plugin.Result) actionResultJSON {
+	return actionResultJSON{
+		Text: got.Text, Outcome: givenOutcomeJSON(outcome(got.Outcome)), Class: got.Class, Code: got.Code, Pending: got.Pending, Attachments: parts(got.Attachments),
 	}
 }
 
-func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
+func (in newCompletionJSON) args(c *call) (operation.CompleteArgs, error) {
 	req := plugin.CompletionRequest{
 		Model: in.Model, Effort: in.Effort, ToolChoice: plugin.ToolChoice(in.ToolChoice), Output: plugin.Output(in.Output), MaxTokens: in.MaxTokens,
 		Sampling: in.Sampling.toEvents(),
 	}
-	err := c.named(len(in.Messages), func(i int) (string, []GivenPart) { return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts })
+	err := c.named(len(in.Messages), func(i int) (string, []givenPartJSON) {
+		return fmt.Sprintf("messages[%d].parts", i), in.Messages[i].Parts
+	})
 	if err != nil {
 		return operation.CompleteArgs{}, err
 	}
@@ -225,6 +231,6 @@ func (in NewCompletion) args(c *call) (operation.CompleteArgs, error) {
 	return operation.CompleteArgs{Request: req, Source: cmp.Or(in.Source, "client")}, nil
 }
 
-func completed(got plugin.Completion) Completed {
-	return Completed{Text: got.Text, Parts: parts(got.Parts), Stop: got.Stop, Model: got.Model, Usage: api.TokenUsage(got.Usage)}
+func completed(got plugin.Completion) completedJSON {
+	return completedJSON{Text: got.Text, Parts: parts(got.Parts), Stop: got.Stop, Model: got.Model, Usage: api.TokenUsage(got.Usage)}
 }

@@ -8,45 +8,45 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewTask registers a task that the caller's own program runs. The server does not call the program: it watches the
+// newTaskJSON registers a task that the caller's own program runs. The server does not call the program: it watches the
 // session for task.cancel_requested, or reads the state in the responses to its progress.
-type NewTask struct {
-	Kind     OwnKind         `json:"kind,omitempty" jsonschema:"defaults to other"`
-	Producer string          `json:"producer,omitempty"`
-	Parent   events.TaskID   `json:"parent,omitempty"`
-	Cancel   CancelPolicy    `json:"cancel,omitempty" jsonschema:"defaults to cooperative"`
-	Close    ClosePolicy     `json:"close,omitempty" jsonschema:"defaults to keep"`
-	Args     json.RawMessage `json:"args,omitempty" jsonschema:"JSON, stored with the task, at most 16 KiB"`
+type newTaskJSON struct {
+	Kind     ownKindJSON      `json:"kind,omitempty" jsonschema:"defaults to other"`
+	Producer string           `json:"producer,omitempty"`
+	Parent   events.TaskID    `json:"parent,omitempty"`
+	Cancel   cancelPolicyJSON `json:"cancel,omitempty" jsonschema:"defaults to cooperative"`
+	Close    closePolicyJSON  `json:"close,omitempty" jsonschema:"defaults to keep"`
+	Args     json.RawMessage  `json:"args,omitempty" jsonschema:"JSON, stored with the task, at most 16 KiB"`
 }
 
-// TaskProgress is a progress message of a task's program.
-type TaskProgress struct {
+// taskProgressJSON is a progress message of a task's program.
+type taskProgressJSON struct {
 	Message string `json:"message" jsonschema:"at most 4000 bytes"`
 }
 
-// TaskEnd is how a task ended.
-type TaskEnd struct {
-	State   EndState `json:"state"`
-	Summary string   `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
+// taskEndJSON is how a task ended.
+type taskEndJSON struct {
+	State   endStateJSON `json:"state"`
+	Summary string       `json:"summary,omitempty" jsonschema:"at most 4000 bytes"`
 }
 
-// StopTask requests that a task stops by itself.
-type StopTask struct {
+// stopTaskJSON requests that a task stops by itself.
+type stopTaskJSON struct {
 	Reason string `json:"reason,omitempty" jsonschema:"at most 4000 bytes"`
 }
 
-// CancelTasks cancels all live tasks at once.
-type CancelTasks struct {
+// cancelTasksJSON cancels all live tasks at once.
+type cancelTasksJSON struct {
 	Keep []events.TaskID `json:"keep,omitempty" jsonschema:"ids of tasks that are not cancelled"`
 }
 
-// CancelledTasks are the tasks that a request cancelled.
-type CancelledTasks struct {
+// cancelledTasksJSON are the tasks that a request cancelled.
+type cancelledTasksJSON struct {
 	Cancelled []events.TaskID `json:"cancelled" jsonschema:"ids in order of creation"`
 }
 
-// TransferTasks moves tasks to another session, all or none.
-type TransferTasks struct {
+// transferTasksJSON moves tasks to another session, all or none.
+type transferTasksJSON struct {
 	To    events.SessionID `json:"to"`
 	Tasks []events.TaskID  `json:"tasks" jsonschema:"ids of tasks; unknown ones are skipped"`
 }
@@ -59,32 +59,32 @@ func unless[T, Word ~string](word, otherwise Word) T {
 	return T(word)
 }
 
-func (in NewTask) args(c *call) (api.TaskRequest, error) {
+func (in newTaskJSON) args(c *call) (api.TaskRequest, error) {
 	return api.TaskRequest{
 		ID: c.task(), Of: unless[events.TaskKind](in.Kind, "other"), Producer: in.Producer, Parent: in.Parent,
 		Cancel: unless[events.CancelPolicy](in.Cancel, "cooperative"), Close: unless[events.ClosePolicy](in.Close, "keep"), Args: in.Args,
 	}, nil
 }
 
-func (in TaskProgress) args(c *call) (api.ProgressArgs, error) {
+func (in taskProgressJSON) args(c *call) (api.ProgressArgs, error) {
 	return api.ProgressArgs{Task: c.task(), Message: in.Message}, nil
 }
 
-func (in TaskEnd) args(c *call) (api.EndTaskArgs, error) {
+func (in taskEndJSON) args(c *call) (api.EndTaskArgs, error) {
 	return api.EndTaskArgs{Task: c.task(), State: events.TaskState(in.State), Summary: in.Summary}, nil
 }
 
-func (in StopTask) args(c *call) (api.RequestCancelArgs, error) {
+func (in stopTaskJSON) args(c *call) (api.RequestCancelArgs, error) {
 	return api.RequestCancelArgs{Task: c.task(), Reason: in.Reason}, nil
 }
 
-func (in CancelTasks) args(*call) ([]events.TaskID, error) { return in.Keep, nil }
+func (in cancelTasksJSON) args(*call) ([]events.TaskID, error) { return in.Keep, nil }
 
-func cancelledTasks(list []events.TaskID) CancelledTasks {
-	return CancelledTasks{Cancelled: orNone(list)}
+func cancelledTasks(list []events.TaskID) cancelledTasksJSON {
+	return cancelledTasksJSON{Cancelled: orNone(list)}
 }
 
-func (in TransferTasks) args(*call) (api.TransferArgs, error) {
+func (in transferTasksJSON) args(*call) (api.TransferArgs, error) {
 	return api.TransferArgs{To: in.To, Tasks: in.Tasks}, nil
 }
 

@@ -67,20 +67,20 @@ func jsonRoutes() (list []route) {
 
 func sessionRoutes() []route {
 	return []route{
-		createRoute(operation.Create, NewSession.args, madeSession, sessionPath).withErrors(http.StatusNotFound),
-		createRoute(operation.Fork, NewSession.fork, madeSession, sessionPath),
+		createRoute(operation.Create, newSessionJSON.args, madeSession, sessionPath).withErrors(http.StatusNotFound),
+		createRoute(operation.Fork, newSessionJSON.fork, madeSession, sessionPath),
 		plainRoute(operation.State, noArgs, sessionOf),
-		fromRow(&operation.Configure.Row, route{request: typeOf[ConfigChange](), responses: noContent(), handle: withBody(configureSession)}),
+		fromRow(&operation.Configure.Row, route{request: typeOf[configChangeJSON](), responses: noContent(), handle: withBody(configureSession)}),
 		plainRouteNoReply(operation.Close, (*call).reason).withQuery(text("reason", "kept in the history")).allowUnknown(),
-		bodyRouteNoReply(operation.Grant, Grant.args),
-		bodyRouteNoReply(operation.ProtocolOptions, ProtocolOptions.args),
-		bodyRouteNoReply(operation.ApplyExtension, Extension.args),
-		bodyRouteNoReply(operation.ReplaceExtensions, Extensions.args),
-		fromRow(operation.View, route{responses: response[View](http.StatusOK), handle: getView}).
+		bodyRouteNoReply(operation.Grant, grantJSON.args),
+		bodyRouteNoReply(operation.ProtocolOptions, protocolOptionsJSON.args),
+		bodyRouteNoReply(operation.ApplyExtension, extensionJSON.args),
+		bodyRouteNoReply(operation.ReplaceExtensions, extensionsJSON.args),
+		fromRow(operation.View, route{responses: response[viewJSON](http.StatusOK), handle: getView}).
 			withQuery(number("at", "sequence of the view; a sequence after the end, and an omitted one, is the end. With it the server folds the history from its beginning")),
 		fromRow(operation.Observe, route{handle: watchEvents, header: []param{number("Last-Event-ID", "sequence of the last commit received, on a reconnect; takes precedence over cursor")}}).
 			withQuery(number("cursor", "sequence of the last commit received; defaults to 0: all commits")).withErrors(http.StatusConflict).
-			withEvents(map[string]reflect.Type{"commit": typeOf[Commit](), "delta": typeOf[Delta](), "gap": typeOf[Gap](), "problem": typeOf[problem]()}),
+			withEvents(map[string]reflect.Type{"commit": typeOf[commitJSON](), "delta": typeOf[deltaJSON](), "gap": typeOf[gapJSON](), "problem": typeOf[problem]()}),
 		plainRoute(operation.Sessions, (*call).sessionQuery, sessions).withQuery(sessionParams()...).withRepeated(labelParam),
 	}
 }
@@ -102,32 +102,32 @@ func sessionParams() []param {
 }
 
 func turnRoutes() []route {
-	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[PendingTurn]()}
+	ended := map[int]reflect.Type{http.StatusOK: typeOf[api.AssembledTurn](), http.StatusAccepted: typeOf[pendingTurnJSON]()}
 	return []route{
-		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, mayWait: true, request: typeOf[NewTurn](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
+		fromRow(&operation.Submit.Row, route{header: []param{preferParam}, mayWait: true, request: typeOf[newTurnJSON](), responses: ended, handle: withBody(submitTurn)}).withQuery(waitParam),
 		fromRow(operation.Turn, route{header: []param{preferParam}, mayWait: true, responses: ended, handle: getTurn}).withQuery(waitParam),
 		plainRoute(operation.Turns, (*call).page, turns).withQuery(limitParam, cursorParam),
-		bodyRoute(operation.Cancel, CancelTurn.args, cancelled),
+		bodyRoute(operation.Cancel, cancelTurnJSON.args, cancelled),
 		fromRow(operation.WatchTurn, route{handle: watchTurn}).
 			withQuery(text("as", "activity: events in the form that apps display, with correlation ids; omitted: the events themselves")).
 			withEvents(map[string]reflect.Type{"event": typeOf[api.SessionEvent](), "activity": typeOf[api.TurnActivity](), "problem": typeOf[problem]()}),
-		createRoute(operation.Inject, NewInput.args, madeInput, inputPath),
-		fromRow(&operation.CancelInputs.Row, route{responses: response[CancelledInput](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}),
+		createRoute(operation.Inject, newInputJSON.args, madeInput, inputPath),
+		fromRow(&operation.CancelInputs.Row, route{responses: response[cancelledInputJSON](http.StatusOK), handle: cancelInput}).withQuery(param{name: "following", schema: object{"type": "boolean"}, description: "true: cancel also all that were injected after it"}),
 		plainRoute(operation.TakeFirstInput, noArgs, firstInput).allowUnknown(),
-		bodyRoute(operation.Complete, NewCompletion.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
-		fromRow(operation.StreamCompletion, route{request: typeOf[NewCompletion](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
-			withEvents(map[string]reflect.Type{"delta": typeOf[CompletionDelta](), "result": typeOf[Completed](), "problem": typeOf[problem]()}),
+		bodyRoute(operation.Complete, newCompletionJSON.args, completed).takesLong().withErrors(http.StatusUnprocessableEntity),
+		fromRow(operation.StreamCompletion, route{request: typeOf[newCompletionJSON](), handle: withBody(streamCompletion)}).takesLong().withErrors(http.StatusUnprocessableEntity).
+			withEvents(map[string]reflect.Type{"delta": typeOf[completionDeltaJSON](), "result": typeOf[completedJSON](), "problem": typeOf[problem]()}),
 	}
 }
 
 func graphRoutes() []route {
 	return []route{
-		bodyRoute(operation.AppendNodes, NewNodes.args, appended),
-		bodyRouteNoReply(operation.Branch, Branch.args),
-		bodyRoute(operation.OpenFrame, NewFrame.args, opened),
-		bodyRouteNoReply(operation.Rewrite, Rewritten.args),
+		bodyRoute(operation.AppendNodes, newNodesJSON.args, appended),
+		bodyRouteNoReply(operation.Branch, branchJSON.args),
+		bodyRoute(operation.OpenFrame, newFrameJSON.args, opened),
+		bodyRouteNoReply(operation.Rewrite, rewrittenJSON.args),
 		plainRoute(operation.Compact, noArgs, opened),
-		fromRow(&operation.PutBlob.Row, route{rawRequest: true, responses: response[Blob](http.StatusCreated), handle: storeBlob}),
+		fromRow(&operation.PutBlob.Row, route{rawRequest: true, responses: response[blobJSON](http.StatusCreated), handle: storeBlob}),
 		fromRow(operation.ReadBlob, route{rawResponse: true, responses: map[int]reflect.Type{http.StatusOK: nil}, handle: getBlob}),
 	}
 }
@@ -136,12 +136,12 @@ func toolRoutes() []route {
 	return []route{
 		plainRoute(operation.Approvals, noArgs, approvals),
 		plainRoute(operation.PendingApprovals, (*call).page, pendingApprovals).withQuery(limitParam, cursorParam),
-		bodyRouteNoReply(operation.Approve, Answer.args),
-		bodyRouteNoReply(operation.ResolveTool, CallResult.args),
+		bodyRouteNoReply(operation.Approve, answerJSON.args),
+		bodyRouteNoReply(operation.ResolveTool, callResultJSON.args),
 		outputRoute(),
 		plainRoute(operation.ToolState, noArgs, tools),
-		bodyRoute(operation.ApplyToolState, Tools.args, generation),
-		bodyRoute(operation.SetAvailability, ToolLevel.args, generation),
+		bodyRoute(operation.ApplyToolState, toolsJSON.args, generation),
+		bodyRoute(operation.SetAvailability, toolLevelJSON.args, generation),
 		plainRoute(operation.ToolCatalog, noArgs, toolCatalog),
 		plainRoute(operation.ToolSources, noArgs, toolSources),
 		plainRoute(operation.AddToolSource, infallible((*call).source), generation),
@@ -149,7 +149,7 @@ func toolRoutes() []route {
 		plainRoute(operation.RefreshCatalog, noArgs, generation),
 		plainRoute(operation.ExternalPlugins, noArgs, externalPlugins),
 		plainRoute(operation.Actions, noArgs, actions),
-		bodyRoute(operation.InvokeAction, Invocation.args, actionResult).takesLong().withErrors(http.StatusUnprocessableEntity),
+		bodyRoute(operation.InvokeAction, invocationJSON.args, actionResult).takesLong().withErrors(http.StatusUnprocessableEntity),
 	}
 }
 
@@ -157,17 +157,17 @@ func taskRoutes() []route {
 	return []route{
 		plainRoute(operation.Tasks, noArgs, tasks).allowUnknown(),
 		plainRoute(operation.Task, infallible((*call).task), taskOf),
-		createRoute(operation.RegisterTask, NewTask.args, taskOf, taskPath),
-		bodyRoute(operation.ProgressTask, TaskProgress.args, taskOf),
-		bodyRoute(operation.EndTask, TaskEnd.args, taskOf),
-		bodyRoute(operation.RequestCancel, StopTask.args, taskOf),
+		createRoute(operation.RegisterTask, newTaskJSON.args, taskOf, taskPath),
+		bodyRoute(operation.ProgressTask, taskProgressJSON.args, taskOf),
+		bodyRoute(operation.EndTask, taskEndJSON.args, taskOf),
+		bodyRoute(operation.RequestCancel, stopTaskJSON.args, taskOf),
 		plainRoute(operation.CancelTask, infallible((*call).task), taskOf),
-		bodyRoute(operation.CancelTasks, CancelTasks.args, cancelledTasks),
-		bodyRouteNoReply(operation.TransferTasks, TransferTasks.args),
+		bodyRoute(operation.CancelTasks, cancelTasksJSON.args, cancelledTasks),
+		bodyRouteNoReply(operation.TransferTasks, transferTasksJSON.args),
 		plainRoute(operation.MonitorSnapshot, noArgs, monitors),
-		bodyRouteNoReply(operation.StartMonitor, MonitorSpec.args),
+		bodyRouteNoReply(operation.StartMonitor, monitorSpecJSON.args),
 		plainRouteNoReply(operation.StopMonitor, (*call).monitor),
-		fromRow(&operation.TakeUpdates.Row, route{responses: response[MonitorUpdates](http.StatusOK), handle: takeUpdates}),
+		fromRow(&operation.TakeUpdates.Row, route{responses: response[monitorUpdatesJSON](http.StatusOK), handle: takeUpdates}),
 	}
 }
 
@@ -175,8 +175,8 @@ func taskRoutes() []route {
 func outputRoute() route {
 	r := operationRoute(operation.ToolOutput, (*call).outputOf, func(c *call, text string) reply {
 		name, _ := c.outputOf()
-		return reply{status: http.StatusOK, body: CallOutput{Call: name, Output: text}}
+		return reply{status: http.StatusOK, body: callOutputJSON{Call: name, Output: text}}
 	})
-	r.responses = response[CallOutput](http.StatusOK)
+	r.responses = response[callOutputJSON](http.StatusOK)
 	return r.withQuery(param{name: "call", schema: text("", "").schema, description: "id of a call that has returned, TURN/ITERATION/INDEX: iterations of the turn and calls of one reply, both from 0", required: true})
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"unicode"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -30,9 +31,10 @@ func (d *describer) ref(t reflect.Type) object {
 	return object{"$ref": d.define(t)}
 }
 
-// define adds the schemas of a struct type and of its fields' types, once, and returns the reference.
+// define adds the schemas of a struct type and of its fields' types, once, and returns the reference. Types of this
+// package end with JSON, which the document leaves out.
 func (d *describer) define(t reflect.Type) string {
-	r := []rune(t.Name())
+	r := []rune(strings.TrimSuffix(t.Name(), "JSON"))
 	name := string(unicode.ToUpper(r[0])) + string(r[1:])
 	at := "#/components/schemas/" + name
 	if known := d.types[name]; known != nil {

@@ -8,87 +8,87 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewSession opens a session.
-type NewSession struct {
+// newSessionJSON opens a session.
+type newSessionJSON struct {
 	ID      events.SessionID  `json:"id,omitempty" jsonschema:"of the session; defaults to a new one"`
-	Config  SessionConfig     `json:"config,omitzero"`
+	Config  sessionConfigJSON `json:"config,omitzero"`
 	Parent  events.SessionID  `json:"parent,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	Nodes   []GivenNode       `json:"nodes,omitempty" jsonschema:"first nodes of the conversation"`
+	Nodes   []givenNodeJSON   `json:"nodes,omitempty" jsonschema:"first nodes of the conversation"`
 	Options map[string]string `json:"options,omitempty" jsonschema:"options as JSON text, by plugin id"`
-	Access  ToolAccess        `json:"access,omitzero"`
+	Access  toolAccessJSON    `json:"access,omitzero"`
 
-	Start    api.Start        `json:"start,omitempty" jsonschema:"content that the session starts with: current_session (that of the parent), existing_session (that of from) or snapshot; omitted: none. A fork starts with the session in the path"`
-	From     events.SessionID `json:"from,omitempty" jsonschema:"source session of start existing_session; with no other start"`
-	Snapshot *Snapshot        `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
-	Relation events.Relation  `json:"relation,omitempty" jsonschema:"relation to the parent; defaults to child"`
-	Plugins  api.PluginSource `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state"`
-	First    *GivenMessage    `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
-	Subagent Subagent         `json:"subagent,omitzero"`
-	Usage    string           `json:"usage,omitempty" jsonschema:"name of this session's usage in the parent's usage ledger; defaults to child"`
+	Start    api.Start         `json:"start,omitempty" jsonschema:"content that the session starts with: current_session (that of the parent), existing_session (that of from) or snapshot; omitted: none. A fork starts with the session in the path"`
+	From     events.SessionID  `json:"from,omitempty" jsonschema:"source session of start existing_session; with no other start"`
+	Snapshot *snapshotJSON     `json:"snapshot,omitempty" jsonschema:"content of start snapshot; with no other start"`
+	Relation events.Relation   `json:"relation,omitempty" jsonschema:"relation to the parent; defaults to child"`
+	Plugins  api.PluginSource  `json:"plugins,omitempty" jsonschema:"current_session_fork: plugins start with the parent's state and tools; omitted: without state"`
+	First    *givenMessageJSON `json:"first,omitempty" jsonschema:"input of the first turn, stored until a client takes it with POST first-input"`
+	Subagent subagentJSON      `json:"subagent,omitzero"`
+	Usage    string            `json:"usage,omitempty" jsonschema:"name of this session's usage in the parent's usage ledger; defaults to child"`
 }
 
-// Snapshot is a session's state in the form that clients store.
-type Snapshot struct {
+// snapshotJSON is a session's state in the form that clients store.
+type snapshotJSON struct {
 	Head     []byte   `json:"head"`
 	Segments [][]byte `json:"segments,omitempty" jsonschema:"bodies of the snapshot; those that the node already stores can be omitted"`
 }
 
-// Subagent restricts a session that is the agent of another one.
-type Subagent struct {
+// subagentJSON restricts a session that is the agent of another one.
+type subagentJSON struct {
 	Capability string `json:"capability"`
 	Depth      int64  `json:"depth" jsonschema:"levels below the root session, whose child has 1"`
 	MaxDepth   int64  `json:"max_depth"`
 }
 
-// ToolAccess restricts the tools of a session.
-type ToolAccess struct {
+// toolAccessJSON restricts the tools of a session.
+type toolAccessJSON struct {
 	Tools  []string `json:"tools,omitempty" jsonschema:"names of the only tools that are offered; empty: all"`
 	Hidden []string `json:"hidden,omitempty" jsonschema:"names of tools that are never offered, whatever tools says"`
 }
 
-// Grant is a caller's rights in a session of another owner.
-type Grant struct {
+// grantJSON is a caller's rights in a session of another owner.
+type grantJSON struct {
 	Rights []events.SessionRight `json:"rights" jsonschema:"any of read, write and approve; an empty list revokes all"`
 }
 
-// Granted is a grant with its caller.
-type Granted struct {
+// grantedJSON is a grant with its caller.
+type grantedJSON struct {
 	To     string                `json:"to"`
 	Rights []events.SessionRight `json:"rights"`
 }
 
-// Made is the id of a created resource.
-type Made struct {
+// madeJSON is the id of a created resource.
+type madeJSON struct {
 	ID string `json:"id"`
 }
 
-// Session is the state of a session.
-type Session struct {
+// sessionJSON is the state of a session.
+type sessionJSON struct {
 	ID        events.SessionID  `json:"id"`
 	Seq       events.Seq        `json:"seq" jsonschema:"of the last commit: a cursor"`
 	Status    projector.Status  `json:"status"`
-	Config    SessionConfig     `json:"config"`
+	Config    sessionConfigJSON `json:"config"`
 	Parent    events.SessionID  `json:"parent,omitempty"`
 	Forked    events.SessionID  `json:"forked_from,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Owner     string            `json:"owner,omitempty" jsonschema:"caller that owns the session; omitted: no owner, so only callers with access to every session have access"`
-	Grants    []Granted         `json:"grants" jsonschema:"rights of other callers, by caller"`
+	Grants    []grantedJSON     `json:"grants" jsonschema:"rights of other callers, by caller"`
 	Leaf      events.NodeID     `json:"leaf,omitempty" jsonschema:"last node of the active branch"`
 	Frame     events.FrameID    `json:"frame,omitempty"`
 	Turns     int64             `json:"turns" jsonschema:"number of turns ever started"`
-	Running   *RunningTurn      `json:"running,omitempty"`
+	Running   *runningTurnJSON  `json:"running,omitempty"`
 	Queue     []events.TurnID   `json:"queue" jsonschema:"ids of waiting turns, in order"`
 	Inputs    []events.InputID  `json:"inputs" jsonschema:"ids of injected messages that no turn has taken, in order"`
 	CreatedAt events.Millis     `json:"created_at_ms"`
 	UpdatedAt events.Millis     `json:"updated_at_ms"`
 
-	ToolSources []string    `json:"tool_sources,omitempty" jsonschema:"sources of tools, in the order in which they were added"`
-	Extensions  []Extension `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
+	ToolSources []string        `json:"tool_sources,omitempty" jsonschema:"sources of tools, in the order in which they were added"`
+	Extensions  []extensionJSON `json:"extensions,omitempty" jsonschema:"extensions of the protocol, in order"`
 }
 
-// RunningTurn is the turn that runs.
-type RunningTurn struct {
+// runningTurnJSON is the turn that runs.
+type runningTurnJSON struct {
 	ID        events.TurnID `json:"id"`
 	Iteration int64         `json:"iteration" jsonschema:"number of the model call, from 0"`
 	Attempt   int64         `json:"attempt" jsonschema:"from 1; rises with each takeover"`
@@ -96,8 +96,8 @@ type RunningTurn struct {
 	StartedAt events.Millis `json:"started_at_ms"`
 }
 
-// ConfigChange changes a configuration; absent fields do not change.
-type ConfigChange struct {
+// configChangeJSON changes a configuration; absent fields do not change.
+type configChangeJSON struct {
 	Provider        *string `json:"provider,omitempty"`
 	Model           *string `json:"model,omitempty"`
 	Effort          *string `json:"effort,omitempty"`
@@ -106,28 +106,28 @@ type ConfigChange struct {
 	MaxIterations   *int64  `json:"max_iterations,omitempty"`
 	Protocol        *string `json:"protocol,omitempty"`
 
-	Instructions *string   `json:"instructions,omitempty"`
-	Sampling     *Sampling `json:"sampling,omitempty" jsonschema:"replaces all sampling settings"`
+	Instructions *string       `json:"instructions,omitempty"`
+	Sampling     *samplingJSON `json:"sampling,omitempty" jsonschema:"replaces all sampling settings"`
 
-	Layers *[]PromptLayer `json:"layers,omitempty" jsonschema:"replaces all layers"`
+	Layers *[]promptLayerJSON `json:"layers,omitempty" jsonschema:"replaces all layers"`
 
-	Fallbacks *[]Fallback `json:"fallbacks,omitempty" jsonschema:"replaces all fallbacks"`
+	Fallbacks *[]fallbackJSON `json:"fallbacks,omitempty" jsonschema:"replaces all fallbacks"`
 }
 
-func sessionOf(s *projector.State) Session {
-	out := Session{
-		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: ConfigOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
-		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]Granted, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
+func sessionOf(s *projector.State) sessionJSON {
+	out := sessionJSON{
+		ID: s.Session, Seq: s.Seq, Status: s.Status, Config: configOf(s.Config), Parent: s.Parent, Forked: s.Forked.Session, Labels: s.Labels,
+		Leaf: s.Leaf, Frame: s.Frame().ID, Turns: s.Turns, Queue: []events.TurnID{}, Inputs: []events.InputID{}, Owner: s.Owner, Grants: make([]grantedJSON, len(s.Grants)), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt,
 		ToolSources: s.ToolSources,
 	}
 	for _, e := range s.Extensions {
-		out.Extensions = append(out.Extensions, Extension{Type: e.Type, Body: e.Body})
+		out.Extensions = append(out.Extensions, extensionJSON{Type: e.Type, Body: e.Body})
 	}
 	if t := s.Turn(); t != nil {
-		out.Running = &RunningTurn{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}
+		out.Running = &runningTurnJSON{ID: t.ID, Iteration: t.Iteration, Attempt: t.Attempt, Cancelled: t.Cancelled, StartedAt: t.StartedAt}
 	}
 	for i, g := range s.Grants {
-		out.Grants[i] = Granted(g)
+		out.Grants[i] = grantedJSON(g)
 	}
 	for i := range s.Queue {
 		out.Queue = append(out.Queue, s.Queue[i].ID)
@@ -138,7 +138,7 @@ func sessionOf(s *projector.State) Session {
 	return out
 }
 
-func (in *ConfigChange) apply(cfg events.Config) events.Config {
+func (in *configChangeJSON) apply(cfg events.Config) events.Config {
 	set(&cfg.Provider, in.Provider)
 	set(&cfg.Model, in.Model)
 	set(&cfg.Effort, in.Effort)
@@ -165,7 +165,7 @@ func set[T any](field, to *T) {
 	}
 }
 
-func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
+func (in newSessionJSON) args(c *call) (args api.CreateArgs, err error) {
 	nodes, err := newNodes("nodes", in.Nodes)
 	if err != nil {
 		return args, err
@@ -179,7 +179,7 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 		return args, err
 	}
 	if m := in.First; m != nil {
-		_, err = newNodes("first", []GivenNode{{Message: m}})
+		_, err = newNodes("first", []givenNodeJSON{{Message: m}})
 		args.Request.First = &events.Message{ID: m.ID, Role: m.Role, Parts: eventParts(m.Parts)}
 	}
 	switch {
@@ -194,23 +194,23 @@ func (in NewSession) args(c *call) (args api.CreateArgs, err error) {
 	return args, err
 }
 
-func (in NewSession) fork(c *call) (api.CreateArgs, error) {
+func (in newSessionJSON) fork(c *call) (api.CreateArgs, error) {
 	if in.Start != "" {
 		return api.CreateArgs{}, invalidBody("start is not for forks, which begin with the session in the path")
 	}
 	return in.args(c)
 }
 
-func madeSession(id events.SessionID) Made { return Made{string(id)} }
+func madeSession(id events.SessionID) madeJSON { return madeJSON{string(id)} }
 
 func sessionPath(_ *call, id events.SessionID) string { return "/v1/sessions/" + string(id) }
 
-func configureSession(c *call, in ConfigChange) (reply, error) {
+func configureSession(c *call, in configChangeJSON) (reply, error) {
 	err := c.s.cfg.Service.Configure(c.Context(), c.session, api.ConfigureRequest{Change: in.apply})
 	return reply{status: http.StatusNoContent}, err
 }
 
-func (in Grant) args(c *call) (req api.GrantRequest, err error) {
+func (in grantJSON) args(c *call) (req api.GrantRequest, err error) {
 	if in.Rights == nil {
 		err = invalidBody("rights is required: an empty list takes back what was granted")
 	}

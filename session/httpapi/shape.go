@@ -8,60 +8,60 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Part is a part of a message.
-type Part struct {
+// partJSON is a part of a message.
+type partJSON struct {
 	Type      events.PartKind `json:"type" jsonschema:"text, reasoning, tool_call, tool_result or attachment"`
 	Text      string          `json:"text,omitempty"`
 	CallID    events.CallID   `json:"call_id,omitempty" jsonschema:"id from the model; may repeat"`
 	Tool      string          `json:"tool,omitempty"`
 	Args      json.RawMessage `json:"args,omitempty" jsonschema:"arguments of a tool call; a JSON string if the model's JSON is broken"`
-	Outcome   Outcome         `json:"outcome,omitempty" jsonschema:"outcome of a tool result"`
+	Outcome   outcomeJSON     `json:"outcome,omitempty" jsonschema:"outcome of a tool result"`
 	MediaType string          `json:"media_type,omitempty"`
-	Blob      *Blob           `json:"blob,omitempty" jsonschema:"reference to a large body, in place of it"`
+	Blob      *blobJSON       `json:"blob,omitempty" jsonschema:"reference to a large body, in place of it"`
 }
 
-// Blob names a body by its content.
-type Blob struct {
+// blobJSON names a body by its content.
+type blobJSON struct {
 	Digest string `json:"digest" jsonschema:"hex sha256"`
 	Size   int64  `json:"size" jsonschema:"size in bytes"`
 }
 
-// Message is a message of the conversation.
-type Message struct {
+// messageJSON is a message of the conversation.
+type messageJSON struct {
 	ID     events.MessageID  `json:"id"`
 	Role   events.Role       `json:"role"`
-	Parts  []Part            `json:"parts"`
+	Parts  []partJSON        `json:"parts"`
 	Origin string            `json:"origin,omitempty" jsonschema:"id of the plugin that wrote it"`
 	Stop   events.StopReason `json:"stop,omitempty" jsonschema:"why the model stopped, if it did not end by itself"`
 }
 
-// GivenPart is a part of a message in a request.
-type GivenPart struct {
-	Type      GivenType `json:"type"`
-	Text      string    `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
-	MediaType string    `json:"media_type,omitempty" jsonschema:"of an attachment"`
-	Blob      *Blob     `json:"blob,omitempty" jsonschema:"in place of text: a body that this session's history refers to, for example one from POST /blobs"`
+// givenPartJSON is a part of a message in a request.
+type givenPartJSON struct {
+	Type      givenTypeJSON `json:"type"`
+	Text      string        `json:"text,omitempty" jsonschema:"of an attachment: base64 or a URL"`
+	MediaType string        `json:"media_type,omitempty" jsonschema:"of an attachment"`
+	Blob      *blobJSON     `json:"blob,omitempty" jsonschema:"in place of text: a body that this session's history refers to, for example one from POST /blobs"`
 }
 
-// GivenMessage is a message in a request.
-type GivenMessage struct {
+// givenMessageJSON is a message in a request.
+type givenMessageJSON struct {
 	ID    events.MessageID `json:"id,omitempty"`
 	Role  events.Role      `json:"role"`
-	Parts []GivenPart      `json:"parts"`
+	Parts []givenPartJSON  `json:"parts"`
 }
 
-// GivenNode is a node to append: a message, or a plugin's or protocol's.
-type GivenNode struct {
-	Message   *GivenMessage   `json:"message,omitempty"`
-	Transient bool            `json:"transient,omitempty" jsonschema:"of messages: true: never stored"`
-	ID        events.NodeID   `json:"id,omitempty" jsonschema:"of other nodes"`
-	Kind      events.NodeKind `json:"kind,omitempty" jsonschema:"of other nodes: plugin or protocol"`
-	Type      string          `json:"type,omitempty" jsonschema:"of other nodes"`
-	Body      json.RawMessage `json:"body,omitempty" jsonschema:"of other nodes"`
+// givenNodeJSON is a node to append: a message, or a plugin's or protocol's.
+type givenNodeJSON struct {
+	Message   *givenMessageJSON `json:"message,omitempty"`
+	Transient bool              `json:"transient,omitempty" jsonschema:"of messages: true: never stored"`
+	ID        events.NodeID     `json:"id,omitempty" jsonschema:"of other nodes"`
+	Kind      events.NodeKind   `json:"kind,omitempty" jsonschema:"of other nodes: plugin or protocol"`
+	Type      string            `json:"type,omitempty" jsonschema:"of other nodes"`
+	Body      json.RawMessage   `json:"body,omitempty" jsonschema:"of other nodes"`
 }
 
-// SessionConfig is the configuration of a session's turns. The node sets absent fields.
-type SessionConfig struct {
+// sessionConfigJSON is the configuration of a session's turns. The node sets absent fields.
+type sessionConfigJSON struct {
 	Provider        string `json:"provider,omitempty"`
 	Model           string `json:"model,omitempty"`
 	Effort          string `json:"effort,omitempty" jsonschema:"effort of reasoning, in the words of the provider"`
@@ -71,15 +71,15 @@ type SessionConfig struct {
 	Protocol        string `json:"protocol,omitempty" jsonschema:"standard or code"`
 	RetainMillis    int64  `json:"retain_ms,omitempty" jsonschema:"milliseconds after the last event until the session is erased; negative: never"`
 
-	Instructions string   `json:"instructions,omitempty" jsonschema:"start of the system prompt, before contributions of plugins: at most 64 KiB"`
-	Sampling     Sampling `json:"sampling,omitzero"`
+	Instructions string       `json:"instructions,omitempty" jsonschema:"start of the system prompt, before contributions of plugins: at most 64 KiB"`
+	Sampling     samplingJSON `json:"sampling,omitzero"`
 
-	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"layers of the system prompt, applied after contributions of plugins: at most 32, of 32 KiB together"`
+	Layers []promptLayerJSON `json:"layers,omitempty" jsonschema:"layers of the system prompt, applied after contributions of plugins: at most 32, of 32 KiB together"`
 
-	Fallbacks []Fallback `json:"fallbacks,omitempty" jsonschema:"models to try in order, if a model call fails in a way that another model may not: at most 8"`
+	Fallbacks []fallbackJSON `json:"fallbacks,omitempty" jsonschema:"models to try in order, if a model call fails in a way that another model may not: at most 8"`
 }
 
-func eventParts(list []GivenPart) []events.Part {
+func eventParts(list []givenPartJSON) []events.Part {
 	parts := make([]events.Part, len(list))
 	for i, p := range list {
 		parts[i] = events.Part{Kind: events.PartKind(p.Type), Text: p.Text, MediaType: p.MediaType}
@@ -90,7 +90,7 @@ func eventParts(list []GivenPart) []events.Part {
 	return parts
 }
 
-func apiNodes(list []GivenNode) []api.AppendNode {
+func apiNodes(list []givenNodeJSON) []api.AppendNode {
 	nodes := make([]api.AppendNode, len(list))
 	for i, n := range list {
 		nodes[i] = api.AppendNode{Transient: n.Transient, Kind: n.Kind, ID: n.ID, Type: n.Type, Body: n.Body}
@@ -101,20 +101,20 @@ func apiNodes(list []GivenNode) []api.AppendNode {
 	return nodes
 }
 
-func messages(list []events.Message) []Message {
-	out := make([]Message, len(list))
+func messages(list []events.Message) []messageJSON {
+	out := make([]messageJSON, len(list))
 	for i := range list {
 		m := &list[i]
-		out[i] = Message{ID: m.ID, Role: m.Role, Origin: m.Origin, Stop: m.Stop, Parts: parts(m.Parts)}
+		out[i] = messageJSON{ID: m.ID, Role: m.Role, Origin: m.Origin, Stop: m.Stop, Parts: parts(m.Parts)}
 	}
 	return out
 }
 
-func parts(list []events.Part) []Part {
-	out := make([]Part, len(list))
+func parts(list []events.Part) []partJSON {
+	out := make([]partJSON, len(list))
 	for i := range list {
 		p := &list[i]
-		out[i] = Part{Type: p.Kind, Text: p.Text, CallID: p.Call, Tool: p.Tool, MediaType: p.MediaType, Blob: blob(p.Blob)}
+		out[i] = partJSON{Type: p.Kind, Text: p.Text, CallID: p.Call, Tool: p.Tool, MediaType: p.MediaType, Blob: blob(p.Blob)}
 		if p.Kind == events.PartToolCall && p.Blob.IsZero() {
 			out[i].Args = eventjson.Raw(p.Args)
 		}
@@ -125,18 +125,18 @@ func parts(list []events.Part) []Part {
 	return out
 }
 
-func outcome(o events.Outcome) Outcome {
+func outcome(o events.Outcome) outcomeJSON {
 	if o == events.OutcomeSuccess {
 		return "success"
 	}
-	return Outcome(o)
+	return outcomeJSON(o)
 }
 
-func blob(ref events.BlobRef) *Blob {
+func blob(ref events.BlobRef) *blobJSON {
 	if ref.IsZero() {
 		return nil
 	}
-	return &Blob{Digest: ref.Digest, Size: ref.Size}
+	return &blobJSON{Digest: ref.Digest, Size: ref.Size}
 }
 
 // orNone returns an empty list for nil, so that JSON has a list.

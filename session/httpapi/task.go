@@ -11,16 +11,16 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Tasks are a session's background tasks.
-type Tasks struct {
-	Tasks []Task `json:"tasks" jsonschema:"in order of creation, ended ones too"`
+// tasksJSON are a session's background tasks.
+type tasksJSON struct {
+	Tasks []taskJSON `json:"tasks" jsonschema:"in order of creation, ended ones too"`
 }
 
-// Task is a background task.
-type Task struct {
+// taskJSON is a background task.
+type taskJSON struct {
 	ID          events.TaskID    `json:"id"`
-	Kind        TaskKind         `json:"kind"`
-	State       TaskState        `json:"state"`
+	Kind        taskKindJSON     `json:"kind"`
+	State       taskStateJSON    `json:"state"`
 	Producer    string           `json:"producer,omitempty"`
 	Child       events.SessionID `json:"child,omitempty" jsonschema:"session that does the work"`
 	Parent      events.TaskID    `json:"parent,omitempty"`
@@ -36,14 +36,14 @@ type Task struct {
 	CompletedAt events.Millis    `json:"completed_at_ms,omitempty"`
 }
 
-// Monitors are the states of a session's monitors.
-type Monitors struct {
-	Revision int64     `json:"revision" jsonschema:"number of changes of the monitors so far"`
-	Monitors []Monitor `json:"monitors" jsonschema:"by id"`
+// monitorsJSON are the states of a session's monitors.
+type monitorsJSON struct {
+	Revision int64         `json:"revision" jsonschema:"number of changes of the monitors so far"`
+	Monitors []monitorJSON `json:"monitors" jsonschema:"by id"`
 }
 
-// MonitorSpec is the command of a monitor and its settings.
-type MonitorSpec struct {
+// monitorSpecJSON is the command of a monitor and its settings.
+type monitorSpecJSON struct {
 	Command          string            `json:"command" jsonschema:"command line, run by bash -lc"`
 	Cwd              string            `json:"cwd,omitempty"`
 	Env              map[string]string `json:"env,omitempty" jsonschema:"environment variables; stored in the history, so never put secrets here"`
@@ -53,11 +53,11 @@ type MonitorSpec struct {
 	RestartOnRestore bool              `json:"restart_on_restore,omitempty" jsonschema:"true: if its worker dies, another one runs the command again"`
 }
 
-// Monitor is a monitored command and its state.
-type Monitor struct {
+// monitorJSON is a monitored command and its state.
+type monitorJSON struct {
 	ID        events.MonitorID `json:"id"`
 	Command   string           `json:"command"`
-	State     MonitorState     `json:"state"`
+	State     monitorStateJSON `json:"state"`
 	Armed     bool             `json:"armed" jsonschema:"true: the command runs, or will be started"`
 	Lines     int64            `json:"lines" jsonschema:"number of lines on standard output in all runs"`
 	LastLine  string           `json:"last_line,omitempty"`
@@ -65,15 +65,15 @@ type Monitor struct {
 	Exit      *int64           `json:"exit,omitempty" jsonschema:"exit status of the last run; -1: a signal ended it"`
 }
 
-// MonitorUpdates are drained updates: no other client gets them.
-type MonitorUpdates struct {
-	Revision int64           `json:"revision"`
-	Active   int             `json:"active" jsonschema:"number of running monitors"`
-	Updates  []MonitorUpdate `json:"updates"`
+// monitorUpdatesJSON are drained updates: no other client gets them.
+type monitorUpdatesJSON struct {
+	Revision int64               `json:"revision"`
+	Active   int                 `json:"active" jsonschema:"number of running monitors"`
+	Updates  []monitorUpdateJSON `json:"updates"`
 }
 
-// MonitorUpdate is a line of a monitor, or a change of its state.
-type MonitorUpdate struct {
+// monitorUpdateJSON is a line of a monitor, or a change of its state.
+type monitorUpdateJSON struct {
 	Sequence int64            `json:"sequence" jsonschema:"number of the update, over all monitors of the session; a gap means that updates were dropped"`
 	Monitor  events.MonitorID `json:"monitor"`
 	Message  string           `json:"message"`
@@ -84,9 +84,9 @@ type MonitorUpdate struct {
 // task is the task id in the path.
 func (c *call) task() events.TaskID { return events.TaskID(c.PathValue("task")) }
 
-func taskOf(t projector.Task) Task {
-	out := Task{
-		ID: t.ID, Kind: TaskKind(cmp.Or(t.Of, "other")), State: TaskState(cmp.Or(t.State, "pending")), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
+func taskOf(t projector.Task) taskJSON {
+	out := taskJSON{
+		ID: t.ID, Kind: taskKindJSON(cmp.Or(t.Of, "other")), State: taskStateJSON(cmp.Or(t.State, "pending")), Producer: t.Producer, Child: t.Child, Parent: t.Parent,
 		Runner: t.Runner, Attempt: t.Attempt, MovedTo: t.To, Message: t.Message, Reason: t.Reason, Summary: t.Summary,
 		CreatedAt: t.CreatedAt, UpdatedAt: t.UpdatedAt, CompletedAt: t.CompletedAt,
 	}
@@ -99,15 +99,15 @@ func taskOf(t projector.Task) Task {
 // monitor is the monitor id in the path.
 func (c *call) monitor() events.MonitorID { return events.MonitorID(c.PathValue("monitor")) }
 
-func tasks(list []projector.Task) Tasks {
-	out := Tasks{Tasks: make([]Task, len(list))}
+func tasks(list []projector.Task) tasksJSON {
+	out := tasksJSON{Tasks: make([]taskJSON, len(list))}
 	for i := range list {
 		out.Tasks[i] = taskOf(list[i])
 	}
 	return out
 }
 
-func (in MonitorSpec) args(c *call) (events.MonitorSpec, error) {
+func (in monitorSpecJSON) args(c *call) (events.MonitorSpec, error) {
 	return events.MonitorSpec{
 		ID: c.monitor(), Command: in.Command, Cwd: in.Cwd, Env: in.Env, Persistent: in.Persistent, TimeoutMillis: in.TimeoutMillis,
 		Wake: in.Wake, RestartOnRestore: in.RestartOnRestore,
@@ -116,19 +116,19 @@ func (in MonitorSpec) args(c *call) (events.MonitorSpec, error) {
 
 func takeUpdates(c *call) (reply, error) {
 	u, err := c.s.cfg.Service.TakeMonitorUpdates(c.Context(), c.session)
-	out := MonitorUpdates{Revision: u.Revision, Active: u.Active, Updates: make([]MonitorUpdate, len(u.Events))}
+	out := monitorUpdatesJSON{Revision: u.Revision, Active: u.Active, Updates: make([]monitorUpdateJSON, len(u.Events))}
 	for i, e := range u.Events {
-		out.Updates[i] = MonitorUpdate{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}
+		out.Updates[i] = monitorUpdateJSON{Sequence: e.Sequence, Monitor: e.Monitor, Message: e.Message, Stderr: e.Stderr, Input: e.Input}
 	}
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-func monitors(s api.MonitorSnapshot) Monitors {
-	out := Monitors{Revision: s.Revision, Monitors: make([]Monitor, len(s.Monitors))}
+func monitors(s api.MonitorSnapshot) monitorsJSON {
+	out := monitorsJSON{Revision: s.Revision, Monitors: make([]monitorJSON, len(s.Monitors))}
 	for i := range s.Monitors {
 		m := &s.Monitors[i]
-		out.Monitors[i] = Monitor{
-			ID: m.Spec.ID, Command: m.Spec.Command, State: MonitorState(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
+		out.Monitors[i] = monitorJSON{
+			ID: m.Spec.ID, Command: m.Spec.Command, State: monitorStateJSON(cmp.Or(m.State, "idle")), Armed: m.Armed, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError,
 		}
 		if m.Exited {
 			out.Monitors[i].Exit = &m.Exit

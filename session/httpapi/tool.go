@@ -9,13 +9,13 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Approvals are the approval requests without an answer.
-type Approvals struct {
-	Approvals []Approval `json:"approvals"`
+// approvalsJSON are the approval requests without an answer.
+type approvalsJSON struct {
+	Approvals []approvalJSON `json:"approvals"`
 }
 
-// Approval is a call that waits for an approval.
-type Approval struct {
+// approvalJSON is a call that waits for an approval.
+type approvalJSON struct {
 	Call     events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX: identifies the call in the answer and in GET /output. It is not the call_id of the model"`
 	Tool     string          `json:"tool"`
 	Args     json.RawMessage `json:"args" jsonschema:"arguments of the call; a JSON string if the model's JSON is broken"`
@@ -23,42 +23,42 @@ type Approval struct {
 	Question string          `json:"question"`
 }
 
-// Answer is the answer to an approval request. The first answer counts.
-type Answer struct {
+// answerJSON is the answer to an approval request. The first answer counts.
+type answerJSON struct {
 	Call    events.EffectID `json:"call"`
 	Granted *bool           `json:"granted" jsonschema:"true: the call runs; false: it is refused"`
 	Reason  string          `json:"reason,omitempty"`
 }
 
-// CallResult is the result of a pending call, from outside the turn. The first result counts.
-type CallResult struct {
-	Call    events.EffectID `json:"call" jsonschema:"TURN/ITERATION/INDEX of the call"`
-	Text    string          `json:"text"`
-	Outcome GivenOutcome    `json:"outcome,omitempty" jsonschema:"defaults to success"`
-	Class   string          `json:"class,omitempty" jsonschema:"class of a failure"`
-	Code    string          `json:"code,omitempty" jsonschema:"code of a failure"`
+// callResultJSON is the result of a pending call, from outside the turn. The first result counts.
+type callResultJSON struct {
+	Call    events.EffectID  `json:"call" jsonschema:"TURN/ITERATION/INDEX of the call"`
+	Text    string           `json:"text"`
+	Outcome givenOutcomeJSON `json:"outcome,omitempty" jsonschema:"defaults to success"`
+	Class   string           `json:"class,omitempty" jsonschema:"class of a failure"`
+	Code    string           `json:"code,omitempty" jsonschema:"code of a failure"`
 }
 
-// CallOutput is the full output of a call that has returned.
-type CallOutput struct {
+// callOutputJSON is the full output of a call that has returned.
+type callOutputJSON struct {
 	Call   events.EffectID `json:"call"`
 	Output string          `json:"output"`
 }
 
-// Tools are the tools of a session.
-type Tools struct {
-	Generation int64  `json:"generation"`
-	Tools      []Tool `json:"tools" jsonschema:"by name"`
+// toolsJSON are the tools of a session.
+type toolsJSON struct {
+	Generation int64      `json:"generation"`
+	Tools      []toolJSON `json:"tools" jsonschema:"by name"`
 }
 
-// Tool is one tool.
-type Tool struct {
+// toolJSON is one tool.
+type toolJSON struct {
 	Name         string          `json:"name"`
 	Description  string          `json:"description,omitempty"`
 	Schema       json.RawMessage `json:"schema,omitempty" jsonschema:"JSON schema of its arguments"`
-	Effects      Effects         `json:"effects"`
+	Effects      effectsJSON     `json:"effects"`
 	Source       string          `json:"source,omitempty"`
-	Availability Level           `json:"availability" jsonschema:"availability that its source declares"`
+	Availability levelJSON       `json:"availability" jsonschema:"availability that its source declares"`
 	Override     events.Override `json:"override,omitempty" jsonschema:"availability set by a client; omitted: the declared one counts"`
 	Orphan       bool            `json:"orphan,omitempty" jsonschema:"true: no source offers it now"`
 	Serial       bool            `json:"serial,omitempty" jsonschema:"true: a call runs alone, after the other calls of its reply"`
@@ -69,32 +69,32 @@ type Tool struct {
 	Examples  []json.RawMessage `json:"examples,omitempty" jsonschema:"examples of arguments, as JSON objects"`
 }
 
-// ToolSources are the tool sources of a session, and those that it can add.
-type ToolSources struct {
-	Sources []ToolSource `json:"sources"`
+// toolSourcesJSON are the tool sources of a session, and those that it can add.
+type toolSourcesJSON struct {
+	Sources []toolSourceJSON `json:"sources"`
 }
 
-// ToolSource is a source of tools, in addition to those of the session's plugins.
-type ToolSource struct {
+// toolSourceJSON is a source of tools, in addition to those of the session's plugins.
+type toolSourceJSON struct {
 	Name  string `json:"name"`
 	Added bool   `json:"added,omitempty" jsonschema:"true: the session has it"`
 	Known bool   `json:"known,omitempty" jsonschema:"true: the answering node can add it"`
 }
 
-// ToolLevel overrides the level of tools, all or none.
-type ToolLevel struct {
+// toolLevelJSON overrides the level of tools, all or none.
+type toolLevelJSON struct {
 	Names []string        `json:"names"`
 	Level events.Override `json:"level" jsonschema:"off, searchable, callable or showcased; empty removes the override"`
 }
 
-// Generation is the new generation of the tools.
-type Generation struct {
+// generationJSON is the new generation of the tools.
+type generationJSON struct {
 	Generation int64 `json:"generation"`
 }
 
-func toolOf(t *events.ToolEntry) Tool {
-	out := Tool{
-		Name: t.Name, Description: t.Description, Effects: Effects(t.Effects), Source: t.Source, Availability: Level(events.Overridden(t.Availability)),
+func toolOf(t *events.ToolEntry) toolJSON {
+	out := toolJSON{
+		Name: t.Name, Description: t.Description, Effects: effectsJSON(t.Effects), Source: t.Source, Availability: levelJSON(events.Overridden(t.Availability)),
 		Override: t.Override, Orphan: t.Orphan, Serial: t.Serial, Namespace: t.Namespace, Aliases: t.Aliases, Examples: eventjson.Raws(t.Examples),
 	}
 	if len(t.Output) > 0 {
@@ -109,23 +109,23 @@ func toolOf(t *events.ToolEntry) Tool {
 	return out
 }
 
-func approvals(list []projector.Approval) Approvals {
-	out := Approvals{Approvals: make([]Approval, len(list))}
+func approvals(list []projector.Approval) approvalsJSON {
+	out := approvalsJSON{Approvals: make([]approvalJSON, len(list))}
 	for i := range list {
 		a := &list[i]
-		out.Approvals[i] = Approval{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
+		out.Approvals[i] = approvalJSON{Call: a.Effect, Tool: a.Tool, Args: eventjson.Raw(a.Args), Plugin: a.Plugin, Question: a.Question}
 	}
 	return out
 }
 
-func (in Answer) args(*call) (a events.ToolApprovalGiven, err error) {
+func (in answerJSON) args(*call) (a events.ToolApprovalGiven, err error) {
 	if in.Granted == nil {
 		return a, invalidBody("granted is required")
 	}
 	return events.ToolApprovalGiven{Effect: in.Call, Granted: *in.Granted, Reason: in.Reason}, nil
 }
 
-func (in CallResult) args(*call) (api.ResolveArgs, error) {
+func (in callResultJSON) args(*call) (api.ResolveArgs, error) {
 	result := events.ToolResult{Text: in.Text, Outcome: events.Outcome(in.Outcome), Class: in.Class, Code: in.Code}
 	if in.Outcome == "success" {
 		result.Outcome = events.OutcomeSuccess
@@ -133,19 +133,19 @@ func (in CallResult) args(*call) (api.ResolveArgs, error) {
 	return api.ResolveArgs{Key: in.Call, Result: result}, nil
 }
 
-func tools(s api.ToolState) Tools {
-	out := Tools{Generation: s.Generation, Tools: make([]Tool, len(s.Tools))}
+func tools(s api.ToolState) toolsJSON {
+	out := toolsJSON{Generation: s.Generation, Tools: make([]toolJSON, len(s.Tools))}
 	for i := range s.Tools {
 		out.Tools[i] = toolOf(&s.Tools[i])
 	}
 	return out
 }
 
-func (in ToolLevel) args(*call) (api.AvailabilityArgs, error) {
+func (in toolLevelJSON) args(*call) (api.AvailabilityArgs, error) {
 	return api.AvailabilityArgs{Names: in.Names, Level: in.Level}, nil
 }
 
-func (in Tools) args(*call) (api.ToolState, error) {
+func (in toolsJSON) args(*call) (api.ToolState, error) {
 	state := api.ToolState{Generation: in.Generation, Tools: make([]events.ToolEntry, len(in.Tools))}
 	for i := range in.Tools {
 		var err error
@@ -159,17 +159,17 @@ func (in Tools) args(*call) (api.ToolState, error) {
 // source is the tool source in the path.
 func (c *call) source() string { return c.PathValue("source") }
 
-func toolSources(list []api.ToolSource) ToolSources {
-	out := ToolSources{Sources: make([]ToolSource, len(list))}
+func toolSources(list []api.ToolSource) toolSourcesJSON {
+	out := toolSourcesJSON{Sources: make([]toolSourceJSON, len(list))}
 	for i, s := range list {
-		out.Sources[i] = ToolSource(s)
+		out.Sources[i] = toolSourceJSON(s)
 	}
 	return out
 }
 
-func generation(now int64) Generation { return Generation{now} }
+func generation(now int64) generationJSON { return generationJSON{now} }
 
-func toolCatalog(list []json.RawMessage) ToolCatalog { return ToolCatalog{Tools: orNone(list)} }
+func toolCatalog(list []json.RawMessage) toolCatalogJSON { return toolCatalogJSON{Tools: orNone(list)} }
 
 // outputOf is the query parameter call: the call whose output is requested.
 func (c *call) outputOf() (name events.EffectID, err error) {

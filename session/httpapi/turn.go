@@ -11,45 +11,45 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// NewTurn requests a turn: with a text or parts as input, or without new input.
-type NewTurn struct {
+// newTurnJSON requests a turn: with a text or parts as input, or without new input.
+type newTurnJSON struct {
 	ID       events.TurnID     `json:"id,omitempty" jsonschema:"defaults to a new one"`
 	Text     string            `json:"text,omitempty" jsonschema:"short for one part of type text"`
-	Parts    []GivenPart       `json:"parts,omitempty"`
+	Parts    []givenPartJSON   `json:"parts,omitempty"`
 	Continue bool              `json:"continue,omitempty" jsonschema:"true: the turn has no message, and the model continues from the leaf"`
 	WhenBusy api.WhenBusy      `json:"when_busy,omitempty" jsonschema:"effect if another turn runs. enqueue (the default): wait. inject: become a message of the running turn. reject: end as refused. interrupt: cancel the running turn and run next. branch: run in a new session. With wait, a refused turn gets 409 turn_rejected; without wait, the end of the refused turn is diverted"`
 	At       events.Millis     `json:"at_ms,omitempty" jsonschema:"start time in milliseconds since 1970; a past or omitted time starts the turn at once"`
 	Options  json.RawMessage   `json:"options,omitempty" jsonschema:"options of the protocol for this turn, as JSON"`
 	Plugins  map[string]string `json:"plugins,omitempty" jsonschema:"options for this turn as JSON text, by plugin id"`
 
-	Extension  Extension      `json:"extension,omitzero" jsonschema:"extension object for the protocol"`
-	Generation TurnGeneration `json:"generation,omitzero"`
-	Output     AnswerForm     `json:"output,omitzero" jsonschema:"form that the answer must have: the node checks it, and the model may repair it once"`
+	Extension  extensionJSON      `json:"extension,omitzero" jsonschema:"extension object for the protocol"`
+	Generation turnGenerationJSON `json:"generation,omitzero"`
+	Output     answerFormJSON     `json:"output,omitzero" jsonschema:"form that the answer must have: the node checks it, and the model may repair it once"`
 
-	Layers []PromptLayer `json:"layers,omitempty" jsonschema:"layers of the system prompt for this turn, applied after those of the session: at most 32, of 32 KiB together"`
+	Layers []promptLayerJSON `json:"layers,omitempty" jsonschema:"layers of the system prompt for this turn, applied after those of the session: at most 32, of 32 KiB together"`
 }
 
-// PendingTurn is a turn that has not ended.
-type PendingTurn struct {
-	Turn   events.TurnID `json:"turn"`
-	Status PendingStatus `json:"status" jsonschema:"the status in the list of turns. asking: a call waits for an approval, see GET and POST of the session's approvals. ended: the turn ended just now, repeat the request. A POST without wait, or by a caller that may not read, gets pending instead"`
+// pendingTurnJSON is a turn that has not ended.
+type pendingTurnJSON struct {
+	Turn   events.TurnID     `json:"turn"`
+	Status pendingStatusJSON `json:"status" jsonschema:"the status in the list of turns. asking: a call waits for an approval, see GET and POST of the session's approvals. ended: the turn ended just now, repeat the request. A POST without wait, or by a caller that may not read, gets pending instead"`
 }
 
-// CancelTurn requests that a turn stops.
-type CancelTurn struct {
+// cancelTurnJSON requests that a turn stops.
+type cancelTurnJSON struct {
 	ID     string `json:"id,omitempty" jsonschema:"id of this request; defaults to a new one"`
 	Reason string `json:"reason,omitempty" jsonschema:"stored in the history, at most 1000 bytes"`
 }
 
-// Cancelled is the outcome of a cancel.
-type Cancelled struct {
+// cancelledJSON is the outcome of a cancel.
+type cancelledJSON struct {
 	Receipt api.CancelReceipt `json:"receipt"`
 	ID      string            `json:"id,omitempty" jsonschema:"id of the cancel request that took effect"`
 	Origin  string            `json:"origin,omitempty"`
 	Reason  string            `json:"reason,omitempty"`
 }
 
-func submitTurn(c *call, in NewTurn) (reply, error) {
+func submitTurn(c *call, in newTurnJSON) (reply, error) {
 	req, err := in.request(c)
 	if err != nil {
 		return reply{}, err
@@ -87,7 +87,7 @@ func (c *call) mayRead(ctx context.Context) bool {
 	return !errors.Is(err, api.ErrForbidden)
 }
 
-func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
+func (in *newTurnJSON) request(c *call) (api.TurnRequest, error) {
 	given := 0
 	for _, some := range []bool{in.Text != "", len(in.Parts) > 0, in.Continue} {
 		if some {
@@ -116,7 +116,7 @@ func (in *NewTurn) request(c *call) (api.TurnRequest, error) {
 
 func (c *call) pending(turn events.TurnID) reply {
 	return reply{
-		status: http.StatusAccepted, body: PendingTurn{Turn: turn, Status: "pending"},
+		status: http.StatusAccepted, body: pendingTurnJSON{Turn: turn, Status: "pending"},
 		location: "/v1/sessions/" + string(c.session) + "/turns/" + string(turn),
 	}
 }
@@ -131,7 +131,7 @@ func (c *call) unfinished(turn events.TurnID) reply {
 		return out
 	}
 	if at, err := s.FindTurn(turn); err == nil && at.Known() {
-		out.body = PendingTurn{Turn: turn, Status: PendingStatus(api.StatusOf(s, at))}
+		out.body = pendingTurnJSON{Turn: turn, Status: pendingStatusJSON(api.StatusOf(s, at))}
 	}
 	return out
 }
@@ -192,24 +192,24 @@ func getTurn(c *call) (reply, error) {
 // turn is the turn id in the path.
 func (c *call) turn() events.TurnID { return events.TurnID(c.PathValue("turn")) }
 
-// NewInput is a message for the running turn, or the next one.
-type NewInput struct {
+// newInputJSON is a message for the running turn, or the next one.
+type newInputJSON struct {
 	ID       events.InputID  `json:"id,omitempty" jsonschema:"defaults to a new one"`
 	Role     events.Role     `json:"role,omitempty" jsonschema:"user or system, defaults to user"`
 	Text     string          `json:"text,omitempty" jsonschema:"short for one part of type text"`
-	Parts    []GivenPart     `json:"parts,omitempty"`
+	Parts    []givenPartJSON `json:"parts,omitempty"`
 	Boundary events.Boundary `json:"boundary,omitempty" jsonschema:"when a running turn takes it: before_completion or after_work; defaults to after_work"`
 }
 
-// CancelledInput is the outcome of a cancel of an input.
-type CancelledInput struct {
+// cancelledInputJSON is the outcome of a cancel of an input.
+type cancelledInputJSON struct {
 	Receipt   api.InputReceipt `json:"receipt"`
 	Cancelled []events.InputID `json:"cancelled" jsonschema:"ids of all cancelled messages"`
 }
 
 func cancelInput(c *call) (reply, error) {
 	input := events.InputID(c.PathValue("input"))
-	var out CancelledInput
+	var out cancelledInputJSON
 	var err error
 	switch text := c.URL.Query().Get("following"); text {
 	case "true":
@@ -229,16 +229,16 @@ func cancelInput(c *call) (reply, error) {
 	return reply{status: http.StatusOK, body: out}, err
 }
 
-func (in CancelTurn) args(c *call) (api.CancelArgs, error) {
+func (in cancelTurnJSON) args(c *call) (api.CancelArgs, error) {
 	id, err := idempotencyKey(c, "id", in.ID)
 	return api.CancelArgs{Turn: c.turn(), Request: api.CancelRequest{ID: id, Origin: c.caller.Name, Reason: in.Reason}}, err
 }
 
-func cancelled(a api.CancelResponse) Cancelled {
-	return Cancelled{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
+func cancelled(a api.CancelResponse) cancelledJSON {
+	return cancelledJSON{Receipt: a.Receipt, ID: a.Evidence.ID, Origin: a.Evidence.Origin, Reason: a.Evidence.Reason}
 }
 
-func (in NewInput) args(c *call) (req api.InjectRequest, err error) {
+func (in newInputJSON) args(c *call) (req api.InjectRequest, err error) {
 	if (in.Text == "") == (len(in.Parts) == 0) {
 		return req, invalidBody("give one of text and parts")
 	}
@@ -253,7 +253,7 @@ func (in NewInput) args(c *call) (req api.InjectRequest, err error) {
 	return req, err
 }
 
-func madeInput(id events.InputID) Made { return Made{string(id)} }
+func madeInput(id events.InputID) madeJSON { return madeJSON{string(id)} }
 
 func inputPath(c *call, id events.InputID) string {
 	return sessionPath(c, c.session) + "/inputs/" + string(id)

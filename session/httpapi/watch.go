@@ -10,50 +10,50 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// Commit is a commit in the stream: its events were appended together.
-type Commit struct {
+// commitJSON is a commit in the stream: its events were appended together.
+type commitJSON struct {
 	Seq    events.Seq        `json:"seq" jsonschema:"sequence of the commit: the cursor that resumes after it"`
 	Events []eventjson.Event `json:"events"`
 }
 
-// Delta is a piece of the streaming reply, for display only. A newer call or attempt retracts the earlier text.
-type Delta struct {
-	Turn      events.TurnID   `json:"turn"`
-	Iteration int64           `json:"iteration"`
-	Call      int64           `json:"call" jsonschema:"start of the model call in microseconds since 1970. It orders the model calls of an iteration, which a takeover repeats"`
-	Attempt   int64           `json:"attempt" jsonschema:"number of the try of this call, from 1"`
-	N         int64           `json:"n" jsonschema:"number of the delta in its attempt, from 0"`
-	Kind      events.PartKind `json:"kind,omitempty" jsonschema:"text or reasoning"`
-	Text      string          `json:"text,omitempty"`
-	Retry     *Retry          `json:"retry,omitempty" jsonschema:"set if the call failed and will be tried again"`
-	Message   *SideMessage    `json:"message,omitempty" jsonschema:"message of running code, outside of all replies"`
-	Output    *ToolOutput     `json:"output,omitempty" jsonschema:"what a tool call prints, outside of all replies. Then call is the start of an attempt of the tool in microseconds since 1970, and n counts the pieces of the attempt from 1. A missing n is lost text"`
+// deltaJSON is a piece of the streaming reply, for display only. A newer call or attempt retracts the earlier text.
+type deltaJSON struct {
+	Turn      events.TurnID    `json:"turn"`
+	Iteration int64            `json:"iteration"`
+	Call      int64            `json:"call" jsonschema:"start of the model call in microseconds since 1970. It orders the model calls of an iteration, which a takeover repeats"`
+	Attempt   int64            `json:"attempt" jsonschema:"number of the try of this call, from 1"`
+	N         int64            `json:"n" jsonschema:"number of the delta in its attempt, from 0"`
+	Kind      events.PartKind  `json:"kind,omitempty" jsonschema:"text or reasoning"`
+	Text      string           `json:"text,omitempty"`
+	Retry     *retryJSON       `json:"retry,omitempty" jsonschema:"set if the call failed and will be tried again"`
+	Message   *sideMessageJSON `json:"message,omitempty" jsonschema:"message of running code, outside of all replies"`
+	Output    *toolOutputJSON  `json:"output,omitempty" jsonschema:"what a tool call prints, outside of all replies. Then call is the start of an attempt of the tool in microseconds since 1970, and n counts the pieces of the attempt from 1. A missing n is lost text"`
 }
 
-// ToolOutput is text that a running tool call has printed. The result of the call counts.
-type ToolOutput struct {
+// toolOutputJSON is text that a running tool call has printed. The result of the call counts.
+type toolOutputJSON struct {
 	Call   events.EffectID `json:"call" jsonschema:"id of the call: TURN/ITERATION/INDEX"`
 	Stream string          `json:"stream" jsonschema:"stdout, stderr, log, progress or another word"`
 	Offset int64           `json:"offset" jsonschema:"bytes that the attempt printed to the stream before this text"`
 	Text   string          `json:"text"`
 }
 
-// Retry reports that a failed model call will be retried.
-type Retry struct {
+// retryJSON reports that a failed model call will be retried.
+type retryJSON struct {
 	WaitMillis int64  `json:"wait_ms"`
 	Attempt    int64  `json:"attempt" jsonschema:"number of the failed attempt, from 1"`
 	Attempts   int64  `json:"attempts" jsonschema:"limit of attempts"`
 	Reason     string `json:"reason"`
 }
 
-// SideMessage is a message of running code, outside of its result.
-type SideMessage struct {
+// sideMessageJSON is a message of running code, outside of its result.
+type sideMessageJSON struct {
 	Text string `json:"text"`
 	Kind string `json:"kind,omitempty"`
 }
 
-// Gap reports that this reader lost deltas before the next one. The commit has the full reply.
-type Gap struct {
+// gapJSON reports that this reader lost deltas before the next one. The commit has the full reply.
+type gapJSON struct {
 	Turn      events.TurnID `json:"turn"`
 	Iteration int64         `json:"iteration"`
 }
@@ -87,7 +87,7 @@ func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
 			case o.Delta != nil:
 				m = message{name: "delta", data: deltaOf(o.Delta)}
 			case o.Gap != nil:
-				m = message{name: "gap", data: Gap{Turn: o.Gap.Turn, Iteration: o.Gap.Iteration}}
+				m = message{name: "gap", data: gapJSON{Turn: o.Gap.Turn, Iteration: o.Gap.Iteration}}
 			}
 			if !yield(m, err) {
 				return
@@ -96,24 +96,24 @@ func observed(list iter.Seq2[api.Observed, error]) iter.Seq2[message, error] {
 	}
 }
 
-func commitOf(e events.Entry) Commit {
-	out := Commit{Seq: e.Seq, Events: make([]eventjson.Event, len(e.Commit.Events))}
+func commitOf(e events.Entry) commitJSON {
+	out := commitJSON{Seq: e.Seq, Events: make([]eventjson.Event, len(e.Commit.Events))}
 	for i := range out.Events {
 		out.Events[i] = eventjson.Of(e, i)
 	}
 	return out
 }
 
-func deltaOf(d *api.Delta) Delta {
-	out := Delta{Turn: d.Turn, Iteration: d.Iteration, Call: d.Call / int64(time.Microsecond), Attempt: d.Attempt, N: d.N, Kind: d.Kind, Text: d.Text}
+func deltaOf(d *api.Delta) deltaJSON {
+	out := deltaJSON{Turn: d.Turn, Iteration: d.Iteration, Call: d.Call / int64(time.Microsecond), Attempt: d.Attempt, N: d.N, Kind: d.Kind, Text: d.Text}
 	if r := d.Retry; !r.IsZero() {
-		out.Retry = &Retry{WaitMillis: r.WaitMillis, Attempt: r.Attempt, Attempts: r.Attempts, Reason: r.Reason}
+		out.Retry = &retryJSON{WaitMillis: r.WaitMillis, Attempt: r.Attempt, Attempts: r.Attempts, Reason: r.Reason}
 	}
 	if m := d.Message; !m.IsZero() {
-		out.Message = &SideMessage{Text: m.Text, Kind: m.Kind}
+		out.Message = &sideMessageJSON{Text: m.Text, Kind: m.Kind}
 	}
 	if t := d.Output; !t.IsZero() {
-		out.Output = &ToolOutput{Call: t.Call, Stream: t.Stream, Offset: t.Offset, Text: t.Text}
+		out.Output = &toolOutputJSON{Call: t.Call, Stream: t.Stream, Offset: t.Offset, Text: t.Text}
 	}
 	return out
 }

@@ -16,32 +16,32 @@ import (
 
 // JSON types for words of the format: the empty value has a name, or requests accept only some of the words.
 type (
-	// Outcome is the outcome of a call.
-	Outcome string
-	// Effects says whether a call may run again.
-	Effects string
-	// Level is the level at which a tool is offered.
-	Level string
-	// TaskKind is the kind of a background task.
-	TaskKind string
-	// TaskState is the state of a background task.
-	TaskState string
-	// CancelPolicy is the effect of a cancel on a background task.
-	CancelPolicy string
-	// ClosePolicy is the effect of the session's close on a background task.
-	ClosePolicy string
-	// MonitorState is the state of a monitor.
-	MonitorState string
-	// PendingStatus is the status of a turn that has not ended.
-	PendingStatus string
-	// GivenType is the type of a message part in a request.
-	GivenType string
-	// GivenOutcome is the outcome in a result from outside or of an action.
-	GivenOutcome string
-	// OwnKind is the kind of a task of the caller's own program.
-	OwnKind string
-	// EndState is the final state of such a task.
-	EndState string
+	// outcomeJSON is the outcome of a call.
+	outcomeJSON string
+	// effectsJSON says whether a call may run again.
+	effectsJSON string
+	// levelJSON is the level at which a tool is offered.
+	levelJSON string
+	// taskKindJSON is the kind of a background task.
+	taskKindJSON string
+	// taskStateJSON is the state of a background task.
+	taskStateJSON string
+	// cancelPolicyJSON is the effect of a cancel on a background task.
+	cancelPolicyJSON string
+	// closePolicyJSON is the effect of the session's close on a background task.
+	closePolicyJSON string
+	// monitorStateJSON is the state of a monitor.
+	monitorStateJSON string
+	// pendingStatusJSON is the status of a turn that has not ended.
+	pendingStatusJSON string
+	// givenTypeJSON is the type of a message part in a request.
+	givenTypeJSON string
+	// givenOutcomeJSON is the outcome in a result from outside or of an action.
+	givenOutcomeJSON string
+	// ownKindJSON is the kind of a task of the caller's own program.
+	ownKindJSON string
+	// endStateJSON is the final state of such a task.
+	endStateJSON string
 )
 
 // words has the values of each type. The empty value is not listed: the field is omitted instead.
@@ -84,28 +84,28 @@ func words() map[reflect.Type][]string {
 		typeOf[api.Right]():           {"read", "write", "approve", "configure", "command", "grant"},
 		typeOf[projector.Status]():    {"opening", "open", "closed", "erasing", "erased"},
 		typeOf[plugin.SessionParam](): {"required", "optional", "forbidden"},
-		typeOf[GivenType]():           {"text", "attachment"},
-		typeOf[GivenOutcome]():        {"success", "failure", "cancelled"},
-		typeOf[OwnKind]():             {"observer", "other"},
-		typeOf[EndState]():            {"completed", "failed", "cancelled"},
+		typeOf[givenTypeJSON]():       {"text", "attachment"},
+		typeOf[givenOutcomeJSON]():    {"success", "failure", "cancelled"},
+		typeOf[ownKindJSON]():         {"observer", "other"},
+		typeOf[endStateJSON]():        {"completed", "failed", "cancelled"},
 	}
 	for word, row := range map[reflect.Type]struct {
 		of   reflect.Type
 		zero string
 	}{
-		typeOf[Outcome]():       {typeOf[events.Outcome](), "success"},
-		typeOf[Effects]():       {typeOf[events.Effects](), "non_idempotent"},
-		typeOf[Level]():         {typeOf[events.Availability](), "showcased"},
-		typeOf[TaskKind]():      {typeOf[events.TaskKind](), "other"},
-		typeOf[PendingStatus](): {typeOf[api.TurnStatus](), "pending"},
-		typeOf[TaskState]():     {typeOf[events.TaskState](), "pending"},
-		typeOf[CancelPolicy]():  {typeOf[events.CancelPolicy](), "cooperative"},
-		typeOf[ClosePolicy]():   {typeOf[events.ClosePolicy](), "keep"},
-		typeOf[MonitorState]():  {typeOf[events.MonitorState](), "idle"},
+		typeOf[outcomeJSON]():       {typeOf[events.Outcome](), "success"},
+		typeOf[effectsJSON]():       {typeOf[events.Effects](), "non_idempotent"},
+		typeOf[levelJSON]():         {typeOf[events.Availability](), "showcased"},
+		typeOf[taskKindJSON]():      {typeOf[events.TaskKind](), "other"},
+		typeOf[pendingStatusJSON](): {typeOf[api.TurnStatus](), "pending"},
+		typeOf[taskStateJSON]():     {typeOf[events.TaskState](), "pending"},
+		typeOf[cancelPolicyJSON]():  {typeOf[events.CancelPolicy](), "cooperative"},
+		typeOf[closePolicyJSON]():   {typeOf[events.ClosePolicy](), "keep"},
+		typeOf[monitorStateJSON]():  {typeOf[events.MonitorState](), "idle"},
 	} {
 		list[word] = append(slices.Clone(list[row.of]), row.zero)
 	}
-	list[typeOf[events.Override]()] = append(slices.Clone(list[typeOf[Level]()]), "") // the empty value removes the override
+	list[typeOf[events.Override]()] = append(slices.Clone(list[typeOf[levelJSON]()]), "") // the empty value removes the override
 	return list
 }
 

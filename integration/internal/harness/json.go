@@ -4,7 +4,7 @@ import (
 	"bytes"
 
 	"github.com/lash-go/lash/events"
-	"github.com/lash-go/lash/session/httpapi"
+	"github.com/lash-go/lash/integration/internal/httpbody"
 )
 
 // Nest is opening n times, inside, and closing n times.
@@ -22,11 +22,11 @@ func Nest(n int, opening, inside, closing string) []byte {
 }
 
 // PartsJSON is a list of parts as HTTP requests have it.
-func PartsJSON(list []events.Part) (parts []httpapi.GivenPart) {
+func PartsJSON(list []events.Part) (parts []httpbody.GivenPart) {
 	for _, p := range list {
-		part := httpapi.GivenPart{Type: httpapi.GivenType(p.Kind), Text: p.Text, MediaType: p.MediaType}
+		part := httpbody.GivenPart{Type: httpbody.GivenType(p.Kind), Text: p.Text, MediaType: p.MediaType}
 		if !p.Blob.IsZero() {
-			part.Blob = (*httpapi.Blob)(&p.Blob)
+			part.Blob = (*httpbody.Blob)(&p.Blob)
 		}
 		parts = append(parts, part)
 	}
