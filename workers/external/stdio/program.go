@@ -47,7 +47,7 @@ func (a *Adapter) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 		return outcome
 	}
 	if _, ok := errors.AsType[*remote.Cancelled](context.Cause(ctx)); ok {
-		return &wire.Outcome{Cancelled: true}
+		return &wire.Outcome{Cancelled: true, Text: "The call was cancelled before the program had it."}
 	}
 	return notStarted(err)
 }
