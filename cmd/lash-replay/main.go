@@ -60,6 +60,9 @@ type cli struct {
 	Show   showCmd   `cmd:"" help:"Show a session's conversation."`
 	Turn   turnCmd   `cmd:"" help:"Show one turn: its prompts, hooks, calls and results."`
 	Events eventsCmd `cmd:"" help:"List a session's events."`
+	Tree   treeCmd   `cmd:"" help:"Show a session's branches and frames as a graph."`
+	Tail   tailCmd   `cmd:"" help:"List a session's events as they happen."`
+	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
 	Export exportCmd `cmd:"" help:"Write a session to an archive file."`

@@ -33,8 +33,9 @@ type Streams struct {
 	Name     string // of the program, before each message; [CLI.Run] sets it
 	Out, Err io.Writer
 	Env      func(name string) string
-	In       *os.File // nil: no input
-	Screen   *os.File // file that Out writes to, for a command that draws; nil: none
+	In       *os.File     // nil: no input
+	Screen   *os.File     // file that Out writes to, for a command that draws; nil: none
+	Flush    func() error // writes what Out has collected, see [CLI.Buffered]; [CLI.Run] sets it
 }
 
 // Printf writes a message of the command to Err.
@@ -85,7 +86,7 @@ func (c *CLI) Run(ctx context.Context, args []string, raw *Streams) (code int) {
 	if c.Buffered {
 		out = terminal.New(block)
 	}
-	s := &Streams{Name: c.Name, Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen}
+	s := &Streams{Name: c.Name, Out: out, Err: warn, Env: raw.Env, In: raw.In, Screen: raw.Screen, Flush: block.Flush}
 	defer warn.Close() //nolint:errcheck // there is no other output for the error
 	defer func() {
 		if err := errors.Join(out.Close(), block.Flush()); err != nil && c.Buffered && code == OK {

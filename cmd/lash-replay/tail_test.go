@@ -1,0 +1,68 @@
+package main
+
+import (
+	"bufio"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events"
+)
+
+// TestTailFollows lists commits that are appended while tail runs, until the session is closed.
+func TestTailFollows(t *testing.T) {
+	t.Parallel()
+	server := bustest.Server(t, busembed.Config{Listen: true})
+	b, err := bus.Open(t.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	at := events.Seq(0)
+	add := func(p events.Payload) {
+		t.Helper()
+		c := &events.Commit{
+			ID: events.CommitID(ulid.Make().String()), Session: "s", At: 1_700_000_000_000, Actor: events.Actor{Kind: events.ActorClient, ID: "me"},
+			Events: []events.Event{events.Of("", p)},
+		}
+		if at, err = b.Log().Append(t.Context(), c, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add(&events.SessionOpened{})
+	add(&events.SessionConfigured{Config: events.Config{Model: "m1"}})
+	read, write := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- run(t.Context(), []string{"tail", "s", "--last", "1", "--nats", server.URL()}, &program.Streams{Out: write, Err: t.Output(), Env: func(string) string { return "" }})
+		_ = write.Close()
+	}()
+	lines := bufio.NewScanner(read)
+	for i, step := range []struct {
+		want string
+		then events.Payload
+	}{
+		{"2.0     2023-11-14T22:13:20.000Z session.configured", &events.SessionConfigured{Config: events.Config{Model: "m2"}}},
+		{"3.0     2023-11-14T22:13:20.000Z session.configured", &events.SessionClosed{Reason: "enough"}},
+		{"4.0     2023-11-14T22:13:20.000Z session.closed", nil},
+	} {
+		if !lines.Scan() || !strings.HasPrefix(lines.Text(), step.want) {
+			t.Fatalf("line %d: got %q, want %q", i, lines.Text(), step.want)
+		}
+		if step.then != nil {
+			add(step.then)
+		}
+	}
+	if lines.Scan() {
+		t.Errorf("got %q after the session's close", lines.Text())
+	}
+	if code := <-ended; code != 0 {
+		t.Errorf("got exit code %d, want 0", code)
+	}
+}
