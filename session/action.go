@@ -24,7 +24,7 @@ func (h *Host) Actions(ctx context.Context, id events.SessionID) (list []plugin.
 
 // InvokeAction runs a plugin's action on a session and records the plugin states that it changed. An action without a
 // session does not receive the session's id. The action runs for the request's caller, which needs the right that the
-// action names. Where another node changed the same state meanwhile the error is [plugin.ErrStateMoved]. A request
+// action names. Where another node changed the same state meanwhile the error is [api.ErrStateMoved]. A request
 // whose key is in the history does not run again; its result is not stored, so the error is
 // [events.ErrOutcomeUnknown].
 func (h *Host) InvokeAction(ctx context.Context, id events.SessionID, name string, args json.RawMessage) (result plugin.Result, err error) {

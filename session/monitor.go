@@ -38,7 +38,7 @@ func (h *Host) StartMonitor(ctx context.Context, id events.SessionID, spec event
 }
 
 // StopMonitor stops a monitor, whether it runs or not. It stays stopped until the next StartMonitor. An unknown
-// monitor is [task.ErrUnknownMonitor]. The worker that runs it kills its processes when it receives the stop.
+// monitor is [api.ErrUnknownMonitor]. The worker that runs it kills its processes when it receives the stop.
 func (h *Host) StopMonitor(ctx context.Context, id events.SessionID, monitor events.MonitorID) error {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	return h.monitors(ctx, reqMeta, id, requestContent{operation.StopMonitor.Name, "stop monitor", &monitor}, func(s *projector.State) ([]events.Event, error) {

@@ -135,7 +135,7 @@ func (h *Host) saveStates(ctx context.Context, id events.SessionID, meta commitM
 	}
 	p.Discarded(list)
 	if moved {
-		err = fmt.Errorf("session %s: %w", id, plugin.ErrStateMoved)
+		err = fmt.Errorf("session %s: %w", id, api.ErrStateMoved)
 	}
 	now, loadErr := h.State(ctx, id)
 	if loadErr == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// RegisterTask adds a task to the session's registry. The id of a live task is [task.ErrRunning]. When it returns nil
+// RegisterTask adds a task to the session's registry. The id of a live task is [api.ErrTaskRunning]. When it returns nil
 // the task is in the history, and a worker runs it soon.
 func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.TaskRequest) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
@@ -37,7 +37,7 @@ func (h *Host) RegisterTask(ctx context.Context, id events.SessionID, req api.Ta
 		}
 		return task.Register(s, reg)
 	})
-	if err != nil && !errors.Is(err, task.ErrRunning) {
+	if err != nil && !errors.Is(err, api.ErrTaskRunning) {
 		return projector.Task{}, fmt.Errorf("register task: %w", err)
 	}
 	var lookErr error
@@ -113,7 +113,7 @@ func (h *Host) TransitionTask(ctx context.Context, id events.SessionID, name eve
 
 // RequestCancelTask requests that a live task stops by itself: its context ends, and its runner reports how it ended.
 // An outside program reads the request from the session. The reason has at most [events.MaxTaskText] bytes. An
-// unknown task is [task.ErrUnknown].
+// unknown task is [api.ErrUnknownTask].
 func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name events.TaskID, reason string) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	request := requestContent{operation.RequestCancel.Name, "request cancel", &api.RequestCancelArgs{Task: name, Reason: reason}}
@@ -124,7 +124,7 @@ func (h *Host) RequestCancelTask(ctx context.Context, id events.SessionID, name 
 const hostReason = "requested by host"
 
 // CancelTask cancels a task at once, and returns its record. An ended task does not change. An unknown one is
-// [task.ErrUnknown]. A cancel of a monitor's task stops the monitor.
+// [api.ErrUnknownTask]. A cancel of a monitor's task stops the monitor.
 func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.TaskID) (projector.Task, error) {
 	ctx, reqMeta := api.TakeRequestMeta(ctx)
 	request := requestContent{operation.CancelTask.Name, "cancel task", &name}
@@ -134,7 +134,7 @@ func (h *Host) CancelTask(ctx context.Context, id events.SessionID, name events.
 // CancelTaskIfKnown is [Host.CancelTask], but ignores an unknown task.
 func (h *Host) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name events.TaskID) error {
 	_, err := h.CancelTask(ctx, id, name)
-	if errors.Is(err, task.ErrUnknown) || errors.Is(err, events.ErrNoSession) {
+	if errors.Is(err, api.ErrUnknownTask) || errors.Is(err, events.ErrNoSession) {
 		return nil
 	}
 	return err
@@ -143,7 +143,7 @@ func (h *Host) CancelTaskIfKnown(ctx context.Context, id events.SessionID, name 
 func (h *Host) cancelTask(ctx context.Context, c requestContent, reqMeta api.RequestMeta, id events.SessionID, name events.TaskID, d func(*projector.State) []events.Event) (projector.Task, error) {
 	err := h.decideRequest(ctx, id, c, reqMeta, func(s *projector.State) ([]events.Event, error) {
 		if t, ok := s.Task(name); !ok || t.To != "" || t.Hidden {
-			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, task.ErrUnknown)
+			return nil, fmt.Errorf("cancel task %s of session %s: %w", name, id, api.ErrUnknownTask)
 		}
 		return d(s), nil
 	})
@@ -216,7 +216,7 @@ func (h *Host) cancelUnreferenced(ctx context.Context, id events.SessionID, keep
 	return list, nil
 }
 
-// CheckTasks reports the first id that is not a live task of the session, as [task.ErrUnknown]. An
+// CheckTasks reports the first id that is not a live task of the session, as [api.ErrUnknownTask]. An
 // empty list is valid.
 func (h *Host) CheckTasks(ctx context.Context, id events.SessionID, ids []events.TaskID) error {
 	if len(ids) == 0 {

@@ -37,7 +37,7 @@ func (h Worker) Leave(ctx context.Context, id events.SessionID, t projector.Task
 	code, class := api.Code(err)
 	switch {
 	case class == api.ClassNotFound, class == api.ClassInvalid, class == api.ClassTooLarge, class == api.ClassBusy:
-	case errors.Is(err, api.ErrClosed), errors.Is(err, task.ErrRunning):
+	case errors.Is(err, api.ErrClosed), errors.Is(err, api.ErrTaskRunning):
 	default:
 		if _, err := h.unreachable(ctx, t.Leaves, err); err != nil {
 			return fmt.Errorf("transfer task %s of the closed session %s: %w", t.ID, id, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // Reports of an outside program about a task that it registered and runs: a task with neither a runner nor a worker,
-// which [api.TaskRequest.Outside] allows. Any other task is [task.ErrTaken], and an unknown one [task.ErrUnknown]. An
+// which [api.TaskRequest.Outside] allows. Any other task is [api.ErrTaskTaken], and an unknown one [api.ErrUnknownTask]. An
 // ended task does not change.
 
 // ProgressTask records a message of at most [events.MaxTaskText] bytes, and returns the task's record, whose state
@@ -54,9 +54,9 @@ func (h *Host) decideOutside(ctx context.Context, id events.SessionID, c request
 		t, ok := s.Task(name)
 		switch {
 		case !ok || t.To != "":
-			return nil, fmt.Errorf("task %s of session %s: %w", name, id, task.ErrUnknown)
+			return nil, fmt.Errorf("task %s of session %s: %w", name, id, api.ErrUnknownTask)
 		case t.Runner != "" || t.Worker != "" || (&api.TaskRequest{ID: t.ID, Of: t.Of, Child: t.Child}).Outside() != nil:
-			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, task.ErrTaken)
+			return nil, fmt.Errorf("task %s of session %s is run by a node: %w", name, id, api.ErrTaskTaken)
 		}
 		return d(s)
 	})

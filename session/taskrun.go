@@ -9,7 +9,7 @@ import (
 )
 
 // Requests of workers. Each names the claim that it acts on. Where the history has a different claim, it appends
-// nothing: [task.ErrTaken].
+// nothing: api.ErrTaskTaken.
 
 // ClaimTask appends a worker's claim of a task after the claim that the worker read.
 func (h Worker) ClaimTask(ctx context.Context, id events.SessionID, seen task.Claim, worker events.WorkerID) (projector.Task, error) {

@@ -14,8 +14,8 @@ import (
 )
 
 // TransferTasks moves tasks to another session, all or none. An id that is a live task in the target refuses
-// the transfer with [task.ErrRunning]. An id that the source does not have is skipped. The task of a monitor cannot
-// move: [task.ErrMonitorTask].
+// the transfer with [api.ErrTaskRunning]. An id that the source does not have is skipped. The task of a monitor cannot
+// move: [api.ErrMonitorTask].
 //
 // Two histories cannot change in one step:
 //
@@ -63,7 +63,7 @@ func (h Worker) FinishTransfer(ctx context.Context, id events.SessionID, t proje
 	}
 	there, err := h.Task(ctx, t.From, t.ID)
 	switch {
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, api.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
 		return false, nil
 	case err != nil:
 		return false, err

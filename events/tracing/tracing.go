@@ -33,12 +33,6 @@ type SpanKey struct {
 	Client  events.TraceParent // the turn's client span; zero means that the turn is its own trace
 }
 
-// Root is the key of the turn's own span.
-func (p SpanKey) Root() SpanKey {
-	p.What = ""
-	return p
-}
-
 // Span derives the span. It is sampled as the client's span is. Without a client span it is sampled, and the exporter
 // decides by the trace id.
 func (p SpanKey) Span() trace.SpanContext {

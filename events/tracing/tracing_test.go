@@ -58,7 +58,7 @@ func TestSpansOfTurns(t *testing.T) {
 		call.What = "t/0/0"
 		for _, p := range []tracing.SpanKey{root, call} {
 			span := p.Span()
-			if span.TraceID() != root.Span().TraceID() || p.Root() != root {
+			if span.TraceID() != root.Span().TraceID() {
 				t.Errorf("%v: got trace %s, want the turn's", p, span.TraceID())
 			}
 			if got := tracing.Of(tracing.Under(t.Context(), p)); got.Validate() != nil || tracing.Parse(got).SpanID() != span.SpanID() || got.State != client.State {

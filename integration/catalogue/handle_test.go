@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -19,7 +18,7 @@ func testValidate(t *testing.T) {
 	harness.WantError(t, "complete", b.CompleteTask(b.Ctx, id, "h2", events.TaskCompleted, ""), nil)
 	harness.WantError(t, "live", b.CheckTasks(b.Ctx, id, []events.TaskID{"h1"}), nil)
 	err := b.CheckTasks(b.Ctx, id, []events.TaskID{"h1", "h2"})
-	harness.WantError(t, "ended", err, task.ErrUnknown)
+	harness.WantError(t, "ended", err, api.ErrUnknownTask)
 	harness.Equal(t, "named", strings.Contains(errText(err), "h2"), true)
 	harness.WantError(t, "none", b.CheckTasks(b.Ctx, id, nil), nil)
 }
@@ -30,7 +29,7 @@ func testTransferRefused(t *testing.T) {
 	outside(b, id, "h0", "h1")
 	outside(b, to, "h1")
 	from, target := b.LastSeq(id), b.LastSeq(to)
-	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), task.ErrRunning)
+	harness.WantError(t, "transfer", b.TransferTasks(b.Ctx, id, to, []events.TaskID{"h0", "h1"}), api.ErrTaskRunning)
 	harness.Equal(t, "source", b.LastSeq(id), from)
 	harness.Equal(t, "target", b.LastSeq(to), target)
 	harness.WantError(t, "transfer to itself", b.TransferTasks(b.Ctx, id, id, []events.TaskID{"h0"}), nil)
@@ -65,7 +64,7 @@ func testTransfer(t *testing.T) {
 		Task: "half", Worker: half.Worker, State: half.State, From: id, Created: half.CreatedAt,
 	})
 	_, err := b.RegisterTask(b.Ctx, to, api.TaskRequest{ID: "half"})
-	harness.WantError(t, "registering it in between", err, task.ErrRunning) // and queues the job that was not
+	harness.WantError(t, "registering it in between", err, api.ErrTaskRunning) // and queues the job that was not
 	b.AwaitState(id, "the transfer", transferred("half"))
 	close(gates["half"])
 	b.AwaitTask(to, "half", events.TaskCompleted)

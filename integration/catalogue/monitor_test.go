@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/task"
 )
 
 func monitorEntries() []entry {
@@ -215,7 +214,7 @@ func testMonitorStop(t *testing.T) {
 
 func testMonitorUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
-	harness.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), task.ErrUnknownMonitor)
+	harness.WantError(t, "stop", b.StopMonitor(b.Ctx, id, "m"), api.ErrUnknownMonitor)
 }
 
 func testMonitorSessionStart(t *testing.T) {

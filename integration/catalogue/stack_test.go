@@ -190,14 +190,14 @@ func testActionSession(t *testing.T) {
 		text      string
 		err       error
 	}{
-		{"required", "", false, "", plugin.ErrMissingSession},
+		{"required", "", false, "", api.ErrMissingSession},
 		{"required", "", true, "of s1", nil},
 		{"required", "s2", true, "of s2", nil},
 		{"optional", "", false, "of ", nil},
 		{"optional", "", true, "of s1", nil},
 		{"forbidden", "", false, "of ", nil},
-		{"forbidden", "s2", false, "", plugin.ErrUnexpectedSession},
-		{"forbidden", "", true, "", plugin.ErrUnexpectedSession},
+		{"forbidden", "s2", false, "", api.ErrUnexpectedSession},
+		{"forbidden", "", true, "", api.ErrUnexpectedSession},
 	} {
 		got, err := s.InvokeAction(t.Context(), c.action, nil, c.session, c.toCurrent, plugin.Absent{})
 		harness.WantError(t, fmt.Sprintf("%s with %q, default %v", c.action, c.session, c.toCurrent), err, c.err)
@@ -233,19 +233,19 @@ func testActionCall(t *testing.T) {
 	harness.WantError(t, "double", err, nil)
 	harness.Equal(t, "output", got.N, 42)
 	_, err = call("unknown", in{})
-	harness.WantError(t, "unknown action", err, plugin.ErrUnknownAction)
+	harness.WantError(t, "unknown action", err, api.ErrUnknownAction)
 	for name, want := range map[string]string{
 		"unknown": "unknown", "later": "pending", "garbled": "output", "refuses": "not today", "fails": harness.ErrPlugin.Error(), "panics": "ouch",
 	} {
 		_, err := call(name, in{})
-		harness.WantError(t, name, err, plugin.ErrInvoke)
+		harness.WantError(t, name, err, api.ErrInvoke)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q in it", name, err, want)
 		}
 	}
 	for name, args := range map[string]any{"no JSON": math.Inf(1), "of another type": "x"} {
 		_, err := call("double", args)
-		harness.WantError(t, "arguments "+name, err, plugin.ErrInvoke)
+		harness.WantError(t, "arguments "+name, err, api.ErrInvoke)
 		if err == nil || !strings.Contains(err.Error(), "invalid double args") {
 			t.Errorf("arguments %s: got %v, want it to tell of them", name, err)
 		}

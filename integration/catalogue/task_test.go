@@ -11,7 +11,6 @@ import (
 	"github.com/lash-go/lash/integration/internal/harness"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 )
 
@@ -153,10 +152,10 @@ func testSpawnTwice(t *testing.T) {
 	gate := make(chan struct{})
 	b.Spawn(s, id, "k", harness.GatedTask(gate))
 	_, err := s.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "second spawn", err, task.ErrRunning)
+	harness.WantError(t, "second spawn", err, api.ErrTaskRunning)
 	other, _ := b.StartTasks(bustest.Open(t, b.Server), nil)
 	_, err = other.SpawnManaged(b.Ctx, id, api.TaskRequest{ID: "k"}, harness.GatedTask(gate))
-	harness.WantError(t, "spawn on another node", err, task.ErrRunning)
+	harness.WantError(t, "spawn on another node", err, api.ErrTaskRunning)
 	close(gate)
 	harness.Equal(t, "summary", b.AwaitTask(id, "k", events.TaskCompleted).Summary, "the gate opened")
 	b.Spawn(other, id, "k", harness.GatedTask(gate))
@@ -242,7 +241,7 @@ func testTaskCancelRequested(t *testing.T) {
 func testTaskUnknown(t *testing.T) {
 	b, id, _ := harness.StartWithTasks(t)
 	_, err := b.CancelTask(b.Ctx, id, "x")
-	harness.WantError(t, "cancel", err, task.ErrUnknown)
+	harness.WantError(t, "cancel", err, api.ErrUnknownTask)
 	harness.WantError(t, "cancel of an unknown task", b.CancelTaskIfKnown(b.Ctx, id, "x"), nil)
 	list, err := b.Tasks(b.Ctx, "no-such-session")
 	harness.WantError(t, "list", err, nil)

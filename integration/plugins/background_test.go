@@ -39,7 +39,10 @@ func TestBackgroundTools(t *testing.T) {
 		}
 	}
 	for call, want := range map[string]events.MonitorState{"c4": events.MonitorRunning, "c7": events.MonitorStopped} {
-		var list []background.Monitor
+		var list []struct {
+			State    events.MonitorState `json:"state"`
+			LastLine string              `json:"last_line"`
+		}
 		if err := json.Unmarshal([]byte(b.CallResult(id, call)), &list); err != nil || len(list) != 1 || list[0].State != want || list[0].LastLine != "tick" {
 			t.Errorf("%s: got %+v, %v, want one that is %s", call, list, err, want)
 		}

@@ -83,7 +83,7 @@ func TestPluginsAreCalledOncePerKey(t *testing.T) {
 			}
 			callingPlugins.Wait()
 			for _, err := range errs {
-				if err != nil && !errors.Is(err, a.repeated) && !errors.Is(err, plugin.ErrStateMoved) {
+				if err != nil && !errors.Is(err, a.repeated) && !errors.Is(err, api.ErrStateMoved) {
 					t.Errorf("at once: got %v", err)
 				}
 			}

@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
 	"github.com/lash-go/lash/workers/llm/scripted"
@@ -139,7 +138,7 @@ func TestTasksOfPlugins(t *testing.T) {
 			err := c.Host.UnregisterTask(ctx, c.Session, "a")
 			harness.Equal(t, "b stays", taskOf(c.Session, "b").State, events.TaskRunning)
 			_, inspectErr := f.Task(ctx, c.Session, "a")
-			harness.WantError(t, "a after it was unregistered", inspectErr, task.ErrUnknown)
+			harness.WantError(t, "a after it was unregistered", inspectErr, api.ErrUnknownTask)
 			return err
 		})
 	})

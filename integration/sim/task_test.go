@@ -10,6 +10,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/session/turn"
@@ -24,8 +25,8 @@ func (w *world) taskID(id events.SessionID) events.TaskID {
 
 // tolerated drops the errors after which clients and workers continue.
 func (w *world) tolerated(err error) error {
-	if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, task.ErrTaken) && !errors.Is(err, task.ErrRunning) &&
-		!errors.Is(err, errRefused) && !errors.Is(err, task.ErrMonitorTask) {
+	if err != nil && !errors.Is(err, events.ErrOutcomeUnknown) && !errors.Is(err, api.ErrTaskTaken) && !errors.Is(err, api.ErrTaskRunning) &&
+		!errors.Is(err, errRefused) && !errors.Is(err, api.ErrMonitorTask) {
 		w.t.Fatal(err)
 	}
 	return err
@@ -47,7 +48,7 @@ func (w *world) register(*rapid.T) {
 // register registers a task. For a live task it only publishes a wake.
 func (h *host) register(id events.SessionID, reg events.TaskRegistered) (hints []func(), seq events.Seq, err error) {
 	hints, err = h.decide(id, func(s *projector.State) ([]events.Event, error) { return registering(s, reg) })
-	if err != nil && !errors.Is(err, task.ErrRunning) {
+	if err != nil && !errors.Is(err, api.ErrTaskRunning) {
 		return nil, 0, err
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -188,7 +189,7 @@ func (r *taskRun) recordEnd(interrupted bool) (over bool) {
 	case err == nil:
 		r.finishWake()
 		r.do = func() bool { return true } // after the wakes and notifications
-	case errors.Is(err, task.ErrTaken):
+	case errors.Is(err, api.ErrTaskTaken):
 		was := r.session
 		if r.compare(); !r.over && r.session == was {
 			r.n.w.t.Fatalf("claim %+v is taken, and the history has it", r.claim)

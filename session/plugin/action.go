@@ -83,7 +83,7 @@ func AddAction[In, Out any](r *Registrar, def ActionDef, run func(context.Contex
 	r.Action(def, func(ctx context.Context, in ActionContext, args json.RawMessage) (Result, error) {
 		var v In
 		if err := json.Unmarshal(args, &v); err != nil {
-			return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, def.Name, err)
+			return Result{}, fmt.Errorf("%w: invalid %s args: %w", api.ErrInvoke, def.Name, err)
 		}
 		out, err := run(ctx, in, v)
 		if err != nil {
@@ -113,46 +113,46 @@ func (s *Stack) Actions() []ActionDef {
 }
 
 // InvokeAction runs an action. With defaultToCurrent, an empty session means this session. The action runs without
-// timeout until ctx ends. Errors: [ErrUnknownAction], [ErrMissingSession], [ErrUnexpectedSession], the action's own.
+// timeout until ctx ends. Errors: [api.ErrUnknownAction], [api.ErrMissingSession], [api.ErrUnexpectedSession], the action's own.
 func (s *Stack) InvokeAction(ctx context.Context, name string, args json.RawMessage, session events.SessionID, defaultToCurrent bool, host ActionHost) (Result, error) {
 	if err := events.CheckJSON("args", args); err != nil {
-		return Result{}, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
+		return Result{}, fmt.Errorf("%w: invalid %s args: %w", api.ErrInvoke, name, err)
 	}
 	a, ok := s.c.actions[name]
 	if !ok {
-		return Result{}, fmt.Errorf("%w: %q", ErrUnknownAction, name)
+		return Result{}, fmt.Errorf("%w: %q", api.ErrUnknownAction, name)
 	}
 	if session == "" && defaultToCurrent {
 		session = s.id
 	}
 	switch {
 	case a.Value.def.Session == SessionRequired && session == "":
-		return Result{}, fmt.Errorf("%w: %q", ErrMissingSession, name)
+		return Result{}, fmt.Errorf("%w: %q", api.ErrMissingSession, name)
 	case a.Value.def.Session == SessionForbidden && session != "":
-		return Result{}, fmt.Errorf("%w: %q", ErrUnexpectedSession, name)
+		return Result{}, fmt.Errorf("%w: %q", api.ErrUnexpectedSession, name)
 	}
 	return containFor(ctx, s, noTimeout, a.Plugin, "action "+name, func(ctx context.Context) (Result, error) {
 		return a.Value.run(ctx, ActionContext{Session: session, Host: host}, args)
 	})
 }
 
-// CallAction runs a typed action. Every result other than a success is an [ErrInvoke].
+// CallAction runs a typed action. Every result other than a success is an [api.ErrInvoke].
 func CallAction[Out, In any](ctx context.Context, s *Stack, name string, args In, session events.SessionID, defaultToCurrent bool, host ActionHost) (out Out, err error) {
 	data, err := json.Marshal(args)
 	if err != nil {
-		return out, fmt.Errorf("%w: invalid %s args: %w", ErrInvoke, name, err)
+		return out, fmt.Errorf("%w: invalid %s args: %w", api.ErrInvoke, name, err)
 	}
 	r, err := s.InvokeAction(ctx, name, data, session, defaultToCurrent, host)
 	switch {
 	case err != nil:
-		return out, fmt.Errorf("%w: %w", ErrInvoke, err)
+		return out, fmt.Errorf("%w: %w", api.ErrInvoke, err)
 	case r.Pending:
-		return out, fmt.Errorf("%w: %s returned a pending result where completed output is required", ErrInvoke, name)
+		return out, fmt.Errorf("%w: %s returned a pending result where completed output is required", api.ErrInvoke, name)
 	case r.Outcome != events.OutcomeSuccess:
-		return out, fmt.Errorf("%w: %s failed: %s", ErrInvoke, name, r.Text)
+		return out, fmt.Errorf("%w: %s failed: %s", api.ErrInvoke, name, r.Text)
 	}
 	if err := json.Unmarshal([]byte(r.Text), &out); err != nil {
-		return out, fmt.Errorf("%w: invalid %s output: %w", ErrInvoke, name, err)
+		return out, fmt.Errorf("%w: invalid %s output: %w", api.ErrInvoke, name, err)
 	}
 	return out, nil
 }

@@ -21,16 +21,6 @@ var (
 	// ErrBuilding means that the plugins, or their tool catalogue, are still being built.
 	// A plugin also gets it when it asks for the catalogue that it contributes to.
 	ErrBuilding = api.ErrBuilding
-	// ErrUnknownAction is an action that no plugin registers.
-	ErrUnknownAction = api.ErrUnknownAction
-	// ErrMissingSession is a call without session of an action that needs one.
-	ErrMissingSession = api.ErrMissingSession
-	// ErrUnexpectedSession is a call with a session of an action that takes none.
-	ErrUnexpectedSession = api.ErrUnexpectedSession
-	// ErrInvoke is an action call that failed or returned invalid output.
-	ErrInvoke = api.ErrInvoke
-	// ErrStateMoved means that another node changed the plugin's state meanwhile. The caller may repeat the action.
-	ErrStateMoved = api.ErrStateMoved
 )
 
 // HookError is a failed hook: it returned an error or invalid output, panicked, or exceeded its time.

@@ -5,3 +5,9 @@ var (
 	CheckClaim = checkClaim
 	StartArmed = startArmed
 )
+
+// Limits, for tests.
+const (
+	MaxHidden   = maxHidden
+	MaxLeftArgs = maxLeftArgs
+)

@@ -6,10 +6,10 @@ import (
 	"github.com/lash-go/lash/session/api"
 )
 
-// MaxHidden limits the hidden tasks of one session that run concurrently.
-const MaxHidden = 256
+// maxHidden limits the hidden tasks of one session that run concurrently.
+const maxHidden = 256
 
-// Hide registers a hidden task of a worker. More than [MaxHidden] are an [api.LimitError].
+// Hide registers a hidden task of a worker. More than maxHidden are an [api.LimitError].
 func Hide(s *projector.State, id, parent events.TaskID, label string, worker events.WorkerID) ([]events.Event, error) {
 	live := 0
 	for i := range s.Tasks {
@@ -17,8 +17,8 @@ func Hide(s *projector.State, id, parent events.TaskID, label string, worker eve
 			live++
 		}
 	}
-	if live >= MaxHidden {
-		return nil, &api.LimitError{What: "hidden tasks of the session that run", Limit: MaxHidden}
+	if live >= maxHidden {
+		return nil, &api.LimitError{What: "hidden tasks of the session that run", Limit: maxHidden}
 	}
 	hidden := &events.TaskHidden{Task: id, Label: label}
 	if err := hidden.Validate(); err != nil {

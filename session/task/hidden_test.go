@@ -28,8 +28,8 @@ func TestHidden(t *testing.T) {
 	if got, err := task.Leaving(h.State, []events.TaskID{"h0"}); err != nil || len(got) != 0 {
 		t.Errorf("leaving: got %v, %v, want nothing", got, err)
 	}
-	if err := task.Validate(h.State, []events.TaskID{"h0"}); !errors.Is(err, task.ErrUnknown) {
-		t.Errorf("visible: got %v, want %v", err, task.ErrUnknown)
+	if err := task.Validate(h.State, []events.TaskID{"h0"}); !errors.Is(err, api.ErrUnknownTask) {
+		t.Errorf("visible: got %v, want %v", err, api.ErrUnknownTask)
 	}
 	h.add(task.Close(h.State, "over"), nil)
 	h.add(task.Complete(h.State, "h0", events.TaskCompleted, ""), nil)

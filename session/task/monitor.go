@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // MaxMonitors limits the monitors of a session.
@@ -49,7 +50,7 @@ func StartMonitor(s *projector.State, spec events.MonitorSpec) ([]events.Event, 
 	}
 	if t, ok := here(s, events.TaskOf(spec.ID)); ok && t.Live() {
 		if _, ours := monitorOf(t); !ours {
-			return nil, fmt.Errorf("task %s: %w", t.ID, ErrRunning)
+			return nil, fmt.Errorf("task %s: %w", t.ID, api.ErrTaskRunning)
 		}
 		return list, nil
 	}
@@ -107,7 +108,7 @@ func Declare(s *projector.State, specs []events.MonitorSpec) ([]events.Event, er
 func StopMonitor(s *projector.State, id events.MonitorID) ([]events.Event, error) {
 	m, ok := s.Monitor(id)
 	if !ok {
-		return nil, fmt.Errorf("monitor %q: %w", id, ErrUnknownMonitor)
+		return nil, fmt.Errorf("monitor %q: %w", id, api.ErrUnknownMonitor)
 	}
 	if list := Cancel(s, events.TaskOf(id), "monitor stopped"); len(list) > 0 {
 		return list, nil
@@ -143,7 +144,7 @@ func Report(s *projector.State, c Claim, lines []Line) ([]events.Event, error) {
 	id, ok := monitorOf(t)
 	m, known := s.Monitor(id)
 	if !ok || !known {
-		return nil, fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
+		return nil, fmt.Errorf("task %s: %w", c.Task, api.ErrUnknownMonitor)
 	}
 	p := &events.MonitorReported{Monitor: id}
 	var list []events.Event
@@ -199,7 +200,7 @@ func EndMonitor(s *projector.State, c Claim, end events.MonitorEnded) ([]events.
 	}
 	id, ok := monitorOf(t)
 	if !ok {
-		return nil, fmt.Errorf("task %s: %w", c.Task, ErrUnknownMonitor)
+		return nil, fmt.Errorf("task %s: %w", c.Task, api.ErrUnknownMonitor)
 	}
 	end.Monitor = id
 	done := &events.TaskEnded{Task: t.ID, State: events.TaskCompleted}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -140,8 +141,8 @@ func TestMonitorEnds(t *testing.T) {
 			if got := h.Feed.Updates[0].Message; got != tt.update {
 				t.Errorf("update: got %q, want %q", got, tt.update)
 			}
-			if _, err := task.Report(h.State, c, []task.Line{{Text: "late"}}); !errors.Is(err, task.ErrTaken) {
-				t.Errorf("line after the end: got %v, want %v", err, task.ErrTaken)
+			if _, err := task.Report(h.State, c, []task.Line{{Text: "late"}}); !errors.Is(err, api.ErrTaskTaken) {
+				t.Errorf("line after the end: got %v, want %v", err, api.ErrTaskTaken)
 			}
 			if list, _ := task.StartArmed(h.State); len(list) != 0 {
 				t.Errorf("poll after the end: got %v, want no restart", list)
@@ -162,8 +163,8 @@ func TestMonitorStop(t *testing.T) {
 	if list, err := task.StopMonitor(h.State, "m"); err != nil || len(list) != 0 {
 		t.Errorf("second stop: got %v, %v, want nothing", list, err)
 	}
-	if _, err := task.StopMonitor(h.State, "nobody"); !errors.Is(err, task.ErrUnknownMonitor) {
-		t.Errorf("unknown: got %v, want %v", err, task.ErrUnknownMonitor)
+	if _, err := task.StopMonitor(h.State, "nobody"); !errors.Is(err, api.ErrUnknownMonitor) {
+		t.Errorf("unknown: got %v, want %v", err, api.ErrUnknownMonitor)
 	}
 	h.add(task.StartMonitor(h.State, spec("m")))
 	if !h.monitor("m").Armed {
@@ -179,8 +180,8 @@ func TestMonitorAbandon(t *testing.T) {
 	if m := h.monitor("m"); m.State != events.MonitorIdle || m.Armed || m.LastError == "" || h.state("monitor-m") != events.TaskFailed {
 		t.Errorf("got %+v, task %s", m, h.state("monitor-m"))
 	}
-	if _, err := task.Abandon(h.State, c, "again"); !errors.Is(err, task.ErrTaken) {
-		t.Errorf("second: got %v, want %v", err, task.ErrTaken)
+	if _, err := task.Abandon(h.State, c, "again"); !errors.Is(err, api.ErrTaskTaken) {
+		t.Errorf("second: got %v, want %v", err, api.ErrTaskTaken)
 	}
 }
 

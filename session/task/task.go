@@ -10,20 +10,6 @@ import (
 	"github.com/lash-go/lash/session/turn"
 )
 
-// Errors of decisions. A decision with an error appends nothing.
-var (
-	// ErrUnknown is a task that the session does not have.
-	ErrUnknown = api.ErrUnknownTask
-	// ErrRunning is the id of a task that has not ended.
-	ErrRunning = api.ErrTaskRunning
-	// ErrTaken is a claim that differs from the claim in the history.
-	ErrTaken = api.ErrTaskTaken
-	// ErrUnknownMonitor is a monitor that the session does not have.
-	ErrUnknownMonitor = api.ErrUnknownMonitor
-	// ErrMonitorTask is an operation that is not possible for a monitor's task: monitors stay in their session.
-	ErrMonitorTask = api.ErrMonitorTask
-)
-
 // Limits of the live tasks of a session.
 const (
 	MaxLive     = 1024
@@ -93,7 +79,7 @@ func Live(s *projector.State) []events.TaskID {
 	return ids
 }
 
-// Register adds a task to the registry. The id of a live task is [ErrRunning]; the id of an ended one can be reused.
+// Register adds a task to the registry. The id of a live task is [api.ErrTaskRunning]; the id of an ended one can be reused.
 // More than [MaxLive] tasks are [events.ErrTooLarge], and more than [MaxLiveArgs] an [api.LimitError].
 func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, error) {
 	if err := reg.Validate(); err != nil {
@@ -103,7 +89,7 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 	case ok && !t.Live() && reg.Child != "" && t.Child == reg.Child:
 		return nil, nil // a repeated creator finds its child's task ended: a child is registered once
 	case ok && t.Unfinished():
-		return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
+		return nil, fmt.Errorf("task %s: %w", reg.Task, api.ErrTaskRunning)
 	}
 	if err := checkCapacity(s, reg); err != nil {
 		return nil, err
@@ -112,11 +98,11 @@ func Register(s *projector.State, reg events.TaskRegistered) ([]events.Event, er
 }
 
 // Start claims a task for a worker: for the first time, or after the worker of the claim before died. taken is the
-// claim on which the decision was made. If the history has another claim, the error is [ErrTaken].
+// claim on which the decision was made. If the history has another claim, the error is [api.ErrTaskTaken].
 func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Event, error) {
 	t, ok := here(s, taken.Task)
 	if !ok || !t.Live() || ClaimOf(t) != taken {
-		return nil, fmt.Errorf("task %s: %w", taken.Task, ErrTaken)
+		return nil, fmt.Errorf("task %s: %w", taken.Task, api.ErrTaskTaken)
 	}
 	list := eventOf(&events.TaskStarted{Task: t.ID, Worker: worker, Attempt: t.Attempt + 1})
 	if id, ok := monitorOf(t); ok {
@@ -125,16 +111,16 @@ func Start(s *projector.State, taken Claim, worker events.WorkerID) ([]events.Ev
 	return list, nil
 }
 
-// checkClaim returns the live task of a claim. If the history has another claim, the error is [ErrTaken].
+// checkClaim returns the live task of a claim. If the history has another claim, the error is [api.ErrTaskTaken].
 func checkClaim(s *projector.State, c Claim) (*projector.Task, error) {
 	t, ok := here(s, c.Task)
 	if !ok || !t.Live() || ClaimOf(t) != c {
-		return nil, fmt.Errorf("task %s: %w", c.Task, ErrTaken)
+		return nil, fmt.Errorf("task %s: %w", c.Task, api.ErrTaskTaken)
 	}
 	return t, nil
 }
 
-// While makes a decision if the claim is the one in the history, otherwise the error is [ErrTaken].
+// While makes a decision if the claim is the one in the history, otherwise the error is [api.ErrTaskTaken].
 func While(s *projector.State, c Claim, decide func() []events.Event) ([]events.Event, error) {
 	if _, err := checkClaim(s, c); err != nil {
 		return nil, err
@@ -308,11 +294,11 @@ func Remove(s *projector.State, id events.TaskID) []events.Event {
 	return eventOf(&events.TaskRemoved{Task: id})
 }
 
-// Validate returns [ErrUnknown] for the first id that is not a live task of the session.
+// Validate returns [api.ErrUnknownTask] for the first id that is not a live task of the session.
 func Validate(s *projector.State, ids []events.TaskID) error {
 	for _, id := range ids {
 		if t, ok := here(s, id); !ok || !t.Live() || t.Hidden {
-			return fmt.Errorf("task %s: %w", id, ErrUnknown)
+			return fmt.Errorf("task %s: %w", id, api.ErrUnknownTask)
 		}
 	}
 	return nil

@@ -153,8 +153,8 @@ func TestFoldKeepsTable(t *testing.T) {
 func TestRegister(t *testing.T) {
 	t.Parallel()
 	h := in(t, events.TaskRunning)
-	if _, err := task.Register(h.State, events.TaskRegistered{Task: "k"}); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("live id: got %v, want %v", err, task.ErrRunning)
+	if _, err := task.Register(h.State, events.TaskRegistered{Task: "k"}); !errors.Is(err, api.ErrTaskRunning) {
+		t.Errorf("live id: got %v, want %v", err, api.ErrTaskRunning)
 	}
 	h.add(task.Complete(h.State, "k", events.TaskFailed, ""), nil)
 	h.add(task.Register(h.State, events.TaskRegistered{Task: "k", Producer: "again"}))
@@ -179,8 +179,8 @@ func TestRegisterChildOnce(t *testing.T) {
 		t.Errorf("the same child again: got %v and %v, want nothing", list, err)
 	}
 	reg.Child = "other"
-	if _, err := task.Register(h.State, reg); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("another child before the cancel is passed on: got %v, want %v", err, task.ErrRunning)
+	if _, err := task.Register(h.State, reg); !errors.Is(err, api.ErrTaskRunning) {
+		t.Errorf("another child before the cancel is passed on: got %v, want %v", err, api.ErrTaskRunning)
 	}
 	rec, _ := h.Task("k")
 	h.add(task.PassedOn(h.State, "k", rec.Seq, ""), nil)
@@ -196,13 +196,13 @@ func TestClaim(t *testing.T) {
 	h := in(t, events.TaskPending)
 	seen := task.ClaimOf(&h.Tasks[0])
 	h.add(task.Start(h.State, seen, "w1"))
-	if _, err := task.Start(h.State, seen, "w2"); !errors.Is(err, task.ErrTaken) {
-		t.Errorf("second start: got %v, want %v", err, task.ErrTaken)
+	if _, err := task.Start(h.State, seen, "w2"); !errors.Is(err, api.ErrTaskTaken) {
+		t.Errorf("second start: got %v, want %v", err, api.ErrTaskTaken)
 	}
 	first := task.ClaimOf(&h.Tasks[0])
 	h.add(task.Start(h.State, first, "w2"))
-	if _, err := task.CheckClaim(h.State, first); !errors.Is(err, task.ErrTaken) {
-		t.Errorf("claim of the dead: got %v, want %v", err, task.ErrTaken)
+	if _, err := task.CheckClaim(h.State, first); !errors.Is(err, api.ErrTaskTaken) {
+		t.Errorf("claim of the dead: got %v, want %v", err, api.ErrTaskTaken)
 	}
 	if got := h.Tasks[0]; got.Attempt != 2 || got.Worker != "w2" || got.State != events.TaskRunning {
 		t.Errorf("task: got %+v, want attempt 2 by w2", got)
@@ -217,16 +217,16 @@ func TestWhile(t *testing.T) {
 	h.add(task.Start(h.State, gone, "w1"))
 	held := task.ClaimOf(&h.Tasks[0])
 	say := func() []events.Event { return task.Progress(h.State, "k", "half of it") }
-	if list, err := task.While(h.State, gone, say); !errors.Is(err, task.ErrTaken) || len(list) > 0 {
-		t.Errorf("by a claim that is gone: got %d events, %v, want none, %v", len(list), err, task.ErrTaken)
+	if list, err := task.While(h.State, gone, say); !errors.Is(err, api.ErrTaskTaken) || len(list) > 0 {
+		t.Errorf("by a claim that is gone: got %d events, %v, want none, %v", len(list), err, api.ErrTaskTaken)
 	}
 	h.add(task.While(h.State, held, say))
 	if got := h.Tasks[0].Message; got != "half of it" {
 		t.Errorf("message: got %q, want %q", got, "half of it")
 	}
 	h.add(task.Complete(h.State, "k", events.TaskCompleted, "done"), nil)
-	if list, err := task.While(h.State, held, say); !errors.Is(err, task.ErrTaken) || len(list) > 0 {
-		t.Errorf("of an ended task: got %d events, %v, want none, %v", len(list), err, task.ErrTaken)
+	if list, err := task.While(h.State, held, say); !errors.Is(err, api.ErrTaskTaken) || len(list) > 0 {
+		t.Errorf("of an ended task: got %d events, %v, want none, %v", len(list), err, api.ErrTaskTaken)
 	}
 }
 

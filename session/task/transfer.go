@@ -7,6 +7,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 )
 
 // Leaving lists the registrations with which another session takes the tasks over. Unknown ids are skipped.
@@ -18,7 +19,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 			continue
 		}
 		if _, ok := monitorOf(t); ok {
-			return nil, fmt.Errorf("task %s: %w", id, ErrMonitorTask)
+			return nil, fmt.Errorf("task %s: %w", id, api.ErrMonitorTask)
 		}
 		list = append(list, events.TaskRegistered{
 			Task: t.ID, Of: t.Of, Producer: t.Producer, Child: t.Child, Parent: t.Parent, Cancel: t.Cancel, Close: t.Close,
@@ -30,7 +31,7 @@ func Leaving(s *projector.State, ids []events.TaskID) ([]events.TaskRegistered, 
 }
 
 // Arrive registers tasks that come from another session. If one has the id of a live task of this session, nothing is
-// registered: [ErrRunning]. An existing copy is kept or updated. A copy that has ended here, for example by a cancel,
+// registered: [api.ErrTaskRunning]. An existing copy is kept or updated. A copy that has ended here, for example by a cancel,
 // stays ended.
 func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, error) {
 	var out []events.Event
@@ -42,7 +43,7 @@ func Arrive(s *projector.State, list []events.TaskRegistered) ([]events.Event, e
 		case ok && t.From == reg.From && sameCopy(t, &reg):
 			continue
 		case ok && t.Unfinished() && (t.From != reg.From || t.CreatedAt != reg.Created):
-			return nil, fmt.Errorf("task %s: %w", reg.Task, ErrRunning)
+			return nil, fmt.Errorf("task %s: %w", reg.Task, api.ErrTaskRunning)
 		}
 		out, regs = append(out, events.Of("", &reg)), append(regs, reg)
 	}
@@ -93,13 +94,13 @@ func Depart(s *projector.State, to events.SessionID, list []events.TaskRegistere
 // for the session's own tasks.
 const (
 	MaxLeft     = MaxLive / 2
-	MaxLeftArgs = MaxLiveArgs / 2 // bytes of all their arguments
+	maxLeftArgs = MaxLiveArgs / 2 // bytes of all their arguments
 )
 
-// CheckTransferCapacity refuses tasks of a closed session above [MaxLeft] and [MaxLeftArgs], with the errors of
+// CheckTransferCapacity refuses tasks of a closed session above [MaxLeft] and maxLeftArgs, with the errors of
 // [Register].
 func CheckTransferCapacity(s *projector.State, list []events.TaskRegistered) error {
-	return checkLimits(s, list, MaxLeft, MaxLeftArgs, func(t *projector.Task) bool { return t.From != "" })
+	return checkLimits(s, list, MaxLeft, maxLeftArgs, func(t *projector.Task) bool { return t.From != "" })
 }
 
 // New reports whether the session has no copy of one of the tasks from another session.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 )
 
@@ -100,8 +101,8 @@ func TestTasksOfOneMillisecond(t *testing.T) {
 	add(&events.TaskTransferred{Tasks: []events.TaskID{"k"}, To: "s2"})
 	add(&events.TaskRegistered{Task: "k", State: events.TaskRunning})
 	list, _ = task.Leaving(s, []events.TaskID{"k"})
-	if out, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("arrival of the second one: got %v, %v, want %v", out, err, task.ErrRunning)
+	if out, err := task.Arrive(to.State, list); !errors.Is(err, api.ErrTaskRunning) {
+		t.Errorf("arrival of the second one: got %v, %v, want %v", out, err, api.ErrTaskRunning)
 	}
 }
 
@@ -129,11 +130,11 @@ func TestTransferRefused(t *testing.T) {
 	from, to := in(t, events.TaskRunning), in(t, events.TaskRunning)
 	to.Session = "s2"
 	list, _ := task.Leaving(from.State, []events.TaskID{"k"})
-	if _, err := task.Arrive(to.State, list); !errors.Is(err, task.ErrRunning) {
-		t.Errorf("arrive: got %v, want %v", err, task.ErrRunning)
+	if _, err := task.Arrive(to.State, list); !errors.Is(err, api.ErrTaskRunning) {
+		t.Errorf("arrive: got %v, want %v", err, api.ErrTaskRunning)
 	}
 	from.add(task.StartMonitor(from.State, spec("m")))
-	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, task.ErrMonitorTask) {
-		t.Errorf("monitor: got %v, want %v", err, task.ErrMonitorTask)
+	if _, err := task.Leaving(from.State, []events.TaskID{"monitor-m"}); !errors.Is(err, api.ErrMonitorTask) {
+		t.Errorf("monitor: got %v, want %v", err, api.ErrMonitorTask)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// MaxReplyBytes limits the text, reasoning and arguments of one reply. A provider that streams more is broken or
+// maxReplyBytes limits the text, reasoning and arguments of one reply. A provider that streams more is broken or
 // hostile.
-const MaxReplyBytes = 64 << 20
+const maxReplyBytes = 64 << 20
 
 // Assembly joins the pieces of one streamed reply into parts, and passes text and reasoning to the sink. It is for
 // adapters. One goroutine at a time may use it. The joined deltas of a part equal the part's Text.
@@ -45,11 +45,11 @@ func (a *Assembly) Open(kind events.PartKind) *Slot {
 }
 
 // Write appends a fragment, which may begin and end inside a character. The error is an [*Error] of kind malformed:
-// the reply exceeds [MaxReplyBytes].
+// the reply exceeds maxReplyBytes.
 func (s *Slot) Write(fragment string) error {
 	s.owner.size += len(fragment)
-	if s.owner.size > MaxReplyBytes {
-		return &Error{Kind: KindMalformed, Message: fmt.Sprintf("reply is larger than %d bytes", MaxReplyBytes)}
+	if s.owner.size > maxReplyBytes {
+		return &Error{Kind: KindMalformed, Message: fmt.Sprintf("reply is larger than %d bytes", maxReplyBytes)}
 	}
 	text := s.tail + fragment
 	cut := len(text) - incomplete(text)

@@ -152,7 +152,7 @@ func (e Explain) check(res *http.Response) error {
 	return failed
 }
 
-// stream limits the body of a reply to [maxStream] bytes. It is the only limit of what [MaxReplyBytes] does not
+// stream limits the body of a reply to [maxStream] bytes. It is the only limit of what maxReplyBytes does not
 // count, such as names and items without text.
 type stream struct {
 	io.ReadCloser

@@ -9,7 +9,6 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
-	"github.com/lash-go/lash/session/task"
 )
 
 // Approvals lists the questions about calls of the running turn that wait for
@@ -37,7 +36,7 @@ func TaskOf(ctx context.Context, s *projector.State, name events.TaskID) (projec
 	case ok:
 		return *t, nil
 	}
-	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, task.ErrUnknown)
+	return projector.Task{}, fmt.Errorf("task %s of session %s: %w", name, s.Session, api.ErrUnknownTask)
 }
 
 // Task is the record of a task as it is now; of a transferred one it names the session that has it.

@@ -33,7 +33,7 @@ func Factory(cfg Config) plugin.Factory {
 }
 
 type background struct {
-	plugin.State[Reported]
+	plugin.State[reportedTasks]
 	cfg Config
 }
 
@@ -73,8 +73,8 @@ type startRequest struct {
 	NotifyOnly bool             `json:"notify_only,omitempty" jsonschema:"its lines do not wake you"`
 }
 
-// Monitor is the state of a monitor.
-type Monitor struct {
+// monitorReply is the state of a monitor.
+type monitorReply struct {
 	ID        events.MonitorID    `json:"id"`
 	State     events.MonitorState `json:"state"` // idle is spelled out
 	Command   string              `json:"command"`
@@ -84,7 +84,7 @@ type Monitor struct {
 	Exit      *int64              `json:"exit_status,omitempty"`
 }
 
-func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]Monitor, error) {
+func (b *background) start(ctx context.Context, call plugin.Call, in startRequest) ([]monitorReply, error) {
 	if in.TimeoutMS < 0 || in.TimeoutMS > maxTimeoutMillis {
 		return nil, refusal("timeout_ms: %d, want 0 to %d", in.TimeoutMS, maxTimeoutMillis)
 	}
@@ -103,18 +103,18 @@ func (b *background) start(ctx context.Context, call plugin.Call, in startReques
 func stop(ctx context.Context, call plugin.Call, in struct {
 	ID events.MonitorID `json:"id"`
 },
-) ([]Monitor, error) {
+) ([]monitorReply, error) {
 	if _, err := call.Host.StopMonitor(ctx, call.Session, in.ID); err != nil {
 		return nil, err
 	}
 	return monitors(ctx, call, struct{}{})
 }
 
-func monitors(ctx context.Context, call plugin.Call, _ struct{}) ([]Monitor, error) {
+func monitors(ctx context.Context, call plugin.Call, _ struct{}) ([]monitorReply, error) {
 	now, err := call.Host.MonitorSnapshot(ctx, call.Session)
-	list := []Monitor{}
+	list := []monitorReply{}
 	for _, m := range now.Monitors {
-		shown := Monitor{ID: m.Spec.ID, State: m.State, Command: m.Spec.Command, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError}
+		shown := monitorReply{ID: m.Spec.ID, State: m.State, Command: m.Spec.Command, Lines: m.Events, LastLine: m.LastEvent, LastError: m.LastError}
 		if m.State == events.MonitorIdle {
 			shown.State = "idle"
 		}
@@ -126,8 +126,8 @@ func monitors(ctx context.Context, call plugin.Call, _ struct{}) ([]Monitor, err
 	return list, err
 }
 
-// Task is the state of a background task.
-type Task struct {
+// taskReply is the state of a background task.
+type taskReply struct {
 	ID      events.TaskID    `json:"id"`
 	Kind    events.TaskKind  `json:"kind,omitempty"`
 	State   events.TaskState `json:"state"` // pending is spelled out
@@ -135,11 +135,11 @@ type Task struct {
 	Summary string           `json:"summary,omitempty"`
 }
 
-func tasks(ctx context.Context, call plugin.Call, _ struct{}) ([]Task, error) {
+func tasks(ctx context.Context, call plugin.Call, _ struct{}) ([]taskReply, error) {
 	all, err := call.Host.Tasks(ctx, call.Session)
-	list := []Task{}
+	list := []taskReply{}
 	for i := range all {
-		t := Task{ID: all[i].ID, Kind: all[i].Of, State: all[i].State, Message: all[i].Message, Summary: all[i].Summary}
+		t := taskReply{ID: all[i].ID, Kind: all[i].Of, State: all[i].State, Message: all[i].Message, Summary: all[i].Summary}
 		if t.State == events.TaskPending {
 			t.State = "pending"
 		}

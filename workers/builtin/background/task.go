@@ -64,8 +64,8 @@ func work(ctx context.Context, call plugin.Call, id events.TaskID, command proce
 	return nil
 }
 
-// Reported is the plugin's state: the abandoned tasks of which the model knows.
-type Reported struct {
+// reportedTasks is the plugin's state: the abandoned tasks of which the model knows.
+type reportedTasks struct {
 	Tasks []events.Seq `json:"tasks,omitempty"` // sequences of their registration
 }
 
@@ -75,7 +75,7 @@ func (b *background) reportAbandoned(ctx context.Context, in plugin.TurnContext)
 	if err != nil {
 		return nil, err
 	}
-	var now Reported
+	var now reportedTasks
 	var lost []string
 	for i := range state.Tasks {
 		t := &state.Tasks[i]
@@ -90,7 +90,7 @@ func (b *background) reportAbandoned(ctx context.Context, in plugin.TurnContext)
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	b.Update(func(reported *Reported) { *reported = now })
+	b.Update(func(reported *reportedTasks) { *reported = now })
 	note := "These background tasks died with the machine that ran them, and were not run again: " + strings.Join(lost, ", ")
 	return []plugin.Directive{plugin.Enqueue(plugin.Say(events.RoleSystem, note))}, nil
 }

@@ -35,14 +35,14 @@ func Factory(o Options) plugin.Factory {
 	})
 }
 
-// Mode is the state of the plugin, the result of its action, and its event.
-type Mode struct {
+// mode is the state of the plugin, the result of its action, and its event.
+type mode struct {
 	On   bool `json:"on"`
 	Told bool `json:"told"` // the mode that the model knows of
 }
 
 type planMode struct {
-	plugin.State[Mode]
+	plugin.State[mode]
 	allow []string
 }
 
@@ -58,7 +58,7 @@ func (p *planMode) Register(r *plugin.Registrar) error {
 		func(_ context.Context, _ plugin.ActionContext, in struct {
 			On bool `json:"on"`
 		},
-		) (Mode, error) {
+		) (mode, error) {
 			return p.set(in.On), nil
 		})
 	plugin.AddTool(r, plugin.Tool{
@@ -74,8 +74,8 @@ func (p *planMode) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-func (p *planMode) set(on bool) Mode {
-	p.Update(func(m *Mode) { m.On = on })
+func (p *planMode) set(on bool) mode {
+	p.Update(func(m *mode) { m.On = on })
 	return p.Load()
 }
 
@@ -85,7 +85,7 @@ func (p *planMode) announce() ([]plugin.Directive, error) {
 	if now.On == now.Told {
 		return nil, nil
 	}
-	p.Update(func(m *Mode) { m.Told = now.On })
+	p.Update(func(m *mode) { m.Told = now.On })
 	note := "Plan mode is off. You may change things now."
 	if now.On {
 		note = "Plan mode is on. Look around, then make a plan; change nothing. When it is ready, call " + exitTool + "."

@@ -27,19 +27,6 @@ func Peer() Capability {
 	}}
 }
 
-// Register appends capabilities. One with a name that exists replaces that one.
-func Register(list []Capability, more ...Capability) []Capability {
-	list = slices.Clone(list)
-	for _, c := range more {
-		if i := find(list, c.Name); i >= 0 {
-			list[i] = c
-		} else {
-			list = append(list, c)
-		}
-	}
-	return list
-}
-
 func find(list []Capability, name string) int {
 	return slices.IndexFunc(list, func(c Capability) bool { return c.Name == name })
 }

@@ -58,8 +58,8 @@ func (a agents) register(r *plugin.Registrar) error {
 	return nil
 }
 
-// Agent is the state of an agent, and its last answer.
-type Agent struct {
+// agentState is the state of an agent, and its last answer.
+type agentState struct {
 	Agent      events.SessionID `json:"agent"`
 	Capability string           `json:"capability,omitempty"`
 	State      events.TaskState `json:"state"`             // running or waiting
@@ -74,21 +74,21 @@ type spawnRequest struct {
 	Background bool   `json:"background,omitempty" jsonschema:"do not wait: the answer comes later, as a message"`
 }
 
-func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (Agent, error) {
+func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (agentState, error) {
 	at := find(a.Capabilities, in.Capability)
 	if at < 0 {
-		return Agent{}, refusal(plugin.ClassInvalidRequest, "there is no capability %q", in.Capability)
+		return agentState{}, refusal(plugin.ClassInvalidRequest, "there is no capability %q", in.Capability)
 	}
 	state, err := call.Host.SnapshotCurrent(ctx)
 	if err != nil {
-		return Agent{}, err
+		return agentState{}, err
 	}
 	as := events.Subagent{Capability: in.Capability, Depth: state.Subagent.Depth + 1, MaxDepth: a.MaxDepth}
 	if !state.Subagent.IsZero() {
 		as.MaxDepth = state.Subagent.MaxDepth
 	}
 	if as.Depth > as.MaxDepth {
-		return Agent{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
+		return agentState{}, refusal(plugin.ClassResourceLimit, "agents are at most %d levels deep", as.MaxDepth)
 	}
 	req := api.CreateRequest{ID: events.SessionID(events.DerivedID("agent-", call.Key)), Parent: call.Session, Subagent: as, Usage: ID, Options: maps.Clone(state.Options)}
 	if as.Depth == as.MaxDepth {
@@ -98,10 +98,10 @@ func (a agents) spawn(ctx context.Context, call plugin.Call, in spawnRequest) (A
 		shape(&req)
 	}
 	if _, err := call.Host.CreateSession(ctx, req); err != nil && !errors.Is(err, api.ErrExists) {
-		return Agent{}, err
+		return agentState{}, err
 	}
 	if err := register(ctx, call, req.ID); err != nil {
-		return Agent{}, err
+		return agentState{}, err
 	}
 	return turn(ctx, call, req.ID, in.Task, in.Background)
 }
@@ -123,16 +123,16 @@ type sendRequest struct {
 	Background bool             `json:"background,omitempty" jsonschema:"do not wait: the answer comes later, as a message"`
 }
 
-func (a agents) send(ctx context.Context, call plugin.Call, in sendRequest) (Agent, error) {
+func (a agents) send(ctx context.Context, call plugin.Call, in sendRequest) (agentState, error) {
 	if err := own(ctx, call, in.Agent); err != nil {
-		return Agent{}, err
+		return agentState{}, err
 	}
 	return turn(ctx, call, in.Agent, in.Message, in.Background)
 }
 
-func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]Agent, error) {
+func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]agentState, error) {
 	tasks, err := call.Host.Tasks(ctx, call.Session)
-	list := []Agent{}
+	list := []agentState{}
 	for i := range tasks {
 		if !tasks[i].Live() || tasks[i].Of != events.TaskSubagent {
 			continue
@@ -141,7 +141,7 @@ func (a agents) list(ctx context.Context, call plugin.Call, _ struct{}) ([]Agent
 		if err != nil {
 			return nil, err
 		}
-		agent := Agent{Agent: child.Session, Capability: child.Subagent.Capability, State: events.TaskRunning}
+		agent := agentState{Agent: child.Session, Capability: child.Subagent.Capability, State: events.TaskRunning}
 		if child.Idle() {
 			agent.State = events.TaskWaiting
 		}

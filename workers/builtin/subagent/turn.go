@@ -17,24 +17,24 @@ const (
 )
 
 // turn runs a turn of an agent. Its id follows from the call: a call that runs again waits for the same turn.
-func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, inBackground bool) (Agent, error) {
+func turn(ctx context.Context, call plugin.Call, agent events.SessionID, message string, inBackground bool) (agentState, error) {
 	task, prefix := events.TaskID(agent), awaited
 	if inBackground {
 		prefix = background
 	}
 	req := api.TurnRequest{ID: events.TurnID(events.DerivedID(prefix, call.Key)), Input: events.TurnInput{Parts: plugin.Say(events.RoleUser, message).Parts}}
 	if err := call.Host.TransitionTask(ctx, call.Session, task, events.TaskRunning); err != nil {
-		return Agent{}, err
+		return agentState{}, err
 	}
 	if inBackground {
 		_, _, err := call.Host.StartTurnStream(ctx, agent, req)
-		return Agent{Agent: agent, State: events.TaskRunning}, err
+		return agentState{Agent: agent, State: events.TaskRunning}, err
 	}
 	got, err := call.Host.StartTurn(ctx, agent, req)
 	if err := errors.Join(err, call.Host.TransitionTask(ctx, call.Session, task, events.TaskWaiting)); err != nil {
-		return Agent{}, err
+		return agentState{}, err
 	}
-	return Agent{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
+	return agentState{Agent: agent, State: events.TaskWaiting, Outcome: got.Outcome.Reason, Answer: got.Output.SafeText, Usage: &got.Usage}, nil
 }
 
 // ended handles the end of a turn, of an agent or of its parent.

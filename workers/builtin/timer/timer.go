@@ -45,24 +45,24 @@ func (t *timer) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-// Wait is the arguments of the tool wait.
-type Wait struct {
+// waitArgs is the arguments of the tool wait.
+type waitArgs struct {
 	Seconds float64 `json:"seconds" jsonschema:"how long, 0 or more"`
 }
 
-func (t *timer) wait(ctx context.Context, call plugin.Call, in Wait) (plugin.Result, error) {
+func (t *timer) wait(ctx context.Context, call plugin.Call, in waitArgs) (plugin.Result, error) {
 	if !(in.Seconds >= 0) || in.Seconds > t.cfg.Max.Seconds() { // also for NaN
 		return plugin.Result{}, invalid("seconds is %v, want 0 to %v", in.Seconds, t.cfg.Max.Seconds())
 	}
 	return t.park(ctx, call, time.Now().Add(time.Duration(in.Seconds*float64(time.Second))))
 }
 
-// WaitUntil is the arguments of the tool wait_until.
-type WaitUntil struct {
+// waitUntilArgs is the arguments of the tool wait_until.
+type waitUntilArgs struct {
 	Time string `json:"time" jsonschema:"RFC 3339, as in 2006-01-02T15:04:05Z"`
 }
 
-func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in WaitUntil) (plugin.Result, error) {
+func (t *timer) waitUntil(ctx context.Context, call plugin.Call, in waitUntilArgs) (plugin.Result, error) {
 	at, err := time.Parse(time.RFC3339, in.Time)
 	if err != nil {
 		return plugin.Result{}, invalid("time is %q, want it as 2006-01-02T15:04:05Z", in.Time)

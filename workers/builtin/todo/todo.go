@@ -22,23 +22,23 @@ const tool = "update_plan"
 
 // The statuses of an item.
 const (
-	Pending    = "pending"
-	InProgress = "in_progress"
-	Completed  = "completed"
+	pending    = "pending"
+	inProgress = "in_progress"
+	completed  = "completed"
 )
 
 // maxItems limits the list.
 const maxItems = 100
 
-// Item is a step of the plan.
-type Item struct {
+// planItem is a step of the plan.
+type planItem struct {
 	Text   string `json:"text"`
 	Status string `json:"status" jsonschema:"pending, in_progress or completed; at most one is in progress"`
 }
 
-// Plan is the plugin's state, the tool's arguments, and the body of its event.
-type Plan struct {
-	Items []Item `json:"items"`
+// plan is the plugin's state, the tool's arguments, and the body of its event.
+type plan struct {
+	Items []planItem `json:"items"`
 }
 
 // Factory builds the plugin.
@@ -46,7 +46,7 @@ func Factory() plugin.Factory {
 	return plugin.New(ID, func(plugin.BuildContext) (plugin.Plugin, error) { return &todo{}, nil })
 }
 
-type todo struct{ plugin.State[Plan] }
+type todo struct{ plugin.State[plan] }
 
 func (t *todo) Register(r *plugin.Registrar) error {
 	plugin.AddTool(r, plugin.Tool{
@@ -58,24 +58,24 @@ func (t *todo) Register(r *plugin.Registrar) error {
 	return nil
 }
 
-func (t *todo) update(_ context.Context, _ plugin.Call, in Plan) (string, error) {
+func (t *todo) update(_ context.Context, _ plugin.Call, in plan) (string, error) {
 	count := make(map[string]int)
 	for i, item := range in.Items {
 		switch item.Status {
-		case Pending, InProgress, Completed:
+		case pending, inProgress, completed:
 			count[item.Status]++
 		default:
-			return "", invalid("items[%d]: status %q, want %s, %s or %s", i, item.Status, Pending, InProgress, Completed)
+			return "", invalid("items[%d]: status %q, want %s, %s or %s", i, item.Status, pending, inProgress, completed)
 		}
 		if strings.TrimSpace(item.Text) == "" {
 			return "", invalid("items[%d]: text is blank", i)
 		}
 	}
-	if count[InProgress] > 1 || len(in.Items) > maxItems {
-		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[InProgress], maxItems)
+	if count[inProgress] > 1 || len(in.Items) > maxItems {
+		return "", invalid("%d items with %d in progress, want at most %d with one", len(in.Items), count[inProgress], maxItems)
 	}
-	t.Update(func(p *Plan) { *p = in })
-	return fmt.Sprintf("%d of %d completed", count[Completed], len(in.Items)), nil
+	t.Update(func(p *plan) { *p = in })
+	return fmt.Sprintf("%d of %d completed", count[completed], len(in.Items)), nil
 }
 
 func invalid(format string, args ...any) error {
@@ -89,7 +89,7 @@ func (t *todo) publish(_ context.Context, in plugin.ToolResultContext) ([]plugin
 	}
 	event, err := json.Marshal(struct {
 		Type string `json:"type"`
-		Plan
+		plan
 	}{ID, t.Load()})
 	return []plugin.Directive{plugin.Emit(event)}, err
 }
@@ -98,7 +98,7 @@ func (t *todo) publish(_ context.Context, in plugin.ToolResultContext) ([]plugin
 func (t *todo) contribute(context.Context, plugin.PromptContext) ([]events.Contribution, error) {
 	var open strings.Builder
 	for _, item := range t.Load().Items {
-		if item.Status != Completed {
+		if item.Status != completed {
 			fmt.Fprintf(&open, "- %s (%s)\n", item.Text, item.Status)
 		}
 	}

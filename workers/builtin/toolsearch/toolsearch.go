@@ -59,14 +59,14 @@ func (s *search) lift(in plugin.CatalogContext) (plugin.CatalogContribution, err
 	return plugin.CatalogContribution{Levels: levels}, nil
 }
 
-// Query is the arguments of the tool search_tools.
-type Query struct {
+// queryArgs is the arguments of the tool search_tools.
+type queryArgs struct {
 	Query string `json:"query" jsonschema:"words, in any order"`
 	Limit int    `json:"limit,omitempty" jsonschema:"how many tools at most: 1 to 20, 5 where it is left out"`
 }
 
-// Found is a tool that a search found.
-type Found struct {
+// foundTool is a tool that a search found.
+type foundTool struct {
 	Name        string          `json:"name"`
 	Namespace   string          `json:"namespace,omitempty"`
 	Description string          `json:"description,omitempty"`
@@ -74,7 +74,7 @@ type Found struct {
 	Callable    bool            `json:"callable"`         // false: a host forbids its calls
 }
 
-func (s *search) find(ctx context.Context, call plugin.Call, in Query) ([]Found, error) {
+func (s *search) find(ctx context.Context, call plugin.Call, in queryArgs) ([]foundTool, error) {
 	limit := cmp.Or(in.Limit, defaultLimit)
 	words := strings.Fields(strings.ToLower(in.Query))
 	switch {
@@ -87,10 +87,10 @@ func (s *search) find(ctx context.Context, call plugin.Call, in Query) ([]Found,
 	if err != nil {
 		return nil, err
 	}
-	list, fresh := []Found{}, []string{}
-	for _, t := range Rank(state.Catalog.Tools, words, limit) {
+	list, fresh := []foundTool{}, []string{}
+	for _, t := range rank(state.Catalog.Tools, words, limit) {
 		lifted := t.Override == "" && t.Availability == events.AvailSearchable
-		list = append(list, Found{Name: t.Name, Namespace: t.Namespace, Description: t.Description, Schema: t.Schema, Callable: lifted || t.Callable()})
+		list = append(list, foundTool{Name: t.Name, Namespace: t.Namespace, Description: t.Description, Schema: t.Schema, Callable: lifted || t.Callable()})
 		if lifted {
 			fresh = append(fresh, t.Name)
 		}
@@ -109,9 +109,9 @@ func invalid(message string) error {
 	return &plugin.Failure{Class: plugin.ClassInvalidRequest, Code: plugin.CodeInvalidArgs, Message: message}
 }
 
-// Rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that
+// rank returns the tools that match lower-case words, the best first, equal ones by name. It leaves out tools that
 // are off, and tools that match no word.
-func Rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
+func rank(tools []events.ToolEntry, words []string, limit int) []events.ToolEntry {
 	type ranked struct {
 		tool  *events.ToolEntry
 		score int

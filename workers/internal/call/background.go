@@ -12,7 +12,6 @@ import (
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
-	"github.com/lash-go/lash/session/task"
 )
 
 // startTool starts a tool as a background task of this process. The task's id follows from the call, so code that
@@ -28,7 +27,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	if err == nil {
 		return string(id), nil // an earlier run started it
 	}
-	if !errors.Is(err, task.ErrUnknown) {
+	if !errors.Is(err, api.ErrUnknownTask) {
 		return "", err
 	}
 	release := d.env.Host.HoldStack(d.at.session)
@@ -41,7 +40,7 @@ func (d *dispatch) startTool(ctx context.Context, n int, tool string, args json.
 	}
 	release()
 	switch {
-	case errors.Is(err, task.ErrRunning):
+	case errors.Is(err, api.ErrTaskRunning):
 		return string(id), nil
 	case errors.Is(err, plugin.ErrUnavailable):
 		return "", &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "no tools can be started here"}

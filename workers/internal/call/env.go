@@ -38,7 +38,7 @@ type Env struct {
 }
 
 // SpawnFunc registers a background task and runs work for it in this process. The text that work returns becomes the
-// task's summary. After an error, work does not run. Errors: [task.ErrRunning], where a live task has the id;
+// task's summary. After an error, work does not run. Errors: [api.ErrTaskRunning], where a live task has the id;
 // [plugin.ErrUnavailable], where this process runs no tasks.
 type SpawnFunc func(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error
 

@@ -58,7 +58,7 @@ func (d *dispatch) registerRemote(ctx context.Context, tool *plugin.BoundTool, a
 		ID: task.CallTask(d.at.session, d.call.Effect), Of: events.TaskTool, Producer: d.call.Tool,
 		Runner: task.ToolRunner, Args: body, Restart: restart,
 	})
-	if errors.Is(err, task.ErrRunning) {
+	if errors.Is(err, api.ErrTaskRunning) {
 		return nil
 	}
 	return err

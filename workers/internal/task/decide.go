@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/task"
@@ -40,11 +41,11 @@ func (t *Service) handle(ctx context.Context, w *bus.Wake) {
 	v, err := t.decide(ctx, w)
 	soon, waits := errors.AsType[wake.SoonError](err)
 	switch {
-	case errors.Is(err, task.ErrUnknown), errors.Is(err, events.ErrNoSession):
+	case errors.Is(err, api.ErrUnknownTask), errors.Is(err, events.ErrNoSession):
 		_ = w.Ack()
 	case waits:
 		_ = w.Nak(time.Duration(soon))
-	case errors.Is(err, task.ErrTaken):
+	case errors.Is(err, api.ErrTaskTaken):
 		_ = w.Nak(handleAgainWait)
 	case err != nil && (ctx.Err() != nil || errors.Is(err, events.ErrOutcomeUnknown)):
 		_ = w.Nak(time.Second)

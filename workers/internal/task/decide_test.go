@@ -10,7 +10,6 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/api"
-	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
@@ -200,6 +199,6 @@ func (b *bundle) garbage() {
 	}
 	bustest.Eventually(b.T, "the session cannot be folded", func() bool {
 		_, err := b.service("w8", nil).h.Task(b.T.Context(), sid, name)
-		return err != nil && !errors.Is(err, task.ErrUnknown)
+		return err != nil && !errors.Is(err, api.ErrUnknownTask)
 	})
 }

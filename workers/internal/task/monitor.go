@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/process"
 )
@@ -34,7 +35,7 @@ func (r *taskRun) monitor(ctx context.Context) taskEnd {
 	}
 	m, ok := s.Monitor(name)
 	if !ok {
-		return taskEnd{err: task.ErrUnknownMonitor}
+		return taskEnd{err: api.ErrUnknownMonitor}
 	}
 	spec := m.Spec
 	lines := make(chan task.Line, gatherLines)
@@ -90,7 +91,7 @@ func (r *taskRun) endMonitor(ctx context.Context, end events.MonitorEnded) taskE
 func (r *taskRun) retry(ctx context.Context, do func(context.Context) error) error {
 	for {
 		err := do(ctx)
-		if err == nil || errors.Is(err, task.ErrTaken) {
+		if err == nil || errors.Is(err, api.ErrTaskTaken) {
 			return err
 		}
 		r.t.log.Warn("record monitor", zap.String("session", string(r.session)), zap.Error(err))

@@ -56,14 +56,14 @@ func (t *Running) Transition(ctx context.Context, to events.TaskState) error {
 
 // unlessTaken drops the error of a run that has lost its task: its context is cancelled too.
 func unlessTaken(err error) error {
-	if errors.Is(err, task.ErrTaken) {
+	if errors.Is(err, api.ErrTaskTaken) {
 		return nil
 	}
 	return err
 }
 
 // SpawnManaged registers a task and at once runs a function of this process for it. The task fails when this process
-// dies. [task.ErrRunning]: a live task has the id. req must not set Runner, Worker, OnCancel or Restart.
+// dies. [api.ErrTaskRunning]: a live task has the id. req must not set Runner, Worker, OnCancel or Restart.
 func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api.TaskRequest, work Func) (projector.Task, error) {
 	if req.Runner != "" || req.Worker != "" || req.OnCancel != nil || req.Restart != events.RestartNever {
 		return projector.Task{}, errors.New("spawn task: runner, worker, restart and callback are not for closures")

@@ -12,6 +12,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/tracing"
 	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/hint"
 	"github.com/lash-go/lash/session/task"
 	"github.com/lash-go/lash/workers/internal/wake"
@@ -206,7 +207,7 @@ func (r *taskRun) compare(ctx context.Context) {
 		r.contact.renew(began)
 	}
 	switch {
-	case errors.Is(err, task.ErrUnknown):
+	case errors.Is(err, api.ErrUnknownTask):
 		r.ackWake() // unregistered: the work continues, its result is dropped
 	case errors.Is(err, events.ErrNoSession):
 		r.ackWake() // erased
@@ -259,7 +260,7 @@ func (r *taskRun) move(ctx context.Context, to events.SessionID) {
 		r.ackWake() // erased
 		r.cancel(ErrTaskCancelled)
 		return
-	case errors.Is(err, task.ErrUnknown), err == nil && rec.CreatedAt != r.createdAt:
+	case errors.Is(err, api.ErrUnknownTask), err == nil && rec.CreatedAt != r.createdAt:
 		r.ackWake()
 		return
 	case err != nil:
@@ -302,7 +303,7 @@ func (r *taskRun) finish(ctx context.Context, end taskEnd) {
 		switch {
 		case err == nil:
 			end.recorded = true
-		case errors.Is(err, task.ErrTaken):
+		case errors.Is(err, api.ErrTaskTaken):
 			seq, where := r.claim.Seq, r.session
 			r.compare(ctx)
 			if !r.over && r.claim.Seq == seq && r.session == where {

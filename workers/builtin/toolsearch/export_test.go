@@ -1,0 +1,4 @@
+package toolsearch
+
+// Rank is rank, for tests.
+var Rank = rank
