@@ -213,7 +213,7 @@ func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, entry *ar
 	}
 	var list []archiveRun
 	for from <= loc.last {
-		r, err := b.writeRun(ctx, session, from, loc.last)
+		r, err := b.writeRun(ctx, b.Log(), session, from, loc.last)
 		if err != nil {
 			return nil, err
 		}
@@ -222,15 +222,15 @@ func (b *Bus) writeRuns(ctx context.Context, session events.SessionID, entry *ar
 	return list, nil
 }
 
-// writeRun writes one file of the commits from `from` to `last` at most.
-func (b *Bus) writeRun(ctx context.Context, session events.SessionID, from, last events.Seq) (archiveRun, error) {
+// writeRun writes one file of the commits of a log from `from` to `last` at most.
+func (b *Bus) writeRun(ctx context.Context, log events.Log, session events.SessionID, from, last events.Seq) (archiveRun, error) {
 	var file bytes.Buffer
 	w, err := events.NewArchiveWriter(&file, session, from)
 	if err != nil {
 		return archiveRun{}, err
 	}
 	r, size := archiveRun{First: from}, 0
-	for logEntry, err := range b.Log().Read(ctx, session, from) {
+	for logEntry, err := range log.Read(ctx, session, from) {
 		if err == nil {
 			err = w.Commit(logEntry)
 		}

@@ -38,6 +38,7 @@ type cli struct {
 	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Plugin    pluginCmd    `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
+	Import    importCmd    `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, or pi session files."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,6 +29,11 @@ func connecting(t *testing.T) (list [][]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	archive, err := os.ReadFile("../lash-replay/testdata/archives/answered.lash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := writeFile(t, t.TempDir(), "\x1b[2J\u202e.lash", archive)
 	for _, leaf := range parser.Model.Leaves(false) {
 		if leaf.Hidden || !slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return f.Name == "nats" }) {
 			continue
@@ -35,7 +41,7 @@ func connecting(t *testing.T) (list [][]string) {
 		base := strings.Fields(leaf.Path())
 		base = slices.DeleteFunc(base, func(text string) bool { return strings.HasPrefix(text, "<") || strings.HasPrefix(text, "[") })
 		for _, p := range leaf.Positional {
-			base = append(base, map[string]string{"session": "s", "call": "t1/0/0"}[p.Name])
+			base = append(base, map[string]string{"session": "s", "call": "t1/0/0", "file": file}[p.Name])
 		}
 		for _, f := range leaf.Flags {
 			if f.Name == "reason" || f.Name == "deny" {

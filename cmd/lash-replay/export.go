@@ -10,13 +10,29 @@ import (
 
 	"github.com/lash-go/lash/events"
 	sessionarchive "github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/exchange"
 )
 
 type exportCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write."`
+	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
+	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html" help:"Format: ${enum}. Default: ${default}."`
+	All     bool   `help:"Every session of the source, each in a file of the folder that -o names."`
 	Force   bool   `help:"Replace the file if it exists."`
-	JSON    bool   `name:"json" help:"One object that says what was written."`
+	JSON    bool   `name:"json" help:"One object that says what was written; with --all, one a line."`
+}
+
+// Help is shown by --help.
+func (*exportCmd) Help() string {
+	return `Formats:
+
+  archive    all of the history; lash-replay reads it, and lash-node import puts it into a server
+  chat       the active path as a line of OpenAI's chat format; lash-node import reads it
+  pi         all branches as a session file of pi; lash-node import reads it
+  markdown   a report for people
+  html       the same as one page without scripts, which loads nothing
+
+What a format cannot hold is listed on standard error, and in "lost" with --json. The file appears when it is complete.`
 }
 
 // written is the output of an export with --json.
@@ -30,45 +46,92 @@ type written struct {
 	Blobs     int64            `json:"blobs"`
 	BlobBytes int64            `json:"blob_bytes"`
 	Bytes     int64            `json:"bytes"` // of the file
+	Format    string           `json:"format"`
+	Lost      []exchange.Loss  `json:"lost"` // what the format cannot hold
 }
 
-// Run writes the archive to a temporary file, reads it back, and renames it.
+// Run exports one session, or all.
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
-	if _, err := os.Lstat(c.Out); err == nil && !c.Force {
-		return fmt.Errorf("%s exists: --force replaces it", c.Out)
+	if c.All {
+		return c.exportAll(ctx, e)
 	}
 	src, id, err := e.openTarget(ctx, c.Session)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	temp, err := os.CreateTemp(filepath.Dir(c.Out), filepath.Base(c.Out)+".*.tmp")
+	return c.export(ctx, e, src, id, c.Out)
+}
+
+func (c *exportCmd) exportAll(ctx context.Context, e *env) error {
+	if c.Session != "" {
+		return errors.New("name a session or give --all, not both")
+	}
+	if err := os.MkdirAll(c.Out, 0o750); err != nil {
+		return err
+	}
+	return e.each(ctx, nil, func(src source, id events.SessionID) error {
+		return c.export(ctx, e, src, id, filepath.Join(c.Out, string(id)+"."+formats()[c.Format].extension))
+	})
+}
+
+// export writes a temporary file, reads an archive back, and renames it.
+func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.SessionID, out string) error {
+	if _, err := os.Lstat(out); err == nil && !c.Force {
+		return fmt.Errorf("%s exists: --force replaces it", out)
+	}
+	temp, err := os.CreateTemp(filepath.Dir(out), filepath.Base(out)+".*.tmp")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.Remove(temp.Name()) }() // already renamed after success
-	done, err := sessionarchive.Write(ctx, src.Log(), src, id, temp)
+	w := written{File: out, Session: id, Format: c.Format, Lost: []exchange.Loss{}}
+	if c.Format == formatArchive {
+		err = w.archive(ctx, e, src, temp)
+	} else {
+		err = w.document(ctx, src, temp)
+	}
+	if err != nil {
+		_ = temp.Close() // it may be closed
+		return err
+	}
+	if err := os.Rename(temp.Name(), out); err != nil {
+		return err
+	}
+	return w.print(e, c.JSON)
+}
+
+// archive writes an archive, and reads it back.
+func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File) error {
+	done, err := sessionarchive.Write(ctx, src.Log(), src, w.Session, temp)
 	if err == nil {
 		err = temp.Sync()
 	}
 	if err = errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
-	size, err := readBack(ctx, temp.Name(), id, done)
-	if err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), c.Out); err != nil {
-		return err
-	}
-	if done.Unknown > 0 {
+	w.Bytes, err = readBack(ctx, temp.Name(), w.Session, done)
+	if err == nil && done.Unknown > 0 {
 		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
 	}
-	if c.JSON {
-		return e.writeJSON(written{c.Out, id, done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes, size})
+	w.First, w.Last, w.Commits, w.Events, w.Blobs, w.BlobBytes = done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes
+	return err
+}
+
+// print says what was written, and what was lost.
+func (w *written) print(e *env, asJSON bool) error {
+	if asJSON {
+		return e.writeJSON(w)
 	}
-	_, err = fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
-		c.Out, id, done.Events, done.Commits, done.Blobs, done.BlobBytes, size)
+	for _, l := range w.Lost {
+		e.Printf("%s does not hold %s (%d)", w.File, l.What, l.Count)
+	}
+	if w.Format != formatArchive {
+		_, err := fmt.Fprintf(e.Out, "%s: session %s as %s, %d bytes\n", w.File, w.Session, w.Format, w.Bytes)
+		return err
+	}
+	_, err := fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
+		w.File, w.Session, w.Events, w.Commits, w.Blobs, w.BlobBytes, w.Bytes)
 	return err
 }
 

@@ -24,7 +24,7 @@ var floors = []struct{ name, packages string }{
 		session/transcript session/plugin/wire session/plugin/output session/plugin`},
 	{"the bus", "bus/busembed bus bus/bustest projector/follow"},
 	{"parts of the host", `session/internal/callback session/internal/convert session/internal/nodes session/internal/toolset session/blob
-		session/decision session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
+		session/decision session/exchange session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
 		session/archive session/internal/reader session/internal/stack session/internal/watch`},
 	{"the host", "session session/sessiontest"},
 	{"its doors", "session/client session/service session/httpapi session/plugin/remote"},

@@ -137,3 +137,8 @@ func replace(ctx context.Context, rows bus.Rows, session events.SessionID, value
 	})
 	return err
 }
+
+// PutCold writes the directory row of a session that [bus.Bus.Restore] made: it is cold. A row of a later sequence stays.
+func PutCold(ctx context.Context, b *bus.Bus, s *projector.State) error {
+	return putRow(ctx, b, s, PlaceCold)
+}

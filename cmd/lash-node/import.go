@@ -1,0 +1,240 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/workers/playback"
+	"github.com/lash-go/lash/workers/recording"
+)
+
+type importCmd struct {
+	Files []string `arg:"" name:"file" help:"Archives of lash-replay export, chats in OpenAI's format (one JSON object a line), or pi session files, told apart by content." type:"path"`
+	clientFlags
+
+	MaxMiB int64 `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
+	JSON   bool  `name:"json" help:"Print one JSON object."`
+}
+
+// Help is shown by --help.
+func (*importCmd) Help() string {
+	return `Puts sessions into a server: that of a running node, of --nats URL, or of a --store DIR that no node uses.
+
+An archive becomes the same session, with the same id and the same commits. A chat or a session of pi is played through the
+runtime, on a temporary server with a scripted model, and its history is put in; the session has the recorded id.
+
+All files are read and checked before anything is written: a bad line is an error with file, line and reason. A session
+appears at once and whole. A session that is there with the same content is left alone, so an import that was stopped is
+simply repeated. Imported sessions are cold, and nothing of them runs before the next request.`
+}
+
+// imported is one session of an import.
+type imported struct {
+	File    string           `json:"file"`
+	Line    int              `json:"line,omitempty"` // of a recording
+	Session events.SessionID `json:"session"`
+	Format  string           `json:"format"` // "archive", "chat" or "pi"
+	Last    events.Seq       `json:"last"`
+	Already bool             `json:"already,omitempty"` // it was there before
+}
+
+// importSource is a session to import: an archive, or a plan of a recording.
+type importSource struct {
+	imported
+	archive *events.Archive
+	plan    *playback.Plan
+}
+
+// Run imports the files.
+func (c *importCmd) Run(ctx context.Context, s *streams) error {
+	sources, err := c.read()
+	if err != nil {
+		return err
+	}
+	list := []imported{}
+	err = c.onBus(ctx, s, func(ctx context.Context, b *bus.Bus) error {
+		x := &importer{b: b, progress: func(n int) { s.Printf("session %d of %d", n, len(sources)) }}
+		defer x.close()
+		for i := range sources {
+			one, err := x.put(ctx, &sources[i], i)
+			if err != nil {
+				return fmt.Errorf("%s: %w", sources[i].File, err)
+			}
+			list = append(list, one)
+			if !c.JSON {
+				write(s.Out, "%s\n", one.text())
+			}
+		}
+		return nil
+	})
+	if c.JSON && err == nil {
+		return writeJSON(s, struct {
+			Sessions []imported `json:"sessions"`
+		}{list})
+	}
+	return err
+}
+
+func (i imported) text() string {
+	if i.Already {
+		return fmt.Sprintf("%s: session %s is there already", i.File, i.Session)
+	}
+	return fmt.Sprintf("%s: session %s, %d commits, from %s", i.File, i.Session, i.Last, i.Format)
+}
+
+// read reads all files before anything is written.
+func (c *importCmd) read() ([]importSource, error) {
+	var list []importSource
+	var convs []recording.Conversation
+	for _, name := range c.Files {
+		a, more, err := c.readFile(name)
+		if err != nil {
+			return nil, err
+		}
+		if a != nil {
+			list = append(list, importSource{imported: imported{File: name, Session: a.Session, Format: "archive"}, archive: a})
+		}
+		convs = append(convs, more...)
+	}
+	for _, plan := range plansOf(convs) {
+		list = append(list, importSource{plan: plan, imported: imported{
+			File: plan.Conv.File, Line: plan.Conv.Line, Session: plan.Session, Format: string(plan.Conv.Format),
+		}})
+	}
+	seen := make(map[events.SessionID]string)
+	for i := range list {
+		if other, twice := seen[list[i].Session]; twice {
+			return nil, fmt.Errorf("%s: session %s is in %s too: import one of them", list[i].File, list[i].Session, other)
+		}
+		seen[list[i].Session] = list[i].File
+	}
+	return list, nil
+}
+
+// archiveMagic begins an archive.
+const archiveMagic = "LASHARC1"
+
+func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversation, error) {
+	f, err := os.Open(filepath.Clean(name))
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = f.Close() }()
+	head := make([]byte, len(archiveMagic))
+	n, err := io.ReadFull(f, head)
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, nil, fmt.Errorf("%s: %w", name, err) // for example a folder
+	}
+	whole := io.MultiReader(bytes.NewReader(head[:n]), f)
+	if string(head[:n]) != archiveMagic {
+		convs, err := recording.Read(name, whole)
+		return nil, convs, err
+	}
+	a, err := events.ReadArchive(whole, min(c.MaxMiB, 1<<40)<<20)
+	if errors.Is(err, events.ErrTooLarge) {
+		return nil, nil, fmt.Errorf("%s: %w: --max-mib allows more", name, err)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return a, nil, nil
+}
+
+// onBus calls do with the servers of a running node, or with one on the store if no node uses it.
+func (c *importCmd) onBus(ctx context.Context, s *streams, do func(context.Context, *bus.Bus) error) error {
+	if c.NATS == "" {
+		server, err := busembed.Start(busembed.Config{StoreDir: c.Store})
+		if err == nil {
+			defer server.Stop()
+			b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node", Prefix: c.Prefix})
+			if err != nil {
+				return err
+			}
+			defer b.Close()
+			return do(ctx, b)
+		}
+		if !errors.Is(err, busembed.ErrInUse) {
+			return fmt.Errorf("%s: %w", c.Store, err)
+		}
+	}
+	return c.with(ctx, s, func(ctx context.Context, on *client) error { return do(ctx, on.bus) })
+}
+
+// importer puts sessions into a server.
+type importer struct {
+	b         *bus.Bus
+	converter *playback.Converter // started for the first recording
+	progress  func(n int)
+	printed   time.Time
+}
+
+func (x *importer) close() {
+	if x.converter != nil {
+		x.converter.Close()
+	}
+}
+
+// importEvery is the interval of progress lines.
+const importEvery = 2 * time.Second
+
+func (x *importer) put(ctx context.Context, src *importSource, n int) (imported, error) {
+	if x.printed.IsZero() {
+		x.printed = time.Now()
+	} else if time.Since(x.printed) > importEvery {
+		x.printed = time.Now()
+		x.progress(n + 1)
+	}
+	one := src.imported
+	if src.plan != nil {
+		there, err := x.compare(ctx, src.plan)
+		if err != nil || there > 0 {
+			one.Last, one.Already = there, true
+			return one, err
+		}
+		if src.archive, err = x.convert(ctx, src.plan); err != nil {
+			return one, err
+		}
+	}
+	done, err := archive.Restore(ctx, x.b, src.archive)
+	one.Last, one.Already = done.Last, done.Already
+	return one, err
+}
+
+func (x *importer) convert(ctx context.Context, plan *playback.Plan) (a *events.Archive, err error) {
+	if x.converter == nil {
+		if x.converter, err = playback.NewConverter(ctx); err != nil {
+			x.converter = nil
+			return nil, err
+		}
+	}
+	return x.converter.Convert(ctx, plan)
+}
+
+// compare compares a recording with the session of its name. There is none: 0. Otherwise it is the session's last sequence.
+func (x *importer) compare(ctx context.Context, plan *playback.Plan) (events.Seq, error) {
+	s, err := follow.Whole(ctx, x.b, plan.Session)
+	if errors.Is(err, events.ErrNoSession) && !errors.As(err, new(*events.ErasedError)) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	diff, err := playback.Compare(ctx, x.b, plan, s)
+	if err == nil && diff != nil {
+		err = fmt.Errorf("session %s exists, and is not this recording: %w", plan.Session, diff)
+	}
+	return s.Seq, err
+}

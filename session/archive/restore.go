@@ -1,0 +1,138 @@
+package archive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/blob"
+)
+
+// DifferentError is a session that has the archive's id and another history.
+type DifferentError struct {
+	Session events.SessionID
+	Seq     events.Seq // first commit that differs, or the first that one of them lacks
+}
+
+func (e *DifferentError) Error() string {
+	return fmt.Sprintf("session %s exists, and its history differs from sequence %d on", e.Session, e.Seq)
+}
+
+// Restored says what [Restore] did.
+type Restored struct {
+	Session events.SessionID
+	Last    events.Seq
+	Already bool  // the session had this history before, and may have continued
+	Blobs   int64 // bodies of the archive
+}
+
+// Restore puts an archive into a server as a cold session, under the same id, with the same commits byte for byte. The
+// archive is verified before anything is written: its history folds without a violation and has all its bodies. The history
+// appears at once, after its bodies. A call that died, or one for a session that has the history, can be repeated.
+//
+// Errors: [*DifferentError]; [events.ErrMalformed] with the reason; [events.ErasedError]; those of the bus.
+func Restore(ctx context.Context, b *bus.Bus, a *events.Archive) (Restored, error) {
+	done := Restored{Session: a.Session}
+	s, err := verify(ctx, a)
+	if err != nil {
+		return done, fmt.Errorf("%w: %w", events.ErrMalformed, err)
+	}
+	done.Last = s.Seq
+	if done.Already, err = holds(ctx, b, a); err != nil {
+		return done, err
+	}
+	for _, body := range a.Blobs {
+		done.Blobs++
+		if done.Already {
+			continue
+		}
+		if _, err := b.PutBlob(ctx, body); err != nil {
+			return done, err
+		}
+	}
+	if !done.Already {
+		if err = b.Restore(ctx, a.Session, a.Log); errors.As(err, new(*events.ConflictError)) {
+			if done.Already, err = holds(ctx, b, a); err == nil && !done.Already {
+				err = &DifferentError{Session: a.Session, Seq: 1}
+			}
+		}
+	}
+	if err != nil {
+		return done, err
+	}
+	return done, follow.PutCold(ctx, b, s)
+}
+
+// bodies reads an archive's bodies.
+type bodies map[string][]byte
+
+func (m bodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
+	if body, ok := m[ref.Digest]; ok {
+		return body, nil
+	}
+	return nil, fmt.Errorf("body %s: %w", ref.Digest, bus.ErrNotFound)
+}
+
+// verify folds an archive from its beginning.
+func verify(ctx context.Context, a *events.Archive) (*projector.State, error) {
+	if a.First != 1 {
+		return nil, fmt.Errorf("the archive begins at sequence %d, want 1", a.First)
+	}
+	v, blobs := projector.NewVerifier(a.Session), bodies(a.Blobs)
+	for entry, err := range a.Log.Read(ctx, a.Session, 1) {
+		if err != nil {
+			return nil, err
+		}
+		found, err := follow.Verify(ctx, blobs, v, entry)
+		if err != nil {
+			return nil, fmt.Errorf("sequence %d: %w", entry.Seq, err)
+		}
+		if len(found) > 0 {
+			return nil, fmt.Errorf("sequence %d: %s: %s", found[0].Seq, found[0].Check, found[0].Problem)
+		}
+		for i := range entry.Commit.Events {
+			if p := entry.Commit.Events[i].Payload; p != nil {
+				err = blob.Visit(ctx, blobs, p, func(_ events.BlobRef, read func() ([]byte, error)) error { _, err := read(); return err })
+			}
+			if err != nil {
+				return nil, fmt.Errorf("sequence %d, %s: %w", entry.Seq, entry.Commit.Events[i].Kind, err)
+			}
+		}
+	}
+	if found := v.Check(); len(found) > 0 {
+		return nil, errors.New(found[0].Problem)
+	}
+	if v.State().Seq == 0 {
+		return nil, errors.New("the archive has no commits")
+	}
+	return v.State(), nil
+}
+
+// holds reports whether the server has the archive's history already. A session that does not exist has not.
+func holds(ctx context.Context, b *bus.Bus, a *events.Archive) (bool, error) {
+	next, stop := iter.Pull2(b.Log().Read(ctx, a.Session, 1))
+	defer stop()
+	for entry, err := range a.Log.Read(ctx, a.Session, 1) {
+		if err != nil {
+			return false, err
+		}
+		have, err, ok := next()
+		switch {
+		case err != nil && errors.As(err, new(*events.ErasedError)):
+			return false, err
+		case entry.Seq == 1 && (!ok || errors.Is(err, events.ErrNoSession)):
+			return false, nil
+		case err != nil:
+			return false, err
+		case !ok || !bytes.Equal(have.Data, entry.Data):
+			return false, &DifferentError{Session: a.Session, Seq: entry.Seq}
+		}
+	}
+	return true, nil
+}
