@@ -82,6 +82,9 @@ func (w *writer) commit(c *Commit) {
 	if c.Key != "" {
 		n += 2
 	}
+	if c.Salt != nil {
+		n++
+	}
 	w.b = appendMapHead(w.b, n)
 	w.num("\xa1f", FormatVersion)
 	w.str("\xa1i", string(c.ID))
@@ -98,10 +101,21 @@ func (w *writer) commit(c *Commit) {
 		w.str("\xa1k", c.Key)
 		w.str("\xa1d", c.Digest)
 	}
+	if c.Salt != nil {
+		w.b = appendSalt(append(w.b, "\xa1n"...), c.Salt)
+	}
 	w.b = appendArrayHead(append(w.b, "\xa1e"...), len(c.Events))
 	for i := range c.Events {
 		w.event(&c.Events[i])
 	}
+}
+
+// appendSalt writes no salts, of a commit without payloads, as nil.
+func appendSalt(b, salt []byte) []byte {
+	if len(salt) == 0 {
+		return append(b, 0xc0)
+	}
+	return appendBytes(b, salt)
 }
 
 func (w *writer) event(e *Event) {
@@ -114,6 +128,10 @@ func (w *writer) event(e *Event) {
 	w.num("\xa1v", e.V)
 	if e.Turn != "" {
 		w.str("\xa1u", string(e.Turn))
+	}
+	if e.Redacted != nil {
+		w.b = appendBytes(append(w.b, "\xa1h"...), e.Redacted)
+		return
 	}
 	w.b = append(w.b, "\xa1p"...)
 	start := len(w.b)

@@ -80,6 +80,8 @@ func (c *cursor) commit(into *Commit) {
 			into.Key = c.str()
 		case "d":
 			into.Digest = c.str()
+		case "n":
+			into.Salt = []byte(c.bytes(c.want(formBytes)))
 		case "e":
 			c.events(into)
 		default:
@@ -121,7 +123,7 @@ func (c *cursor) event(e *Event) {
 	done := false
 	for n := c.want(formMap); n > 0 && c.err == nil; n-- {
 		tag := c.text()
-		if done && (tag == "k" || tag == "v" || tag == "p") {
+		if done && (tag == "k" || tag == "v" || tag == "p" || tag == "h") {
 			c.fail("%s stands after the payload", tag)
 			return
 		}
@@ -135,10 +137,22 @@ func (c *cursor) event(e *Event) {
 		case "p":
 			c.payload(e)
 			done = true
+		case "h":
+			c.redacted(e)
+			done = true
 		default:
 			c.raw()
 		}
 	}
+}
+
+// redacted decodes the digest that replaces the body.
+func (c *cursor) redacted(e *Event) {
+	if e.Kind == "" || e.V < 1 {
+		c.fail("kind and version must stand before the digest")
+		return
+	}
+	e.Redacted = []byte(c.bytes(c.want(formBytes)))
 }
 
 // payload decodes the body. Kind and version precede it, so that it is decoded in place.

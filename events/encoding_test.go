@@ -64,8 +64,9 @@ func referenceCommit(t *rapid.T, c *events.Commit) []byte {
 		Cause   string           `msgpack:"c,omitempty"`
 		Key     string           `msgpack:"k,omitempty"`
 		Digest  string           `msgpack:"d,omitempty"`
+		Salt    []byte           `msgpack:"n,omitempty"`
 		Events  []event          `msgpack:"e"`
-	}{Format: 1, ID: c.ID, Session: c.Session, At: c.At, Actor: c.Actor.Kind, ActorID: c.Actor.ID, Cause: c.Cause, Key: c.Key, Digest: c.Digest}
+	}{Format: 1, ID: c.ID, Session: c.Session, At: c.At, Actor: c.Actor.Kind, ActorID: c.Actor.ID, Cause: c.Cause, Key: c.Key, Digest: c.Digest, Salt: c.Salt}
 	for _, e := range c.Events {
 		body := e.Raw
 		if e.Payload != nil {

@@ -86,6 +86,10 @@ type Event struct {
 	Turn    TurnID  // empty for events outside of turns
 	Payload Payload // nil exactly if this program does not know the kind
 	Raw     []byte  // encoded payload, of unknown kinds only
+
+	// Redacted is the digest that replaces the payload in an export; nil where the event has its payload. Then Payload
+	// and Raw are nil.
+	Redacted []byte
 }
 
 // Of makes the event of a payload.
@@ -103,6 +107,7 @@ type Commit struct {
 	Cause   string // id of the command, commit or event that caused this one; may be empty
 	Key     string // idempotency key of the causing request; may be empty
 	Digest  string // digest of that request with caller, operation and target; empty exactly if Key is
+	Salt    []byte // keeps payloads secret of which only the digest is known, see FORMAT.md; nil: payloads have none
 	Events  []Event
 }
 
@@ -142,10 +147,26 @@ func (c *Commit) Validate() error {
 	default:
 		return invalid("commit.actor", fmt.Sprintf("unknown kind %q", c.Actor.Kind))
 	}
+	kept := len(c.Events)
 	for i := range c.Events {
 		if err := c.Events[i].validate(); err != nil {
 			return fmt.Errorf("event %d, %s: %w", i, c.Events[i].Kind, err)
 		}
+		if c.Events[i].Redacted != nil {
+			kept--
+		}
+	}
+	return c.validateSalt(kept)
+}
+
+// validateSalt checks the salt: of the commit where all events have their payloads, else of each event that has it.
+func (c *Commit) validateSalt(kept int) error {
+	want := SaltBytes
+	if kept < len(c.Events) {
+		want = SaltBytes * kept
+	}
+	if c.Salt != nil && len(c.Salt) != want {
+		return wrongSize("commit.salt", len(c.Salt), want)
 	}
 	return nil
 }
@@ -155,6 +176,9 @@ func (e *Event) validate() error {
 		if err := CheckToken("event.turn", e.Turn); err != nil {
 			return err
 		}
+	}
+	if e.Redacted != nil {
+		return e.validateRedacted()
 	}
 	if e.Payload == nil {
 		return e.validateRaw()
@@ -182,6 +206,21 @@ func (e *Event) validateRaw() error {
 	r.raw()
 	if err := r.end(); err != nil {
 		return invalid("event.payload", err.Error())
+	}
+	return nil
+}
+
+// validateRedacted checks an event without its payload.
+func (e *Event) validateRedacted() error {
+	switch {
+	case e.Payload != nil || e.Raw != nil || len(e.Redacted) != DigestBytes:
+		return invalid("event.digest", fmt.Sprintf("must have %d bytes, and replaces the payload", DigestBytes))
+	case !e.Kind.wellFormed():
+		return invalid("event.kind", "must be family.past_tense of a-z 0-9 _, at most 64 bytes")
+	case e.Kind == KindAuditHeadSigned:
+		return invalid("event.digest", "replaces a head, which is never redacted")
+	case e.V < 1:
+		return invalid("event.version", "must be at least 1")
 	}
 	return nil
 }

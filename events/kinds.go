@@ -88,6 +88,7 @@ var kinds = map[Kind]kindInfo{
 	KindMonitorReported:        kindRow[MonitorReported](1),
 	KindMonitorEnded:           kindRow[MonitorEnded](1),
 	KindMonitorUpdatesTaken:    kindRow[MonitorUpdatesTaken](1),
+	KindAuditHeadSigned:        kindRow[AuditHeadSigned](1),
 }
 
 // kindOf has the kinds by payload type.
@@ -168,6 +169,7 @@ const (
 	KindMonitorReported        Kind = "monitor.reported"
 	KindMonitorEnded           Kind = "monitor.ended"
 	KindMonitorUpdatesTaken    Kind = "monitor.updates_taken"
+	KindAuditHeadSigned        Kind = "audit.head_signed"
 )
 
 // Kinds lists all known kinds, sorted.

@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"bytes"
 	"strings"
 
 	"github.com/lash-go/lash/events"
@@ -232,6 +233,12 @@ var goldenPayloads = map[events.Kind][]events.Payload{
 	}}},
 	events.KindMonitorEnded:        {&events.MonitorEnded{Monitor: "log", State: events.MonitorFailed, Exit: 3, Error: "timed out after 100ms"}},
 	events.KindMonitorUpdatesTaken: {&events.MonitorUpdatesTaken{Upto: 4}},
+	events.KindAuditHeadSigned: {
+		&events.AuditHeadSigned{
+			Key: goldenBytes(32), Certificate: "lash node certificate v1\n", Before: 5, Edge: goldenBytes(64), Leaves: goldenBytes(32), Signature: goldenBytes(64),
+		},
+		&events.AuditHeadSigned{Key: goldenBytes(32), Signature: goldenBytes(64)},
+	},
 }
 
 // goldenCommit has every field of the envelope set.
@@ -245,3 +252,5 @@ func goldenCommit(kind events.Kind) *events.Commit {
 	}
 	return c
 }
+
+func goldenBytes(n int) []byte { return bytes.Repeat([]byte{0x0f}, n) }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 )
 
 // ErrOutOfOrder is a commit of another session, or one that does not follow the state's sequence.
@@ -21,15 +22,28 @@ func (s *State) Apply(e events.Entry) error {
 	if ref := s.NeedsBase(e.Commit); !ref.IsZero() {
 		return &MissingBaseError{Session: s.Session, Ref: ref}
 	}
+	leaf, err := leafOf(e)
+	if err != nil {
+		return fmt.Errorf("apply sequence %d of %s: %w", e.Seq, s.Session, err)
+	}
 	s.Seq = e.Seq
 	s.UpdatedAt = e.Commit.At
 	s.recordRequest(e.Commit)
 	for i := range e.Commit.Events {
 		s.applyEvent(&e.Commit.Events[i], e.Commit.At)
 	}
+	s.Proof.Commit(s.Seq, leaf)
 	s.countOpening()
 	s.assert()
 	return nil
+}
+
+// leafOf is the leaf of a commit: of its stored encoding, or of its own encoding where the caller appended it.
+func leafOf(e events.Entry) (proof.Hash, error) {
+	if len(e.Data) > 0 {
+		return events.LeafHash(e.Data), nil
+	}
+	return events.LeafOf(e.Commit)
 }
 
 // assert panics on a violated invariant in builds with the tag invariants. A leaf without node comes from the
@@ -68,16 +82,37 @@ func (s *State) Ahead(ev *events.Event, at events.Millis) {
 	s.applyEvent(ev, at)
 }
 
-// Committed ends the ahead state: the log has the commit.
-func (s *State) Committed() {
+// Committed ends the ahead state: the log has the commit with the events that were folded ahead. Another event of the
+// commit is its head, which was signed after that, and is folded now. Errors: those of [events.LeafOf].
+func (s *State) Committed(c *events.Commit) error {
+	if !s.ahead {
+		return nil
+	}
+	leaf, err := events.LeafOf(c)
+	if err != nil {
+		return err
+	}
+	if last := &c.Events[len(c.Events)-1]; last.Kind == events.KindAuditHeadSigned {
+		s.applyEvent(last, c.At)
+	}
+	s.ahead = false
+	s.Proof.Commit(s.Seq, leaf)
+	s.countOpening()
+	return nil
+}
+
+// Seen is Committed for a reader that has folded all events of a commit, and shows the state only. Such a state has no
+// snapshot: it does not know the encoding of the commit.
+func (s *State) Seen() {
 	if s.ahead {
-		s.ahead = false
+		s.ahead, s.seen = false, true
 		s.countOpening()
 	}
 }
 
 func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	s.Events++
+	s.Proof.Apply(ev, s.Seq)
 	if progress[ev.Kind] {
 		s.progressed(ev.Turn)
 	}
@@ -99,8 +134,8 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 		}
 	case *events.SessionExtensionsSet:
 		s.Extensions, s.Replaced = p.Extensions, s.Seq
-	case *events.BodyStored:
-		// the body itself is not part of the state
+	case *events.BodyStored, *events.AuditHeadSigned:
+		// the body itself is not part of the state; the proof has the head
 	case *events.GraphAppended:
 		s.appendNodes(p, ev.Turn, at)
 	case *events.GraphBranched:

@@ -96,6 +96,11 @@ func (s *State) checkHead() error {
 	if !sort.SliceIsSorted(s.Catalog.Tools, func(i, j int) bool { return s.Catalog.Tools[i].Name < s.Catalog.Tools[j].Name }) {
 		errs = append(errs, errors.New("catalogue is not sorted"))
 	}
+	if err := s.Proof.Tree.Check(); err != nil {
+		errs = append(errs, err)
+	} else if n := s.Proof.Tree.Size(); n != int64(s.Seq) && !s.ahead && !s.seen {
+		errs = append(errs, fmt.Errorf("the tree has %d commits, the state is at %d", n, s.Seq))
+	}
 	errs = append(errs, s.checkTasks()...)
 	errs = append(errs, s.checkMonitors()...)
 	return errors.Join(errs...)

@@ -304,7 +304,9 @@ func TestAhead(t *testing.T) {
 			if err := ahead.Apply(events.Entry{Seq: ahead.Seq + 1, Commit: e.Commit}); err == nil {
 				t.Fatal("apply to a state ahead of the log: got nil, want an error")
 			}
-			ahead.Committed()
+			if err := ahead.Committed(e.Commit); err != nil {
+				t.Fatal(err)
+			}
 			fold(t, mirror, []events.Entry{e})
 			same(t, "ahead", head(t, ahead), head(t, mirror))
 			if !reflect.DeepEqual(ahead.Missing(), mirror.Missing()) {

@@ -87,7 +87,9 @@ func (d *driver) commit(list ...events.Event) {
 	if err != nil {
 		d.Fatal(err)
 	}
-	d.s.Committed()
+	if err := d.s.Committed(c); err != nil {
+		d.Fatal(err)
+	}
 	d.open = nil
 	decoded, err := events.Decode(data)
 	if err != nil {

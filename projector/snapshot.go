@@ -40,7 +40,7 @@ var ErrOldFold = fmt.Errorf("snapshot of another fold version, this one is %d", 
 // Snapshot encodes the state. fresh has the segments that no earlier Snapshot of this state returned and that were
 // not restored. The caller must store them before the head.
 func (s *State) Snapshot() (head []byte, fresh []Segment, err error) {
-	if s.ahead {
+	if s.ahead || s.seen {
 		return nil, nil, fmt.Errorf("snapshot %s: state is ahead of the log: %w", s.Session, ErrOutOfOrder)
 	}
 	if fresh, err = s.body.store(); err != nil {
@@ -152,6 +152,9 @@ func Restore(head []byte) (*State, error) {
 	}
 	if err := checkFrames("frames", snap.Head.Frames, snap.Head.Nodes); err != nil {
 		return nil, fmt.Errorf("restore snapshot: %w: %w", events.ErrMalformed, err)
+	}
+	if h := &snap.Head; h.Proof.Tree.Check() != nil || h.Proof.Tree.Size() != int64(h.Seq) {
+		return nil, fmt.Errorf("restore snapshot: %w: a tree of %d commits at sequence %d", events.ErrMalformed, h.Proof.Tree.Size(), h.Seq)
 	}
 	s := &State{Head: snap.Head}
 	b := &s.body

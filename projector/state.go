@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 )
 
 // FoldVersion changes with every change of Apply or of the snapshot format. Other versions' snapshots are discarded.
-const FoldVersion = 13
+const FoldVersion = 14
 
 // ErrPartial reports a read that needs segments or books which are not attached; see [State.Missing].
 var ErrPartial = errors.New("state is partial")
@@ -87,6 +88,8 @@ type Head struct {
 	Tasks    []Task      `msgpack:"tk,omitempty"` // in order of creation; at most [KeptTasks] finished ones
 	Monitors []Monitor   `msgpack:"mo,omitempty"` // sorted by id
 	Feed     MonitorFeed `msgpack:"mf,omitempty"`
+
+	Proof proof.State `msgpack:"pf,omitempty"` // tree of the history's commits
 }
 
 // Frame is a context segment of the session: the model sees messages from its start on.
@@ -345,6 +348,7 @@ type State struct {
 	Head
 	body  stateBody
 	ahead bool // has folded events of a commit that is not in the log yet
+	seen  bool // has folded a commit without its encoding, so Proof is of an earlier sequence
 }
 
 // New is the state before the first event.

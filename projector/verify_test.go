@@ -45,8 +45,11 @@ func turnOf(t *testing.T, change func(*events.PromptRef)) []events.Entry {
 		for i := range list {
 			s.Ahead(&list[i], 5)
 		}
-		s.Committed()
-		return &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
+		c := &events.Commit{ID: ulidOf(int(s.Seq)), Session: sid, At: 5, Events: list}
+		if err := s.Committed(c); err != nil {
+			t.Fatal(err)
+		}
+		return c
 	}
 	first := ahead([]events.Event{events.Of("", &events.SessionOpened{}), events.Of("t1", &events.TurnRequested{}), events.Of("t1", &events.TurnStarted{Attempt: 1, Worker: "w1"})})
 	list := []events.Event{events.Of("", &events.SessionConfigured{Config: events.Config{Model: "m2"}}), events.Of("", &events.GraphAppended{

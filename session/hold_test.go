@@ -14,7 +14,7 @@ import (
 func TestDeadlineBehindAnAppend(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	at := b.State().Seq
+	on := b.State()
 	b.Server.Stop()
 	ctx, cancel := context.WithCancel(t.Context())
 	appended := make(chan error, 1)
@@ -22,7 +22,7 @@ func TestDeadlineBehindAnAppend(t *testing.T) {
 		_, err := b.Host.Worker().AppendAs(ctx, &events.Commit{
 			ID: "c1", Session: sid, Actor: events.Actor{Kind: events.ActorNode, ID: "w1"},
 			Events: []events.Event{events.Of("", &events.SessionClosed{})},
-		}, at, func() *projector.State { return nil })
+		}, on, func(*events.Commit) (*projector.State, error) { return nil, nil })
 		appended <- err
 	}()
 	for range 5 { // the first ones may be before the append

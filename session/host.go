@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/blob"
@@ -63,6 +65,12 @@ type Config struct {
 	// also applies to turns that follow from such a turn, for example a subagent's.
 	ForbidSelfApproval bool
 
+	// Signer returns the signer of the heads of histories, see package events/proof. The host calls it for each head, so
+	// that keys can change. Defaults to none: the commits of this host have no heads.
+	Signer func() *proof.Signer
+	// Signed receives each head of this host, once it is in the log. It must not block. Defaults to none.
+	Signed func(*proof.Head)
+
 	Logger *zap.Logger      // nil is silent
 	Kind   events.ActorKind // of Actor. Defaults to client
 }
@@ -94,6 +102,8 @@ type Host struct {
 	modelCheck    func(context.Context, events.Config) error // nil: any model
 	forbidSelf    bool
 	quota         *quota.Counter // nil: no limit
+	signer        func() *proof.Signer
+	signed        func(*proof.Head)
 }
 
 var _ api.Service = (*Host)(nil)
@@ -137,7 +147,7 @@ func New(cfg Config) (*Host, error) {
 		hints: hint.New(cfg.Bus, cfg.Worker, cfg.Moved), callbacks: callback.New(cfg.Bus, cfg.Logger.Named("host"), reader.Task),
 		plugins: cfg.Plugins.host, noPlugins: cfg.Plugins.none, complete: cfg.Complete, spawner: cfg.Spawner, trace: cfg.Trace, traceMetadata: cfg.TraceMetadata,
 		maxQueued: cfg.MaxQueued, locks: cfg.Locks, modelCheck: cfg.CheckModel, forbidSelf: cfg.ForbidSelfApproval,
-		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller),
+		quota: quota.New(cfg.Bus, cfg.MaxSessionsPerCaller), signer: cfg.Signer, signed: cfg.Signed,
 	}
 	h.stacks = stack.New(stack.Config{
 		Plugins: cfg.Plugins.host, Blobs: cfg.Bus, Locks: cfg.Locks, Logger: h.zap,
@@ -241,7 +251,7 @@ func (h *Host) appendLocked(ctx context.Context, s *states.Entry, meta commitMet
 	if err != nil {
 		return err
 	}
-	seq, err := h.log.Append(ctx, c, s.State.Seq)
+	c, seq, err := h.appendSigned(ctx, c, s.State)
 	if errors.Is(err, bus.ErrFull) {
 		err = &api.LimitError{What: "hot sessions", Limit: h.b.MaxHot(), Err: err}
 	}
@@ -276,8 +286,15 @@ func (h *Host) commit(ctx context.Context, id events.SessionID, meta commitMeta,
 	}
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()),
-		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: meta.digest, Events: list,
+		Actor: meta.actor, Cause: meta.cause, Key: meta.key, Digest: meta.digest, Salt: NewSalt(), Events: list,
 	}, nil
+}
+
+// NewSalt is a random salt of a commit.
+func NewSalt() []byte {
+	salt := make([]byte, events.SaltBytes)
+	_, _ = rand.Read(salt) // never fails
+	return salt
 }
 
 // mayAppend refuses a request that may only read.

@@ -23,9 +23,10 @@ func keepingSystem(ctx context.Context, d decision) decision {
 			return list, err
 		}
 		moved := s.Clone()
-		if err := moved.Apply(events.Entry{Seq: s.Seq + 1, Commit: &events.Commit{Session: s.Session, Events: list}}); err != nil {
-			return nil, err
+		for i := range list {
+			moved.Ahead(&list[i], s.UpdatedAt)
 		}
+		moved.Seen()
 		after, err := systemMessages(moved)
 		if err == nil && !slices.Equal(before, after) {
 			err = fmt.Errorf("%w: it takes messages of the system out of the conversation, which needs the right %q", api.ErrForbidden, api.RightConfigure)

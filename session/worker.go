@@ -39,18 +39,21 @@ func (h Worker) Subscribe(id events.SessionID, relevant func(bus.LiveMessage) bo
 	return h.states.Subscribe(id, relevant)
 }
 
-// AppendAs appends a commit that a worker of this process decided at seq. It takes turns with the host's own
-// decisions about the session, so that both make progress. after runs once the commit is in the log, and returns the
-// state with it.
-func (h Worker) AppendAs(ctx context.Context, c *events.Commit, at events.Seq, after func() *projector.State) (events.Seq, error) {
+// AppendAs appends a commit that a worker of this process decided on a state. It takes turns with the host's own
+// decisions about the session, so that both make progress. after runs once the commit is in the log, with the commit
+// as it is there, and returns the state with it.
+func (h Worker) AppendAs(ctx context.Context, c *events.Commit, on *projector.State, after func(*events.Commit) (*projector.State, error)) (events.Seq, error) {
 	s, err := h.states.Lock(ctx, c.Session)
 	if err != nil {
 		return 0, err
 	}
 	defer s.Unlock()
-	seq, err := h.log.Append(ctx, c, at)
-	if err == nil && seq == at+1 {
-		s.State = after()
+	c, seq, err := h.appendSigned(ctx, c, on)
+	if err == nil && seq == on.Seq+1 {
+		if s.State, err = after(c); err != nil {
+			s.State = nil
+			return 0, err
+		}
 		h.hints.Tasks(s.State, c.Events)
 	}
 	return seq, err

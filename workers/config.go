@@ -14,6 +14,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/api"
@@ -93,6 +94,10 @@ type Config struct {
 	CheckModel func(context.Context, events.Config) error
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
+	// Signer returns the signer of the heads of histories, see [session.Config]. Defaults to none.
+	Signer func() *proof.Signer
+	// Signed receives each signed head of this node, see [session.Config]. Defaults to none.
+	Signed func(*proof.Head)
 	// Access receives a record of each request that a [Node] responded to over NATS. Defaults to none.
 	Access accesslog.Func
 	// Roles of a [Node]. Defaults to all.

@@ -2,6 +2,7 @@ package eventstest
 
 import (
 	"fmt"
+	"math/bits"
 
 	"pgregory.net/rapid"
 
@@ -289,6 +290,12 @@ var draws = map[events.Kind]func(*rapid.T) events.Payload{
 			State: one(t, events.MonitorIdle, events.MonitorStopped, events.MonitorExited, events.MonitorFailed),
 		}
 	},
+	events.KindAuditHeadSigned: func(t *rapid.T) events.Payload {
+		p := &events.AuditHeadSigned{Key: hashes(t, 1), Certificate: text(t), Before: rapid.Int64Range(0, 1<<40).Draw(t, "before"), Signature: hashes(t, 2)}
+		p.Edge = hashes(t, bits.OnesCount64(uint64(p.Before)))
+		p.Leaves = hashes(t, rapid.IntRange(0, 3).Draw(t, "leaves"))
+		return p
+	},
 	events.KindMonitorUpdatesTaken: func(t *rapid.T) events.Payload {
 		return &events.MonitorUpdatesTaken{Upto: count(t) + 1}
 	},
@@ -318,6 +325,9 @@ func Commit() *rapid.Generator[*events.Commit] {
 		}
 		if flag(t) {
 			c.Key, c.Digest = id[string](t), id[string](t)
+		}
+		if flag(t) {
+			c.Salt = exactly(t, events.SaltBytes)
 		}
 		for range rapid.IntRange(1, 4).Draw(t, "events") {
 			c.Events = append(c.Events, event(t))

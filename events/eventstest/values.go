@@ -384,3 +384,15 @@ func output(t *rapid.T) []events.MonitorLine {
 		}
 	}, func(l events.MonitorLine) int64 { return l.Sequence })
 }
+
+// hashes draws n hashes; none is nil.
+func hashes(t *rapid.T, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return exactly(t, n*events.DigestBytes)
+}
+
+func exactly(t *rapid.T, n int) []byte {
+	return rapid.SliceOfN(rapid.Byte(), n, n).Draw(t, "bytes")
+}

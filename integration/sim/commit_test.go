@@ -84,8 +84,7 @@ func (r *run) flush() error {
 		seq, err := r.w.log.Append(r.w.ctx, c, at)
 		if err == nil && seq == at+1 {
 			r.current, r.arrivalsRead = r.w.now, count
-			r.committed()
-			return nil
+			return r.committed(c)
 		}
 		inputs, ahead := r.batch.inputs, r.batch.ahead
 		r.rollBack()
@@ -103,8 +102,10 @@ func (r *run) flush() error {
 }
 
 // committed makes the batch part of the history: the state includes it already.
-func (r *run) committed() {
-	r.state.Committed()
+func (r *run) committed(c *events.Commit) error {
+	if err := r.state.Committed(c); err != nil {
+		return err
+	}
 	r.n.host.states[r.session] = r.state.Clone()
 	list := r.batch.events
 	r.batch = batch{}
@@ -116,6 +117,7 @@ func (r *run) committed() {
 			r.claimAs(list[i].Turn, p.Attempt)
 		}
 	}
+	return nil
 }
 
 // redo folds the tail and steps the same inputs again.

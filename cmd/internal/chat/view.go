@@ -64,7 +64,7 @@ func (v *View) Seen(o api.Observed) ([]Line, error) {
 			v.event(o.Commit, ev)
 			v.s.Ahead(ev, o.Commit.At)
 		}
-		v.s.Committed()
+		v.s.Seen()
 	case o.Delta != nil && v.opts.Live:
 		v.delta(o.Delta)
 	case o.Gap != nil && v.opts.Live:

@@ -119,7 +119,7 @@ func (c *Cache) apply(id events.SessionID, m bus.LiveMessage) {
 		return
 	}
 	commit, err := events.Decode(m.Data)
-	if err == nil && e.State.Apply(events.Entry{Seq: m.Seq, Commit: commit}) != nil {
+	if err == nil && e.State.Apply(events.Entry{Seq: m.Seq, Commit: commit, Data: m.Data}) != nil {
 		e.State = nil
 	}
 }

@@ -99,7 +99,7 @@ func (e *eventStream) commit(o api.Observed) error {
 		}
 		e.s.Ahead(ev, o.Commit.At)
 	}
-	e.s.Committed()
+	e.s.Seen()
 	if e.done {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/blob"
 	"github.com/lash-go/lash/session/turn"
 	"github.com/lash-go/lash/workers/internal/trace"
@@ -138,7 +139,11 @@ func (r *run) flush(ctx context.Context) error {
 		began, count := time.Now(), r.countArrivals() // taken before the append: a late response describes an old end of the log
 		expected := r.batch.durable.Seq
 		undo := r.setClaimEarly(c)
-		seq, err := r.p.cfg.Host.AppendAs(ctx, c, expected, func() *projector.State { r.state.Committed(); return r.state.Clone() })
+		seq, err := r.p.cfg.Host.AppendAs(ctx, c, r.batch.durable, func(signed *events.Commit) (*projector.State, error) {
+			c = signed
+			err := r.state.Committed(c)
+			return r.state.Clone(), err
+		})
 		if err == nil && seq == expected+1 {
 			if conflicts > 0 {
 				r.p.cfg.Bus.ReleasePriority(r.session)
@@ -191,7 +196,7 @@ func first(inputs []turn.Input) turn.Input {
 func (r *run) commit(at events.Millis, list []events.Event) *events.Commit {
 	return &events.Commit{
 		ID: events.CommitID(ulid.Make().String()), Session: r.session, At: at,
-		Actor: events.Actor{Kind: events.ActorNode, ID: string(r.p.cfg.ID)}, Cause: string(list[0].Turn), Events: list,
+		Actor: events.Actor{Kind: events.ActorNode, ID: string(r.p.cfg.ID)}, Cause: string(list[0].Turn), Salt: session.NewSalt(), Events: list,
 	}
 }
 

@@ -1,0 +1,338 @@
+package proof
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/lash-go/lash/events"
+)
+
+// Fault is the kind of a [Finding].
+type Fault string
+
+// Faults that an [Auditor] finds.
+const (
+	FaultAltered     Fault = "altered"     // the commit is not the one that was signed
+	FaultRemoved     Fault = "removed"     // a signed commit is missing
+	FaultInserted    Fault = "inserted"    // the commit is not among the signed ones
+	FaultMoved       Fault = "moved"       // the commit was signed at another place
+	FaultHead        Fault = "head"        // a head in a form that nodes do not write
+	FaultKey         Fault = "key"         // the head is of no trusted key
+	FaultExpired     Fault = "expired"     // the certificate is not valid at the commit's time
+	FaultUnsigned    Fault = "unsigned"    // a turn ended, and no head covers that
+	FaultConflicting Fault = "conflicting" // the history is not that of a head from another place, or of another head
+	FaultRolledBack  Fault = "rolled_back" // a head from another place covers more commits
+)
+
+// Finding is a fault of a history.
+type Finding struct {
+	Fault   Fault
+	Seq     events.Seq      // of the commit; of a removed one the sequence that it had
+	Upto    events.Seq      // last sequence, where only a range is known; otherwise 0
+	ID      events.CommitID // empty for a removed one
+	Problem string
+}
+
+// Report is the result of an [Auditor].
+type Report struct {
+	Heads    int64          // that verified
+	Proven   events.Seq     // last commit under a head that verified; 0: none
+	After    int64          // number of commits after that
+	Redacted []Redaction    // commits without some payloads
+	Keys     []*Certificate // of the heads, in the order of their first ones
+}
+
+// Redaction is a commit without some payloads.
+type Redaction struct {
+	Seq    events.Seq      `json:"seq"`
+	ID     events.CommitID `json:"id"`
+	Events int             `json:"events"` // without payload
+}
+
+// Auditor checks the heads of a session's history, commit by commit from the first one. It is not safe for concurrent
+// use.
+type Auditor struct {
+	session events.SessionID
+	tenants []note.Verifier
+	certs   map[Hash]*Certificate // nil: not trusted
+	expects []*Head               // of other places
+	report  Report
+
+	actual Tree     // of the commits as they are
+	signed Tree     // as the last head says; its only leaf is the commit of that head
+	since  []commit // after the last head that verified
+	named  map[events.Seq]bool
+	found  []Finding // of the current call
+}
+
+// commit is what an auditor keeps of a commit.
+type commit struct {
+	seq  events.Seq
+	id   events.CommitID
+	leaf Hash
+	ends bool // it ends a turn
+}
+
+// NewAuditor starts before the first commit. tenants are the trusted keys.
+func NewAuditor(session events.SessionID, tenants []note.Verifier) *Auditor {
+	return &Auditor{session: session, tenants: tenants, certs: make(map[Hash]*Certificate), named: make(map[events.Seq]bool)}
+}
+
+// Expect adds a head from another place: the history must contain what it covers. Call it before the first commit.
+func (a *Auditor) Expect(h *Head) { a.expects = append(a.expects, h) }
+
+// Commit checks the next commit. The entry has the stored encoding.
+func (a *Auditor) Commit(e events.Entry) []Finding {
+	a.found = nil
+	c := commit{seq: e.Seq, id: e.Commit.ID, leaf: events.LeafHash(e.Data)}
+	head := a.read(e, &c)
+	if head != nil && a.verify(e, &c, head) {
+		a.settle(c, head)
+	} else {
+		a.since = append(a.since, c)
+	}
+	a.actual.Append(c.leaf)
+	a.actual.Keep(0)
+	for _, h := range a.expects {
+		if int64(h.Size) == a.actual.Size() {
+			a.compare(h, &c)
+		}
+	}
+	return a.found
+}
+
+// read returns the head of a commit, or nil, and notes what else matters of its events.
+func (a *Auditor) read(e events.Entry, c *commit) (head *events.AuditHeadSigned) {
+	redacted, heads := 0, 0
+	for i := range e.Commit.Events {
+		ev := &e.Commit.Events[i]
+		c.ends = c.ends || endsTurn(ev.Kind)
+		if ev.Redacted != nil {
+			redacted++
+		}
+		if p, ok := ev.Payload.(*events.AuditHeadSigned); ok {
+			heads++
+			head = p
+		}
+	}
+	if redacted > 0 {
+		a.report.Redacted = append(a.report.Redacted, Redaction{e.Seq, e.Commit.ID, redacted})
+	}
+	last := e.Commit.Events[len(e.Commit.Events)-1].Payload
+	if _, ok := last.(*events.AuditHeadSigned); heads > 0 && (heads > 1 || !ok) {
+		a.fault(FaultHead, c, "a commit has one head, which is its last event")
+		return nil
+	}
+	return head
+}
+
+func (a *Auditor) fault(fault Fault, c *commit, problem string) {
+	if !a.named[c.seq] {
+		a.found = append(a.found, Finding{Fault: fault, Seq: c.seq, ID: c.id, Problem: problem})
+	}
+	a.named[c.seq] = true
+}
+
+// verify checks a head by its own commit alone.
+func (a *Auditor) verify(e events.Entry, c *commit, head *events.AuditHeadSigned) bool {
+	cert := a.certificate(c, head)
+	if cert == nil {
+		return false
+	}
+	tree := of(head)
+	if tree.Check() != nil || !cert.verify(a.session, tree.Size()+1, tree.Root(c.leaf), head.Signature) {
+		a.fault(FaultAltered, c, "the commit is not the one that its head signs: it was changed, or belongs to another history")
+		return false
+	}
+	if !cert.ValidAt(e.Commit.At) {
+		a.fault(FaultExpired, c, fmt.Sprintf("at the commit's time, %s, the certificate of key %s is not valid: it is from %s to %s",
+			timeOf(e.Commit.At), cert.Name, timeOf(cert.From), timeOf(cert.Until)))
+		return false
+	}
+	if size := tree.Size() + 1; size <= a.signed.Size() {
+		a.fault(FaultMoved, c, fmt.Sprintf("its head is that of sequence %d, and the head before is of %d: it was moved or repeated", size, a.signed.Size()))
+		return false
+	}
+	return true
+}
+
+func timeOf(at events.Millis) string { return at.Time().UTC().Format("2006-01-02T15:04:05Z") }
+
+// certificate is the certificate of a head, or nil.
+func (a *Auditor) certificate(c *commit, head *events.AuditHeadSigned) *Certificate {
+	key := Hash(head.Key)
+	if cert, known := a.certs[key]; known {
+		if cert == nil {
+			a.named[c.seq] = true // reported with the first head of that certificate
+		}
+		return cert
+	}
+	if head.Certificate == "" {
+		a.fault(FaultKey, c, "its head names a certificate that is in no commit before it")
+		return nil
+	}
+	cert, err := ReadCertificate(head.Certificate, a.tenants)
+	if err == nil && cert.Digest != key {
+		err = fmt.Errorf("%w: the head names another certificate than it has", events.ErrMalformed)
+	}
+	if err != nil {
+		a.certs[key] = nil
+		a.fault(FaultKey, c, "its head: "+err.Error())
+		return nil
+	}
+	a.certs[key] = cert
+	a.report.Keys = append(a.report.Keys, cert)
+	return cert
+}
+
+// settle compares the commits since the last head with those that a verified head names.
+func (a *Auditor) settle(c commit, head *events.AuditHeadSigned) {
+	tree := of(head)
+	leaves, since := split(tree.Leaves), a.since
+	switch skip := a.signed.Size() - tree.Before; {
+	case skip < 0:
+		since = a.settleEdge(tree, since, len(leaves))
+	case skip > int64(len(leaves)) || !a.signed.startsWith(tree, skip):
+		a.fault(FaultConflicting, &c, "its head and the one before are of two different histories")
+		a.since = append(a.since, c)
+		return
+	default:
+		leaves = leaves[skip:]
+	}
+	a.diff(tree.Size()+1-int64(len(leaves)), leaves, since)
+	if want := tree.Size() + 1; want != int64(c.seq) && len(a.named) == 0 {
+		a.fault(FaultMoved, &c, fmt.Sprintf("its head is that of sequence %d", want))
+	}
+	tree.Append(c.leaf)
+	tree.Keep(1)
+	a.signed, a.since = tree, nil
+	a.report.Heads++
+	a.report.Proven = c.seq
+}
+
+func split(leaves []byte) []Hash {
+	list := make([]Hash, 0, len(leaves)/hashBytes)
+	for chunk := range slices.Chunk(leaves, hashBytes) {
+		list = append(list, Hash(chunk))
+	}
+	return list
+}
+
+// startsWith reports whether a longer tree begins with this one: n of its single leaves are in this one.
+func (t *Tree) startsWith(longer Tree, n int64) bool {
+	longer.Leaves = longer.Leaves[:n*hashBytes]
+	return slices.Equal(extend(t.Edge, t.Before, t.Leaves), extend(longer.Edge, longer.Before, longer.Leaves))
+}
+
+// settleEdge compares the commits that a head has in its edge only, and returns the others. The head before is
+// missing then, or there are very many.
+func (a *Auditor) settleEdge(tree Tree, since []commit, leaves int) []commit {
+	n := int(tree.Before - a.signed.Size())
+	if n <= len(since) {
+		both := a.signed
+		for i := range n {
+			both.Append(since[i].leaf)
+		}
+		if slices.Equal(extend(both.Edge, both.Before, both.Leaves), tree.Edge) {
+			return since[n:]
+		}
+	}
+	edge := since[:max(0, len(since)-leaves)]
+	if len(edge) == n {
+		a.faultSubtrees(tree, edge)
+	} else {
+		a.faultRange(edge, n)
+	}
+	return since[len(edge):]
+}
+
+// faultSubtrees reports the commits in each complete subtree of an edge that differs.
+func (a *Auditor) faultSubtrees(tree Tree, list []commit) {
+	older := a.signed.Size()
+	at, rest := int64(0), tree.Edge
+	for bit := bits.Len64(uint64(tree.Before)) - 1; bit >= 0; bit-- {
+		size := int64(1) << bit
+		if tree.Before&size == 0 {
+			continue
+		}
+		hash := rest[:hashBytes]
+		rest = rest[hashBytes:]
+		at += size
+		if at <= older {
+			continue
+		}
+		within := list[max(0, at-size-older) : at-older]
+		edge := a.signed
+		if at-size >= older {
+			edge = Tree{}
+		}
+		for i := range within {
+			edge.Append(within[i].leaf)
+		}
+		edge.Keep(0)
+		if !slices.Equal(edge.Edge[len(edge.Edge)-hashBytes:], hash) {
+			a.faultRange(within, len(within))
+		}
+	}
+}
+
+// faultRange reports that something is wrong in a range of commits in place of n, one of which may be known already.
+func (a *Auditor) faultRange(list []commit, n int) {
+	if len(list) == 0 {
+		a.found = append(a.found, Finding{Fault: FaultRemoved, Seq: events.Seq(a.signed.Size() + 1), Problem: fmt.Sprintf("%d signed commits are missing", n)})
+		a.named[0] = true // positions after it differ
+		return
+	}
+	if slices.ContainsFunc(list, func(c commit) bool { return a.named[c.seq] }) {
+		return
+	}
+	first, last := list[0], list[len(list)-1]
+	a.found = append(a.found, Finding{
+		Fault: FaultAltered, Seq: first.seq, Upto: last.seq, ID: first.id,
+		Problem: fmt.Sprintf("at least one of the commits %d (%s) to %d (%s) is not the one that was signed", first.seq, first.id, last.seq, last.id),
+	})
+	a.named[first.seq] = true
+}
+
+// compare compares the history up to a commit with a head from another place.
+func (a *Auditor) compare(h *Head, c *commit) {
+	if rootOf(a.actual.Edge) == h.Root {
+		a.report.Proven = max(a.report.Proven, c.seq)
+		return
+	}
+	a.found = append(a.found, Finding{
+		Fault: FaultConflicting, Seq: c.seq, ID: c.id,
+		Problem: fmt.Sprintf("the history up to this commit is not the one that the given head of %d commits signs", h.Size),
+	})
+}
+
+// Close returns the result, and the findings about the history as a whole.
+func (a *Auditor) Close() (Report, []Finding) {
+	a.found = nil
+	for _, h := range a.expects {
+		if n := a.actual.Size(); int64(h.Size) > n {
+			a.found = append(a.found, Finding{
+				Fault: FaultRolledBack, Seq: events.Seq(n + 1),
+				Problem: fmt.Sprintf("the given head covers %d commits, the history has %d: commits from sequence %d on were cut off", h.Size, n, n+1),
+			})
+		}
+	}
+	a.report.After = a.actual.Size() - int64(a.report.Proven)
+	var ends []commit
+	for _, c := range a.since {
+		if c.ends && c.seq > a.report.Proven && !a.named[c.seq] {
+			ends = append(ends, c)
+		}
+	}
+	if len(ends) > 0 {
+		problem := "it ends a turn, and no head covers it: the head was removed, or a program without a key appended it"
+		if n := len(ends) - 1; n > 0 {
+			problem += fmt.Sprintf("; so it is with %d more, up to %d (%s)", n, ends[n].seq, ends[n].id)
+		}
+		a.fault(FaultUnsigned, &ends[0], problem)
+	}
+	return a.report, a.found
+}
