@@ -30,6 +30,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/keyring"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/workers"
 	"github.com/lash-go/lash/workers/llm"
@@ -82,8 +83,12 @@ func Start(ctx context.Context, cfg Config, plugins ...plugin.Factory) (l *Lash,
 	if l.bus, err = bus.Open(ctx, bus.Config{Options: []nats.Option{l.server.InProcess()}, Logger: cfg.Logger}); err != nil {
 		return l, err
 	}
+	keys, err := keyring.Open(keyring.Dir(cfg.StoreDir), time.Now())
+	if err != nil {
+		return l, fmt.Errorf("keys of the histories: %w", err)
+	}
 	node, err := workers.NewNode(workers.Config{
-		Bus: l.bus, Plugins: stack, Model: cfg.Model, Logger: cfg.Logger,
+		Bus: l.bus, Signer: keys.Signer, Plugins: stack, Model: cfg.Model, Logger: cfg.Logger,
 		Provider: cfg.Provider.ID(), Providers: map[string]llm.Provider{cfg.Provider.ID(): cfg.Provider},
 	})
 	if err != nil {

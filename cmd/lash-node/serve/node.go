@@ -27,6 +27,7 @@ type Node struct {
 	watched  *watched
 	closers  []func() // of the opened resources, in that order
 	started  bool
+	signing  string // says with which key heads are signed
 	grace    time.Duration
 }
 
@@ -176,6 +177,9 @@ func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *wo
 		return err
 	}
 	cfg.Bus = n.bus
+	if cfg.Signer, err = c.signer(n); err != nil {
+		return err
+	}
 	trace, closeTrace, err := c.trace(cfg.Logger)
 	if err != nil {
 		return err
