@@ -13,6 +13,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -148,6 +149,7 @@ func breakStore(args []string) error {
 				return err
 			}
 			s.Seq, r.Seq = 1000, 1000
+			s.Proof.Tree = proof.Tree{Before: 1000, Edge: make([]byte, 6*32)} // 1000 has six bits
 			r.Head, _, err = s.Snapshot()
 			r.Digest = projector.RefOf(r.Head).Digest
 			return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -202,4 +203,7 @@ func (h *badHistory) kindsLeftOpen() {
 	h.add(events.Of("", &events.TaskPassedOn{Task: "agent"}), events.Of("", &events.TaskHidden{Task: "agent", Label: "unseen"}))
 	h.add(events.Of("", &events.TaskLeaving{Tasks: []events.TaskID{"agent"}, To: "s0"}), events.Of("", &events.TaskStayed{Task: "agent"}))
 	h.in("t3", &events.TurnAnnounced{Worker: "w1"}, &events.TurnTold{Worker: "w2"})
+	h.addOutside(
+		&events.AuditHeadSigned{Key: bytes.Repeat([]byte{15}, 32), Before: 1, Edge: make([]byte, 32), Leaves: make([]byte, 64), Signature: make([]byte, 64)},
+	)
 }

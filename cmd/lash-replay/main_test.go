@@ -17,6 +17,8 @@ func TestMain(m *testing.M) {
 		"make-store":  helper(makeStore),
 		"make-three":  helper(makeThree),
 		"with-server": helper(withServer),
+		"make-signed": helper(makeSigned),
+		"forge":       helper(forgeArchive),
 		"make-bad":    helper(makeBad),
 		"make-kinds":  helper(makeKinds),
 		"break-store": helper(breakStore),

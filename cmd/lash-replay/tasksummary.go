@@ -83,6 +83,8 @@ func monitorSummary(ev *events.Event) string {
 		return joined("monitor "+string(p.Monitor), monitorState(p.State), fmt.Sprintf("status %d", p.Exit), short(p.Error))
 	case *events.MonitorUpdatesTaken:
 		return fmt.Sprintf("up to %d", p.Upto)
+	case *events.AuditHeadSigned:
+		return headSummary(p)
 	case *events.ModelCompleted:
 		return joined("for "+quoted(p.Source), "stop "+string(p.Stop), prefixed("model ", p.Model), usageSummary(p.Usage), partsSummary(p.Parts))
 	case *events.UsageCharged:

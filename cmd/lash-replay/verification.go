@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/blob"
@@ -37,6 +39,8 @@ type verification struct {
 	stored   *follow.Snapshot // compared when the fold reaches its sequence; nil: none, or not usable
 	restored *projector.State // of stored
 	blobs    map[string]bool  // digests of checked blobs
+	audit    *proof.Auditor   // nil: no key
+	redacted events.Seq       // first commit without a payload: nothing is folded from there on
 }
 
 func (v *verification) run(ctx context.Context) error {
@@ -48,8 +52,10 @@ func (v *verification) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	v.startAudit()
 	for entry, err := range v.src.Log().Read(ctx, v.id, 1) {
 		if err == nil {
+			v.auditCommit(entry)
 			err = v.commit(ctx, entry)
 			v.progress.print(v.id, entry.Seq, last)
 		}
@@ -60,6 +66,11 @@ func (v *verification) run(ctx context.Context) error {
 		default:
 			return fmt.Errorf("verify %s: %w", v.id, err)
 		}
+	}
+	v.endAudit(last)
+	if v.redacted > 0 {
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are redacted", v.id, v.redacted))
+		return nil
 	}
 	v.addAll(v.v.Check())
 	if at := v.v.State().Seq; v.stored != nil && v.stored.Seq > at {
@@ -97,6 +108,12 @@ func (v *verification) addAll(list []projector.Violation) {
 func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	v.Commits++
 	v.Events += int64(len(e.Commit.Events))
+	if v.redacted == 0 && slices.ContainsFunc(e.Commit.Events, func(ev events.Event) bool { return ev.Redacted != nil }) {
+		v.redacted = e.Seq
+	}
+	if v.redacted > 0 {
+		return nil
+	}
 	found, err := follow.Verify(ctx, v.src, v.v, e)
 	v.addAll(found)
 	if err == nil && e.Seq == 1 {

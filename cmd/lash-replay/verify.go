@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -14,6 +15,7 @@ type verifyCmd struct {
 	Targets []string `arg:"" optional:"" name:"session" help:"Sessions, or archive files when no source is given."`
 	All     bool     `help:"Every session of the source."`
 	JSON    bool     `name:"json" help:"Print one JSON object."`
+	proofFlags
 }
 
 // Help is shown by --help.
@@ -28,7 +30,14 @@ func (*verifyCmd) Help() string {
   blob       bodies kept outside the log are there and have the recorded digest
   base       what a copy began with is there, and is what the session that it is a copy of was, if that is still there
   snapshot   what is stored besides the history equals what it folds to, byte for byte
-  archive    an archive file is whole`
+  archive    an archive file is whole
+  proof      every commit up to the last signed head is what a certified node signed: none is altered, missing, moved or
+             added. Needs the tenant's public key
+
+The proof names each such commit. It does not prove that what a commit says is true, nor that the key was in the right
+hands; the time of a commit, which must be in the certificate's validity, is the one that its node wrote. Commits after the
+last head are listed, and not proven. A history that was cut off at an earlier head is a correct history: only --head, a
+newer head from another place, shows that.`
 }
 
 // Checks of this command, in addition to those of package projector.
@@ -48,6 +57,10 @@ type finding struct {
 	Event   *int             `json:"event,omitempty"`
 	Check   projector.Rule   `json:"check"`
 	Problem string           `json:"problem"`
+
+	Upto   events.Seq      `json:"upto,omitempty"`   // of a proof: last sequence, where only a range is known
+	Commit events.CommitID `json:"commit,omitempty"` // of a proof
+	Fault  proof.Fault     `json:"fault,omitempty"`  // of a proof
 }
 
 func (f finding) String() string {
@@ -58,22 +71,33 @@ func (f finding) String() string {
 	if f.Event != nil {
 		where += fmt.Sprintf(".%d", *f.Event)
 	}
-	return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Problem)
+	if f.Fault == "" {
+		return fmt.Sprintf("%s: %s: %s", where, f.Check, f.Problem)
+	}
+	if f.Commit != "" {
+		where += ", commit " + string(f.Commit)
+	}
+	return fmt.Sprintf("%s: %s: %s: %s", where, f.Check, f.Fault, f.Problem)
 }
 
 // report is the result of a verification.
 type report struct {
-	Sessions   int64     `json:"sessions"`
-	Commits    int64     `json:"commits"`
-	Events     int64     `json:"events"`
-	Snapshots  int64     `json:"snapshots"`
-	Bases      int64     `json:"bases"` // of copies, compared with their originals
-	Prompts    int64     `json:"prompts"`
-	Blobs      int64     `json:"blobs"`
-	Invariants string    `json:"invariants"` // how often they were checked
-	Violations []finding `json:"violations"`
-	Notes      []string  `json:"notes,omitempty"` // what could not be checked
-	found      func(finding)
+	Sessions      int64     `json:"sessions"`
+	Commits       int64     `json:"commits"`
+	Events        int64     `json:"events"`
+	Snapshots     int64     `json:"snapshots"`
+	Bases         int64     `json:"bases"` // of copies, compared with their originals
+	Prompts       int64     `json:"prompts"`
+	Blobs         int64     `json:"blobs"`
+	Invariants    string    `json:"invariants"` // how often they were checked
+	Violations    []finding `json:"violations"`
+	Proven        []*proven `json:"proven,omitempty"`          // by session
+	Unchecked     int64     `json:"unchecked_heads,omitempty"` // for want of a key
+	Trusted       []string  `json:"trusted,omitempty"`         // names of tenants' keys
+	Notes         []string  `json:"notes,omitempty"`           // what could not be checked
+	trust         *trust
+	allowUnsigned bool
+	found         func(finding)
 }
 
 func (r *report) add(f finding) {
@@ -104,13 +128,20 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 	return nil
 }
 
-func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
+func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
+	e.source.defaults(c.Targets...)
+	if r.trust, err = c.trusted(e.source.Store); err != nil {
+		return err
+	}
+	r.allowUnsigned, r.Notes = c.AllowUnsigned, r.trust.notes
+	for _, v := range r.trust.tenants {
+		r.Trusted = append(r.Trusted, v.Name())
+	}
 	p := &progress{w: e.Err, now: e.now, began: e.now()}
 	visit := func(src source, id events.SessionID) error {
 		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
 		return v.run(ctx)
 	}
-	e.source.defaults(c.Targets...)
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
@@ -119,7 +150,7 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) error {
 	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
 	}
-	err := e.each(ctx, c.Targets, visit)
+	err = e.each(ctx, c.Targets, visit)
 	return r.damaged(e.source.File, err)
 }
 
@@ -155,6 +186,7 @@ func (r *report) print(e *env) {
 	for _, note := range r.Notes {
 		e.println("note:", note)
 	}
+	r.printProven(e)
 	e.printf("checked %s and %s, invariants %s\n", number(r.Prompts, "prompt"), number(r.Blobs, "blob"), r.Invariants)
 	if r.Bases > 0 {
 		e.printf("compared bases of copies with their ancestors: %d\n", r.Bases)

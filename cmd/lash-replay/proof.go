@@ -1,0 +1,229 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/session/keyring"
+)
+
+const checkProof projector.Rule = "proof"
+
+// proofFlags say which signatures a verification trusts.
+type proofFlags struct {
+	Keys          []string `name:"key" sep:"none" placeholder:"KEY" help:"Public key of the tenant that certifies the nodes' keys: a file, or the key itself as name+hash+base64. May be given several times. Defaults to keys/tenant.pub in the store."`
+	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers. May be given several times."`
+	AllowUnsigned bool     `help:"Accept turns that end under no signed head, for example of an older version."`
+}
+
+// trust is what the flags name.
+type trust struct {
+	tenants []note.Verifier
+	heads   map[events.SessionID][]*proof.Head
+	notes   []string
+}
+
+// trusted reads the keys and heads.
+func (f *proofFlags) trusted(store string) (*trust, error) {
+	t := &trust{heads: make(map[events.SessionID][]*proof.Head)}
+	for _, key := range f.Keys {
+		list, err := readKey(key)
+		if err != nil {
+			return nil, fmt.Errorf("--key %s: %w", key, err)
+		}
+		t.tenants = append(t.tenants, list...)
+	}
+	if len(f.Keys) == 0 && store != "" {
+		path := filepath.Join(keyring.Dir(store), keyring.TenantPub)
+		list, err := readKey(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", path, err)
+		default:
+			t.tenants = list
+			t.notes = append(t.notes, "the key comes from the store itself, so a program that could write there could sign anything: keep "+path+" in another place, and give it with --key")
+		}
+	}
+	for _, path := range f.Heads {
+		if err := t.readHeads(path); err != nil {
+			return nil, fmt.Errorf("--head %s: %w", path, err)
+		}
+	}
+	return t, nil
+}
+
+// readKey reads the keys in a file, or the key that the text is.
+func readKey(text string) ([]note.Verifier, error) {
+	if strings.Count(text, "+") >= 2 {
+		if list, err := keyring.Verifiers(text); err == nil {
+			return list, nil
+		}
+	}
+	data, err := os.ReadFile(filepath.Clean(text))
+	if err != nil {
+		return nil, err
+	}
+	return keyring.Verifiers(string(data))
+}
+
+func (t *trust) readHeads(path string) error {
+	if len(t.tenants) == 0 {
+		return errors.New("a head needs --key: the tenant's public key")
+	}
+	data, err := os.ReadFile(filepath.Clean(path))
+	if err != nil {
+		return err
+	}
+	notes := [][]byte{data}
+	if bytes.HasPrefix(data, []byte("{")) {
+		if notes, err = notesOf(data); err != nil {
+			return err
+		}
+	}
+	for _, text := range notes {
+		h, _, err := proof.ReadHead(text, t.tenants)
+		if err != nil {
+			return err
+		}
+		t.heads[h.Session] = append(t.heads[h.Session], h)
+	}
+	return nil
+}
+
+// notesOf reads lines of JSON.
+func notesOf(data []byte) (notes [][]byte, err error) {
+	for line := range bytes.Lines(data) {
+		var head struct {
+			Note string `json:"note"`
+		}
+		if err := json.Unmarshal(line, &head); err != nil {
+			if !bytes.HasSuffix(line, []byte("\n")) {
+				break // the node was killed in the middle of it
+			}
+			return nil, err
+		}
+		notes = append(notes, []byte(head.Note))
+	}
+	return notes, nil
+}
+
+// proven is what the heads of a session prove.
+type proven struct {
+	Session  events.SessionID  `json:"session"`
+	Heads    int64             `json:"heads"`                // that verified
+	Commits  events.Seq        `json:"proven"`               // from the first to this one
+	First    events.Seq        `json:"after_from,omitempty"` // first commit after the last head
+	Last     events.Seq        `json:"after_to,omitempty"`
+	Keys     []string          `json:"keys,omitempty"`
+	Redacted []proof.Redaction `json:"redacted,omitempty"`
+}
+
+func (p *proven) String() string {
+	text := fmt.Sprintf("%s: no commit is proven", p.Session)
+	if p.Commits > 0 {
+		text = fmt.Sprintf("%s: commits 1 to %d are as they were signed, by %s of %s", p.Session, p.Commits, number(p.Heads, "head"), strings.Join(p.Keys, ", "))
+	}
+	if p.Last > 0 {
+		text += fmt.Sprintf("; %d to %d come after the last head and are not proven", p.First, p.Last)
+	}
+	for _, r := range p.Redacted {
+		text += fmt.Sprintf("\n%s at %d (%s): %s without payload, which is redacted", p.Session, r.Seq, r.ID, number(int64(r.Events), "event"))
+	}
+	return text
+}
+
+// audit starts the check of a session's heads; without a key there is none.
+func (v *verification) startAudit() {
+	if len(v.trust.tenants) == 0 {
+		return
+	}
+	v.audit = proof.NewAuditor(v.id, v.trust.tenants)
+	for _, h := range v.trust.heads[v.id] {
+		v.audit.Expect(h)
+	}
+}
+
+// auditCommit checks the heads up to a commit.
+func (v *verification) auditCommit(e events.Entry) {
+	if v.audit != nil {
+		v.addFaults(v.audit.Commit(e))
+		return
+	}
+	for i := range e.Commit.Events {
+		if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
+			v.Unchecked++
+		}
+	}
+}
+
+// endAudit reports what the heads prove.
+func (v *verification) endAudit(last events.Seq) {
+	if v.audit == nil {
+		return
+	}
+	report, found := v.audit.Close()
+	v.addFaults(found)
+	p := &proven{Session: v.id, Heads: report.Heads, Commits: report.Proven, Redacted: report.Redacted}
+	for _, cert := range report.Keys {
+		p.Keys = append(p.Keys, cert.Name+" of "+cert.Tenant)
+	}
+	if report.After > 0 {
+		p.First, p.Last = report.Proven+1, last
+	}
+	if _, file := v.src.(*archive); !file {
+		for _, r := range report.Redacted {
+			v.addFault(proof.Finding{Fault: "redacted", Seq: r.Seq, ID: r.ID, Problem: "payloads are missing here, where no export redacts"})
+		}
+	}
+	v.Proven = append(v.Proven, p)
+}
+
+func (v *verification) addFaults(list []proof.Finding) {
+	for _, f := range list {
+		v.addFault(f)
+	}
+}
+
+func (v *verification) addFault(f proof.Finding) {
+	if f.Fault == proof.FaultUnsigned && v.allowUnsigned {
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s at %d, commit %s: %s", v.id, f.Seq, f.ID, f.Problem))
+		return
+	}
+	if f.Fault == proof.FaultUnsigned {
+		f.Problem += " (--allow-unsigned accepts it)"
+	}
+	v.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
+}
+
+// printProven prints what the heads prove.
+func (r *report) printProven(e *env) {
+	for _, p := range r.Proven {
+		e.println(p.String())
+	}
+	for _, v := range r.trust.tenants {
+		e.printf("trusted: the key %s (%08x)\n", v.Name(), v.KeyHash())
+	}
+	if r.Unchecked > 0 {
+		e.printf("note: %s not checked: --key gives the tenant's public key\n", number(r.Unchecked, "signed head"))
+	}
+}
+
+func headSummary(p *events.AuditHeadSigned) string {
+	text := fmt.Sprintf("covers %d commits, certificate %x", p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, p.Key[:4])
+	if p.Certificate != "" {
+		text += ", which it has"
+	}
+	return text
+}
