@@ -15,11 +15,11 @@ type Difference struct {
 	Session events.SessionID
 	File    string
 	Line    int // of the recording; 0 if the history has further items after its end
-	Reason  string
+	reason  string
 }
 
 func (d *Difference) Error() string {
-	return fmt.Sprintf("%s:%d: session %s: %s", d.File, d.Line, d.Session, d.Reason)
+	return fmt.Sprintf("%s:%d: session %s: %s", d.File, d.Line, d.Session, d.reason)
 }
 
 // item is one unit of the comparison: the text of a message, reasoning, a call, a result.
@@ -81,7 +81,7 @@ func Compare(ctx context.Context, blobs blob.Store, plan *Plan, s *projector.Sta
 		attempts[records[i].ID] = records[i].Attempts
 	}
 	differ := func(line int, format string, args ...any) *Difference {
-		return &Difference{Session: plan.Session, File: plan.Conv.File, Line: line, Reason: fmt.Sprintf(format, args...)}
+		return &Difference{Session: plan.Session, File: plan.Conv.File, Line: line, reason: fmt.Sprintf(format, args...)}
 	}
 	want := expectedItems(plan)
 	forgiveLost(want, plan.MayLose)
@@ -143,8 +143,8 @@ func compareEnds(plan *Plan, records []projector.TurnRecord, differ func(int, st
 		if i >= len(records) || records[i].ID != t.ID {
 			return differ(line, "turn %s is missing", t.ID)
 		}
-		if records[i].End != t.End {
-			return differ(line, "turn %s was recorded as %s, the history says %s", t.ID, t.End, records[i].End)
+		if records[i].End != t.end {
+			return differ(line, "turn %s was recorded as %s, the history says %s", t.ID, t.end, records[i].End)
 		}
 	}
 	if len(records) > len(turns) {
@@ -159,8 +159,8 @@ func expectedItems(plan *Plan) []item {
 	aborted := make(map[int]events.TurnID)
 	for _, t := range plan.Turns {
 		for _, r := range t.Replies {
-			if r.Hang {
-				aborted[r.Entry] = t.ID
+			if r.hang {
+				aborted[r.entry] = t.ID
 			}
 		}
 	}

@@ -22,35 +22,35 @@ type Plan struct {
 // Step is one action of the client. Exactly one field is set.
 type Step struct {
 	Turn   *Turn
-	Action *Action
+	action *action
 }
 
-// Action is a change between turns, or inside a turn if a reply or a call has it.
-type Action struct {
-	Entry  int // index of the recorded entry
-	Node   *api.AppendNode
-	Inject *api.InjectRequest
-	Config *recording.Config
-	Frame  *api.FrameRequest
-	Branch *events.NodeID
+// action is a change between turns, or inside a turn if a reply or a call has it.
+type action struct {
+	entry  int // index of the recorded entry
+	node   *api.AppendNode
+	inject *api.InjectRequest
+	config *recording.Config
+	frame  *api.FrameRequest
+	branch *events.NodeID
 }
 
 // Turn is a recorded turn.
 type Turn struct {
 	ID      events.TurnID
-	Input   events.TurnInput
-	Before  []Action // inputs added while the session is idle
+	input   events.TurnInput
+	before  []action // inputs added while the session is idle
 	Replies []*Reply // by iteration
-	Cancel  bool     // the client cancels once the model or a tool hangs
-	End     events.TurnEnd
+	cancel  bool     // the client cancels once the model or a tool hangs
+	end     events.TurnEnd
 }
 
 // Reply is a recorded reply of the model.
 type Reply struct {
-	Entry    int
-	Before   []Action // since the message before
+	entry    int
+	before   []action // since the message before
 	Response llm.Response
-	Hang     bool // aborted: the streamed part stays when the client cancels
+	hang     bool // aborted: the streamed part stays when the client cancels
 	Calls    []*Call
 }
 
@@ -58,5 +58,5 @@ type Reply struct {
 type Call struct {
 	Result *recording.Result // nil: there is none
 	Hang   bool              // waits for the client's cancel
-	Inject []Action          // user messages that arrived while it ran
+	Inject []action          // user messages that arrived while it ran
 }

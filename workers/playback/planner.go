@@ -27,7 +27,7 @@ type planner struct {
 	plan  *Plan
 	turn  *Turn    // the open turn
 	began int      // entry that opened it
-	wait  []Action // entries of the open turn before its next reply
+	wait  []action // entries of the open turn before its next reply
 	lastE string   // id of the previous entry, in trees
 	tools map[string]bool
 	leaf  events.NodeID         // after the previous entry
@@ -41,7 +41,7 @@ func (p *planner) entry(e *recording.Entry) {
 	switch e.Kind {
 	case recording.EntrySystem:
 		p.cut()
-		p.act(Action{Entry: e.Index, Node: messageNode(e.Index, e.Message)})
+		p.act(action{entry: e.Index, node: messageNode(e.Index, e.Message)})
 	case recording.EntryUser:
 		p.user(e)
 	case recording.EntryReply:
@@ -50,7 +50,7 @@ func (p *planner) entry(e *recording.Entry) {
 		p.result(e)
 	case recording.EntryConfig:
 		if config := e.Config; config != (recording.Config{}) {
-			p.act(Action{Entry: e.Index, Config: &config})
+			p.act(action{entry: e.Index, config: &config})
 		}
 	case recording.EntryShell:
 		p.node(e, events.NodePlugin)
@@ -86,24 +86,24 @@ func (p *planner) follow(e *recording.Entry) {
 	}
 	p.cut()
 	p.leaf = leaf
-	p.plan.Steps = append(p.plan.Steps, Step{Action: &Action{Entry: e.Index, Branch: &leaf}})
+	p.plan.Steps = append(p.plan.Steps, Step{action: &action{entry: e.Index, branch: &leaf}})
 }
 
 // act adds an action: at once, or before the open turn's next reply.
-func (p *planner) act(a Action) {
-	if a.Node != nil || a.Frame != nil {
-		p.own[a.Entry] = entryNode(a.Entry)
-		p.leaf = entryNode(a.Entry)
+func (p *planner) act(a action) {
+	if a.node != nil || a.frame != nil {
+		p.own[a.entry] = entryNode(a.entry)
+		p.leaf = entryNode(a.entry)
 	}
 	if p.turn != nil {
 		p.wait = append(p.wait, a)
 		return
 	}
-	p.plan.Steps = append(p.plan.Steps, Step{Action: &a})
+	p.plan.Steps = append(p.plan.Steps, Step{action: &a})
 }
 
 func (p *planner) open(e *recording.Entry, in events.TurnInput) {
-	p.turn = &Turn{ID: events.TurnID(fmt.Sprintf("t%04d", e.Index)), Input: in}
+	p.turn = &Turn{ID: events.TurnID(fmt.Sprintf("t%04d", e.Index)), input: in}
 	p.began = e.Index
 	p.plan.Turns[p.turn.ID] = p.turn
 	p.plan.Steps = append(p.plan.Steps, Step{Turn: p.turn})
@@ -111,7 +111,7 @@ func (p *planner) open(e *recording.Entry, in events.TurnInput) {
 
 // close ends the open turn. Entries that waited for its next reply follow it.
 func (p *planner) close(end events.TurnEnd) {
-	p.turn.End = end
+	p.turn.end = end
 	p.turn = nil
 	wait := p.wait
 	p.wait = nil
@@ -125,7 +125,7 @@ func (p *planner) cut() {
 	if p.turn == nil {
 		return
 	}
-	p.turn.Cancel = true
+	p.turn.cancel = true
 	if last := p.last(); last != nil {
 		for _, c := range last.Calls {
 			c.Hang = c.Result == nil
@@ -158,14 +158,14 @@ func (p *planner) answered() bool {
 }
 
 func (p *planner) user(e *recording.Entry) {
-	inject := Action{Entry: e.Index, Inject: &api.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
+	inject := action{entry: e.Index, inject: &api.InjectRequest{ID: events.InputID(fmt.Sprintf("i%04d", e.Index)), Parts: e.Message.Parts}}
 	switch {
 	case p.answered():
 		call := p.last().Calls[0]
 		call.Inject = append(call.Inject, inject)
-		p.become(e.Index, events.NodeID("m_ingress_"+string(inject.Inject.ID)))
+		p.become(e.Index, events.NodeID("m_ingress_"+string(inject.inject.ID)))
 		return
-	case p.turn != nil && len(p.turn.Replies) == 0 && !p.turn.Input.Continue:
+	case p.turn != nil && len(p.turn.Replies) == 0 && !p.turn.input.Continue:
 		p.joinUsers(e)
 	default:
 		p.cut()
@@ -190,7 +190,7 @@ func (p *planner) joinUsers(e *recording.Entry) {
 	p.open(e, events.TurnInput{Parts: e.Message.Parts})
 	id := events.InputID(fmt.Sprintf("i%04d", began))
 	p.own[began] = events.NodeID("m_ingress_" + string(id))
-	p.turn.Before = append(old.Before, Action{Inject: &api.InjectRequest{ID: id, Parts: old.Input.Parts}})
+	p.turn.before = append(old.before, action{inject: &api.InjectRequest{ID: id, Parts: old.input.Parts}})
 }
 
 func (p *planner) reply(e *recording.Entry) {
@@ -204,7 +204,7 @@ func (p *planner) reply(e *recording.Entry) {
 	if p.turn == nil {
 		p.open(e, events.TurnInput{Continue: true})
 	}
-	r := &Reply{Entry: e.Index, Before: p.wait, Response: llm.Response{
+	r := &Reply{entry: e.Index, before: p.wait, Response: llm.Response{
 		Parts: e.Reply.Parts, Stop: e.Reply.Stop, Usage: e.Reply.Usage, Model: e.Reply.Model, Detail: e.Reply.Error,
 	}}
 	p.wait = nil
@@ -231,7 +231,7 @@ func (p *planner) settle(r *Reply, acted bool) {
 	end := events.EndFinished
 	switch r.Response.Stop {
 	case events.StopCancelled:
-		r.Hang, p.turn.Cancel, end = true, true, events.EndCancelled
+		r.hang, p.turn.cancel, end = true, true, events.EndCancelled
 	case events.StopOutputLimit:
 		end = events.EndIncomplete
 	case events.StopProviderError, events.StopContextOverflow, events.StopContentFilter:
@@ -290,7 +290,7 @@ func (p *planner) result(e *recording.Entry) {
 		return
 	}
 	m := events.Message{Role: events.RoleUser, Parts: orphanParts(&e.Result)}
-	p.act(Action{Entry: e.Index, Node: messageNode(e.Index, m)})
+	p.act(action{entry: e.Index, node: messageNode(e.Index, m)})
 }
 
 func orphanParts(r *recording.Result) []events.Part {
@@ -302,7 +302,7 @@ func orphanParts(r *recording.Result) []events.Part {
 }
 
 func (p *planner) node(e *recording.Entry, kind events.NodeKind) {
-	p.act(Action{Entry: e.Index, Node: &api.AppendNode{Kind: kind, ID: entryNode(e.Index), Type: "pi." + e.Type, Body: e.Raw}})
+	p.act(action{entry: e.Index, node: &api.AppendNode{Kind: kind, ID: entryNode(e.Index), Type: "pi." + e.Type, Body: e.Raw}})
 }
 
 func (p *planner) compaction(e *recording.Entry) {
@@ -320,7 +320,7 @@ func (p *planner) compaction(e *recording.Entry) {
 			break
 		}
 	}
-	p.act(Action{Entry: e.Index, Frame: frame})
+	p.act(action{entry: e.Index, frame: frame})
 }
 
 func entryNode(index int) events.NodeID { return events.NodeID(fmt.Sprintf("e%04d", index)) }

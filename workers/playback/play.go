@@ -123,24 +123,24 @@ func (p *Player) complete(ctx context.Context, req llm.Request) (scripted.Answer
 		return scripted.Answer{}, err
 	}
 	turn := pl.plan.Turns[req.Turn]
-	reply := &Reply{Hang: true} // after the end of the recording
+	reply := &Reply{hang: true} // after the end of the recording
 	if int(req.Iteration) < len(turn.Replies) {
 		reply = turn.Replies[req.Iteration]
 	}
-	if reply.Hang || len(reply.Before) > 0 {
+	if reply.hang || len(reply.before) > 0 {
 		if err := p.settled(ctx, req); err != nil {
 			return scripted.Answer{}, err
 		}
 	}
-	for i := range reply.Before {
-		if err := p.act(ctx, req.Session, &reply.Before[i]); err != nil {
+	for i := range reply.before {
+		if err := p.act(ctx, req.Session, &reply.before[i]); err != nil {
 			return scripted.Answer{}, fmt.Errorf("before reply %d of turn %s: %w", req.Iteration, req.Turn, err)
 		}
 	}
-	if reply.Hang {
+	if reply.hang {
 		p.hang(pl, req.Turn)
 	}
-	return scripted.Answer{Response: reply.Response, Hang: reply.Hang, Keep: reply.Hang && int(req.Iteration) < len(turn.Replies)}, nil
+	return scripted.Answer{Response: reply.Response, Hang: reply.hang, Keep: reply.hang && int(req.Iteration) < len(turn.Replies)}, nil
 }
 
 // settledEvery is the interval of the checks in [Player.settled].
@@ -210,25 +210,25 @@ func (pl *play) callOf(c plugin.Call) (*Call, error) {
 }
 
 // act performs a recorded action of a client. Every action may be repeated.
-func (p *Player) act(ctx context.Context, id events.SessionID, a *Action) error {
+func (p *Player) act(ctx context.Context, id events.SessionID, a *action) error {
 	switch {
-	case a.Node != nil:
+	case a.node != nil:
 		_, err := p.host.AppendNodes(ctx, id, api.AppendNodesRequest{
-			Nodes: []api.AppendNode{*a.Node}, IdempotencyKey: string(entryNode(a.Entry)),
+			Nodes: []api.AppendNode{*a.node}, IdempotencyKey: string(entryNode(a.entry)),
 		})
 		return err
-	case a.Inject != nil:
-		_, err := p.host.Inject(ctx, id, *a.Inject)
+	case a.inject != nil:
+		_, err := p.host.Inject(ctx, id, *a.inject)
 		return err
-	case a.Config != nil:
+	case a.config != nil:
 		return p.host.Configure(ctx, id, api.ConfigureRequest{
-			Change: a.configure, IdempotencyKey: string(entryNode(a.Entry)),
+			Change: a.configure, IdempotencyKey: string(entryNode(a.entry)),
 		})
-	case a.Frame != nil:
-		_, err := p.host.OpenFrame(ctx, id, *a.Frame)
+	case a.frame != nil:
+		_, err := p.host.OpenFrame(ctx, id, *a.frame)
 		return err
-	case a.Branch != nil:
-		return p.host.BranchTo(ctx, id, *a.Branch)
+	case a.branch != nil:
+		return p.host.BranchTo(ctx, id, *a.branch)
 	}
 	return nil
 }
@@ -257,11 +257,11 @@ func (p *Player) Play(ctx context.Context, plan *Plan, after func(*Step)) error 
 }
 
 func (p *Player) step(ctx context.Context, plan *Plan, s *Step) error {
-	if s.Action != nil {
-		return p.act(ctx, plan.Session, s.Action)
+	if s.action != nil {
+		return p.act(ctx, plan.Session, s.action)
 	}
-	for i := range s.Turn.Before {
-		if err := p.act(ctx, plan.Session, &s.Turn.Before[i]); err != nil {
+	for i := range s.Turn.before {
+		if err := p.act(ctx, plan.Session, &s.Turn.before[i]); err != nil {
 			return err
 		}
 	}
@@ -274,7 +274,7 @@ func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
 	defer cancel(nil)
 	var watcher sync.WaitGroup
 	defer watcher.Wait()
-	if t.Cancel {
+	if t.cancel {
 		hung := p.find(id).hung[t.ID]
 		watcher.Go(func() {
 			select {
@@ -288,7 +288,7 @@ func (p *Player) turn(ctx context.Context, id events.SessionID, t *Turn) error {
 			}
 		})
 	}
-	_, err := p.host.Run(ctx, id, api.TurnRequest{ID: t.ID, Input: t.Input})
+	_, err := p.host.Run(ctx, id, api.TurnRequest{ID: t.ID, Input: t.input})
 	cancel(nil)
 	return err
 }

@@ -11,17 +11,17 @@ func landed(s *projector.State, step *Step) (bool, error) {
 		record, err := s.Record(step.Turn.ID)
 		return record != nil, err
 	}
-	a := step.Action
+	a := step.action
 	switch {
-	case a.Node != nil:
-		ids, err := s.Appended(string(entryNode(a.Entry)))
+	case a.node != nil:
+		ids, err := s.Appended(string(entryNode(a.entry)))
 		return len(ids) > 0, err
-	case a.Config != nil:
-		_, done, err := s.FindConfiguration(string(entryNode(a.Entry)))
+	case a.config != nil:
+		_, done, err := s.FindConfiguration(string(entryNode(a.entry)))
 		return done, err
-	case a.Frame != nil:
+	case a.frame != nil:
 		for _, f := range s.Frames {
-			if f.ID == a.Frame.Frame {
+			if f.ID == a.frame.Frame {
 				return true, nil
 			}
 		}
@@ -31,22 +31,22 @@ func landed(s *projector.State, step *Step) (bool, error) {
 
 // line is the line of a step in the file.
 func (p *Plan) line(s *Step) int {
-	if s.Action != nil {
-		return p.Conv.Entries[s.Action.Entry].Line
+	if s.action != nil {
+		return p.Conv.Entries[s.action.entry].Line
 	}
 	if len(s.Turn.Replies) > 0 {
-		return p.Conv.Entries[s.Turn.Replies[0].Entry].Line
+		return p.Conv.Entries[s.Turn.Replies[0].entry].Line
 	}
 	return p.Conv.Line
 }
 
 // configure applies a recorded change of settings without the provider: the scripted one plays all.
-func (a *Action) configure(c events.Config) events.Config {
-	if a.Config.Model != "" {
-		c.Model = a.Config.Model
+func (a *action) configure(c events.Config) events.Config {
+	if a.config.Model != "" {
+		c.Model = a.config.Model
 	}
-	if a.Config.Thinking != "" {
-		c.Effort = a.Config.Thinking
+	if a.config.Thinking != "" {
+		c.Effort = a.config.Thinking
 	}
 	return c
 }

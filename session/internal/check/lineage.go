@@ -6,8 +6,8 @@ import (
 	"github.com/lash-go/lash/events"
 )
 
-// MaxParents is how many ancestors a session may have.
-const MaxParents = 64
+// maxParents is how many ancestors a session may have.
+const maxParents = 64
 
 // Lineage is a session and its ancestors, the nearest first.
 type Lineage []events.SessionID
@@ -19,8 +19,8 @@ func (l *Lineage) Add(id events.SessionID) error {
 			return &events.FieldError{Field: "parent", Reason: fmt.Sprintf("session %s would be above itself", id), Err: events.ErrInvalid}
 		}
 	}
-	if len(*l) > MaxParents {
-		return &events.FieldError{Field: "parent", Reason: fmt.Sprintf("has more than %d sessions above it", MaxParents), Err: events.ErrInvalid}
+	if len(*l) > maxParents {
+		return &events.FieldError{Field: "parent", Reason: fmt.Sprintf("has more than %d sessions above it", maxParents), Err: events.ErrInvalid}
 	}
 	*l = append(*l, id)
 	return nil

@@ -13,8 +13,8 @@ import (
 
 // Limits of the extensions that a session keeps because their protocol does not save its state.
 const (
-	MaxExtensions     = 64       // in number
-	MaxExtensionBytes = 64 << 10 // their bodies together
+	maxExtensions     = 64       // in number
+	maxExtensionBytes = 64 << 10 // their bodies together
 )
 
 // Extension refuses an extension that exceeds a limit together with those that the session has.
@@ -24,10 +24,10 @@ func Extension(s *projector.State, e events.Extension) error {
 		total += len(s.Extensions[i].Body)
 	}
 	switch {
-	case len(s.Extensions) >= MaxExtensions:
-		return &api.LimitError{What: "extensions", Limit: MaxExtensions}
-	case total > MaxExtensionBytes:
-		return &api.LimitError{What: "bytes of extensions", Limit: MaxExtensionBytes}
+	case len(s.Extensions) >= maxExtensions:
+		return &api.LimitError{What: "extensions", Limit: maxExtensions}
+	case total > maxExtensionBytes:
+		return &api.LimitError{What: "bytes of extensions", Limit: maxExtensionBytes}
 	}
 	return nil
 }
@@ -37,8 +37,8 @@ func ExtensionForm(in string, e events.Extension) error {
 	switch {
 	case e.Type == "" || len(e.Type) > events.MaxIDBytes:
 		return &events.FieldError{Field: in + "type", Reason: fmt.Sprintf("has %d bytes, want 1 to %d", len(e.Type), events.MaxIDBytes), Err: events.ErrInvalid}
-	case len(e.Body) > MaxExtensionBytes:
-		return &events.FieldError{Field: in + "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(e.Body), MaxExtensionBytes), Err: events.ErrTooLarge}
+	case len(e.Body) > maxExtensionBytes:
+		return &events.FieldError{Field: in + "body", Reason: fmt.Sprintf("has %d bytes, limit is %d", len(e.Body), maxExtensionBytes), Err: events.ErrTooLarge}
 	}
 	return JSON(in+"body", e.Body)
 }

@@ -31,7 +31,7 @@ func (m *modelCall) request() llm.Request {
 func (m *modelCall) complete(ctx context.Context, req llm.Request) (llm.Response, tries, error) {
 	provider, err := m.env.ProviderFor(m.session, m.Prompt.Config)
 	if missing, ok := errors.AsType[*api.ProviderError](err); ok {
-		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: Clip(err.Error()), Err: err}
+		return llm.Response{}, tries{}, &llm.Error{Kind: llm.KindRequest, Code: missing.Code(), Message: clip(err.Error()), Err: err}
 	}
 	deltas := newDeltas(m.env.Bus, m.session, m.Needs.Turn, m.Needs.Iteration)
 	defer deltas.stop()
@@ -49,7 +49,7 @@ func (m *modelCall) recordFailedTry(wait time.Duration, failure *llm.Error) {
 		m.failedTries = m.failedTries[1:]
 	}
 	m.failedTries = append(m.failedTries, events.FailedTry{
-		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: Clip(failure.Message), Wait: wait.Milliseconds(),
+		Error: string(failure.Kind), Code: failure.Code, Status: int64(failure.Status), Message: clip(failure.Message), Wait: wait.Milliseconds(),
 	})
 }
 

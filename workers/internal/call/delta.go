@@ -72,7 +72,7 @@ func (d *deltas) publishLocked() {
 // MessageSender publishes the messages of running code to the observers of a session. They are not recorded.
 func (e *Env) MessageSender(id events.SessionID, turn events.TurnID, iteration int64) func(text, kind string) {
 	return func(text, kind string) {
-		d := api.Delta{Turn: turn, Iteration: iteration, Message: api.SideMessage{Text: Clip(text), Kind: Clip(kind)}}
+		d := api.Delta{Turn: turn, Iteration: iteration, Message: api.SideMessage{Text: clip(text), Kind: clip(kind)}}
 		if data, err := events.EncodePayload(&d); err == nil {
 			_ = e.Bus.PublishDelta(id, turn, data)
 		}

@@ -44,7 +44,7 @@ var errPendingShort = errors.New("a hook answered the call with a pending result
 
 // approvalRequest builds the approval request of a call.
 func (c *directiveOutcome) approvalRequest(call *turn.Call) *events.ToolApprovalAsked {
-	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: Clip(c.question)}
+	asked := &events.ToolApprovalAsked{Effect: call.Effect, Tool: call.Tool, Args: call.Args, Plugin: c.askedBy, Question: clip(c.question)}
 	if c.timeLimit > 0 {
 		asked.Until = events.MillisOf(time.Now().Add(c.timeLimit))
 	}
@@ -61,7 +61,7 @@ func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, 
 		d := events.Decision{Plugin: owned.Plugin, Kind: owned.Value.Kind}
 		switch v := owned.Value; v.Kind {
 		case events.DirectiveAbort:
-			d.Code, d.Message = Clip(v.Code), Clip(v.Message)
+			d.Code, d.Message = clip(v.Code), clip(v.Message)
 			c.abort = &events.Issue{Kind: "plugin", Code: d.Code, Message: d.Message}
 		case events.DirectiveEnqueue:
 			for _, m := range v.Messages {
@@ -87,7 +87,7 @@ func (s *Snapshot) applyDirectives(ctx context.Context, effect events.EffectID, 
 			d.Name, d.Body = "plugin."+owned.Plugin+"."+v.Name, v.Payload
 			_ = host.EmitTrace(ctx, d.Name, v.Payload)
 		case events.DirectiveAskApproval:
-			d.Message, c.question, c.askedBy, c.timeLimit = Clip(v.Message), v.Message, owned.Plugin, v.Within
+			d.Message, c.question, c.askedBy, c.timeLimit = clip(v.Message), v.Message, owned.Plugin, v.Within
 		}
 		c.decisions = append(c.decisions, d)
 	}

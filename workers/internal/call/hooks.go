@@ -115,7 +115,7 @@ func (h *hooks) beforeTurn(ctx context.Context) {
 		return
 	}
 	if err := h.contribute(ctx, w, &prepared); err != nil {
-		h.in.Stopped = &events.Issue{Kind: "plugin_prompt", Message: Clip(err.Error())}
+		h.in.Stopped = &events.Issue{Kind: "plugin_prompt", Message: clip(err.Error())}
 		return
 	}
 	if prepared.Viewed || !prepared.Kept {

@@ -125,7 +125,7 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 		err = m.stream.emit(shown)
 	}
 	if err != nil {
-		return m.refuse(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: Clip(err.Error())})
+		return m.refuse(ctx, &resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_response", Message: clip(err.Error())})
 	}
 	reading := plugin.Reading{Parts: now.Parts}
 	if m.Preamble.Read != nil {
@@ -137,11 +137,11 @@ func (m *modelCall) reply(ctx context.Context, resp llm.Response) turn.Input {
 	}
 	reply := turn.Reply{Correct: reading.Correct, ModelReplied: events.ModelReplied{
 		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Parts: resp.Parts, Stop: resp.Stop, Usage: resp.Usage,
-		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: Clip(resp.Detail),
+		Provider: m.providerID(), Model: cmp.Or(resp.Model, m.model()), Detail: clip(resp.Detail),
 		Attempts: exceptOne(m.tries.n), Millis: time.Since(m.started).Milliseconds(), Failed: m.failedTries, Spent: m.tries.spent,
 	}}
 	if n, _ := turn.Calls(resp.Parts); n == 0 && reading.Correct == "" && !m.At.input.Output.IsZero() {
-		reply.Fault = Clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
+		reply.Fault = clip(plugin.OutputOf(m.At.input.Output).Fault(textOf(resp.Parts)))
 	}
 	if prose := textOf(resp.Parts); prose != "" {
 		if to := m.Stack.ProjectProse(prose); to != prose {
@@ -188,12 +188,12 @@ func (m *modelCall) fail(ctx context.Context, err error) turn.Input {
 		return turn.Interrupted{ModelInterrupted: *cut}
 	}
 	f := events.ModelFailed{
-		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: Clip(err.Error()), Attempts: exceptOne(m.tries.n),
+		Iteration: m.Needs.Iteration, Prompt: m.Prompt.Ref, Error: "runtime", Message: clip(err.Error()), Attempts: exceptOne(m.tries.n),
 		Provider: m.providerID(), Model: m.model(), Failed: m.failedTries,
 	}
 	if failure, ok := errors.AsType[*llm.Error](err); ok {
-		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), Clip(failure.Message)
-		f.Raw, f.Retryable = Clip(failure.Raw), failure.Retryable()
+		f.Error, f.Code, f.Status, f.Message = string(failure.Kind), failure.Code, int64(failure.Status), clip(failure.Message)
+		f.Raw, f.Retryable = clip(failure.Raw), failure.Retryable()
 	}
 	_, missing := errors.AsType[*api.ProviderError](err)
 	return turn.Failure{ModelFailed: f, Cut: cut, Unavailable: missing}

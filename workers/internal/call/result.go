@@ -14,7 +14,7 @@ import (
 func resultOf(index int64, r plugin.Result) events.ToolResult {
 	return bounded(events.ToolResult{
 		Call: index, Outcome: r.Outcome, Text: strings.ToValidUTF8(r.Text, "\uFFFD"), Attachments: r.Attachments,
-		Control: r.Control, Switch: r.Switch, Class: Clip(r.Class), Code: Clip(r.Code),
+		Control: r.Control, Switch: r.Switch, Class: clip(r.Class), Code: clip(r.Code),
 	})
 }
 
@@ -27,7 +27,7 @@ func pluginResult(r *events.ToolResult) plugin.Result {
 
 // Failed is the result of a call that fails.
 func Failed(index int64, class, code string, err error) events.ToolResult {
-	return events.ToolResult{Call: index, Outcome: events.OutcomeFailure, Class: class, Code: code, Text: "[failed] " + Clip(err.Error())}
+	return events.ToolResult{Call: index, Outcome: events.OutcomeFailure, Class: class, Code: code, Text: "[failed] " + clip(err.Error())}
 }
 
 // failureOf is the result of a tool that returned an error.

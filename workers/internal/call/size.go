@@ -36,12 +36,12 @@ func tooLarge(p events.Payload) error {
 // checkReply refuses a reply whose event is invalid or too large. limit is for its encoded size, in bytes.
 func checkReply(p events.Payload, limit int) error {
 	if err := p.Validate(); err != nil {
-		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_invalid", Message: Clip(err.Error()), Err: err}
+		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_invalid", Message: clip(err.Error()), Err: err}
 	}
 	_, spilled, err := encodedSizes(p)
 	switch {
 	case err != nil:
-		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_too_large", Message: Clip(err.Error()), Err: err}
+		return &llm.Error{Kind: llm.KindMalformed, Code: "reply_too_large", Message: clip(err.Error()), Err: err}
 	case spilled > limit:
 		return &llm.Error{
 			Kind: llm.KindMalformed, Code: "reply_too_large", Err: events.ErrTooLarge,

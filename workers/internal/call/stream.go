@@ -93,7 +93,7 @@ func (s *stream) close(resp llm.Response, err error) (llm.Response, error) {
 	}
 	switch {
 	case s.err != nil:
-		return resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_stream", Message: Clip(s.err.Error())}
+		return resp, &llm.Error{Kind: llm.KindRequest, Code: "plugin_assistant_stream", Message: clip(s.err.Error())}
 	case s.aborted && err != nil:
 		resp = llm.Response{Usage: resp.Usage, Model: resp.Model}
 		fallthrough

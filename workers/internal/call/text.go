@@ -10,9 +10,9 @@ import (
 // maxDetail limits recorded error texts, in bytes.
 const maxDetail = 4000
 
-// Clip returns a text in the form of a recorded error text: valid UTF-8, at most 4000 bytes and a note with the
+// clip returns a text in the form of a recorded error text: valid UTF-8, at most 4000 bytes and a note with the
 // omitted length.
-func Clip(s string) string {
+func clip(s string) string {
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	head := events.Clip(s, maxDetail, "")
 	if head != s {
@@ -23,7 +23,7 @@ func Clip(s string) string {
 
 // IssueOf converts an error to an issue.
 func IssueOf(kind, code string, err error) events.Issue {
-	return events.Issue{Kind: kind, Code: code, Message: Clip(err.Error())}
+	return events.Issue{Kind: kind, Code: code, Message: clip(err.Error())}
 }
 
 // textOf joins the text parts, without separators.

@@ -19,7 +19,7 @@ import (
 func (t *Service) SpawnHiddenTask(ctx context.Context, id events.SessionID, label string, work plugin.TaskFunc) error {
 	key := taskKey{id, events.TaskID("hidden-" + ulid.Make().String())}
 	if t.fetch == nil || !t.reserve(key, classHidden) {
-		return fmt.Errorf("spawn hidden task %q: %w", label, ErrNotStarted)
+		return fmt.Errorf("spawn hidden task %q: %w", label, errNotStarted)
 	}
 	defer t.unreserve(key)
 	rec, err := t.h.HideTask(ctx, id, key.task, label, t.cfg.ID)

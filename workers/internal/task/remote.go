@@ -19,7 +19,7 @@ import (
 // SpawnTool starts a background tool, see [call.SpawnFunc].
 func (t *Service) SpawnTool(ctx context.Context, id events.SessionID, req api.TaskRequest, work func(context.Context) (string, error)) error {
 	_, err := t.SpawnManaged(ctx, id, req, func(ctx context.Context, _ *Running) (string, error) { return work(ctx) })
-	if errors.Is(err, ErrNotStarted) {
+	if errors.Is(err, errNotStarted) {
 		err = fmt.Errorf("%w: %w", plugin.ErrUnavailable, err)
 	}
 	return err

@@ -13,8 +13,8 @@ import (
 	"github.com/lash-go/lash/session/task"
 )
 
-// ErrNotStarted reports a spawn before Start, or after Stop was called.
-var ErrNotStarted = errors.New("tasks service does not run")
+// errNotStarted reports a spawn before Start, or after Stop was called.
+var errNotStarted = errors.New("tasks service does not run")
 
 // Running is the handle of a task's function.
 type Running struct{ r *taskRun }
@@ -70,7 +70,7 @@ func (t *Service) SpawnManaged(ctx context.Context, id events.SessionID, req api
 	}
 	key := taskKey{id, req.ID}
 	if t.fetch == nil || !t.reserve(key, bus.ClassTask) {
-		return projector.Task{}, fmt.Errorf("spawn task %s: %w", req.ID, ErrNotStarted)
+		return projector.Task{}, fmt.Errorf("spawn task %s: %w", req.ID, errNotStarted)
 	}
 	defer t.unreserve(key)
 	req.Worker = t.cfg.ID

@@ -149,8 +149,8 @@ func TestSpawn(t *testing.T) {
 	b := setup(t)
 	s := b.service("w1", nil)
 	work := func(context.Context, *Running) (string, error) { return "here", nil }
-	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work); !errors.Is(err, ErrNotStarted) {
-		t.Errorf("before the start: got %v, want %v", err, ErrNotStarted)
+	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: name}, work); !errors.Is(err, errNotStarted) {
+		t.Errorf("before the start: got %v, want %v", err, errNotStarted)
 	}
 	b.start(s)
 	for _, bad := range []api.TaskRequest{{ID: name, Runner: "r"}, {ID: name, Worker: "w2"}, {ID: name, Restart: events.RestartAlways}, {ID: name, OnCancel: func() {}}} {
@@ -165,7 +165,7 @@ func TestSpawn(t *testing.T) {
 		t.Errorf("got %q of %s, want the summary of w1", rec.Summary, rec.Worker)
 	}
 	s.Stop(t.Context())
-	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: "later"}, work); !errors.Is(err, ErrNotStarted) {
-		t.Errorf("after the stop: got %v, want %v", err, ErrNotStarted)
+	if _, err := s.SpawnManaged(t.Context(), sid, api.TaskRequest{ID: "later"}, work); !errors.Is(err, errNotStarted) {
+		t.Errorf("after the stop: got %v, want %v", err, errNotStarted)
 	}
 }
