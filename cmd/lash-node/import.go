@@ -17,12 +17,13 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
 	"github.com/lash-go/lash/workers/recording"
 )
 
 type importCmd struct {
-	Files []string `arg:"" name:"file" help:"Archives of lash-replay export, chats in OpenAI's format (one JSON object a line), or pi session files, told apart by content." type:"path"`
+	Files []string `arg:"" name:"file" help:"Archives of lash-replay export, chats in OpenAI's format (one JSON object a line), pi session files, or records of lash-replay export --format record (JSON, CBOR, COSE_Sign1 of which the signature is not verified), told apart by content." type:"path"`
 	clientFlags
 
 	MaxMiB int64 `name:"max-mib" default:"1024" placeholder:"N" help:"Refuse an archive whose content is larger, in MiB: it is read into memory. Default: ${default}."`
@@ -33,7 +34,7 @@ type importCmd struct {
 func (*importCmd) Help() string {
 	return `Puts sessions into a server: that of a running node, of --nats URL, or of a --store DIR that no node uses.
 
-An archive becomes the same session, with the same id and the same commits. A chat or a session of pi is played through the
+An archive becomes the same session, with the same id and the same commits. A chat, a session of pi or a record is played through the
 runtime, on a temporary server with a scripted model, and its history is put in; the session has the recorded id.
 
 All files are read and checked before anything is written: a bad line is an error with file, line and reason. A session
@@ -46,7 +47,7 @@ type imported struct {
 	File    string           `json:"file"`
 	Line    int              `json:"line,omitempty"` // of a recording
 	Session events.SessionID `json:"session"`
-	Format  string           `json:"format"` // "archive", "chat" or "pi"
+	Format  string           `json:"format"` // "archive", "chat", "pi" or "record"
 	Last    events.Seq       `json:"last"`
 	Already bool             `json:"already,omitempty"` // it was there before
 }
@@ -139,6 +140,10 @@ func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversa
 		return nil, nil, fmt.Errorf("%s: %w", name, err) // for example a folder
 	}
 	whole := io.MultiReader(bytes.NewReader(head[:n]), f)
+	if n > 0 && head[0] >= firstCBOR && string(head[:n]) != archiveMagic && !bytes.HasPrefix(head, []byte(byteOrderMark)) {
+		convs, err := readRecord(name, whole)
+		return nil, convs, err
+	}
 	if string(head[:n]) != archiveMagic {
 		convs, err := recording.Read(name, whole)
 		return nil, convs, err
@@ -151,6 +156,28 @@ func (c *importCmd) readFile(name string) (*events.Archive, []recording.Conversa
 		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return a, nil, nil
+}
+
+// A record in CBOR begins with a map or a tag. No text in UTF-8 begins with these bytes but that with a byte order mark.
+const (
+	firstCBOR     = 0xa0
+	byteOrderMark = "\xef\xbb\xbf"
+	maxRecord     = 256 << 20 // bytes
+)
+
+// readRecord reads a record in CBOR, signed or not.
+func readRecord(name string, r io.Reader) ([]recording.Conversation, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxRecord+1))
+	if err == nil && len(data) > maxRecord {
+		err = fmt.Errorf("has more than %d bytes", maxRecord)
+	}
+	if err == nil {
+		data, err = exchange.RecordLine(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return recording.Read(name, bytes.NewReader(data))
 }
 
 // onBus calls do with the servers of a running node, or with one on the store if no node uses it.

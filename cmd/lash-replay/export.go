@@ -16,8 +16,10 @@ import (
 type exportCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html" help:"Format: ${enum}. Default: ${default}."`
+	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
 	All     bool   `help:"Every session of the source, each in a file of the folder that -o names."`
+	Key     string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs, in PKCS 8 PEM."`
+	Issuer  string `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
 	Force   bool   `help:"Replace the file if it exists."`
 	JSON    bool   `name:"json" help:"One object that says what was written; with --all, one a line."`
 }
@@ -31,6 +33,9 @@ func (*exportCmd) Help() string {
   pi         all branches as a session file of pi; lash-node import reads it
   markdown   a report for people
   html       the same as one page without scripts, which loads nothing
+  record     a Verifiable Agent Conversation record as JSON; lash-node import reads it
+  record-cbor, record-cose
+             the same as CBOR, alone or signed in COSE_Sign1 with --key FILE
 
 What a format cannot hold is listed on standard error, and in "lost" with --json. The file appears when it is complete.`
 }
@@ -52,6 +57,9 @@ type written struct {
 
 // Run exports one session, or all.
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
+	if (c.Key != "") != (c.Format == formatCOSE) {
+		return fmt.Errorf("--key FILE goes with --format %s, and is required there", formatCOSE)
+	}
 	if c.All {
 		return c.exportAll(ctx, e)
 	}
@@ -89,7 +97,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 	if c.Format == formatArchive {
 		err = w.archive(ctx, e, src, temp)
 	} else {
-		err = w.document(ctx, src, temp)
+		err = w.document(ctx, c, src, temp)
 	}
 	if err != nil {
 		_ = temp.Close() // it may be closed

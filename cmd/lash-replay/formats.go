@@ -4,51 +4,98 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/version"
 	"github.com/lash-go/lash/session/exchange"
 )
 
-// formatArchive is the format of archives, which hold all of a history.
-const formatArchive = "archive"
+// Formats of export that are not documents alone.
+const (
+	formatArchive = "archive"     // all of a history
+	formatCOSE    = "record-cose" // signed
+)
 
 // format is a format of export.
 type format struct {
 	extension string
-	write     func(io.Writer, *exchange.Document) (*exchange.Losses, error)
+	write     func(*exportCmd, io.Writer, *exchange.Document) (*exchange.Losses, error)
 }
 
 // formats are the formats of export, by name.
 func formats() map[string]format {
 	return map[string]format{
 		formatArchive: {extension: "lash"},
-		"chat":        {"jsonl", exchange.Chat},
-		"pi":          {"pi.jsonl", exchange.Pi},
-		"markdown":    {"md", exchange.Markdown},
-		"html":        {"html", exchange.HTML},
+		"chat":        {"jsonl", plain(exchange.Chat)},
+		"pi":          {"pi.jsonl", plain(exchange.Pi)},
+		"markdown":    {"md", plain(exchange.Markdown)},
+		"html":        {"html", plain(exchange.HTML)},
+		"record":      {"record.json", (*exportCmd).recordJSON},
+		"record-cbor": {"record.cbor", (*exportCmd).recordCBOR},
+		formatCOSE:    {"record.cose", (*exportCmd).recordCOSE},
 	}
 }
 
+// plain is a format that no flag changes.
+func plain(write func(io.Writer, *exchange.Document) (*exchange.Losses, error)) func(*exportCmd, io.Writer, *exchange.Document) (*exchange.Losses, error) {
+	return func(_ *exportCmd, w io.Writer, d *exchange.Document) (*exchange.Losses, error) { return write(w, d) }
+}
+
+func recordOf(d *exchange.Document) *exchange.Record {
+	const name = "lash-replay"
+	return exchange.NewRecord(d, exchange.RecordOptions{Program: name, Version: strings.TrimPrefix(version.Of(name), name+" ")})
+}
+
+func (c *exportCmd) recordJSON(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+	return &exchange.Losses{}, exchange.RecordJSON(w, recordOf(d))
+}
+
+func (c *exportCmd) recordCBOR(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+	data, err := exchange.RecordCBOR(recordOf(d))
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return &exchange.Losses{}, err
+}
+
+func (c *exportCmd) recordCOSE(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+	file, err := os.ReadFile(filepath.Clean(c.Key))
+	if err != nil {
+		return nil, fmt.Errorf("--key: %w", err)
+	}
+	key, err := exchange.ParseKey(file)
+	if err != nil {
+		return nil, fmt.Errorf("--key %s: %w", c.Key, err)
+	}
+	data, err := exchange.SignRecord(recordOf(d), c.Issuer, key)
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return &exchange.Losses{}, err
+}
+
 // document writes the session's conversation in another format.
-func (w *written) document(ctx context.Context, src source, temp *os.File) error {
+func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *os.File) error {
 	d, err := exchange.Read(ctx, src.Log(), src, w.Session)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriter(temp)
-	lost, err := formats()[w.Format].write(out, d)
+	lost, err := formats()[w.Format].write(c, out, d)
 	if err != nil {
 		return err
 	}
-	size := int64(0)
-	if err = errors.Join(out.Flush(), temp.Sync()); err == nil {
-		var info os.FileInfo
-		if info, err = temp.Stat(); err == nil {
-			size = info.Size()
-		}
+	if err := errors.Join(out.Flush(), temp.Sync()); err != nil {
+		return err
 	}
-	w.Lost, w.Bytes, w.First, w.Last, w.Commits = lost.List(), size, 1, d.Commits, int64(d.Commits)
-	w.Events = int64(len(d.Entries))
-	return errors.Join(err, temp.Close())
+	info, err := temp.Stat()
+	if err != nil {
+		return err
+	}
+	w.Lost, w.Bytes, w.First, w.Last, w.Commits = lost.List(), info.Size(), 1, d.Commits, int64(d.Commits)
+	return temp.Close()
 }

@@ -5,12 +5,16 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/exchange"
 	"github.com/lash-go/lash/workers/playback"
 )
+
+// number numbers the sessions of [bundle.again].
+var number atomic.Int64
 
 // TestFormats plays recordings, writes the histories as files of other programs, plays these, and compares the conversations:
 // every message, call and result is equal. A chat has no outcomes of results, so recordings of pi go through pi's format.
@@ -43,18 +47,45 @@ func TestFormats(t *testing.T) {
 	}
 	b.playAll(t, all, 4)
 	for format, list := range files {
-		write := map[string]func(io.Writer, *exchange.Document) (*exchange.Losses, error){"chat": exchange.Chat, "pi": exchange.Pi}[format]
+		write := map[string]writer{"chat": exchange.Chat, "pi": exchange.Pi}[format]
 		for _, plan := range list {
 			t.Run(format+"_"+string(plan.Session), func(t *testing.T) {
 				t.Parallel()
 				b.again(t, plan, format, write)
 			})
+			if string(plan.Conv.Format) == format {
+				t.Run("record_of_"+format+"_"+string(plan.Session), func(t *testing.T) {
+					t.Parallel()
+					b.again(t, plan, "record", asRecord)
+				})
+				t.Run("cbor_of_"+format+"_"+string(plan.Session), func(t *testing.T) {
+					t.Parallel()
+					b.again(t, plan, "record", asCBOR)
+				})
+			}
 		}
 	}
 }
 
+type writer func(io.Writer, *exchange.Document) (*exchange.Losses, error)
+
+func asRecord(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+	return &exchange.Losses{}, exchange.RecordJSON(w, exchange.NewRecord(d, exchange.RecordOptions{}))
+}
+
+func asCBOR(w io.Writer, d *exchange.Document) (*exchange.Losses, error) {
+	data, err := exchange.RecordCBOR(exchange.NewRecord(d, exchange.RecordOptions{}))
+	if err == nil {
+		data, err = exchange.RecordLine(data)
+	}
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return &exchange.Losses{}, err
+}
+
 // again writes a played session as a file, plays the file as another session, and compares the two.
-func (b *bundle) again(t *testing.T, plan *playback.Plan, format string, write func(io.Writer, *exchange.Document) (*exchange.Losses, error)) {
+func (b *bundle) again(t *testing.T, plan *playback.Plan, format string, write writer) {
 	t.Helper()
 	d, err := exchange.Read(t.Context(), b.bus.Log(), b.bus, plan.Session)
 	if err != nil {
@@ -69,7 +100,7 @@ func (b *bundle) again(t *testing.T, plan *playback.Plan, format string, write f
 	if len(conv) != 1 || string(conv[0].Format) != format || conv[0].ID != string(plan.Session) {
 		t.Fatalf("written file: got %d conversations, first %s of format %s, want one", len(conv), conv[0].ID, conv[0].Format)
 	}
-	second := b.plans(fmt.Sprintf("again-%s-%s", format, plan.Session), conv)[0]
+	second := b.plans(fmt.Sprintf("again-%d", number.Add(1)), conv)[0]
 	b.play(t, second)
 	before, err := b.host.State(t.Context(), plan.Session)
 	if err != nil {

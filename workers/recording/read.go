@@ -42,7 +42,7 @@ type file struct {
 	pi      *script // receives entries of pi; nil before the first
 }
 
-// add reads one line: a chat if it has messages, else an entry of pi.
+// add reads one line: a chat if it has messages, a record if it has a session, else an entry of pi.
 func (f *file) add(n int, line []byte) error {
 	o, err := parseLine(line)
 	if err != nil {
@@ -50,6 +50,9 @@ func (f *file) add(n int, line []byte) error {
 	}
 	if _, ok := o["messages"]; ok {
 		return f.addChat(n, o)
+	}
+	if _, ok := o["version"]; ok && kindOf(o["session"]) == '{' {
+		return f.addRecord(n, o)
 	}
 	kind, ok, err := o.str("type")
 	if err != nil {
