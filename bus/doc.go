@@ -15,7 +15,7 @@
 //	histories     log.go read.go location.go hint.go archive.go restore.go erase.go priority.go
 //	queues        wake.go timer.go dead.go consumer.go
 //	projections   rows.go live.go blob.go blob_sweep.go
-//	requests      service.go piece.go peer.go
+//	requests      service.go sender.go piece.go peer.go
 //	plugins       plugin.go pluginevent.go
 //
 // # Durability profiles

@@ -129,7 +129,14 @@ func (l *listeners) expired(one *listener) {
 
 // received handles a client's message that it listens, or stops. Tokens of other nodes' requests are ignored.
 func (l *listeners) received(m *nats.Msg) {
-	key := listenerKey{userOf(m.Header.Get(headerCaller)), m.Header.Get(StreamHeader)}
+	user := ""
+	if len(m.Header[headerCaller]) > 0 { // from another account
+		var err error
+		if user, err = senderOf(m.Header, m.Size()-len(m.Subject)-len(m.Reply)-len(m.Data)); err != nil {
+			return
+		}
+	}
+	key := listenerKey{user, m.Header.Get(StreamHeader)}
 	ends := m.Header.Get(headerEnd) != ""
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,12 +3,10 @@ package bus
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,9 +22,6 @@ const (
 	headerWorking = "Lash-Working" // a node works on the request: the answer follows
 	headerGone    = "Lash-Gone"    // the node has stopped: the request was not done
 )
-
-// headerCaller names the sender of a request from another account. The server writes it.
-const headerCaller = "Nats-Request-Info"
 
 // workingEvery is how often a node says that it works on a request.
 const workingEvery = time.Second
@@ -47,28 +42,6 @@ type Incoming struct {
 // HandlerFunc answers one request. code is the code of the error in the answer, for the statistics; empty for none.
 // ctx has the span that the request names. If the client requests pieces, ctx ends soon after that client is gone.
 type HandlerFunc func(ctx context.Context, r Incoming) (answer []byte, code string)
-
-// callerOf is the user who sent a request from another account. The server replaces this header where a client sets
-// it. It refuses a client's own request with a reply subject that starts like these.
-func callerOf(reply, info string) (string, error) {
-	if !strings.HasPrefix(reply, crossed) {
-		return "", nil
-	}
-	user := userOf(info)
-	if user == "" {
-		return "", fmt.Errorf("%w: the request does not say whose it is", events.ErrInvalid)
-	}
-	return user, nil
-}
-
-// userOf is the user that the server names in a message from another account; empty where it names none.
-func userOf(info string) string {
-	var from struct {
-		User string `json:"user"`
-	}
-	_ = json.Unmarshal([]byte(info), &from) // what is no JSON names none
-	return from.User
-}
 
 // ServiceConfig of a service.
 type ServiceConfig struct {
@@ -103,7 +76,7 @@ type OperationStats struct {
 	Answered  int64            `json:"answered"`
 	Working   int64            `json:"working"`          // now
 	Errors    map[string]int64 `json:"errors,omitempty"` // answers that were errors, by code
-	Refused   int64            `json:"refused"`          // requests without an inbox, or without a sender, which were not handled
+	Refused   int64            `json:"refused"`          // requests without an inbox, or whose sender is not certain, which were not handled
 	TotalTime time.Duration    `json:"total_time"`       // ns, from request to answer
 }
 
@@ -149,7 +122,7 @@ func (s *Service) handle(op string, capacity chan struct{}, req micro.Request, a
 	in := Incoming{Data: req.Data(), Stream: token != ""}
 	traced := tracing.Received(s.ctx, req.Headers()[tracing.ParentHeader], req.Headers()[tracing.StateHeader])
 	var err error
-	in.From, err = callerOf(reply, req.Headers().Get(headerCaller))
+	in.From, err = callerOf(reply, nats.Header(req.Headers()), headersOf(req))
 	if err != nil || !isReply(reply) {
 		s.refuse(op)
 		return
