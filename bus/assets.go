@@ -29,7 +29,7 @@ func (b *Bus) assets() []asset {
 		list = append(list, asset{cfg.Name, func(ctx context.Context) error { return b.ensureStream(ctx, cfg) }})
 	}
 	list = append(list, asset{n.deltaStream(), b.ensureDeltas})
-	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.manifests()} {
+	for _, bucket := range []string{n.directory(), n.catalogs(), n.snapshots(), n.index(), n.manifests()} {
 		list = append(list, asset{n.rowStream(bucket), func(ctx context.Context) error { return b.ensureBucket(ctx, bucket) }})
 	}
 	return append(list, asset{n.blobStream(), b.ensureBlobs})

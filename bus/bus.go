@@ -88,6 +88,7 @@ type Bus struct {
 	catalogs  jetstream.KeyValue
 	snapshots jetstream.KeyValue
 	manifests jetstream.KeyValue
+	index     jetstream.KeyValue // nil: a reader, of a store without an index
 	blobs     jetstream.ObjectStore
 	archives  jetstream.Stream // nil: a reader, of a store without archives
 }

@@ -155,6 +155,7 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 		{b.names.deltaStream(), b.names.deltaSession(session)},
 		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
 		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
+		{b.names.rowStream(b.names.index()), b.names.row(b.names.index(), session)},
 	}
 }
 

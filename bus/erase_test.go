@@ -87,7 +87,8 @@ func fillSharedStreams(t *testing.T, b *bus.Bus) {
 			t.Fatal(err)
 		}
 	}
-	for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs()} {
+	index, _ := b.Index()
+	for _, rows := range []bus.Rows{b.Snapshots(), b.Catalogs(), index} {
 		if _, err := rows.Put(t.Context(), "s", []byte("x"), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -14,6 +14,9 @@ func (b *Bus) findAssets(ctx context.Context) error {
 	if err := b.findBuckets(ctx); err != nil {
 		return err
 	}
+	if err := b.findIndex(ctx); err != nil && !errors.Is(err, ErrNotFound) { // a store that is older than the index has none
+		return err
+	}
 	err := b.lookup(ctx, b.names.archiveStream(), b.findArchives)
 	if errors.Is(err, ErrNotFound) { // a store that is older than the archives has none
 		return nil
@@ -53,6 +56,16 @@ func (b *Bus) findManifests(ctx context.Context) error {
 		found, err := b.js.KeyValue(ctx, b.names.manifests())
 		if err == nil {
 			b.manifests = found
+		}
+		return err
+	})
+}
+
+func (b *Bus) findIndex(ctx context.Context) error {
+	return b.lookup(ctx, b.names.index(), func(ctx context.Context) error {
+		found, err := b.js.KeyValue(ctx, b.names.index())
+		if err == nil {
+			b.index = found
 		}
 		return err
 	})

@@ -27,6 +27,9 @@ func (b *Bus) Catalogs() Rows { return Rows{b, b.catalogs} }
 // Snapshots has the heads of snapshots.
 func (b *Bus) Snapshots() Rows { return Rows{b, b.snapshots} }
 
+// Index has what a search finds of every session. Only a reader of a store that is older than the index has none.
+func (b *Bus) Index() (rows Rows, ok bool) { return Rows{b, b.index}, b.index != nil }
+
 // Row is a value with its revision, which a replacement names.
 type Row struct {
 	Value    []byte

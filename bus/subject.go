@@ -255,6 +255,7 @@ func (n names) alive() string { return n.prefix + ".alive" }
 func (n names) directory() string { return n.prefix + "-sessions" }
 func (n names) catalogs() string  { return n.prefix + "-catalog" }
 func (n names) snapshots() string { return n.prefix + "-snapshots" }
+func (n names) index() string     { return n.prefix + "-index" }
 func (n names) manifests() string { return n.prefix + "-plugins" }
 
 // pluginRequests matches the requests of a plugin to nodes.

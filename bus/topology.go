@@ -33,6 +33,9 @@ func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.findManifests(ctx); err != nil {
 		return err
 	}
+	if err := b.findIndex(ctx); err != nil {
+		return err
+	}
 	return b.subscribePriorities()
 }
 

@@ -107,7 +107,7 @@ func TestReplicasAreKept(t *testing.T) {
 		}
 		session := events.SessionID(fmt.Sprintf("s%d", i))
 		grow(t, b.Log(), session, 1)
-		shared := []string{"lash-work", "lash-dirty", "lash-archive", "lash-dead", "lash-timers", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "OBJ_lash-blobs"}
+		shared := []string{"lash-work", "lash-dirty", "lash-archive", "lash-dead", "lash-timers", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "KV_lash-index", "OBJ_lash-blobs"}
 		js := jetStream(t, b)
 		for _, name := range append(shared, "lash-s-"+string(session)) {
 			stream, err := js.Stream(t.Context(), name)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +15,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // archive is one session from a file. It implements [source].
@@ -61,6 +63,14 @@ func (a *archive) Log() events.Log { return a.log }
 
 func (a *archive) Sessions(context.Context) ([]events.SessionID, error) {
 	return []events.SessionID{a.session}, nil
+}
+
+// Names is Sessions.
+func (a *archive) Names(ctx context.Context) ([]events.SessionID, error) { return a.Sessions(ctx) }
+
+// Index lists nothing: an archive has no index.
+func (a *archive) Index(context.Context) iter.Seq2[*index.Row, error] {
+	return func(func(*index.Row, error) bool) {}
 }
 
 // Blob finds a body by its digest. The archive reader has computed the digest.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // live reads a server: a running one, or one that it starts on a store. It implements [source].
@@ -145,6 +147,36 @@ func (l *live) Sessions(ctx context.Context) ([]events.SessionID, error) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list), nil
+}
+
+// Names lists without a request for each session.
+func (l *live) Names(ctx context.Context) (list []events.SessionID, err error) {
+	for id, err := range l.Bus.Sessions(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, id)
+	}
+	return list, nil
+}
+
+// Index leaves out damaged rows and those of other versions: their sessions are read.
+func (l *live) Index(ctx context.Context) iter.Seq2[*index.Row, error] {
+	return func(yield func(*index.Row, error) bool) {
+		rows, ok := l.Bus.Index()
+		if !ok {
+			return
+		}
+		for value, err := range rows.All(ctx) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if row, err := index.Decode(value); err == nil && !yield(row, nil) {
+				return
+			}
+		}
+	}
 }
 
 func (l *live) Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error) {

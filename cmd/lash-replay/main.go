@@ -61,6 +61,7 @@ type cli struct {
 	Turn   turnCmd   `cmd:"" help:"Show one turn: its prompts, hooks, calls and results."`
 	Events eventsCmd `cmd:"" help:"List a session's events."`
 	Tree   treeCmd   `cmd:"" help:"Show a session's branches and frames as a graph."`
+	Search searchCmd `cmd:"" help:"Find turns in all sessions."`
 	Tail   tailCmd   `cmd:"" help:"List a session's events as they happen."`
 	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
 )
 
 // sourceFlags name the source of histories.
@@ -31,6 +33,10 @@ type source interface {
 	Log() events.Log
 	// Sessions lists the histories, sorted.
 	Sessions(ctx context.Context) ([]events.SessionID, error)
+	// Names lists the histories, in no order, also those that have only begun. It is faster than Sessions.
+	Names(ctx context.Context) ([]events.SessionID, error)
+	// Index lists the usable index rows, in no order.
+	Index(ctx context.Context) iter.Seq2[*index.Row, error]
 	// Blob returns a body stored outside the log, checked against its digest.
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
 	// Snapshot is a session's stored snapshot; nil where there is none.

@@ -124,6 +124,9 @@ func TestNothingActsOnTheTerminal(t *testing.T) {
 		for _, target := range []string{path, filepath.Join(t.TempDir(), "no "+hostile), "nats://me:secret@host" + hostile} {
 			var out, errs bytes.Buffer
 			args := append(slices.Clone(args), target)
+			if args[0] == "search" {
+				args = slices.Insert(args, len(args)-1, "a", "--file")
+			}
 			if slices.Contains(args, "--all") {
 				args = slices.Insert(args, len(args)-1, "--file")
 			}

@@ -146,7 +146,7 @@ func TestBackupStreams(t *testing.T) {
 
 // backupOrder sorts streams as OPERATING.md says, and leaves out those that nodes rebuild.
 func backupOrder(names []string) (list []string) {
-	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "KV_lash-plugins"}
+	made := []string{"lash-dirty", "lash-delta", "KV_lash-sessions", "KV_lash-catalog", "KV_lash-snapshots", "KV_lash-index", "KV_lash-plugins"}
 	rank := func(name string) int {
 		order := []string{"lash-work", "lash-timers", "lash-dead", "lash-s-", "lash-archive", "OBJ_lash-blobs"}
 		return slices.IndexFunc(order, func(prefix string) bool { return strings.HasPrefix(name, prefix) })

@@ -134,6 +134,9 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 	if err != nil {
 		return false, err
 	}
+	if err := indexSession(ctx, a.b, s); err != nil { // only a warning: without the row a search reads the session
+		a.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
+	}
 	if err := putRow(ctx, a.b, s, PlaceCold); err != nil { // before the stream is deleted: a crash in between leads to a repetition
 		return false, err
 	}

@@ -43,7 +43,8 @@ func erased(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
 	if _, err := follow.Open(t.Context(), b, id); !errors.As(err, new(*events.ErasedError)) {
 		t.Errorf("open %s: got %v, want an erased error", id, err)
 	}
-	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "catalogue": b.Catalogs()} {
+	index, _ := b.Index()
+	for name, rows := range map[string]bus.Rows{"snapshot": b.Snapshots(), "catalogue": b.Catalogs(), "index": index} {
 		if stored, err := rows.Get(t.Context(), id); err != nil || stored.Revision != 0 {
 			t.Errorf("%s of %s: got revision %d, %v, want none", name, id, stored.Revision, err)
 		}

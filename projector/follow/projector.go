@@ -37,6 +37,8 @@ type Projector struct {
 	b      *bus.Bus
 	log    *zap.Logger
 	states map[events.SessionID]*cacheEntry
+
+	indexAgain time.Time // no writes to the index before this, after one failed
 }
 
 type cacheEntry struct {
@@ -46,6 +48,7 @@ type cacheEntry struct {
 	cat   int64      // generation of the newest written catalogue
 	seen  events.Seq // newest sequence; moved is the time at which it first appeared
 	moved time.Time
+	index indexing
 }
 
 // unsaved reports whether the session is idle and has enough commits after its snapshot for a new one.
@@ -105,7 +108,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	}
 	err := p.project(ctx, j.Session, cached)
 	switch {
-	case err == nil && cached.unsaved():
+	case err == nil && (cached.unsaved() || cached.index.behind(cached.state)):
 		_ = j.Nak(idleAfter) // a new commit sends another mark
 	case err == nil:
 		_ = j.Ack()
@@ -172,6 +175,13 @@ func (p *Projector) project(ctx context.Context, session events.SessionID, cache
 		return err
 	}
 	cached.rows = time.Now()
+	if err := p.writeIndex(ctx, s, &cached.index); err != nil {
+		if ctx.Err() != nil || errors.Is(err, events.ErrNoSession) {
+			return err
+		}
+		p.indexAgain = time.Now().Add(indexPause)
+		p.log.Warn("write the index", zap.String("session", string(session)), zap.Error(err))
+	}
 	return nil
 }
 

@@ -28,10 +28,16 @@ func (a *Archiver) retainNow(ctx context.Context) error {
 	return a.Retain(ctx, now)
 }
 
-// Retain erases sessions whose retention has ended, finishes interrupted erasures, and upgrades rows of earlier
-// versions. It reads every row of the directory, and only the sessions that need one of these.
+// Retain erases sessions whose retention has ended, finishes interrupted erasures, upgrades rows of earlier versions,
+// and indexes sessions without an index row. It reads every row of the directory, and only the sessions that need one
+// of these.
 func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 	var errs []error
+	indexed, err := a.indexedSessions(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []events.SessionID
 	for stored, err := range a.b.Directory().All(ctx) {
 		if err != nil {
 			return errors.Join(append(errs, err)...)
@@ -47,8 +53,24 @@ func (a *Archiver) Retain(ctx context.Context, now time.Time) error {
 		if err != nil {
 			errs = append(errs, err)
 		}
+		if !row.isTombstone() && !indexed[row.Session] {
+			missing = append(missing, row.Session)
+		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, a.indexMissing(ctx, missing))...)
+}
+
+// indexedSessions are the sessions with an index row.
+func (a *Archiver) indexedSessions(ctx context.Context) (map[events.SessionID]bool, error) {
+	rows, _ := a.b.Index()
+	list := make(map[events.SessionID]bool)
+	for id, err := range rows.Keys(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		list[id] = true
+	}
+	return list, nil
 }
 
 func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {

@@ -1,0 +1,116 @@
+package follow_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/projector/index"
+)
+
+// indexRow is the stored index row of a session; nil for none.
+func indexRow(t *testing.T, b *bus.Bus, id events.SessionID) (*index.Row, uint64) {
+	t.Helper()
+	rows, ok := b.Index()
+	if !ok {
+		t.Fatal("the bus has no index")
+	}
+	stored, err := rows.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stored.Revision == 0 {
+		return nil, 0
+	}
+	row, err := index.Decode(stored.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row, stored.Revision
+}
+
+// sameIndex compares the stored row with the one made from the history.
+func sameIndex(t *testing.T, b *bus.Bus, id events.SessionID, seq events.Seq) {
+	t.Helper()
+	s, err := follow.Open(t.Context(), b, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := follow.IndexRow(t.Context(), b.Log(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := indexRow(t, b, id)
+	if got == nil || got.Seq != seq || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
+		t.Errorf("index row of %s: got %+v, want %+v at %d", id, got, want, seq)
+	}
+}
+
+// TestIndexRow: projectors keep the row of a session, from its snapshot or its beginning, and write it once.
+func TestIndexRow(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	grow(t, b, "s", 0, 40, 2)
+	mustProject(t, b, "s")
+	sameIndex(t, b, "s", 40)
+	_, before := indexRow(t, b, "s")
+	mustProject(t, b, "s")
+	if _, after := indexRow(t, b, "s"); after != before {
+		t.Errorf("unchanged session: got revision %d, want %d", after, before)
+	}
+	grow(t, b, "s", 40, 45, 2)
+	mustProject(t, b, "s")
+	sameIndex(t, b, "s", 45)
+
+	rows, _ := b.Index()
+	if _, err := rows.Update(t.Context(), "s", func(bus.Row) ([]byte, error) { return []byte("damaged"), nil }); err != nil {
+		t.Fatal(err)
+	}
+	grow(t, b, "s", 45, 46, 2)
+	mustProject(t, b, "s")
+	sameIndex(t, b, "s", 46)
+}
+
+// dropIndexRow removes a row, as if a version without the index had archived its session.
+func dropIndexRow(t *testing.T, b *bus.Bus, id events.SessionID) {
+	t.Helper()
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), "KV_lash-index")
+	if err == nil {
+		err = stream.Purge(t.Context(), jetstream.WithPurgeSubject("$KV.lash-index."+string(id)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestIndexOfColdSessions: archiving writes the row, and the archiver indexes a session that has none.
+func TestIndexOfColdSessions(t *testing.T) {
+	t.Parallel()
+	b := bustest.Start(t)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	for _, id := range []events.SessionID{"a", "older"} {
+		grow(t, b, id, 0, 5, 2)
+		if done, err := archiver.Archive(t.Context(), id); err != nil || !done {
+			t.Fatalf("archive %s: got %v, %v", id, done, err)
+		}
+		sameIndex(t, b, id, 5)
+	}
+	dropIndexRow(t, b, "older")
+	if row, _ := indexRow(t, b, "older"); row != nil {
+		t.Fatal("the row is still there")
+	}
+	if err := archiver.Retain(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	sameIndex(t, b, "older", 5)
+}

@@ -1,0 +1,15 @@
+// Package index has what a search finds of a session, as one small row: its words, and the names of tools, actors and
+// outcomes. It imports events only, and is pure.
+//
+// A [Row] is a projection: it is made from the commits of a history in order, and can be made again. [Row.May] has no
+// false negative for the texts that [Of] lists: a session that may not match does not match. A session that may match
+// is read, and its events decide, by the same [Of].
+//
+// # Words
+//
+// A word is a run of letters, marks and digits in lower case, of at most [WordBytes] bytes; of a longer one the
+// beginning counts. Each character of a script without blanks between words, such as Han, is a word. The words of a row
+// are sorted and each has the beginning that it shares with the one before in one number. For 40 recorded chats of
+// 15 KB each this takes 2.0 KB a session: half a byte more per distinct word than zlib (1.5 KB), and twenty times faster to read.
+// A filter of trigrams with 5 bits each (1.4 KB) is not smaller by much, and most of its trigrams are in every session.
+package index
