@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 )
@@ -79,7 +80,7 @@ func (c *diffCmd) Run(ctx context.Context, e *env) error {
 }
 
 // splitPoint divides TARGET@POINT. A file of the whole name is the target.
-func splitPoint(text string) (target string, at point) {
+func splitPoint(text string) (target string, at point.Point) {
 	if _, err := os.Stat(text); err == nil && text != "" {
 		return text, ""
 	}
@@ -87,7 +88,7 @@ func splitPoint(text string) (target string, at point) {
 	if i < 0 || strings.Contains(text, "://") { // a URL is a mistake, and its password may be before the @
 		return text, ""
 	}
-	return text[:i], point(text[i+1:])
+	return text[:i], point.Point(text[i+1:])
 }
 
 // second finds the session of another target: in the open source, or in an archive of its own.
@@ -107,7 +108,7 @@ type shared struct{ source }
 // Close does nothing.
 func (shared) Close() {}
 
-func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at point, leaf events.NodeID) (*comparedState, error) {
+func (c *diffCmd) side(ctx context.Context, e *env, src source, id events.SessionID, at point.Point, leaf events.NodeID) (*comparedState, error) {
 	upto, err := e.seq(ctx, src.Log(), id, "@", at)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 )
@@ -28,7 +29,7 @@ func (c *eventsCmd) Run(ctx context.Context, e *env) error {
 	if last, err := src.Log().Last(ctx, id); err != nil {
 		return err
 	} else if c.From == 0 || c.From > last {
-		return outside("--from", c.From, id, last)
+		return point.Outside("--from", c.From, id, last)
 	}
 	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector/follow"
@@ -20,8 +21,8 @@ type searchCmd struct {
 	Tool    string            `placeholder:"NAME" help:"A turn that called this tool."`
 	Actor   string            `placeholder:"NAME" help:"A turn with a request, an answer or another commit of this actor: client:alice, or alice."`
 	Outcome string            `placeholder:"OUTCOME" help:"A turn, or a call in it, with this outcome: finished, cancelled, failure, lost, granted, refused, ..."`
-	Since   point             `placeholder:"TIME" help:"Events at or after a time: 2026-11-25T18:30:00Z, or 24h for the last day."`
-	Until   point             `placeholder:"TIME" help:"Events before or at a time."`
+	Since   point.Point       `placeholder:"TIME" help:"Events at or after a time: 2026-11-25T18:30:00Z, or 24h for the last day."`
+	Until   point.Point       `placeholder:"TIME" help:"Events before or at a time."`
 	Label   map[string]string `placeholder:"KEY=VALUE" help:"Sessions with a label; KEY= for any value. Repeatable."`
 	Limit   int               `default:"20" placeholder:"N" help:"At most N sessions, the ones that moved last first. Default: ${default}."`
 	Matches int               `default:"3" placeholder:"N" help:"At most N turns of a session. Default: ${default}."`
@@ -97,13 +98,13 @@ func (c *searchCmd) query(e *env) (q index.Query, err error) {
 	q = index.Query{Texts: c.Text, Tool: c.Tool, Actor: c.Actor, Outcome: c.Outcome, Labels: c.Label}
 	for _, t := range []struct {
 		flag string
-		at   point
+		at   point.Point
 		into *events.Millis
 	}{{"--since", c.Since, &q.Since}, {"--until", c.Until, &q.Until}} {
 		if t.at == "" {
 			continue
 		}
-		at, ok := t.at.time(e.now())
+		at, ok := t.at.Time(e.now())
 		if !ok {
 			return q, fmt.Errorf("%s %s: want a time such as 2026-11-25T18:30:00Z, or a duration such as 24h", t.flag, quoted(string(t.at)))
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
-	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/transcript"
 )
 
@@ -204,7 +203,7 @@ func (c *showCmd) render(ctx context.Context, e *env, src source, v *shownSessio
 func (v *shownSession) header(e *env) {
 	s := v.state
 	e.painted("1", fmt.Sprintf("session %s, %s, at sequence %d, %d events, %s to %s",
-		s.Session, listedOf(new(follow.RowOf(s))).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt)))
+		s.Session, listedState(s).Status, s.Seq, s.Events, eventjson.Clock(s.CreatedAt), eventjson.Clock(s.UpdatedAt)))
 	e.printf("\n")
 	if config := configSummary(s.Config); config != "" {
 		e.println(config)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -13,7 +14,9 @@ import (
 
 type statsCmd struct {
 	Sessions []string `arg:"" optional:"" help:"Sessions, by default all; or archive files when no source is given."`
-	JSON     bool     `name:"json" help:"Print one JSON object."`
+	atFlag
+	pricesFlag
+	JSON bool `name:"json" help:"Print one JSON object."`
 }
 
 // totals counts the contents of histories.
@@ -30,7 +33,21 @@ type totals struct {
 	ModelCalls int64                       `json:"model_calls"` // answered
 	ModelFails int64                       `json:"model_failures"`
 	Tokens     tokens                      `json:"tokens"`
-	ToolCalls  map[string]map[string]int64 `json:"tool_calls"` // by tool, then by outcome
+	ToolCalls  map[string]map[string]int64 `json:"tool_calls"`  // by tool, then by outcome
+	ToolMillis map[string]int64            `json:"tool_millis"` // of results, by tool
+	Models     map[string]*modelTotals     `json:"models"`
+	Answers    map[string]int64            `json:"approvals"` // asked, granted and refused
+	HookRuns   int64                       `json:"hook_runs"`
+	Cost       micros                      `json:"cost_micro_usd,omitzero"`
+}
+
+// modelTotals counts the replies of a model, partial ones included.
+type modelTotals struct {
+	Calls  int64  `json:"calls"`
+	Millis int64  `json:"millis"`
+	Tokens int64  `json:"tokens"`
+	Cost   micros `json:"cost_micro_usd,omitzero"`
+	usage  events.Usage
 }
 
 type tokens struct {
@@ -44,20 +61,41 @@ type tokens struct {
 
 // Run counts the contents of the sessions.
 func (c *statsCmd) Run(ctx context.Context, e *env) error {
+	prices, err := c.load()
+	if err != nil {
+		return err
+	}
 	t := &totals{
+		ToolMillis: make(map[string]int64), Models: make(map[string]*modelTotals), Answers: make(map[string]int64),
 		Kinds: make(map[events.Kind]int64), TurnEnds: make(map[events.TurnEnd]int64), ToolCalls: make(map[string]map[string]int64),
 	}
-	err := e.each(ctx, c.Sessions, func(src source, id events.SessionID) error {
-		return t.session(ctx, src, id)
+	err = e.each(ctx, c.Sessions, func(src source, id events.SessionID) error {
+		upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
+		if err != nil {
+			return err
+		}
+		return t.session(ctx, src, id, upto)
 	})
 	if err != nil {
 		return err
 	}
+	t.price(prices)
 	if c.JSON {
 		return e.writeJSON(t)
 	}
-	t.print(e)
-	return nil
+	return e.paged(func() error {
+		t.print(e)
+		return nil
+	})
+}
+
+// price sets the costs.
+func (t *totals) price(list prices) {
+	t.Cost.Known = len(list) > 0
+	for name, m := range t.Models {
+		m.Tokens, m.Cost = m.usage.Total(), list.cost(name, m.usage)
+		t.Cost.N, t.Cost.Known = t.Cost.N+m.Cost.N, t.Cost.Known && m.Cost.Known
+	}
 }
 
 // each visits the sessions of targets, or all sessions of the source. Without a source flag targets are archives.
@@ -98,12 +136,15 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 	return err
 }
 
-func (t *totals) session(ctx context.Context, src source, id events.SessionID) error {
+func (t *totals) session(ctx context.Context, src source, id events.SessionID, upto events.Seq) error {
 	t.Sessions++
 	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call), scheduled: make(map[events.TurnID]bool)}
 	for entry, err := range src.Log().Read(ctx, id, 1) {
 		if err != nil {
 			return err
+		}
+		if entry.Seq > upto {
+			break
 		}
 		t.Commits++
 		t.Bytes += int64(len(entry.Data))
@@ -157,15 +198,22 @@ func (c *counter) event(ev *events.Event) {
 		c.replied(ev.Turn, p)
 	case *events.ModelInterrupted:
 		c.used(p.Usage)
+		c.model(p.Model, p.Usage, p.Millis)
+	case *events.HookRan:
+		c.HookRuns++
+	case *events.ToolApprovalAsked:
+		c.Answers["asked"]++
+	case *events.ToolApprovalGiven:
+		c.Answers[map[bool]string{true: "granted", false: "refused"}[p.Granted]]++
 	case *events.ModelFailed:
 		c.ModelFails++
 	case *events.ToolReturned:
 		for i := range p.Results {
-			c.result(replyKey{ev.Turn, p.Iteration}, p.Results[i].Call, p.Results[i].Outcome)
+			c.result(replyKey{ev.Turn, p.Iteration}, p.Results[i].Call, p.Results[i].Outcome, p.Results[i].Millis)
 		}
 	case *events.ToolLost:
 		for _, at := range p.Calls {
-			c.result(replyKey{ev.Turn, p.Iteration}, at, events.OutcomeLost)
+			c.result(replyKey{ev.Turn, p.Iteration}, at, events.OutcomeLost, 0)
 		}
 	}
 }
@@ -180,6 +228,7 @@ func (c *counter) used(more events.Usage) {
 func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	c.ModelCalls++
 	c.used(p.Cost())
+	c.model(p.Model, p.Cost(), p.Millis)
 	key := replyKey{turn, p.Iteration}
 	if _, twice := c.calls[key]; twice {
 		return // only the first result counts
@@ -191,12 +240,22 @@ func (c *counter) replied(turn events.TurnID, p *events.ModelReplied) {
 	}
 }
 
-func (c *counter) result(key replyKey, at int64, outcome events.Outcome) {
+func (c *counter) model(name string, u events.Usage, millis int64) {
+	m := c.Models[name]
+	if m == nil {
+		m = &modelTotals{}
+		c.Models[name] = m
+	}
+	m.Calls, m.Millis, m.usage = m.Calls+1, m.Millis+millis, m.usage.Add(u)
+}
+
+func (c *counter) result(key replyKey, at int64, outcome events.Outcome, millis int64) {
 	calls := c.calls[key]
 	if at >= int64(len(calls)) || calls[at].done {
 		return
 	}
 	calls[at].done = true
+	c.ToolMillis[calls[at].tool] += millis
 	if outcome == events.OutcomeSuccess {
 		outcome = "success"
 	}
@@ -232,12 +291,23 @@ func (t *totals) print(e *env) {
 	e.printf("model calls  %d, %d failed\n", t.ModelCalls, t.ModelFails)
 	u := t.Tokens
 	e.printf("tokens       %d: %d in, %d out, cache %d read, %d written\n", u.Total, u.Input, u.Output, u.CacheRead, u.CacheWrite)
+	if t.Cost.Known {
+		e.printf("cost         %s\n", t.Cost)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.Models)) {
+		m := t.Models[name]
+		e.printf("  %-28s %s\n", cmp.Or(quoted(name), "-"), joined(number(m.Calls, "call"), number(m.Tokens, "token"), duration(m.Millis), m.Cost.String()))
+	}
+	for _, what := range slices.Sorted(maps.Keys(t.Answers)) {
+		e.printf("approvals    %s %d\n", what, t.Answers[what])
+	}
+	e.printf("hooks        %s\n", number(t.HookRuns, "run"))
 	e.printf("tool calls   by tool\n")
 	for _, tool := range slices.Sorted(maps.Keys(t.ToolCalls)) {
 		var list []string
 		for _, outcome := range slices.Sorted(maps.Keys(t.ToolCalls[tool])) {
 			list = append(list, fmt.Sprintf("%s %d", outcome, t.ToolCalls[tool][outcome]))
 		}
-		e.printf("  %-28s %s\n", quoted(tool), strings.Join(list, ", "))
+		e.printf("  %-28s %s\n", quoted(tool), joined(strings.Join(list, ", "), duration(t.ToolMillis[tool])))
 	}
 }

@@ -35,7 +35,7 @@ var floors = []struct{ name, packages string }{
 	{"parts of the node", `workers/telemetry workers/external/stdio workers/external workers/mcp workers/internal/call workers/internal/trace
 		workers/internal/wake workers/internal/run workers/internal/task`},
 	{"the node", "workers workers/playback workers/embedded"},
-	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/program
+	{"commands", `cmd/internal/config cmd/internal/version cmd/internal/token cmd/internal/access cmd/internal/terminal cmd/internal/point cmd/internal/program
 		cmd/internal/chat cmd/internal/bench cmd/internal/plugincheck cmd/internal/soak cmd/internal/mcpapi cmd/internal/oidc cmd/lash-node/serve cmd/lash-node cmd/lash-replay`},
 	{"examples", `examples examples/internal/child examples/tool examples/hook examples/state examples/protocol examples/plugin
 		examples/conformance examples/slack examples/embedded examples/twonodes examples/owntools examples/typescript`},

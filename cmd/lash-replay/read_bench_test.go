@@ -1,0 +1,190 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/cmd/internal/program"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector/follow"
+)
+
+// onServer starts a server, and opens it as writers and as lash-replay do.
+func onServer(b *testing.B) (*bus.Bus, *live) {
+	b.Helper()
+	server := bustest.Server(b, busembed.Config{Listen: true})
+	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	reader, err := bus.OpenReader(b.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		reader.Close()
+		writer.Close()
+	})
+	return writer, &live{Bus: reader}
+}
+
+// benchSession appends turns of six events in six commits, about 1.3 KB of text each.
+func benchSession(tb testing.TB, log events.Log, id events.SessionID, turns int, say func() string) events.Seq {
+	tb.Helper()
+	at := events.Seq(0)
+	add := func(list ...events.Event) {
+		c := &events.Commit{
+			ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: list,
+		}
+		var err error
+		if at, err = log.Append(tb.Context(), c, at); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	text := func() []events.Part { return []events.Part{{Kind: events.PartText, Text: say()}} }
+	add(events.Of("", &events.SessionOpened{Config: events.Config{Model: "m1"}}))
+	for i := range turns {
+		turn := events.TurnID(fmt.Sprintf("t%d", i))
+		call := events.Part{Kind: events.PartToolCall, Call: "c", Tool: "lookup", Args: []byte(`{"id":4711}`)}
+		add(events.Of(turn, &events.TurnRequested{Input: events.TurnInput{Parts: text()}}))
+		add(events.Of(turn, &events.TurnStarted{Attempt: 1, Worker: "w"}))
+		add(events.Of(turn, &events.ModelReplied{Parts: []events.Part{call}, Stop: events.StopToolUse, Model: "m1", Usage: events.Usage{Input: 10, Output: 5}}))
+		add(events.Of(turn, &events.ToolReturned{Results: []events.ToolResult{{Text: say(), Millis: 3}}}))
+		add(events.Of(turn, &events.ModelReplied{Iteration: 1, Parts: text(), Stop: events.StopEnd, Model: "m1"}))
+		add(events.Of(turn, &events.TurnCompleted{End: events.EndFinished}))
+	}
+	return at
+}
+
+// vocabulary draws texts of words, the frequent ones often, as in a language.
+func vocabulary(seed uint64, words int) func() string {
+	r := rand.New(rand.NewPCG(seed, 1))
+	z := rand.NewZipf(r, 1.1, 8, 40_000)
+	return func() string {
+		var text strings.Builder
+		for range words {
+			n := z.Uint64()
+			fmt.Fprintf(&text, "%c%cw%s ", 'a'+rune(n%26), 'a'+rune(n/26%26), strings.Repeat("en", int(n%4))+fmt.Sprint(n))
+		}
+		return text.String()
+	}
+}
+
+// BenchmarkShowAt shows a session of 100 000 events, at its end and as it was in the middle.
+func BenchmarkShowAt(b *testing.B) {
+	const turns = 16_667
+	writer, reader := onServer(b)
+	last := benchSession(b, writer.Log(), "s", turns, vocabulary(1, 20))
+	s, err := follow.Whole(b.Context(), writer, "s")
+	if err == nil {
+		_, err = follow.Save(b.Context(), writer, s)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	for name, upto := range map[string]events.Seq{"end": last, "middle": last / 2} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				r, err := read(b.Context(), reader, "s", upto, nil)
+				if err != nil || r.state.Seq != upto {
+					b.Fatal(r.state.Seq, err)
+				}
+				view := &shownSession{reading: r}
+				if err := (&showCmd{Last: 1}).view(view); err != nil {
+					b.Fatal(err)
+				}
+				out := &program.Streams{Out: new(bytes.Buffer)}
+				if err := (&showCmd{Last: 1}).render(b.Context(), &env{Streams: out, output: &outputFlags{Color: "never"}}, reader, view); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("fold", func(b *testing.B) { // opening it from its beginning
+		for b.Loop() {
+			if _, err := follow.At(b.Context(), reader.Log(), reader, "s", last); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("snapshot", func(b *testing.B) { // opening it from its snapshot, whole
+		for b.Loop() {
+			if _, err := follow.Whole(b.Context(), reader.Bus, "s"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkSearch searches 10 000 sessions of 4 turns and about 400 different words each, of which 9 000 are cold. It
+// reports percentiles of 100 searches for a rare word, two frequent ones, a word that does not exist, and a tool.
+func BenchmarkSearch(b *testing.B) {
+	const sessions, hot = 10_000, 1_000
+	writer, reader := onServer(b)
+	archiver := follow.NewArchiver(writer, follow.ArchiverConfig{})
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for i := range next {
+				id := events.SessionID(fmt.Sprintf("s%05d", i))
+				benchSession(b, writer.Log(), id, 4, vocabulary(uint64(i), 60))
+				var err error
+				if i < hot {
+					err = follow.NewProjector(writer, nil).Project(b.Context(), id)
+				} else {
+					_, err = archiver.Archive(b.Context(), id)
+				}
+				if err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for i := range sessions {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	rows, size := 0, 0
+	for row, err := range reader.Index(b.Context()) {
+		if err != nil {
+			b.Fatal(err)
+		}
+		rows, size = rows+1, size+len(row.Words)
+	}
+	b.Logf("%d rows, %d bytes of words each", rows, size/max(rows, 1))
+	var all []time.Duration
+	for b.Loop() {
+		for i := range 100 {
+			c := []searchCmd{{Text: []string{vocabulary(uint64(i*97), 1)()}}, {Text: []string{"aaw0", "baw"}}, {Text: []string{"nosuchword"}}, {Tool: "lookup"}}[i%4]
+			for j := range c.Text {
+				c.Text[j] = strings.TrimSpace(c.Text[j])
+			}
+			q, err := (&searchCmd{Text: c.Text, Tool: c.Tool, Limit: 20, Matches: 3}).query(&env{now: time.Now})
+			if err != nil {
+				b.Fatal(err)
+			}
+			began := time.Now()
+			out, err := search(b.Context(), reader, q, 20, 3)
+			if err != nil || out.Searched != sessions || out.Unindexed != 0 {
+				b.Fatal(out, err)
+			}
+			all = append(all, time.Since(began))
+		}
+	}
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
+	b.ReportMetric(float64(all[len(all)*95/100].Microseconds())/1000, "p95-ms")
+}
