@@ -2,10 +2,12 @@ package session
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/internal/nodes"
 )
 
@@ -20,6 +22,16 @@ func (o *creation) reduceToPath(ctx context.Context) (err error) {
 	if err == nil {
 		o.base, err = o.base.PathOnly()
 	}
+	return err
+}
+
+// rewind replaces the base by its state at the sequence of the request. The grants of now count.
+func (o *creation) rewind(ctx context.Context) (err error) {
+	o.grantsOf = o.base
+	if last := o.base.Seq; o.req.At > last {
+		return &events.FieldError{Field: "at", Reason: fmt.Sprintf("is %d, the history of %s ends at %d", o.req.At, o.req.From, last), Err: events.ErrInvalid}
+	}
+	o.base, err = o.h.StateAt(api.WithSession(ctx, o.req.From), o.req.From, o.req.At)
 	return err
 }
 

@@ -208,8 +208,8 @@ func (o *creation) createCounted(ctx context.Context, opened *events.SessionOpen
 	return o.create(ctx, nil, opened, nodes)
 }
 
-// Fork opens a new session with the nodes of another session's active path, with the same node ids, leaf and frames.
-// Its ledger is empty.
+// Fork opens a new session with the nodes of another session's active path, with the same node ids, leaf and frames, as
+// they are, or as they were at [api.CreateRequest.At]. Its ledger is empty.
 func (h *Host) Fork(ctx context.Context, from events.SessionID, req api.CreateRequest) (events.SessionID, error) {
 	req.Start, req.From, req.PathOnly = api.StartExisting, from, true
 	return h.Create(ctx, req)

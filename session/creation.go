@@ -70,6 +70,9 @@ func (o *creation) loadSources(ctx context.Context, creator events.SessionID) (e
 		}
 	case api.StartExisting:
 		o.base, err = o.h.reader.Open(api.WithSession(ctx, o.req.From), o.req.From)
+		if err == nil && o.req.At > 0 {
+			err = o.rewind(ctx)
+		}
 	case api.StartSnapshot:
 		if o.req.Snapshot != nil {
 			o.base, err = o.h.reader.OfSnapshot(ctx, o.req.Snapshot)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
@@ -17,6 +19,7 @@ import (
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/cmd/internal/program"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
 
@@ -42,15 +45,25 @@ func onServer(b *testing.B) (*bus.Bus, *live) {
 // benchSession appends turns of six events in six commits, about 1.3 KB of text each.
 func benchSession(tb testing.TB, log events.Log, id events.SessionID, turns int, say func() string) events.Seq {
 	tb.Helper()
-	at := events.Seq(0)
+	at, state := events.Seq(0), projector.New(id)
 	add := func(list ...events.Event) {
 		c := &events.Commit{
 			ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: list,
 		}
 		var err error
-		if at, err = log.Append(tb.Context(), c, at); err != nil {
-			tb.Fatal(err)
+		if at, err = log.Append(tb.Context(), c, at); err == nil {
+			err = state.Apply(events.Entry{Seq: at, Commit: c})
 		}
+		if err != nil {
+			tb.Error(err)
+		}
+	}
+	prompt := func() events.PromptRef {
+		p, err := state.Prompt()
+		if err != nil {
+			tb.Error(err)
+		}
+		return p.Ref
 	}
 	text := func() []events.Part { return []events.Part{{Kind: events.PartText, Text: say()}} }
 	add(events.Of("", &events.SessionOpened{Config: events.Config{Model: "m1"}}))
@@ -59,9 +72,9 @@ func benchSession(tb testing.TB, log events.Log, id events.SessionID, turns int,
 		call := events.Part{Kind: events.PartToolCall, Call: "c", Tool: "lookup", Args: []byte(`{"id":4711}`)}
 		add(events.Of(turn, &events.TurnRequested{Input: events.TurnInput{Parts: text()}}))
 		add(events.Of(turn, &events.TurnStarted{Attempt: 1, Worker: "w"}))
-		add(events.Of(turn, &events.ModelReplied{Parts: []events.Part{call}, Stop: events.StopToolUse, Model: "m1", Usage: events.Usage{Input: 10, Output: 5}}))
+		add(events.Of(turn, &events.ModelReplied{Prompt: prompt(), Parts: []events.Part{call}, Stop: events.StopToolUse, Model: "m1", Usage: events.Usage{Input: 10, Output: 5}}))
 		add(events.Of(turn, &events.ToolReturned{Results: []events.ToolResult{{Text: say(), Millis: 3}}}))
-		add(events.Of(turn, &events.ModelReplied{Iteration: 1, Parts: text(), Stop: events.StopEnd, Model: "m1"}))
+		add(events.Of(turn, &events.ModelReplied{Iteration: 1, Prompt: prompt(), Parts: text(), Stop: events.StopEnd, Model: "m1"}))
 		add(events.Of(turn, &events.TurnCompleted{End: events.EndFinished}))
 	}
 	return at
@@ -127,6 +140,25 @@ func BenchmarkShowAt(b *testing.B) {
 	})
 }
 
+// oneCommit makes a session of turns in one commit.
+func oneCommit(ctx context.Context, log events.Log, id events.SessionID, turns int, say func() string) error {
+	text := func() []events.Part { return []events.Part{{Kind: events.PartText, Text: say()}} }
+	list := []events.Event{events.Of("", &events.SessionOpened{Config: events.Config{Model: "m1"}})}
+	for i := range turns {
+		turn := events.TurnID(fmt.Sprintf("t%d", i))
+		call := events.Part{Kind: events.PartToolCall, Call: "c", Tool: "lookup", Args: []byte(`{"id":4711}`)}
+		list = append(list,
+			events.Of(turn, &events.TurnRequested{Input: events.TurnInput{Parts: text()}}), events.Of(turn, &events.TurnStarted{Attempt: 1, Worker: "w"}),
+			events.Of(turn, &events.ModelReplied{Parts: []events.Part{call}, Stop: events.StopToolUse, Model: "m1"}),
+			events.Of(turn, &events.ToolReturned{Results: []events.ToolResult{{Text: say()}}}),
+			events.Of(turn, &events.ModelReplied{Iteration: 1, Parts: text(), Stop: events.StopEnd, Model: "m1"}), events.Of(turn, &events.TurnCompleted{End: events.EndFinished}))
+	}
+	_, err := log.Append(ctx, &events.Commit{
+		ID: events.CommitID(ulid.Make().String()), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w"}, Events: list,
+	}, 0)
+	return err
+}
+
 // BenchmarkSearch searches 10 000 sessions of 4 turns and about 400 different words each, of which 9 000 are cold. It
 // reports percentiles of 100 searches for a rare word, two frequent ones, a word that does not exist, and a tool.
 func BenchmarkSearch(b *testing.B) {
@@ -139,8 +171,10 @@ func BenchmarkSearch(b *testing.B) {
 		wait.Go(func() {
 			for i := range next {
 				id := events.SessionID(fmt.Sprintf("s%05d", i))
-				benchSession(b, writer.Log(), id, 4, vocabulary(uint64(i), 60))
-				var err error
+				err := oneCommit(b.Context(), writer.Log(), id, 4, vocabulary(uint64(i), 60))
+				if err != nil {
+					b.Error(err)
+				}
 				if i < hot {
 					err = follow.NewProjector(writer, nil).Project(b.Context(), id)
 				} else {
@@ -187,4 +221,71 @@ func BenchmarkSearch(b *testing.B) {
 	slices.Sort(all)
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*95/100].Microseconds())/1000, "p95-ms")
+}
+
+// BenchmarkVerifyAll verifies 1 000 sessions of 1 000 events in one go, and reads the same messages with an ordered
+// consumer of each stream, without decoding. The ratio is that of the two rates.
+func BenchmarkVerifyAll(b *testing.B) {
+	const sessions, turns = 1_000, 166
+	server := bustest.Server(b, busembed.Config{Listen: true})
+	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(writer.Close)
+	next := make(chan int)
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for i := range next {
+				benchSession(b, writer.Log(), events.SessionID(fmt.Sprintf("s%04d", i)), turns, vocabulary(uint64(i), 20))
+			}
+		})
+	}
+	for i := range sessions {
+		next <- i
+	}
+	close(next)
+	wait.Wait()
+	var raw, verified time.Duration
+	for b.Loop() {
+		began := time.Now()
+		for i := range sessions {
+			if err := readStream(b.Context(), writer, fmt.Sprintf("lash-s-s%04d", i), 1+turns*6); err != nil {
+				b.Fatal(err)
+			}
+		}
+		raw += time.Since(began)
+		began = time.Now()
+		var out, errs bytes.Buffer
+		_ = run(b.Context(), []string{"verify", "--all", "--nats", server.URL()}, &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
+		verified += time.Since(began)
+		if !strings.Contains(out.String(), "verified 1000 sessions, 997000 events") {
+			b.Fatalf("got %.300s %.300s", out.String(), errs.String())
+		}
+	}
+	b.ReportMetric(float64(raw)/float64(verified), "of-raw")
+}
+
+// readStream reads the messages of a stream.
+func readStream(ctx context.Context, b *bus.Bus, stream string, n int) error {
+	js, err := jetstream.New(b.Conn())
+	if err != nil {
+		return err
+	}
+	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return err
+	}
+	messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
+	if err != nil {
+		return err
+	}
+	defer messages.Stop()
+	for range n {
+		if _, err := messages.Next(); err != nil {
+			return err
+		}
+	}
+	return nil
 }

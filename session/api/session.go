@@ -15,6 +15,7 @@ type CreateRequest struct {
 
 	Start    Start             `msgpack:"s,omitempty"`
 	From     events.SessionID  `msgpack:"f,omitempty"` // of StartExisting
+	At       events.Seq        `msgpack:"q,omitempty"` // of StartExisting: the sequence of the state that is copied; 0 means the end
 	Snapshot *projector.State  `msgpack:"-"`           // of StartSnapshot. The bodies that [projector.State.Snapshot] returned must be stored
 	PathOnly bool              `msgpack:"h,omitempty"` // only the nodes of the active path, as a fork has
 	Relation events.Relation   `msgpack:"r,omitempty"` // Defaults to child where there is a parent

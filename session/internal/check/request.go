@@ -80,6 +80,8 @@ func Create(r *api.CreateRequest) error {
 	switch a := &r.Subagent; {
 	case r.Plugins != api.PluginsFresh && r.Plugins != api.PluginsFork:
 		return &events.FieldError{Field: "plugins", Reason: fmt.Sprintf("unknown %q", r.Plugins), Err: events.ErrInvalid}
+	case r.At > 0 && r.Start != api.StartExisting:
+		return &events.FieldError{Field: "at", Reason: fmt.Sprintf("goes with the start %q", api.StartExisting), Err: events.ErrInvalid}
 	case a.Depth < 0 || a.MaxDepth < 0:
 		return &events.FieldError{Field: "subagent", Reason: "has a negative depth", Err: events.ErrInvalid}
 	}
