@@ -229,7 +229,7 @@ func TestMCPInspector(t *testing.T) {
 	}
 }
 
-// TestMCPOverHTTPRefused sends requests without a token, with a wrong one, and with a body that is too large. None reaches
+// TestMCPOverHTTPRefused sends requests without a token, with a wrong one, with a body that is too large, and with lists of messages. None reaches
 // the server of agents.
 func TestMCPOverHTTPRefused(t *testing.T) {
 	t.Parallel()
@@ -245,6 +245,8 @@ func TestMCPOverHTTPRefused(t *testing.T) {
 		"too_large":   {http.MethodPost, "sesame", `{"a":"` + strings.Repeat("x", 2<<20) + `"}`, http.StatusRequestEntityTooLarge},
 		"get":         {http.MethodGet, "sesame", "", http.StatusMethodNotAllowed},
 		"list":        {http.MethodPost, "sesame", list, http.StatusOK},
+		"messages":    {http.MethodPost, "sesame", "[" + list + "," + list + "]", http.StatusBadRequest},
+		"one_message": {http.MethodPost, "sesame", " \n[" + list + "]", http.StatusBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), c.method, n.http+"/mcp", strings.NewReader(c.body))

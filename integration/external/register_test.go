@@ -75,6 +75,11 @@ func TestRegistration(t *testing.T) {
 		large.Manifest.Tools = append(large.Manifest.Tools, wire.Tool{Name: fmt.Sprint("t", i), Description: "d", Schema: json.RawMessage(`{"title":"` + strings.Repeat("x", wire.MaxSchemaBytes-20) + `"}`)})
 	}
 	scoped.Manifest.Scope = "node"
+	noObject := func(schema string) *wire.Registration {
+		r := registration("1", "a")
+		r.Manifest.Tools[0].Schema = json.RawMessage(schema)
+		return r
+	}
 	for _, refused := range []struct {
 		name, plugin, op string
 		body             any
@@ -86,6 +91,8 @@ func TestRegistration(t *testing.T) {
 		{"body_is_no_JSON", "notes", "register", []byte("{"), wire.CodeBadRequest, ""},
 		{"other_protocol", "notes", "register", old, wire.CodeUnsupported, "protocol"},
 		{"schema_is_no_schema", "notes", "register", invalid, wire.CodeBadRequest, "manifest.tools[0].schema"},
+		{"schema_of_nothing", "notes", "register", noObject(`false`), wire.CodeBadRequest, "manifest.tools[0].schema"},
+		{"schema_of_texts", "notes", "register", noObject(`{"type":"string"}`), wire.CodeBadRequest, "manifest.tools[0].schema.type"},
 		{"limits_of_the_manifest", "notes", "register", registration(""), wire.CodeBadRequest, "manifest.version"},
 	} {
 		t.Run(refused.name, func(t *testing.T) {

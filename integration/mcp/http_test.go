@@ -106,6 +106,8 @@ func TestSecretsStay(t *testing.T) {
 	for _, server := range []mcp.Server{
 		{Name: "moves", URL: first.URL + "/?key=hunter2", Headers: map[string]string{"Authorization": "Bearer hunter2"}},
 		{Name: "absent", URL: "http://user:hunter2@127.0.0.1:1/mcp?key=hunter2"},
+		{Name: "path", URL: "http://127.0.0.1:1/hunter2/mcp"},
+		{Name: "user", URL: "http://hunter2@127.0.0.1:1/mcp"},
 	} {
 		before := logged.Len()
 		source, err := mcp.Start(s.Ctx, mcp.Config{Server: server, Conn: on.Conn(), Logger: zap.New(core)})

@@ -262,9 +262,9 @@ func bind(tool Tool, run Handler) (*BoundTool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
-	text, err := json.Marshal(tool.Schema)
+	text, err := schema.Object("schema", tool.Schema)
 	if err != nil {
-		return nil, fmt.Errorf("tool %s: schema: %w", tool.Name, err)
+		return nil, fmt.Errorf("tool %s: %w", tool.Name, err)
 	}
 	entry := events.ToolEntry{
 		Name: tool.Name, Description: tool.Description, Schema: text, Effects: tool.Effects, Source: tool.Source,

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -100,7 +99,7 @@ func (a *hostAPI) gated(row *operation.Row, path string) http.Handler {
 		c, _ := r.Context().Value(callbackKey{}).(*callbackCaller)
 		why := ""
 		switch {
-		case !slices.Contains(c.allowed, row.ID) && (row.Name == "" || !slices.Contains(c.allowed, string(row.Name))):
+		case !named(c.allowed, row):
 			why = fmt.Sprintf("the operator does not allow this plugin the operation %q", row.ID)
 		case streams:
 			why = fmt.Sprintf("operation %q is a stream, which callbacks cannot have", row.ID)
@@ -302,7 +301,7 @@ func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
 	if len(name) > events.MaxTokenBytes {
 		name = callerPrefix + events.DerivedID("", o.plugin)
 	}
-	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: name, Reach: api.Reach{Scope: api.ScopeAdmin}, Within: a.within(o.ctx, o.in.Session)}}
+	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: name, Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()}, Within: a.within(o.ctx, o.in.Session)}}
 	c.allowed = o.p.byName[o.plugin].settings.Callbacks
 	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
 	if err != nil || !strings.HasPrefix(in.Path, "/v1/") {

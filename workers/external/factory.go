@@ -29,6 +29,9 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 			if declared.Schema, err = schema.Parse(field, t.Schema); err != nil {
 				return nil, err
 			}
+			if _, err := schema.Object(field, declared.Schema); err != nil {
+				return nil, err
+			}
 		}
 		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }

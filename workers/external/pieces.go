@@ -74,13 +74,17 @@ func check(o *wire.Outcome) error {
 	default:
 		return refused("control", "unknown %q, want finish, fail or submit", events.Clip(string(o.Control), 64, "..."))
 	}
+	if len(o.Attachments) > wire.MaxAttachmentCount {
+		return refused("attachments", "are %d, limit is %d", len(o.Attachments), wire.MaxAttachmentCount)
+	}
 	sum := 0
 	for i := range o.Attachments {
 		a := &o.Attachments[i]
 		sum += len(a.Data)
+		if err := wire.CheckMediaType(fmt.Sprintf("attachments[%d].media_type", i), a.MediaType); err != nil {
+			return err
+		}
 		switch {
-		case a.MediaType == "" || len(a.MediaType) > events.MaxIDBytes:
-			return refused(fmt.Sprintf("attachments[%d].media_type", i), "has %d bytes, want 1 to %d", len(a.MediaType), events.MaxIDBytes)
 		case len(a.Data) == 0 || len(a.Data) > wire.MaxAttachment:
 			return refused(fmt.Sprintf("attachments[%d].data", i), "has %d bytes, want 1 to %d", len(a.Data), wire.MaxAttachment)
 		case sum > wire.MaxAttachments:

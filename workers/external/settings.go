@@ -58,7 +58,7 @@ func (s *Plugin) Validate(field string) error {
 		}
 	}
 	for i, name := range s.Callbacks {
-		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && (r.ID == name || string(r.Name) == name) }) {
+		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && named([]string{name}, r) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
 		}
 	}
@@ -73,6 +73,27 @@ func (s *Plugin) Validate(field string) error {
 		}
 	}
 	return nil
+}
+
+// named reports whether a list of operations has an operation.
+func named(list []string, row *operation.Row) bool {
+	return slices.Contains(list, row.ID) || row.Name != "" && slices.Contains(list, string(row.Name))
+}
+
+// scope is the rights of the plugin's callbacks: to read, and what the operations that the operator lists need. So the content
+// of a request, as options for plugins, needs an operation that configures in the list.
+func (s *Plugin) scope() api.Scope {
+	rights := []string{string(api.RightRead)}
+	for _, row := range operation.All() {
+		need := row.Needs
+		if need == api.RightGrant {
+			need = api.RightConfigure
+		}
+		if need != "" && row.Route != "" && named(s.Callbacks, row) && !slices.Contains(rights, string(need)) {
+			rights = append(rights, string(need))
+		}
+	}
+	return api.Scope(strings.Join(rights, ","))
 }
 
 // freedom orders effects: a tool with more of it may be called more often.

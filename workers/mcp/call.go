@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 
@@ -65,10 +66,15 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			return out
 		case ctx.Err() != nil:
 			return &wire.Outcome{Cancelled: true}
-		case answered && !errors.Is(err, mcp.ErrConnectionClosed):
+		case answered && !errors.Is(err, mcp.ErrConnectionClosed) && !unanswered(refused):
 			return failure(plugin.ClassExecution, refused.Message)
+		case notSent(err):
+			return &wire.Outcome{Failure: &wire.Failure{
+				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " is not reached", Safe: true,
+			}}
+		case !answered || errors.Is(err, mcp.ErrConnectionClosed):
+			p.s.lost(session) // a request over HTTP that has no answer ends alone: others go on
 		}
-		p.s.lost(session)
 		switch {
 		case !t.repeatable || in.Once:
 			return nil // the server may have run it
@@ -76,6 +82,18 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 			return failure(plugin.ClassExternal, fmt.Sprintf("the server %s ended during the call, %d times", p.ID(), run)) // an error may have the URL, with secrets
 		}
 	}
+}
+
+// codeUnanswered is the code by which the client says that a request over HTTP failed on its way, or its answer. Its comment says
+// that the server does not have the request; but a connection that ends, or a proxy that gives up, may be later than that.
+const codeUnanswered = -32005
+
+func unanswered(e *jsonrpc.Error) bool { return e.Code == codeUnanswered }
+
+// notSent reports whether a request over HTTP failed before there was a connection to the server.
+func notSent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
 }
 
 func cancelledOr(ctx context.Context, out *wire.Outcome) *wire.Outcome {

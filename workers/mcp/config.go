@@ -92,7 +92,20 @@ func Parse(data []byte, getenv func(string) string) ([]Server, error) {
 		}
 		list = append(list, s)
 	}
-	return list, nil
+	return list, checkNames(list)
+}
+
+// checkNames refuses a server whose tools may have the names of another one's: SERVER__TOOL of one begins with the prefix of the
+// other, whose tools it could register first.
+func checkNames(list []Server) error {
+	for i := range list {
+		for j := range list {
+			if i != j && strings.HasPrefix(list[j].Name+separator, list[i].Name+separator) {
+				return invalid("mcpServers."+list[j].Name, "its tools may have names of tools of server %s: give one of them another name", list[i].Name)
+			}
+		}
+	}
+	return nil
 }
 
 func (e *entry) server(field, name string, refs references) (s Server, err error) {
@@ -211,17 +224,54 @@ func (s *Server) Plugin() external.Plugin {
 	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}}
 }
 
-// redacted is the text of an error without the query and the password of the URL, which may be secrets.
+// leastSecret is the length below which a value is no secret: it is also in texts that are none.
+const leastSecret = 6
+
+// maxErrorText limits the text of an error in the log: an error may quote what a server sent.
+const maxErrorText = 2 << 10
+
+// redacted is the text of an error without the path, the query and the user of the URL, and without values of headers and of the
+// environment: all of these may be secrets.
 func (s *Server) redacted(err error) string {
 	text := fmt.Sprint(err)
-	at, failed := url.Parse(s.URL)
-	if failed != nil {
-		return text // check has refused such a URL
+	if at, failed := url.Parse(s.URL); failed == nil && at.Host != "" { // check has refused any other URL
+		password, _ := at.User.Password()
+		shown := at.Scheme + "://" + at.Host
+		for _, form := range []string{at.Redacted(), at.String(), stripped(at)} { // of package url, and of package http
+			text = strings.ReplaceAll(text, form, shown+"/***")
+		}
+		text = hide(text, at.RawQuery, password, at.User.Username())
+		if len(at.EscapedPath()) > 1 {
+			text = strings.ReplaceAll(text, at.Host+at.EscapedPath(), at.Host+"/***")
+		}
 	}
-	password, _ := at.User.Password()
-	for _, secret := range []string{at.RawQuery, password} {
-		if secret != "" {
-			text = strings.ReplaceAll(text, secret, "***")
+	var values []string
+	for _, list := range []map[string]string{s.Headers, s.Env} {
+		for _, value := range list {
+			values = append(append(values, value), strings.Fields(value)...) // a header may have a word before the secret
+		}
+	}
+	return events.Clip(strings.ToValidUTF8(hide(text, values...), "\uFFFD"), maxErrorText, "...")
+}
+
+// stripped is a URL as errors of package http have it.
+func stripped(at *url.URL) string {
+	if _, has := at.User.Password(); has {
+		return strings.Replace(at.String(), at.User.String()+"@", at.User.Username()+":***@", 1)
+	}
+	return at.String()
+}
+
+// hide replaces secrets, the longest first, also as URLs have them.
+func hide(text string, secrets ...string) string {
+	forms := make([]string, 0, 3*len(secrets))
+	for _, secret := range secrets {
+		forms = append(forms, secret, url.QueryEscape(secret), url.PathEscape(secret))
+	}
+	slices.SortFunc(forms, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, form := range forms {
+		if len(form) >= leastSecret {
+			text = strings.ReplaceAll(text, form, "***")
 		}
 	}
 	return text

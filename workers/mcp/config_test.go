@@ -56,6 +56,8 @@ func TestParseRefused(t *testing.T) {
 		`{"mcpServers": {"a": {"command":"x","lash":{"speed":1}}}}`:                "mcpServers.a.lash",
 		`{"mcpServers": {"a": {"command":"x","lash":{"effects":{"t":"always"}}}}}`: "mcpServers.a.lash.effects.t",
 		`{"mcpServers": {"a": {"command":"x","lash":{"timeout_ms":-1}}}}`:          "mcpServers.a.lash.timeout_ms",
+		`{"mcpServers": {"a": {"command":"x"}, "a__b": {"command":"x"}}}`:          "mcpServers.a__b", // a may have the tool b__c
+		`{"mcpServers": {"a": {"command":"x"}, "a_": {"command":"x"}}}`:            "mcpServers.a_",   // a may have the tool _c
 	} {
 		_, err := mcp.Parse([]byte(text), func(string) string { return "" })
 		refused, ok := errors.AsType[*events.FieldError](err)

@@ -3,35 +3,78 @@ package mcp
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
+	"net/http"
+	"strings"
 
 	"golang.org/x/time/rate"
 )
 
-// Messages that are read of a server in a second, and at once. One that sends more waits.
+// Messages that are read of a server in a second, and at once, and their bytes. One that sends more waits.
 const (
 	messagesPerSecond = 2000
 	messagesAtOnce    = 4000
+	bytesPerSecond    = 64 << 20
+	bytesAtOnce       = 64 << 20
 )
 
-// paced reads the lines of a server no faster than the limit.
+// maxMessage limits a message of a server, after it is decompressed. The transport over stdin and stdout has the same limit. A
+// longer one ends the session.
+const maxMessage = 16 << 20
+
+// Streams that the client opens in a second, and at once: a server may end each of them and say that it is to come again at once.
+const (
+	streamsPerSecond = 1
+	streamsAtOnce    = 10
+)
+
+// paced reads the messages of a server, which end with lines, no faster than the limits.
 type paced struct {
 	io.ReadCloser
-	ctx   context.Context //nolint:containedctx // of the server's run, or of the request
-	limit *rate.Limiter
+	ctx      context.Context //nolint:containedctx // of the server's run, or of the request
+	messages *rate.Limiter
+	bytes    *rate.Limiter
 }
 
 func newPaced(ctx context.Context, r io.ReadCloser) *paced {
-	return &paced{r, ctx, rate.NewLimiter(messagesPerSecond, messagesAtOnce)}
+	return &paced{r, ctx, rate.NewLimiter(messagesPerSecond, messagesAtOnce), rate.NewLimiter(bytesPerSecond, bytesAtOnce)}
 }
 
 // Read implements [io.Reader].
 func (p *paced) Read(data []byte) (int, error) {
 	n, err := p.ReadCloser.Read(data)
 	for lines := bytes.Count(data[:n], []byte{'\n'}); lines > 0; lines -= messagesAtOnce {
-		if slow := p.limit.WaitN(p.ctx, min(lines, messagesAtOnce)); slow != nil {
+		if slow := p.messages.WaitN(p.ctx, min(lines, messagesAtOnce)); slow != nil {
 			return n, slow // the run has ended
 		}
+	}
+	if slow := p.bytes.WaitN(p.ctx, min(n, bytesAtOnce)); slow != nil {
+		return n, slow
+	}
+	return n, err
+}
+
+// bounded reads an answer of HTTP that is one message: the client reads all of it into memory. The transport itself bounds the
+// events of a stream.
+type bounded struct {
+	io.ReadCloser
+	left int
+}
+
+func newBounded(answer *http.Response) io.ReadCloser {
+	kind, _, _ := strings.Cut(answer.Header.Get("Content-Type"), ";")
+	if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") {
+		return answer.Body
+	}
+	return &bounded{answer.Body, maxMessage}
+}
+
+// Read implements [io.Reader].
+func (b *bounded) Read(data []byte) (int, error) {
+	n, err := b.ReadCloser.Read(data)
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("a message has more than %d bytes", maxMessage)
 	}
 	return n, err
 }

@@ -52,6 +52,7 @@ type outcomes struct {
 	texts       []string
 	attachments []wire.Attachment
 	bytes       int // of the attachments
+	left        int // attachments that are left out, as there are too many
 }
 
 func (b *outcomes) line(text string) { b.texts = append(b.texts, strings.ToValidUTF8(text, "\uFFFD")) }
@@ -86,8 +87,12 @@ func (b *outcomes) resource(r *mcp.ResourceContents) {
 
 // attach adds bytes as an attachment. Those beyond the limits are named in the text.
 func (b *outcomes) attach(mediaType string, data []byte) {
-	if mediaType == "" || len(mediaType) > events.MaxIDBytes {
+	if wire.CheckMediaType("mime_type", mediaType) != nil {
 		mediaType = "application/octet-stream"
+	}
+	if len(b.attachments) >= wire.MaxAttachmentCount {
+		b.left++
+		return
 	}
 	if len(data) == 0 || len(data) > wire.MaxAttachment || b.bytes+len(data) > wire.MaxAttachments {
 		b.line(fmt.Sprintf("[%d bytes of %s are left out: limit is %d, and %d for all]", len(data), mediaType, wire.MaxAttachment, wire.MaxAttachments))
@@ -116,5 +121,8 @@ func (b *outcomes) structured(v any) {
 }
 
 func (b *outcomes) outcome() *wire.Outcome {
+	if b.left > 0 {
+		b.line(fmt.Sprintf("[%d more attachments are left out: limit is %d]", b.left, wire.MaxAttachmentCount))
+	}
 	return &wire.Outcome{Text: strings.Join(b.texts, "\n"), Attachments: b.attachments}
 }

@@ -133,7 +133,11 @@ func (a *adding) add(c candidate) error {
 		return fmt.Errorf("tool %q is there already", c.wire.Name)
 	}
 	if len(c.wire.Schema) > 0 {
-		if _, err := schema.Parse("inputSchema", c.wire.Schema); err != nil {
+		parsed, err := schema.Parse("inputSchema", c.wire.Schema)
+		if err != nil {
+			return err
+		}
+		if _, err := schema.Object("inputSchema", parsed); err != nil {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/zap"
+	"golang.org/x/time/rate"
 
 	"github.com/lash-go/lash/workers/internal/process"
 )
@@ -20,7 +21,8 @@ const endWait = 2 * time.Second
 // transport connects to a server. end ends what it started; it returns when that is gone.
 func (s *Server) transport(ctx context.Context, log *zap.Logger) (t mcp.Transport, end func(), err error) {
 	if s.URL != "" {
-		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: &http.Client{Transport: &headed{s.Headers}, CheckRedirect: sameHost}}, func() {}, nil
+		client := &http.Client{Transport: &headed{s.Headers, rate.NewLimiter(streamsPerSecond, streamsAtOnce)}, CheckRedirect: sameHost}
+		return &mcp.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, MaxEventSize: maxMessage}, func() {}, nil
 	}
 	return s.start(ctx, log)
 }
@@ -38,18 +40,26 @@ func sameHost(r *http.Request, via []*http.Request) error {
 
 const maxRedirects = 10
 
-// headed sends requests with headers, and paces the answers.
-type headed struct{ headers map[string]string }
+// headed sends requests with headers, and paces and bounds the answers.
+type headed struct {
+	headers map[string]string
+	streams *rate.Limiter // of requests that open one
+}
 
 // RoundTrip implements [http.RoundTripper].
 func (h *headed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodGet {
+		if err := h.streams.Wait(r.Context()); err != nil {
+			return nil, err
+		}
+	}
 	r = r.Clone(r.Context())
 	for name, value := range h.headers {
 		r.Header.Set(name, value)
 	}
 	answer, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
-		answer.Body = newPaced(r.Context(), answer.Body)
+		answer.Body = newPaced(r.Context(), newBounded(answer))
 	}
 	return answer, err
 }
@@ -64,7 +74,7 @@ func (s *Server) start(ctx context.Context, log *zap.Logger) (mcp.Transport, fun
 		_, err := io.Copy(printed, newPaced(life, io.NopCloser(r)))
 		_ = printed.CloseWithError(err) // nil is the end of the output
 	}, func(r io.Reader) {
-		process.Lines(r, func(line string) { log.Info("stderr", zap.String("line", line)) })
+		logLines(log, r)
 	})
 	if err != nil {
 		kill(nil)
@@ -84,7 +94,52 @@ func (s *Server) start(ctx context.Context, log *zap.Logger) (mcp.Transport, fun
 		kill(errLate)
 		<-gone
 	}
-	return &mcp.IOTransport{Reader: output, Writer: p.Input}, end, nil
+	return &mcp.IOTransport{Reader: output, Writer: &attended{p.Input, func() { kill(errDeaf) }}}, end, nil
 }
+
+// attended writes to the input of a server, and ends a server that does not read it: a message waits for those before, with
+// their calls, which no cancel reaches.
+type attended struct {
+	io.WriteCloser
+	kill func()
+}
+
+// readWait is how long a server may leave its input unread.
+const readWait = 10 * time.Second
+
+// Write implements [io.Writer].
+func (a *attended) Write(data []byte) (int, error) {
+	late := time.AfterFunc(readWait, func() {
+		a.kill()
+		_ = a.Close() // a process that left the group may have the other end
+	})
+	defer late.Stop()
+	return a.WriteCloser.Write(data)
+}
+
+// Lines of a server's standard error in the log, in a second and at once. Others are counted.
+const (
+	linesPerSecond = 20
+	linesAtOnce    = 200
+)
+
+// logLines logs what a server prints to its standard error.
+func logLines(log *zap.Logger, r io.Reader) {
+	limit, dropped := rate.NewLimiter(linesPerSecond, linesAtOnce), 0
+	process.Lines(r, func(line string) {
+		if !limit.Allow() {
+			dropped++
+			return
+		}
+		fields := []zap.Field{zap.String("line", line)}
+		if dropped > 0 {
+			fields = append(fields, zap.Int("dropped", dropped))
+			dropped = 0
+		}
+		log.Info("stderr", fields...)
+	})
+}
+
+var errDeaf = errors.New("it does not read its input")
 
 var errLate = errors.New("it did not end after its input was closed")

@@ -1,8 +1,10 @@
 package mcpapi
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -19,9 +21,31 @@ const maxRequest = 1 << 20
 // Handler serves agents over streamable HTTP, each request by itself. The caller has authenticated its requests; api
 // performs what their tools request, with the credentials that the requests have.
 func Handler(api http.Handler) http.Handler {
-	return mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+	return single(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		return New(Config{Base: "http://" + r.Host, Transport: &within{api, r}, maxWait: handlerWait})
-	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest})
+	}, &mcp.StreamableHTTPOptions{Stateless: true, MaxRequestBodyBytes: maxRequest}))
+}
+
+// single refuses a list of messages, which later versions of the protocol do not have: its calls would run at once, as one
+// request of the caller's limits, and their answers wait in memory for each other.
+func single(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		if _, large := errors.AsType[*http.MaxBytesError](err); large {
+			http.Error(w, fmt.Sprintf("the request has more than %d bytes", maxRequest), http.StatusRequestEntityTooLarge)
+			return
+		}
+		if err != nil {
+			http.Error(w, "the request ended", http.StatusBadRequest)
+			return
+		}
+		if text := bytes.TrimLeft(data, " \t\r\n"); len(text) > 0 && text[0] == '[' {
+			http.Error(w, "a request has one message, and this is a list: send each in a request of its own", http.StatusBadRequest)
+			return
+		}
+		r.Body = io.NopCloser(bytes.NewReader(data))
+		next.ServeHTTP(w, r)
+	})
 }
 
 // within performs requests in this process, as the sender of another request.

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/json"
+	"regexp"
 	"time"
 
 	"github.com/lash-go/lash/events"
@@ -60,19 +61,20 @@ func (p *Progress) Last() bool {
 
 // Limits of answers to a call.
 const (
-	MaxInlineBytes    = 512 << 10 // of the JSON of an outcome in one message; a larger one is sent in pieces of this size
-	MaxOutcomeBytes   = 32 << 20  // of the JSON of an outcome
-	MaxAttachment     = 5 << 20   // of one attachment
-	MaxAttachments    = 20 << 20  // of all attachments of an outcome
-	MaxOutputBytes    = 16 << 10  // of one [Output]
-	OutputsPerSecond  = 20        // that an instance sends for one call
-	MaxCallbackBytes  = 256 << 10 // of the body of a [Callback]
-	MaxCallbackAnswer = 512 << 10 // of the body of a [CallbackAnswer]
-	MaxCallbacks      = 16        // that one call waits for at once
-	MaxArgsBytes      = 700 << 10 // of the arguments of a call
-	CancelGrace       = 10 * time.Second
-	CallbackRepeat    = 2 * time.Second // an instance repeats a callback that has no answer
-	MaxFailureMessage = 16 << 10
+	MaxInlineBytes     = 512 << 10 // of the JSON of an outcome in one message; a larger one is sent in pieces of this size
+	MaxOutcomeBytes    = 32 << 20  // of the JSON of an outcome
+	MaxAttachment      = 5 << 20   // of one attachment
+	MaxAttachments     = 20 << 20  // of all attachments of an outcome
+	MaxAttachmentCount = 256       // of an outcome: its event has a reference to each
+	MaxOutputBytes     = 16 << 10  // of one [Output]
+	OutputsPerSecond   = 20        // that an instance sends for one call
+	MaxCallbackBytes   = 256 << 10 // of the body of a [Callback]
+	MaxCallbackAnswer  = 512 << 10 // of the body of a [CallbackAnswer]
+	MaxCallbacks       = 16        // that one call waits for at once
+	MaxArgsBytes       = 700 << 10 // of the arguments of a call
+	CancelGrace        = 10 * time.Second
+	CallbackRepeat     = 2 * time.Second // an instance repeats a callback that has no answer
+	MaxFailureMessage  = 16 << 10
 )
 
 // What an instance keeps, and for how long.
@@ -134,6 +136,20 @@ type Outcome struct {
 type Attachment struct {
 	MediaType string `json:"media_type"`
 	Data      []byte `json:"data"` // base64 in JSON
+}
+
+// mediaType is the form of a type: two tokens of RFC 9110, and parameters. Providers get it within a URL and JSON.
+var mediaType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*( *; *[A-Za-z0-9!#$&^_.+-]+=[A-Za-z0-9!#$&^_.+-]+)*$`)
+
+// CheckMediaType refuses what is no media type. Errors: an [*events.FieldError].
+func CheckMediaType(field, s string) error {
+	if s == "" || len(s) > events.MaxIDBytes {
+		return refuse(field, "has %d bytes, want 1 to %d", len(s), events.MaxIDBytes)
+	}
+	if !mediaType.MatchString(s) {
+		return refuse(field, "is %.64q, want a type such as image/png", s)
+	}
+	return nil
 }
 
 // Bytes is the size of the contents, roughly that of the message.
