@@ -54,6 +54,7 @@ func keyable(b *harness.System, id events.SessionID, running bool) {
 // appended appends events as a worker does.
 func appended(b *harness.System, id events.SessionID, turn events.TurnID, list ...events.Payload) {
 	b.T.Helper()
+	b.ByHand(id)
 	at := b.StateOf(id).Seq
 	c := &events.Commit{ID: events.CommitID(fmt.Sprint(id, "-", at)), Session: id, At: events.MillisOf(time.Now()), Actor: events.Actor{Kind: events.ActorNode, ID: "w1"}}
 	for _, p := range list {

@@ -36,7 +36,11 @@ type System struct {
 	Model   *Model
 	Tools   *plugin.Tools
 	TraceTo session.TraceFunc // of nodes that start later
+	byHand  sync.Map          // sessions whose decisions are the test's own
 }
+
+// ByHand says that the test writes a session's decisions itself: they are not compared with the machine's.
+func (b *System) ByHand(id events.SessionID) { b.byHand.Store(id, true) }
 
 // Context is a context that ends with the test, and before the test is killed.
 func Context(t *testing.T) context.Context {

@@ -89,6 +89,8 @@ func (b *System) compareAll() {
 		if err != nil {
 			return // the test stopped the server
 		}
-		CompareDecisions(ctx, b.T, b.Bus, id)
+		if _, own := b.byHand.Load(id); !own {
+			CompareDecisions(ctx, b.T, b.Bus, id)
+		}
 	}
 }
