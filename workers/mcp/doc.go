@@ -29,6 +29,9 @@
 //	a call takes too long               cancels it after [Server.Timeout]
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
 //	it changes its list all the time    reads the list once a second
-//	it sends without end                reads 2 000 lines a second
+//	it sends without end                reads 2 000 lines and 64 MiB a second; a message has at most 16 MiB, decompressed
+//	it does not read its input          ends it after 10 s, and starts it again
+//	it ends each stream at once         opens a stream once a second
+//	its answer over HTTP is lost        the call is lost if it must not run twice; other calls go on
 //	the source's process dies           the process group of a server on stdin and stdout is killed
 package mcp
