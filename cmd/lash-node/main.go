@@ -40,6 +40,7 @@ type cli struct {
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
 	Import    importCmd    `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, or pi session files."`
 	Fork      forkCmd      `cmd:"" help:"Make a session that goes on from a point of another."`
+	Rerun     rerunCmd     `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`
 	Dead      deadCmd      `cmd:"" help:"Dead letters: sessions that no node can read. List, show, retry or drop them."`
 	DemoEdit  demoEditCmd  `cmd:"" help:"Have a scripted model edit a file, once you approve it from another terminal."`

@@ -16,9 +16,9 @@ import (
 type exportCmd struct {
 	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
+	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html,otel,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
 	All     bool   `help:"Every session of the source, each in a file of the folder that -o names."`
-	Key     string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs, in PKCS 8 PEM."`
+	Key     string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
 	Issuer  string `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
 	Force   bool   `help:"Replace the file if it exists."`
 	JSON    bool   `name:"json" help:"One object that says what was written; with --all, one a line."`
@@ -33,6 +33,7 @@ func (*exportCmd) Help() string {
   pi         all branches as a session file of pi; lash-node import reads it
   markdown   a report for people
   html       the same as one page without scripts, which loads nothing
+  otel       traces in OTLP's JSON with OpenTelemetry's names for generative AI; a collector takes it at /v1/traces
   record     a Verifiable Agent Conversation record as JSON; lash-node import reads it
   record-cbor, record-cose
              the same as CBOR, alone or signed in COSE_Sign1 with --key FILE

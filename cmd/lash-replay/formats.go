@@ -34,6 +34,7 @@ func formats() map[string]format {
 		"pi":          {"pi.jsonl", plain(exchange.Pi)},
 		"markdown":    {"md", plain(exchange.Markdown)},
 		"html":        {"html", plain(exchange.HTML)},
+		"otel":        {"otel.json", plain(exchange.OTel)},
 		"record":      {"record.json", (*exportCmd).recordJSON},
 		"record-cbor": {"record.cbor", (*exportCmd).recordCBOR},
 		formatCOSE:    {"record.cose", (*exportCmd).recordCOSE},

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -166,6 +168,9 @@ func TestRecord(t *testing.T) {
 		harness.WantError(t, "JSON", exchange.RecordJSON(&line, r), nil)
 		var asJSON map[string]any
 		harness.WantError(t, "JSON", json.Unmarshal(line.Bytes(), &asJSON), nil)
+		head, _ := asJSON["head"].(map[string]any)
+		harness.DeepEqual(t, "root of the head", head["root"], any(rootOf(t, a)))
+		harness.DeepEqual(t, "size of the head", head["size"], any(float64(d.Commits)))
 		for kind, n := range checkRecord(t, asJSON) {
 			seen[kind] += n
 		}
@@ -192,6 +197,31 @@ func TestRecord(t *testing.T) {
 	if modules == "" {
 		t.Skip("not verified by others: LASH_NODE_MODULES names a folder with what integration/clients/testdata/typescript/package.json lists, as .ci/run installs it")
 	}
+}
+
+// rootOf is the Merkle tree's root of a history's commits, by another implementation than that of package proof.
+func rootOf(t *testing.T, a *events.Archive) string {
+	t.Helper()
+	var stored []tlog.Hash
+	n := int64(0)
+	read := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
+		list := make([]tlog.Hash, len(indexes))
+		for i, at := range indexes {
+			list[i] = stored[at]
+		}
+		return list, nil
+	})
+	for entry, err := range a.Log.Read(t.Context(), a.Session, 1) {
+		harness.WantError(t, "read", err, nil)
+		leaf, err := events.LeafOf(entry.Commit)
+		harness.WantError(t, "leaf", err, nil)
+		more, err := tlog.StoredHashesForRecordHash(n, tlog.Hash(leaf), read)
+		harness.WantError(t, "hashes", err, nil)
+		stored, n = append(stored, more...), n+1
+	}
+	root, err := tlog.TreeHash(n, read)
+	harness.WantError(t, "root", err, nil)
+	return hex.EncodeToString(root[:])
 }
 
 func lineOf(t *testing.T, signed []byte) []byte {

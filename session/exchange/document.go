@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 	"github.com/lash-go/lash/session/blob"
@@ -26,6 +27,9 @@ type Document struct {
 	Entries  []Entry // in the order of the history
 	Turns    []projector.TurnRecord
 	Branches int // nodes that are not on the active path
+
+	Root   proof.Hash // of the tree of all commits, see package proof
+	Signed events.Seq // the last commit with a signed head; 0: none
 }
 
 // Entry is a node of the conversation, a reply without content, or another event. Exactly one of Node, Reply and Event
@@ -70,6 +74,7 @@ func ReadAt(ctx context.Context, log events.Log, blobs blob.Reader, id events.Se
 		}
 		b.commit(entry)
 	}
+	d.Root, d.Signed = b.tree.Root(b.leaf), b.signed
 	return d, b.nodes(ctx, blobs, s)
 }
 
@@ -78,10 +83,23 @@ type builder struct {
 	d       *Document
 	others  []Entry                     // events, and replies until their node is known
 	replies map[events.MessageID]*Entry // by the message of the node
+	tree    proof.Tree                  // of the commits before the last one
+	leaf    proof.Hash                  // of the last one
+	signed  events.Seq
 }
 
 // commit takes what a commit adds besides nodes.
 func (b *builder) commit(e events.Entry) {
+	if e.Seq > 1 {
+		b.tree.Append(b.leaf)
+		b.tree.Keep(proof.KeptLeaves)
+	}
+	b.leaf = events.LeafHash(e.Data)
+	for i := range e.Commit.Events {
+		if e.Commit.Events[i].Kind == events.KindAuditHeadSigned {
+			b.signed = e.Seq
+		}
+	}
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
 		one := Entry{ID: string(e.Commit.EventID(i)), Event: ev, At: e.Commit.At, Seq: e.Seq, Turn: ev.Turn, Actor: e.Commit.Actor}

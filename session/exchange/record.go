@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -54,10 +55,12 @@ type RecordAgent struct {
 	Version string `json:"version,omitempty"`
 }
 
-// RecordHead is a commitment to a history: its length, and the root of its commits where there is one.
+// RecordHead is a commitment to a history: its length, the root of the tree of its commits (package proof), and up to which
+// commit the history has a signed head.
 type RecordHead struct {
-	Size int64  `json:"size"`           // number of commits
-	Root string `json:"root,omitempty"` // hex
+	Size   int64  `json:"size"`                  // number of commits
+	Root   string `json:"root"`                  // hex
+	Signed int64  `json:"signed-size,omitempty"` // number of commits under the last signed head in the history
 }
 
 // RecordSession is the session of a record.
@@ -133,8 +136,7 @@ type RecordUsage struct {
 
 // RecordOptions are optional parts of a record.
 type RecordOptions struct {
-	Program, Version string      // that writes the record
-	Head             *RecordHead // commitment to the history; nil: its length only
+	Program, Version string // that writes the record
 }
 
 // NewRecord makes the record of a session.
@@ -144,21 +146,19 @@ func NewRecord(d *Document, o RecordOptions) *Record {
 		b.entry(&d.Entries[i])
 	}
 	r := &Record{
-		Version: recordVersion, ID: fmt.Sprintf("%s@%d", d.Session, d.Commits), Created: stamp(d.Ended), Head: o.Head,
+		Version: recordVersion, ID: fmt.Sprintf("%s@%d", d.Session, d.Commits), Created: stamp(d.Ended),
+		Head:      &RecordHead{Size: int64(d.Commits), Root: hex.EncodeToString(d.Root[:]), Signed: int64(d.Signed)},
 		Recording: &RecordAgent{Name: cmp.Or(o.Program, recordVendor), Version: o.Version},
 		Session: RecordSession{
 			ID: d.Session, Format: "interactive", Start: stamp(d.Began), End: stamp(d.Ended), Entries: b.list, Parent: d.Parent,
 			Agent: RecordMeta{Model: cmp.Or(d.Config.Model, unknownName), Provider: cmp.Or(d.Config.Provider, unknownName), Models: b.models, CLI: recordVendor, Version: o.Version},
 		},
 		Limits: map[string]any{"not-proved": []string{
-			"that the texts of models and tools are true", "that no other session exists", "that the history was not longer, without a signed head",
+			"that the texts of models and tools are true", "that no other session exists", "that the history is not longer: only a newer head from another place shows that",
 		}},
 	}
 	if r.Session.Entries == nil {
 		r.Session.Entries = []RecordEntry{}
-	}
-	if r.Head == nil {
-		r.Head = &RecordHead{Size: int64(d.Commits)}
 	}
 	if d.Config.Model == "" && len(b.models) > 0 {
 		r.Session.Agent.Model = b.models[len(b.models)-1]

@@ -5,14 +5,17 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/fxamacker/cbor/v2"
 	"github.com/veraison/go-cose"
+	"golang.org/x/mod/sumdb/note"
 )
 
 // Labels of the signed form, and the media type of its payload.
@@ -25,10 +28,13 @@ const (
 )
 
 // ErrKey is a key file that has no ed25519 key.
-var ErrKey = errors.New("no ed25519 private key in PKCS 8 PEM: openssl genpkey -algorithm ed25519 -out FILE makes one")
+var ErrKey = errors.New("no ed25519 private key in PKCS 8 PEM: openssl genpkey -algorithm ed25519 -out FILE makes one; a node's node.key is read too")
 
-// ParseKey reads an ed25519 private key in PKCS 8 PEM.
+// ParseKey reads an ed25519 private key in PKCS 8 PEM, or in note's form, as a node has it in the folder keys of its store.
 func ParseKey(data []byte) (ed25519.PrivateKey, error) {
+	if text := strings.TrimSpace(string(data)); strings.HasPrefix(text, "PRIVATE+KEY+") {
+		return parseNoteKey(text)
+	}
 	block, _ := pem.Decode(data)
 	if block == nil {
 		return nil, ErrKey
@@ -42,6 +48,19 @@ func ParseKey(data []byte) (ed25519.PrivateKey, error) {
 		return nil, ErrKey
 	}
 	return private, nil
+}
+
+// parseNoteKey reads PRIVATE+KEY+<name>+<hash>+<base64 of the algorithm and the seed>.
+func parseNoteKey(text string) (ed25519.PrivateKey, error) {
+	if _, err := note.NewSigner(text); err != nil { // it checks the hash
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	fields := strings.SplitN(text, "+", 5)
+	seed, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
+	if err != nil || len(seed) != 1+ed25519.SeedSize {
+		return nil, ErrKey
+	}
+	return ed25519.NewKeyFromSeed(seed[1:]), nil
 }
 
 // KeyID is the id of a public key in the protected header: the beginning of its SHA-256, in hex.

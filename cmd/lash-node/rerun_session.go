@@ -1,0 +1,392 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/cmd/lash-node/serve"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/projector"
+	"github.com/lash-go/lash/projector/follow"
+	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/archive"
+	"github.com/lash-go/lash/session/blob"
+	"github.com/lash-go/lash/session/exchange"
+	"github.com/lash-go/lash/session/plugin"
+)
+
+// archiveBodies reads the bodies of an archive.
+type archiveBodies map[string][]byte
+
+func (m archiveBodies) Blob(_ context.Context, ref events.BlobRef) ([]byte, error) {
+	if body, ok := m[ref.Digest]; ok {
+		return body, nil
+	}
+	return nil, fmt.Errorf("body %s: %w", ref.Digest, bus.ErrNotFound)
+}
+
+// rerunPlan is what runs again of a session.
+type rerunPlan struct {
+	before  *projector.State // before the first turn
+	doc     *exchange.Document
+	turns   []events.TurnID
+	inputs  []events.TurnInput
+	skipped int
+	results *recordedResults
+}
+
+// session reruns one archive.
+func (c *rerunCmd) session(ctx context.Context, s *streams, file string, instructions *string) (*rerunResult, error) {
+	r := &rerunResult{Session: events.SessionID(filepath.Base(file)), Turns: []rerunTurn{}}
+	a, _, err := (&importCmd{MaxMiB: 1024}).readFile(file)
+	if err == nil && a == nil {
+		err = errors.New("it is no archive: lash-replay export writes one")
+	}
+	if err != nil {
+		return r, err
+	}
+	r.Session = a.Session
+	plan, err := c.plan(ctx, a)
+	if err != nil {
+		return r, err
+	}
+	r.Skipped = plan.skipped
+	dir, err := os.MkdirTemp("", "lash-rerun-")
+	if err != nil {
+		return r, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	const suffix = "-rerun"
+	r.Fork = a.Session[:min(len(a.Session), events.MaxTokenBytes-len(suffix))] + suffix
+	if err := c.run(ctx, s, dir, r.Fork, plan, instructions); err != nil {
+		return r, err
+	}
+	r.Served, r.Missed = plan.results.served, plan.results.missed
+	after, err := c.keep(ctx, dir, r)
+	if err != nil {
+		return r, err
+	}
+	for _, id := range plan.turns {
+		r.Turns = append(r.Turns, rerunTurn{id, sideOf(plan.doc, id), sideOf(after, id)})
+	}
+	if c.Scorer != "" {
+		r.Score, err = c.scoreOf(ctx, s, r)
+	}
+	return r, err
+}
+
+// plan finds the turns of hosts from --from on, and the state before them.
+func (c *rerunCmd) plan(ctx context.Context, a *events.Archive) (*rerunPlan, error) {
+	blobs := archiveBodies(a.Blobs)
+	doc, err := exchange.Read(ctx, a.Log, blobs, a.Session)
+	if err != nil {
+		return nil, err
+	}
+	p := &rerunPlan{doc: doc, results: &recordedResults{tools: make(map[string]events.ToolEntry), results: make(map[string][]events.ToolResult), next: make(map[string]int)}}
+	ended := make(map[events.TurnID]bool)
+	for i := range doc.Turns {
+		ended[doc.Turns[i].ID] = true
+	}
+	at := events.Seq(0)
+	for i := range doc.Entries {
+		ev := doc.Entries[i].Event
+		if ev == nil {
+			continue
+		}
+		switch e := ev.Payload.(type) {
+		case *events.TurnRequested:
+			if e.Switches > 0 || !ended[ev.Turn] || len(p.turns) == 0 && c.From != "" && ev.Turn != c.From {
+				continue
+			}
+			if len(p.turns) == 0 {
+				at = doc.Entries[i].Seq - 1
+			}
+			in, err := blob.FillInput(ctx, blobs, e.Input)
+			if err != nil {
+				return nil, err
+			}
+			p.turns, p.inputs = append(p.turns, ev.Turn), append(p.inputs, in)
+		case *events.InputInjected:
+			if len(p.turns) > 0 {
+				p.skipped++
+			}
+		case *events.ToolStateApplied:
+			for _, tool := range e.Tools {
+				p.results.tools[tool.Name] = tool
+			}
+		}
+	}
+	if len(p.turns) == 0 && c.From != "" {
+		return nil, fmt.Errorf("--from %s: the session has no such turn that ended; lash-replay show lists them", c.From)
+	}
+	if len(p.turns) == 0 {
+		return nil, errors.New("the session has no turn that ended")
+	}
+	p.results.read(doc)
+	if p.before, err = follow.At(ctx, a.Log, blobs, a.Session, at); err == nil {
+		err = blob.FillState(ctx, blobs, p.before)
+	}
+	return p, err
+}
+
+// run creates the fork on a node of its own, and runs the turns.
+func (c *rerunCmd) run(ctx context.Context, s *streams, dir string, fork events.SessionID, p *rerunPlan, instructions *string) error {
+	view, err := p.before.View()
+	if err != nil {
+		return err
+	}
+	config := p.before.Config
+	config.Provider, config.Fallbacks = "", nil
+	if c.Model != "" {
+		config.Model = c.Model
+	}
+	if instructions != nil {
+		config.Instructions = *instructions
+	}
+	model := config.Model
+	config.Model = "" // the node's
+	var adds serve.Config
+	adds.Logger = zap.NewNop()
+	names := c.Plugins
+	if c.ToolResults == "recorded" {
+		adds.Plugins = []plugin.Factory{p.results.factory(names)}
+		names = append([]string{recordedPlugin}, names...)
+		if len(names) == 2 && names[1] == "none" {
+			names = names[:1]
+		}
+	}
+	node, err := serve.Start(ctx, s, adds, func(flags *serve.Command) {
+		flags.Store, flags.Listen, flags.Grace = dir, "127.0.0.1:0", stopGrace
+		flags.Provider, flags.Model = c.Provider, model
+		flags.Plugins, flags.Root = names, c.Root
+	})
+	if err != nil {
+		return err
+	}
+	defer node.Stop()
+	nodes := make([]api.AppendNode, len(view.Messages))
+	for i := range view.Messages {
+		nodes[i].Message = &view.Messages[i]
+	}
+	h := node.Host()
+	if _, err := h.Create(ctx, api.CreateRequest{ID: fork, Config: config, Nodes: nodes}); err != nil {
+		return err
+	}
+	for i, id := range p.turns {
+		over := s.Waiting("turn %s, %d of %d", id, i+1, len(p.turns))
+		_, err := h.Run(ctx, fork, api.TurnRequest{ID: id, Input: p.inputs[i]})
+		over()
+		if err != nil {
+			return fmt.Errorf("turn %s: %w", id, err)
+		}
+	}
+	return nil
+}
+
+// keep reads the fork from its store, and writes its archive to -o.
+func (c *rerunCmd) keep(ctx context.Context, dir string, r *rerunResult) (*exchange.Document, error) {
+	server, err := busembed.Start(busembed.Config{StoreDir: dir})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Stop()
+	b, err := bus.Open(ctx, bus.Config{Options: []nats.Option{server.InProcess()}, Name: "lash-node"})
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close()
+	if c.Out != "" {
+		var file bytes.Buffer
+		if _, err := archive.Write(ctx, b.Log(), b, r.Fork, &file); err != nil {
+			return nil, err
+		}
+		r.File = filepath.Join(c.Out, string(r.Fork)+".lash")
+		if err := os.WriteFile(r.File, file.Bytes(), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	return exchange.Read(ctx, b.Log(), b, r.Fork)
+}
+
+// sideOf is what a turn did in a session.
+func sideOf(d *exchange.Document, id events.TurnID) turnSide {
+	side := turnSide{Calls: []rerunCall{}}
+	for i := range d.Turns {
+		if d.Turns[i].ID == id {
+			side.End = d.Turns[i].End
+			if issue := d.Turns[i].Issue; !issue.IsZero() {
+				side.Issue = issue.Code + " " + issue.Message
+			}
+		}
+	}
+	for i := range d.Entries {
+		e := &d.Entries[i]
+		if e.Turn != id || e.Reply == nil {
+			continue
+		}
+		side.Tokens += e.Reply.Usage.Total()
+		if e.Node == nil {
+			continue
+		}
+		side.Answer = e.Node.Message.Text()
+		for _, p := range e.Node.Message.Parts {
+			if p.Kind == events.PartToolCall {
+				args := json.RawMessage(p.Args)
+				if !json.Valid(args) {
+					args, _ = json.Marshal(string(p.Args)) // a text encodes
+				}
+				side.Calls = append(side.Calls, rerunCall{p.Tool, args})
+			}
+		}
+	}
+	return side
+}
+
+// scoreOf runs the scorer.
+func (c *rerunCmd) scoreOf(ctx context.Context, s *streams, r *rerunResult) (*float64, error) {
+	in, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "sh", "-c", c.Scorer) //nolint:gosec // the user gives the command
+	cmd.Stdin, cmd.Stderr = bytes.NewReader(in), s.Err
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("--scorer: %w", err)
+	}
+	score, err := strconv.ParseFloat(strings.TrimSpace(string(out)), 64)
+	if err != nil || math.IsNaN(score) || math.IsInf(score, 0) {
+		return nil, fmt.Errorf("--scorer printed %q, want a number", events.Clip(string(out), 100, "…"))
+	}
+	return &score, nil
+}
+
+// recordedPlugin is the id of the plugin that serves recorded results.
+const recordedPlugin = "recorded"
+
+// recordedResults serves recorded results by tool and arguments.
+type recordedResults struct {
+	tools map[string]events.ToolEntry
+
+	mu      sync.Mutex
+	results map[string][]events.ToolResult // by [callKey], in the order of the history
+	next    map[string]int
+	served  int64
+	missed  int64
+}
+
+// canonical is JSON with sorted keys and no spaces; other bytes stay.
+func canonical(args []byte) string {
+	var v any
+	d := json.NewDecoder(bytes.NewReader(args))
+	d.UseNumber()
+	if d.Decode(&v) != nil {
+		return string(args)
+	}
+	sorted, err := json.Marshal(v)
+	if err != nil {
+		return string(args)
+	}
+	return string(sorted)
+}
+
+func callKey(tool string, args []byte) string { return tool + " " + canonical(args) }
+
+// read takes the results of all calls of a history that returned.
+func (r *recordedResults) read(d *exchange.Document) {
+	open := make(map[string][]string) // keys of calls by turn and id, without results yet
+	for i := range d.Entries {
+		n := d.Entries[i].Node
+		if n == nil || n.Kind != events.NodeMessage {
+			continue
+		}
+		for j := range n.Message.Parts {
+			p := &n.Message.Parts[j]
+			at := string(d.Entries[i].Turn) + " " + string(p.Call)
+			switch {
+			case p.Kind == events.PartToolCall:
+				open[at] = append(open[at], callKey(p.Tool, p.Args))
+			case p.Kind == events.PartToolResult && len(open[at]) > 0:
+				key := open[at][0]
+				open[at] = open[at][1:]
+				if p.Outcome == events.OutcomeSuccess || p.Outcome == events.OutcomeFailure {
+					r.results[key] = append(r.results[key], events.ToolResult{Outcome: p.Outcome, Text: p.Text})
+				}
+			}
+		}
+	}
+}
+
+// take is the next recorded result of a call: each once, then the last one again.
+func (r *recordedResults) take(tool string, args []byte) plugin.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := callKey(tool, args)
+	list := r.results[key]
+	if len(list) == 0 {
+		r.missed++
+		return plugin.Result{
+			Outcome: events.OutcomeFailure, Code: "not_recorded",
+			Text: "[failed] The recording has no result of " + tool + " for these arguments, and no tool runs.",
+		}
+	}
+	r.served++
+	at := min(r.next[key], len(list)-1)
+	r.next[key]++
+	return plugin.Result{Outcome: list[at].Outcome, Text: list[at].Text}
+}
+
+// factory makes the plugin: it has the recorded tools, but those of the other plugins, and answers every call.
+func (r *recordedResults) factory(others []string) plugin.Factory {
+	return plugin.Func(recordedPlugin, func(reg *plugin.Registrar) error {
+		set := plugin.NewTools()
+		for name, entry := range r.tools {
+			if entry.Orphan || !entry.Callable() || contains(others, entry.Source) {
+				continue
+			}
+			tool := plugin.Tool{Name: name, Description: entry.Description, Effects: events.EffectsNone}
+			var schema jsonschema.Schema
+			if bytes.HasPrefix(entry.Schema, []byte("{\"")) && json.Unmarshal(entry.Schema, &schema) == nil { // a provider wants an object
+				tool.Schema = &schema
+			}
+			err := set.AddNamed(tool, func(_ context.Context, _ plugin.Call, args json.RawMessage) (plugin.Result, error) {
+				return r.take(name, args), nil
+			})
+			if err != nil {
+				return err
+			}
+		}
+		reg.BeforeToolCall(func(_ context.Context, in plugin.ToolContext) ([]plugin.Directive, error) {
+			if entry, ok := r.tools[in.Tool]; ok && !contains(others, entry.Source) {
+				return nil, nil // the tool above
+			}
+			return []plugin.Directive{plugin.ShortCircuit(r.take(in.Tool, in.Args))}, nil
+		})
+		return reg.Tools(set)
+	})
+}
+
+func contains(list []string, name string) bool {
+	for _, one := range list {
+		if one == name && name != "" {
+			return true
+		}
+	}
+	return false
+}
