@@ -167,7 +167,7 @@ func (l *live) Index(ctx context.Context) iter.Seq2[*index.Row, error] {
 		if !ok {
 			return
 		}
-		for value, err := range rows.All(ctx) {
+		for value, err := range rows.Values(ctx) {
 			if err != nil {
 				yield(nil, err)
 				return
