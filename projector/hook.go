@@ -105,6 +105,11 @@ func (t *Turn) Approval(effect events.EffectID) *Approval {
 	return findFirst(t.Asks, func(x *Approval) bool { return x.Effect == effect })
 }
 
+// Asked reports whether a question was asked in a call, apart from that whether it may run.
+func (t *Turn) Asked(call events.EffectID) bool {
+	return slices.ContainsFunc(t.Asks, func(a Approval) bool { return strings.HasPrefix(string(a.Effect), string(call)+"/") })
+}
+
 // WaitsForApproval reports whether a call, or one of its nested calls, waits for an approval.
 func (t *Turn) WaitsForApproval(effect events.EffectID) bool {
 	for i := range t.Asks {

@@ -14,8 +14,9 @@ type approveCmd struct {
 	Call    events.EffectID  `arg:"" help:"The call, as lash-node approvals lists it."`
 	personFlags
 
-	Deny *string `help:"Refuse the call. The model reads the reason." placeholder:"REASON"`
-	JSON bool    `name:"json" help:"Print one JSON object."`
+	Deny   *string `help:"Refuse the call. The model reads the reason." placeholder:"REASON" xor:"answer"`
+	Answer string  `help:"Grant, with what the question asks for: the JSON of an object, or the value of its only field." placeholder:"TEXT" xor:"answer"`
+	JSON   bool    `name:"json" help:"Print one JSON object."`
 }
 
 func (*approveCmd) Help() string {
@@ -38,7 +39,7 @@ func (c *approveCmd) approve(ctx context.Context, s *streams, on *client) error 
 	if _, err := on.State(ctx, c.Session); err != nil {
 		return on.explain(err, c.Session)
 	}
-	out := recordedAnswer{Session: c.Session, Call: c.Call, Granted: c.Deny == nil}
+	out := recordedAnswer{Session: c.Session, Call: c.Call, Granted: c.Deny == nil, Reason: c.Answer}
 	if c.Deny != nil {
 		out.Reason = *c.Deny
 	}

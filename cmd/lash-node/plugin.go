@@ -125,7 +125,11 @@ func (c *pluginRunCmd) serveMCP(ctx context.Context, s *streams, cfg mcp.Config)
 	case <-ctx.Done():
 		over()
 	}
-	stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Grace+5*time.Second)
+	ctx = context.WithoutCancel(ctx)
+	drain, cancel := context.WithTimeout(ctx, c.Grace)
+	source.Drain(drain)
+	cancel()
+	stop, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return source.Stop(stop)
 }

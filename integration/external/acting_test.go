@@ -11,6 +11,7 @@ import (
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/builtin/shell"
 )
 
@@ -69,6 +70,13 @@ func (in acting) act(ctx context.Context, call plugin.Call, runs string) (plugin
 		}
 		status, body, err := call.Request(ctx, "r1", in.Method, in.Path, sent)
 		return plugin.Result{Text: fmt.Sprint(status, " ", string(body))}, err
+	case "people":
+		given, err := call.Ask(ctx, "r1", "Which one?", json.RawMessage(`{"of":["red","blue"]}`))
+		if ctx.Err() != nil {
+			return plugin.Result{}, logRun(runs, "stopped", call)
+		}
+		text, _ := json.Marshal(wire.Answer{Granted: given.Granted, Reason: given.Reason, By: given.By})
+		return plugin.Result{Text: string(text)}, err
 	case "child":
 		status, body, err := call.Request(ctx, "child", "POST", "/v1/sessions", json.RawMessage(fmt.Sprintf(`{"parent":%q}`, call.Session)))
 		if err == nil {

@@ -3,6 +3,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,16 @@ const runsVariable = "LASH_TEST_RUNS"
 // In a process of a test server this variable is how many tools it has besides.
 const toolsVariable = "LASH_TEST_TOOLS"
 
+// In a process of a test server this variable makes it one of an earlier version of the protocol.
+const oldVariable = "LASH_TEST_OLD"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(runsVariable) == "" {
 		harness.Main(m)
+		return
+	}
+	if os.Getenv(oldVariable) != "" {
+		oldServer(os.Stdin, os.Stdout)
 		return
 	}
 	if err := testServer(os.Getenv(runsVariable)).Run(context.Background(), &sdk.StdioTransport{}); err != nil {
@@ -153,6 +161,34 @@ func (s *setting) resultOf(id events.SessionID) events.ToolResult {
 	return r
 }
 
+// pidOf is the process of a server: the youngest child of this process with its variables.
+func (s *setting) pidOf(server mcp.Server) (pid int) {
+	s.T.Helper()
+	s.AwaitPolling("the process of "+server.Name, func() bool {
+		pid = 0
+		processes, err := filepath.Glob("/proc/[0-9]*/environ")
+		harness.WantError(s.T, "processes", err, nil)
+		for _, file := range processes {
+			data, _ := os.ReadFile(file) // it may have ended
+			if !bytes.Contains(data, []byte(runsVariable+"="+server.Env[runsVariable]+"\x00")) {
+				continue
+			}
+			if n, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))); s.alive(n) {
+				pid = max(pid, n)
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// alive reports whether a process runs: it is there, and no zombie.
+func (*setting) alive(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, state, _ := strings.Cut(string(data), ") ")
+	return err == nil && !strings.HasPrefix(state, "Z")
+}
+
 // logged are the runs that the servers logged.
 func (s *setting) logged() []string {
 	data, _ := os.ReadFile(s.runs) // before the first one there is no file
@@ -167,7 +203,12 @@ func client(t testing.TB, server mcp.Server) *sdk.ClientSession {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
 	cmd.Env = append(cmd.Env, "PATH="+os.Getenv("PATH"))
-	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{Capabilities: &sdk.ClientCapabilities{}}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
+	c, err := sdk.NewClient(&sdk.Implementation{Name: "test", Version: "1"}, &sdk.ClientOptions{
+		Capabilities: &sdk.ClientCapabilities{Elicitation: &sdk.ElicitationCapabilities{Form: &sdk.FormElicitationCapabilities{}, URL: &sdk.URLElicitationCapabilities{}}},
+		ElicitationHandler: func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+			return &sdk.ElicitResult{Action: "accept", Content: map[string]any{"name": "Ann"}}, nil
+		},
+	}).Connect(t.Context(), &sdk.CommandTransport{Command: cmd}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,6 +283,12 @@ func (in doing) act(ctx context.Context, s *sdk.Server, r *sdk.CallToolRequest) 
 		return text(&sdk.TextContent{Text: "look"}, &sdk.ImageContent{MIMEType: "image/png", Data: []byte{7, 8, 9}}), nil, nil
 	case "structured":
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "18 degrees"}}, StructuredContent: json.RawMessage(`{"degrees":18}`)}, nil, nil
+	case "ask":
+		if len(r.Params.InputResponses) == 0 {
+			return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{"q": &sdk.ElicitParams{Message: in.Text, RequestedSchema: colours}}}, nil, nil
+		}
+		data, err := json.Marshal(r.Params.InputResponses["q"])
+		return text(&sdk.TextContent{Text: string(data)}), nil, err
 	case "pid":
 		return text(&sdk.TextContent{Text: fmt.Sprint(os.Getpid())}), nil, nil
 	case "env":

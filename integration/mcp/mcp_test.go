@@ -6,6 +6,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/integration/internal/harness"
@@ -176,4 +177,51 @@ func TestHostileServers(t *testing.T) {
 		}
 		harness.WantError(t, "stop of "+bad[i].Name, source.Stop(s.Ctx), nil)
 	}
+}
+
+// TestStopEndsCalls stops a source during a call that never ends, and during one that asks people.
+func TestStopEndsCalls(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ tool, old string }{"hangs": {"srv__once", ""}, "asks": {"srv__ask", "1"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			server := s.own("srv")
+			server.Env[oldVariable] = c.old
+			on, _ := s.node(server)
+			source := s.source(on.Conn(), server)
+			pid := s.pidOf(server)
+			id := s.begin(c.tool, `{"do":"wait"}`)
+			if c.old != "" {
+				s.question(id, "Which one?")
+			} else {
+				s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+			}
+			began := time.Now()
+			harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+			if took := time.Since(began); took > 40*time.Second { // less than a drain takes
+				t.Errorf("stop: took %v", took)
+			}
+			if s.alive(pid) {
+				t.Error("the server runs on")
+			}
+		})
+	}
+}
+
+// TestDrain drains a source during a call: the call ends, and no new one begins.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	on, _ := s.node(server)
+	source := s.source(on.Conn(), server)
+	id := s.begin("srv__once", `{"do":"wait","millis":1500}`)
+	s.AwaitPolling("the call", func() bool { return len(s.logged()) == 1 })
+	source.Drain(s.Ctx)
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "result", s.resultOf(id).Text, "waited")
+	harness.Equal(t, "a new call", s.result("srv__once", `{"do":"x"}`).Class, plugin.ClassUnavailable)
+	harness.Equal(t, "runs", len(s.logged()), 1)
+	harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
 }

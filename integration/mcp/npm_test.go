@@ -83,7 +83,9 @@ func TestEverything(t *testing.T) {
 		t.Run(tool.Name, func(t *testing.T) {
 			args := suggested(t, tool)
 			want, err := alone.CallTool(t.Context(), &sdk.CallToolParams{Name: tool.Name, Arguments: json.RawMessage(args)})
-			got := s.result(mcp.ToolName(server.Name, tool.Name), args)
+			id := s.begin(mcp.ToolName(server.Name, tool.Name), args)
+			s.answerAll(id, `{"name":"Ann"}`)
+			got := s.resultOf(id)
 			if err != nil {
 				if got.Outcome != events.OutcomeFailure {
 					t.Errorf("got %+v, want a failure as %v", got, err)
@@ -96,6 +98,20 @@ func TestEverything(t *testing.T) {
 	if n < 10 {
 		t.Errorf("got %d tools, want those of server-everything", n)
 	}
+}
+
+// answerAll grants what a turn asks, until it has ended.
+func (s *setting) answerAll(id events.SessionID, answer string) {
+	s.T.Helper()
+	s.AwaitPolling("the turn's end", func() bool {
+		list, err := s.Approvals(s.Ctx, id)
+		harness.WantError(s.T, "approvals", err, nil)
+		for i := range list {
+			s.give(id, list[i], true, answer)
+		}
+		return len(harness.Find[*events.TurnCompleted](s.System, id)) > 0
+	})
+	s.AwaitTurn(id, "t1")
 }
 
 // compare compares the result of a call with that of the SDK.

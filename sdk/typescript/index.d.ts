@@ -44,6 +44,11 @@ export interface Call {
    * It rejects when the call is cancelled.
    */
   request(id: string, method: wire.Callback["method"], path: string, body?: JSON): Promise<{ status: number; body: any }>;
+  /**
+   * Asks people, who see the details with the question, and waits for their answer: maybe for days. The operator must allow
+   * `ask`. The id is as that of a request. It rejects when the call is cancelled, and where the call cannot wait.
+   */
+  ask(id: string, question: string, details?: JSON): Promise<wire.Answer>;
 }
 
 /** The result of a tool, where text is not enough. */

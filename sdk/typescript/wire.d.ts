@@ -142,6 +142,17 @@ export interface CallbackAnswer extends CallID {
   body?: JSON;
 }
 
+export interface Ask {
+  question: string;
+  details?: JSON;
+}
+
+export interface Answer {
+  granted: boolean;
+  reason?: string;
+  by?: string;
+}
+
 export interface HookCall {
   hook: string;
   point: string;

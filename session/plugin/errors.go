@@ -14,6 +14,8 @@ var (
 	// ErrNoSource is a tool source that the session has and that no plugin of this node registers. Another node may
 	// register it.
 	ErrNoSource = fmt.Errorf("%w: a tool source is missing on this node", ErrUnavailable)
+	// ErrWaits reports a call that waits for an answer of people: it has no result, and the answer runs it again.
+	ErrWaits = errors.New("the call waits for an answer")
 	// ErrRegistration is a stack of plugins that cannot work.
 	ErrRegistration = errors.New("plugin registration")
 	// ErrSnapshot is a plugin state that could not be saved or restored.

@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"encoding/json"
+
+	"github.com/lash-go/lash/events"
 )
 
 // Streams of a tool's output. Other tokens are allowed.
@@ -35,6 +37,27 @@ func (c Call) OutputAt(stream string, offset int64, text string) {
 // WithOutput sets the function that shows output.
 func (c Call) WithOutput(show OutputFunc) Call {
 	c.output = show
+	return c
+}
+
+// AskFunc asks people during a call, see [Call.Ask].
+type AskFunc func(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error)
+
+// Ask asks people a question while the call runs. They answer it as an approval, and no worker has the turn meanwhile.
+// In a program of its own the tool waits for the answer. In a node Ask records the question and returns [ErrWaits], which
+// the handler returns: the answer runs the handler again, and then Ask returns it. details are JSON that people see with
+// the question. id is a token that is unique in the call; another question needs another id. Errors: a [*Failure] where the
+// call cannot wait, as a call inside another one that must not run twice; the cause of ctx's end; others end the call.
+func (c Call) Ask(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error) {
+	if c.ask == nil {
+		return events.ToolApprovalGiven{}, &Failure{Class: ClassUnavailable, Code: CodeUnavailable, Message: "questions are not possible in this call"}
+	}
+	return c.ask(ctx, id, question, details)
+}
+
+// WithAsk sets the function that asks people.
+func (c Call) WithAsk(ask AskFunc) Call {
+	c.ask = ask
 	return c
 }
 

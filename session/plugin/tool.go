@@ -36,6 +36,9 @@ type Tool struct {
 	// Recorded is called when no worker asks for the result of a call again: the history has it. It is a hint, which may
 	// be lost. It must not block. nil: the tool needs none.
 	Recorded func(Call)
+	// Abandoned is called when a cancelled turn ends a call that no effect of this node runs, as one that waits for an
+	// answer: its program may still run it. It is a hint, which may be lost. It must not block. nil: the tool needs none.
+	Abandoned func(Call)
 	// Grace is how long the turn of a cancelled call waits for the call's result. Defaults to 500 ms.
 	Grace time.Duration
 	// Schema is the JSON schema of the arguments. Defaults to the schema of the argument type.
@@ -72,6 +75,7 @@ type Call struct {
 	nested  NestedFunc
 	output  OutputFunc
 	request RequestFunc
+	ask     AskFunc
 	save    func(context.Context) error
 }
 

@@ -33,6 +33,7 @@ var (
 	errGone      = errors.New("the instance is gone")
 	errSilent    = errors.New("the instance is silent")
 	errForgotten = errors.New("the instance has dropped the outcome")
+	errAsks      = errors.New("the call waits for an answer of people")
 	errForced    = errors.New("the tool did not return within the grace")
 )
 
@@ -122,7 +123,7 @@ func (o *outside) once(ctx context.Context, holder string) (plugin.Result, error
 	if holder == "" {
 		return plugin.Result{}, unavailable(o.plugin)
 	}
-	outcome, delivered, err := o.ask(ctx, holder)
+	outcome, delivered, err := o.await(ctx, holder)
 	r, err, done := o.concluded(ctx, outcome, err)
 	switch refused, ok := errors.AsType[*wire.Error](err); {
 	case done:
@@ -157,7 +158,7 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 		if id == "" {
 			break
 		}
-		outcome, _, err := o.ask(ctx, id)
+		outcome, _, err := o.await(ctx, id)
 		if r, err, done := o.concluded(ctx, outcome, err); done {
 			return r, err
 		}
@@ -172,7 +173,7 @@ func (o *outside) repeat(ctx context.Context, next func(tried []string) (string,
 	}
 }
 
-// concluded is the result of a call after the end of ask. done is false where the instance has no outcome: the tool's
+// concluded is the result of a call after the end of await. done is false where the instance has no outcome: the tool's
 // effects decide then.
 func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err error) (r plugin.Result, failed error, done bool) {
 	switch {
@@ -182,6 +183,8 @@ func (o *outside) concluded(ctx context.Context, outcome *wire.Outcome, err erro
 		r, err = result(outcome)
 	case errors.As(err, new(*events.FieldError)):
 		err = o.broken(err)
+	case errors.Is(err, errAsks):
+		err = plugin.ErrWaits
 	case errors.As(err, new(*plugin.Failure)):
 	default:
 		return r, err, false
@@ -243,10 +246,10 @@ func (o *outside) late(ctx context.Context, outcome *wire.Outcome, err error) (p
 	return r, nil
 }
 
-// ask sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
+// await sends a call to an instance until that has an outcome. An instance that sends nothing gets the call again: it
 // knows the id. delivered: the instance may have received the call. Errors: an [*events.FieldError] for an invalid
 // outcome, and others if the instance has no outcome.
-func (o *outside) ask(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
+func (o *outside) await(ctx context.Context, id string) (outcome *wire.Outcome, delivered bool, err error) {
 	stop := context.AfterFunc(ctx, func() {
 		if ended(ctx) {
 			o.cancel(id)
@@ -359,6 +362,15 @@ func (o *outside) printed(out *wire.Output) {
 func (o *outside) cancel(id string) {
 	if data, err := json.Marshal(wire.Cancel{CallID: o.in.CallID, GraceMS: o.p.grace.Milliseconds()}); err == nil {
 		_ = o.p.bus.TellInstance(o.plugin, id, wire.VerbCancel, data) // each sign of life repeats it
+	}
+}
+
+// abandoned cancels a call that no node waits for.
+func (p *Plugins) abandoned(name string, call plugin.Call) {
+	id := wire.CallID{Session: call.Session, Call: call.Effect}
+	data, err := json.Marshal(wire.Cancel{CallID: id, Reason: "the turn was cancelled", GraceMS: p.grace.Milliseconds()})
+	if at := cmp.Or(call.Holder, p.pick(name, id)); at != "" && err == nil {
+		_ = p.bus.TellInstance(name, at, wire.VerbCancel, data) // a tool that misses it ends by itself, or with the instance
 	}
 }
 

@@ -245,6 +245,7 @@ func problem(status int, code, detail string) *wire.CallbackAnswer {
 
 // callback performs a callback of the instance that has the call, and answers it. Only the node that waits for the
 // call receives callbacks: an instance that lost the call has no reader.
+// A callback that asks people ends the wait for the outcome: the answer sends the call again, and the instance the callback.
 func (o *outside) callback(instance string, in *wire.Callback) {
 	if err := events.CheckToken("id", in.ID); err != nil {
 		o.answer(instance, in.ID, problem(http.StatusBadRequest, "invalid_parameter", err.Error()))
@@ -267,7 +268,7 @@ func (o *outside) callback(instance string, in *wire.Callback) {
 	}
 	o.callbacks.work.Go(func() {
 		answer := o.perform(in)
-		if o.ctx.Err() != nil {
+		if answer == nil || o.ctx.Err() != nil {
 			return
 		}
 		o.callbacks.end(in.ID, answer, time.Now())
@@ -288,20 +289,18 @@ func (o *outside) answer(instance, id string, answer *wire.CallbackAnswer) {
 	}
 }
 
-// perform performs a callback with the key that every attempt of the call has for it.
+// perform performs a callback with the key that every attempt of the call has for it; nil: there is no answer now.
 func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
 	a := o.p.api.Load()
 	switch {
+	case in.Path == wire.AskPath:
+		return o.ask(in)
 	case a == nil:
 		return problem(http.StatusServiceUnavailable, "unavailable", "this node performs no callbacks")
 	case len(in.Body) > wire.MaxCallbackBytes:
 		return problem(http.StatusRequestEntityTooLarge, "too_large", fmt.Sprintf("the body has %d bytes, limit is %d", len(in.Body), wire.MaxCallbackBytes))
 	}
-	name := callerPrefix + o.plugin
-	if len(name) > events.MaxTokenBytes {
-		name = callerPrefix + events.DerivedID("", o.plugin)
-	}
-	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: name, Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()}, Within: a.within(o.ctx, o.in.Session)}}
+	c := &callbackCaller{session: o.in.Session, Caller: api.Caller{Name: o.caller(), Reach: api.Reach{Scope: o.p.byName[o.plugin].settings.scope()}, Within: a.within(o.ctx, o.in.Session)}}
 	c.allowed = o.p.byName[o.plugin].settings.Callbacks
 	r, err := http.NewRequestWithContext(context.WithValue(o.ctx, callbackKey{}, c), in.Method, "http://plugin"+in.Path, bytes.NewReader(in.Body))
 	if err != nil || !strings.HasPrefix(in.Path, "/v1/") {
@@ -314,6 +313,14 @@ func (o *outside) perform(in *wire.Callback) *wire.CallbackAnswer {
 	w := &answerWriter{header: make(http.Header)}
 	o.serve(a, w, r)
 	return w.answer()
+}
+
+// caller is the name of the plugin as a caller.
+func (o *outside) caller() string {
+	if name := callerPrefix + o.plugin; len(name) <= events.MaxTokenBytes {
+		return name
+	}
+	return callerPrefix + events.DerivedID("", o.plugin)
 }
 
 // serve lets the API handle a request. A handler that cuts off its response panics.

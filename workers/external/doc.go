@@ -40,6 +40,10 @@
 // (rendezvous hashing). So a node that repeats a call asks the same instance, which joins the two, or still has the
 // outcome. A call that must not run twice goes to the instance that the history names, and to no other.
 //
+// A call that asks people is kept by its instance, while the turn waits without a node. The history has the question and
+// its answer. The node that reads the answer sends the call again, to the instance that the history names, or that the
+// call's id ranks highest; a cancel of the turn goes there, too.
+//
 // Inside another call, and in the background, no event names an instance. A call that must not run twice then goes to
 // one instance, and to no other, as long as its node lives:
 //

@@ -35,6 +35,7 @@ func (p *Plugins) toolsOf(name string, m *wire.Manifest) (*plugin.Tools, error) 
 		}
 		declared.Grace = p.grace + time.Second
 		declared.Recorded = func(call plugin.Call) { p.recorded(name, call) }
+		declared.Abandoned = func(call plugin.Call) { p.abandoned(name, call) }
 		if !effects.Repeatable() {
 			declared.Holder = func(session events.SessionID, effect events.EffectID) string {
 				if !p.serves(name, hash, set, t.Name) {

@@ -83,6 +83,12 @@ func (o *offered) bind(t *plugin.BoundTool) {
 		}
 		o.p.recorded(o.name, call)
 	}
+	t.Abandoned = func(call plugin.Call) {
+		if call.Holder == "" {
+			call.Holder = o.Load().Instance
+		}
+		o.p.abandoned(o.name, call)
+	}
 	run := o.p.handler(o.name, t.Name, t.Effects.Repeatable(), o)
 	t.Handler = o.p.served(o.name, o.offer.hash, o.offer.tools, t.Name, func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 		o.begin()

@@ -21,8 +21,8 @@ type Plugin struct {
 	// Effects tighten what the plugin declares, by tool: "idempotent", or "non_idempotent", with which a call runs at
 	// most once. A manifest that declares more than that of a tool is refused.
 	Effects map[string]events.Effects `json:"effects,omitempty"`
-	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId. Defaults to
-	// none.
+	// Callbacks are the operations of the HTTP API that the plugin's calls may request, by their operationId, and
+	// "ask", with which they may ask people, see [wire.AskPath]. Defaults to none.
 	Callbacks []string `json:"callbacks,omitempty"`
 	// ChangesOthers lets the plugin's hooks replace arguments and results of tools that are not its own. The gate judges,
 	// and an approval shows, the arguments after all replacements. Defaults to own tools only.
@@ -58,7 +58,7 @@ func (s *Plugin) Validate(field string) error {
 		}
 	}
 	for i, name := range s.Callbacks {
-		if !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && named([]string{name}, r) }) {
+		if name != wire.AskOperation && !slices.ContainsFunc(operation.All(), func(r *operation.Row) bool { return r.Route != "" && named([]string{name}, r) }) {
 			return &events.FieldError{Field: fmt.Sprintf("%s.callbacks[%d]", field, i), Reason: fmt.Sprintf("is %q, which is no operation of the API", name), Err: events.ErrInvalid}
 		}
 	}

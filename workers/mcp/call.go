@@ -2,12 +2,9 @@ package mcp
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"strings"
-	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -50,8 +47,6 @@ func (*program) Hook(context.Context, *wire.HookCall) *wire.HookResult {
 // Call implements [remote.Program].
 func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wire.Outcome {
 	t := p.offer.byName[in.Tool]
-	token, end := p.s.progress.begin(on)
-	defer end()
 	for run := 1; ; run++ {
 		session, err := p.s.open(ctx)
 		if err != nil {
@@ -59,7 +54,9 @@ func (p *program) Call(ctx context.Context, in *wire.Call, on remote.Caller) *wi
 				Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: "the server " + p.ID() + " does not run", Safe: true,
 			}})
 		}
-		out, err := t.call(ctx, session, in.Args, token)
+		out, err := p.s.running.do(ctx, p.s.ctx, on, func(ctx context.Context, token string) (*wire.Outcome, error) {
+			return t.call(ctx, session, in.Args, token)
+		})
 		refused, answered := errors.AsType[*jsonrpc.Error](err)
 		switch {
 		case err == nil:
@@ -132,45 +129,4 @@ func (s *Source) lost(session *mcp.ClientSession) {
 	}
 	s.mu.Unlock()
 	_ = session.Close() // it has failed
-}
-
-// progress shows the progress of calls, by their tokens.
-type progress struct {
-	mu    sync.Mutex
-	calls map[string]remote.Caller
-}
-
-// begin is a new token for a call, until end.
-func (p *progress) begin(on remote.Caller) (token string, end func()) {
-	token = rand.Text()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.calls == nil {
-		p.calls = make(map[string]remote.Caller)
-	}
-	p.calls[token] = on
-	return token, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		delete(p.calls, token)
-	}
-}
-
-// show shows a notification as a line of output.
-func (p *progress) show(n *mcp.ProgressNotificationParams) {
-	token, _ := n.ProgressToken.(string)
-	p.mu.Lock()
-	on := p.calls[token]
-	p.mu.Unlock()
-	if on == nil {
-		return
-	}
-	line := fmt.Sprintf("%v", n.Progress)
-	if n.Total > 0 {
-		line += fmt.Sprintf(" of %v", n.Total)
-	}
-	if n.Message != "" {
-		line += ": " + strings.ToValidUTF8(n.Message, "\uFFFD")
-	}
-	on.Output(plugin.StreamStdout, line+"\n")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external"
 )
 
@@ -219,9 +220,9 @@ func invalid(field, format string, args ...any) error {
 	return &events.FieldError{Field: field, Reason: fmt.Sprintf(format, args...), Err: events.ErrInvalid}
 }
 
-// Plugin is the server as a plugin of the nodes: they keep the names of its tools for it.
+// Plugin is the server as a plugin of the nodes: they keep the names of its tools for it, and its calls may ask people.
 func (s *Server) Plugin() external.Plugin {
-	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}}
+	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}, Callbacks: []string{wire.AskOperation}}
 }
 
 // leastSecret is the length below which a value is no secret: it is also in texts that are none.

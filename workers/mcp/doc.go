@@ -15,10 +15,13 @@
 //	text, links, structured        the text of the result. A structured result is its JSON, unless a text is the same JSON
 //	pictures, audio, other bytes   attachments
 //	isError, an error of JSON-RPC  a failure that the model reads
-//	progress                       output of the call
+//	progress                       output of the call, of the stream progress
+//	elicitation                    an approval: a refusal declines, the reason of a grant has the content
 //	a changed list of tools        a new version of the plugin: sessions have it from their next turn on
 //
-// A server gets no capabilities: it cannot ask for completions, roots or answers of users.
+// A server cannot ask for completions or roots. A question that it asks by the result of a call belongs to that call. One
+// that it sends as a request does so where one call runs, and is dismissed where several do: no session gets a question of
+// another one. An answer that does not fit the question's schema is asked for again, three times in all.
 //
 // # The life of a server
 //
@@ -26,6 +29,7 @@
 //	the server does not start, or ends  starts it again after a wait that doubles from 100 ms to 30 s
 //	it ends with a call                 the call is lost if it must not run twice; otherwise it runs again, in the next
 //	                                    run of the server, three times at most
+//	it ends while people think          the same, after their answer
 //	a call takes too long               cancels it after [Server.Timeout]
 //	a tool that a session cannot have   leaves it out, and logs why: a schema that is refused, the 129th tool
 //	it changes its list all the time    reads the list once a second

@@ -41,17 +41,20 @@ type Source struct {
 	client *mcp.Client
 	log    *zap.Logger
 
-	ctx   context.Context //nolint:containedctx // of the server, ends with Stop
-	stop  context.CancelFunc
-	work  sync.WaitGroup
-	ready chan struct{} // closed once the tools are registered
-	once  sync.Once
-	fresh chan struct{} // has an element when the list of tools may have changed
+	ctx       context.Context //nolint:containedctx // of the server, ends with Stop
+	stop      context.CancelFunc
+	taking    context.Context //nolint:containedctx // of new calls, ends with Drain
+	drain     context.CancelFunc
+	work      sync.WaitGroup
+	instances sync.WaitGroup
+	ready     chan struct{} // closed once the tools are registered
+	once      sync.Once
+	fresh     chan struct{} // has an element when the list of tools may have changed
 
-	mu       sync.Mutex
-	session  *mcp.ClientSession // nil while the server does not run
-	changed  chan struct{}      // closed when session changes
-	progress progress
+	mu      sync.Mutex
+	session *mcp.ClientSession // nil while the server does not run
+	changed chan struct{}      // closed when session changes
+	running calls
 }
 
 // Start runs the server, and registers its tools as the plugin of its name. It returns at once, and goes on until
@@ -71,10 +74,14 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 		ready: make(chan struct{}), fresh: make(chan struct{}, 1), changed: make(chan struct{}),
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx)) // ends with Stop
+	s.taking, s.drain = context.WithCancel(s.ctx)
 	s.client = mcp.NewClient(&mcp.Implementation{Name: "lash", Version: "1"}, &mcp.ClientOptions{
-		Capabilities:                &mcp.ClientCapabilities{},
+		Capabilities: &mcp.ClientCapabilities{Elicitation: &mcp.ElicitationCapabilities{
+			Form: &mcp.FormElicitationCapabilities{}, URL: &mcp.URLElicitationCapabilities{},
+		}},
+		ElicitationHandler:          s.elicit,
 		ToolListChangedHandler:      func(context.Context, *mcp.ToolListChangedRequest) { s.relist() },
-		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.progress.show(r.Params) },
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) { s.running.progress(r.Params) },
 	})
 	s.work.Go(s.run)
 	return s, nil
@@ -82,6 +89,17 @@ func Start(ctx context.Context, cfg Config) (*Source, error) {
 
 // Ready is closed once the server's tools are registered for the first time.
 func (s *Source) Ready() <-chan struct{} { return s.ready }
+
+// Drain takes no new calls, and waits until those that run have ended, or ctx.
+func (s *Source) Drain(ctx context.Context) {
+	s.drain()
+	done := make(chan struct{})
+	go func() { s.instances.Wait(); close(done) }() // ends with the calls, after Stop at the latest
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
 
 // Stop ends the calls that run, and the server. Errors: the cause of ctx's end, before the server has ended.
 func (s *Source) Stop(ctx context.Context) error {
@@ -194,7 +212,7 @@ func (v *serving) stop() {
 // replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. Errors: those
 // of [remote.Start].
 func (v *serving) replace(s *Source, o *offer) error {
-	if v.end != nil && v.hash == o.manifest.Version {
+	if v.end != nil && v.hash == o.manifest.Version || s.taking.Err() != nil {
 		return nil
 	}
 	i, err := remote.Start(s.ctx, remote.Config{
@@ -207,9 +225,11 @@ func (v *serving) replace(s *Source, o *offer) error {
 	s.once.Do(func() { close(s.ready) })
 	v.stop()
 	var life context.Context
-	life, v.end = context.WithCancel(s.ctx)
+	life, v.end = context.WithCancel(s.taking)
 	v.hash = o.manifest.Version
+	s.instances.Add(1)
 	s.work.Go(func() {
+		defer s.instances.Done()
 		if err := i.Run(life); err != nil && s.ctx.Err() == nil {
 			s.log.Warn("an instance ended", zap.Error(err))
 			s.relist()

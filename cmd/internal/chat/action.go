@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -101,14 +102,15 @@ func Parse(line string, question, now events.EffectID) Action {
 	return Action{Verb: Answer, Effect: now, Granted: granted, Text: reason}
 }
 
-// answer reads yes, or no with a reason.
+// answer reads yes, which may have the JSON of an object that a question asks for, or no with a reason.
 func answer(text string) (granted bool, reason string, is bool) {
 	word, rest, _ := strings.Cut(text, " ")
+	rest = strings.TrimSpace(rest)
 	switch strings.ToLower(word) {
 	case "y", "yes":
-		return true, "", rest == ""
+		return true, rest, rest == "" || json.Valid([]byte(rest)) && rest[0] == '{'
 	case "n", "no":
-		return false, strings.TrimSpace(rest), true
+		return false, rest, true
 	}
 	return false, "", false
 }

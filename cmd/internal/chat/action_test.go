@@ -23,6 +23,8 @@ func TestParseLine(t *testing.T) {
 		{"YES", "q", "q", chat.Action{Verb: chat.Answer, Effect: "q", Granted: true}},
 		{"no", "q", "q", chat.Action{Verb: chat.Answer, Effect: "q"}},
 		{"n not  that ", "q", "q", chat.Action{Verb: chat.Answer, Effect: "q", Text: "not  that"}},
+		{`y {"colour": "red"}`, "q", "q", chat.Action{Verb: chat.Answer, Effect: "q", Granted: true, Text: `{"colour": "red"}`}},
+		{"y {ellipsis}", "q", "q", chat.Action{Verb: chat.Say, Text: "y {ellipsis}"}},
 		{"yes please", "q", "q", chat.Action{Verb: chat.Say, Text: "yes please"}},
 		{"nothing", "q", "q", chat.Action{Verb: chat.Say, Text: "nothing"}},
 		{"hello", "q", "r", chat.Action{Verb: chat.Say, Text: "hello"}},

@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"net/http"
@@ -294,7 +295,11 @@ func (v *View) asked(a *projector.Approval) {
 	if !v.opts.Full {
 		args = clip(args, 1, questionBytes, "/show shows them")
 	}
-	v.emit(noted(Question, "? %s (asks %s)", a.Question, a.Plugin), noted(Question, "  %s %s", a.Tool, args), noted(Question, "  y lets it run; n, or n and a reason, refuses it"))
+	how := "  y lets it run; n, or n and a reason, refuses it"
+	if _, _, _, whole := turn.ParseToolEffect(a.Effect); !whole && bytes.Contains(a.Args, []byte(`"requestedSchema"`)) {
+		how = "  y and the JSON of an object of this schema answers it; n, or n and a reason, refuses it"
+	}
+	v.emit(noted(Question, "? %s (asks %s)", a.Question, a.Plugin), noted(Question, "  %s %s", a.Tool, args), noted(Question, "%s", how))
 }
 
 func (v *View) answered(c *events.Commit, p *events.ToolApprovalGiven) {

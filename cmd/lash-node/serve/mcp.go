@@ -56,6 +56,9 @@ func (c *Command) startMCP(ctx context.Context, s *program.Streams, n *Node, log
 		n.closers = append(n.closers, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), mcpWait) // the command's context has usually ended
 			defer cancel()
+			source.Drain(ctx) // calls of other nodes
+			ctx, cancel = context.WithTimeout(context.Background(), mcpWait)
+			defer cancel()
 			if err := source.Stop(ctx); err != nil {
 				log.Warn("an MCP server does not end", zap.Error(err))
 			}

@@ -62,6 +62,7 @@ const deeds = {
     log("ended", call);
     return "went on";
   },
+  people: async (args, call) => JSON.stringify(await call.ask("r1", "Which one?", { of: ["red", "blue"] })),
   partial: ({ millis = 0 }, { signal }) => sleep(millis, "done", { signal }).catch(() => ({ text: "half", cancelled: true })),
 };
 

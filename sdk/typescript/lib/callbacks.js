@@ -1,3 +1,4 @@
+import { Failure } from "./define.js";
 import { callbackRepeatMs, maxCallbackBytes, maxCallbacks } from "./limits.js";
 
 /** @import * as wire from "../wire.js" */
@@ -39,6 +40,18 @@ export class Callbacks {
       this.#waiting.delete(id);
       this.#queue.shift()?.();
     }
+  }
+
+  /**
+   * @param {string} id
+   * @param {string} question
+   * @param {wire.JSON} [details]
+   * @returns {Promise<wire.Answer>}
+   */
+  async ask(id, question, details) {
+    const { status, body } = await this.request(id, "POST", "/v1/ask", { question, details });
+    if (status !== 200) throw new Failure(`the node does not ask: status ${status}, ${body?.detail}`, { class: "unavailable" });
+    return body;
   }
 
   /** @param {wire.CallbackAnswer} answer */

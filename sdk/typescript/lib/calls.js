@@ -111,6 +111,7 @@ export class Calls {
       signal: stop.signal,
       print: (text, stream) => output.print(text, stream),
       request: (...request) => callbacks.request(...request),
+      ask: (...question) => callbacks.ask(...question),
     };
     const { json, failed } = await outcome(async () => this.tools[call.tool].run(call.args, context), stop.signal);
     output.end();

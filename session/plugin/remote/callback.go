@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +51,25 @@ func (i *Instance) requests(in *wire.Call) plugin.RequestFunc {
 				return 0, nil, context.Cause(ctx)
 			}
 		}
+	}
+}
+
+// asks asks people by requests, which wait for the answer.
+func asks(request plugin.RequestFunc) plugin.AskFunc {
+	return func(ctx context.Context, id, question string, details json.RawMessage) (given events.ToolApprovalGiven, err error) {
+		body, err := json.Marshal(&wire.Ask{Question: question, Details: details})
+		if err != nil {
+			return given, fmt.Errorf("details: %w", err)
+		}
+		status, data, err := request(ctx, id, http.MethodPost, wire.AskPath, body)
+		if err != nil {
+			return given, err
+		}
+		var answer wire.Answer
+		if status != http.StatusOK || json.Unmarshal(data, &answer) != nil {
+			return given, &plugin.Failure{Class: plugin.ClassUnavailable, Code: plugin.CodeUnavailable, Message: fmt.Sprintf("the node does not ask: status %d, %s", status, data)}
+		}
+		return events.ToolApprovalGiven{Granted: answer.Granted, By: answer.By, Reason: answer.Reason}, nil
 	}
 }
 

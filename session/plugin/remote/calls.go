@@ -317,11 +317,12 @@ func (i *Instance) run(ctx context.Context, in *wire.Call, run runFunc) (outcome
 	call := plugin.Call{
 		Session: in.Session, Turn: in.Turn, Effect: in.Call, ID: in.Model, Key: in.Key, Attempt: 1,
 	}
+	request := i.requests(in)
 	return run(ctx, call.WithOutput(func(stream string, offset int64, text string) {
 		if offset < 0 {
 			shown.Add(cmp.Or(stream, plugin.StreamStdout), text)
 			return
 		}
 		shown.AddAt(cmp.Or(stream, plugin.StreamStdout), offset, text)
-	}).WithRequest(i.requests(in)))
+	}).WithRequest(request).WithAsk(asks(request)))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session/plugin"
 	"github.com/lash-go/lash/session/plugin/wire"
 )
@@ -33,6 +34,9 @@ type Caller interface {
 	Output(stream, text string)
 	// Request performs a request of the HTTP API. id is the request's idempotency key within the call.
 	Request(ctx context.Context, id, method, path string, body json.RawMessage) (status int, answer json.RawMessage, err error)
+	// Ask asks people, and waits for their answer. id is as that of Request. Errors: a [*plugin.Failure] where the operator does
+	// not let the plugin ask, or the call cannot wait; the cause of ctx's end.
+	Ask(ctx context.Context, id, question string, details json.RawMessage) (events.ToolApprovalGiven, error)
 }
 
 // Cancelled is the cause of a call's end by a cancel of a node.

@@ -116,6 +116,33 @@ type CallbackAnswer struct {
 	Body   json.RawMessage `json:"body,omitempty"`
 }
 
+// AskOperation is the name by which the operator lets a plugin ask people, and AskPath the path of the callback, with
+// method POST, an [Ask] as its body and an [Answer] as that of its answer. It is no operation of the HTTP API: only a call
+// that runs can ask.
+const (
+	AskOperation = "ask"
+	AskPath      = "/v1/ask"
+)
+
+// Limits of an [Ask].
+const (
+	MaxQuestion   = 4000
+	MaxAskDetails = 32 << 10
+)
+
+// Ask is a question of a running call. People answer it as an approval.
+type Ask struct {
+	Question string          `json:"question"`
+	Details  json.RawMessage `json:"details,omitempty"` // that people see with the question, such as the form of the answer
+}
+
+// Answer is the answer to an [Ask].
+type Answer struct {
+	Granted bool   `json:"granted"`
+	Reason  string `json:"reason,omitempty"` // what the person wrote
+	By      string `json:"by,omitempty"`     // the caller that answered
+}
+
 // Piece is a part of the JSON of an [Outcome].
 type Piece struct {
 	N    int    `json:"n"` // from 0, in order

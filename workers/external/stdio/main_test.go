@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/remote"
 	"github.com/lash-go/lash/session/plugin/wire"
 	"github.com/lash-go/lash/workers/external/stdio"
 )
@@ -169,6 +170,8 @@ func start(t *testing.T, scope string, set func(*stdio.Config)) *bundle {
 
 // caller is the node that waits for a call.
 type caller struct {
+	remote.Caller // asks no people
+
 	mu      sync.Mutex
 	outputs []string
 	asked   []string

@@ -72,6 +72,17 @@ func (t Tool) Recorded() func() {
 	return d.recorded
 }
 
+// Abandoned is called when the turn has ended the call as cancelled, and no effect of this node runs it; nil if the tool
+// needs no such call.
+func (t Tool) Abandoned() func() {
+	tool, ok := t.Catalog.Find(t.Call.Tool)
+	if !ok || tool.Abandoned == nil {
+		return nil
+	}
+	d := newDispatch(t.At, t.Stack, t.Catalog, t.Call)
+	return func() { tool.Abandoned(d.pluginCall()) }
+}
+
 // recorded tells the tool that no worker asks for the result again.
 func (d *dispatch) recorded() {
 	if tool, ok := d.catalog.Find(d.call.Tool); ok && tool.Recorded != nil {
@@ -212,7 +223,7 @@ func notOffered(tool string) error {
 func (d *dispatch) pluginCall() plugin.Call {
 	return plugin.Call{
 		Session: d.at.session, Turn: d.at.turn, Effect: d.call.Effect, ID: d.call.ID, Host: d.at.host(d.call.Effect),
-		Holder: d.call.Holder, Again: d.at.takenOver(), Inner: d.inner, Once: d.at.runsOnce(d.call.Tool),
+		Holder: d.call.Holder, Again: d.at.takenOver() || d.asked(), Inner: d.inner, Once: d.at.runsOnce(d.call.Tool),
 		// The effect makes the key unique. The call's id does not, because models reuse ids.
 		Key: fmt.Sprintf("lash-tool:%s:%s:%s", d.at.session, d.call.Effect, d.call.Tool),
 	}

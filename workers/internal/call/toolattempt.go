@@ -23,7 +23,7 @@ func (d *dispatch) attempts(ctx context.Context, tool *plugin.BoundTool, args []
 		err := d.registerRemote(ctx, tool, args)
 		return plugin.Result{Pending: err == nil}, 1, err
 	}
-	call := d.pluginCall().WithNested(d.nestedAll)
+	call := d.pluginCall().WithNested(d.nestedAll).WithAsk(d.ask)
 	if d.record != nil {
 		call = call.WithSave(func(ctx context.Context) error { return d.record(ctx) })
 	}

@@ -100,7 +100,9 @@ const stopGrace = 500 * time.Millisecond
 // and ends the rest as cancelled.
 func (r *run) stop(ctx context.Context) error {
 	grace := stopGrace
+	ran := make(map[events.EffectID]bool, len(r.inflight))
 	for _, e := range r.inflight {
+		ran[e.id] = true
 		grace = max(grace, e.grace)
 		e.cancel()
 	}
@@ -125,7 +127,41 @@ func (r *run) stop(ctx context.Context) error {
 	if !turn.Next(r.state).Stop {
 		return nil // a reply that completed meanwhile ended the turn
 	}
-	return r.step(ctx, turn.Stop{})
+	abandoned := r.abandoned(ran)
+	if err := r.step(ctx, turn.Stop{}); err != nil {
+		return err
+	}
+	for _, end := range abandoned {
+		end()
+	}
+	return nil
+}
+
+// abandoned are the calls back of calls without a result that no effect of this run ran: those that wait for an answer,
+// and those of a node that is gone.
+func (r *run) abandoned(ran map[events.EffectID]bool) (list []func()) {
+	if r.stack.Stack == nil {
+		return nil
+	}
+	entry, err := r.stack.Catalog(&r.state.Catalog)
+	if err != nil {
+		return nil // it is a hint
+	}
+	t, at := r.state.Turn(), r.snapshot()
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		effect := turn.ToolEffect(t.ID, t.Iteration, int64(i))
+		if c.Done || ran[effect] {
+			continue
+		}
+		one := call.Tool{At: at, Stack: r.stack.Stack, Catalog: entry, Call: turn.Call{
+			Index: int64(i), Effect: effect, ID: c.ID, Tool: c.Tool, Holder: c.Holder,
+		}}
+		if end := one.Abandoned(); end != nil {
+			list = append(list, end)
+		}
+	}
+	return list
 }
 
 // snapshot copies the working state for the effects that start together.

@@ -1,0 +1,187 @@
+package mcp
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/projector"
+)
+
+// colours is the form of the answer to the questions of the test servers.
+var colours = json.RawMessage(`{"type":"object","properties":{"colour":{"type":"string","enum":["red","blue"]},"size":{"type":"integer","default":3}},"required":["colour"]}`)
+
+// oldServer is a server of an earlier version of the protocol, with the tool ask, which sends a request of its own and
+// returns what the client answers.
+func oldServer(in io.Reader, out io.Writer) {
+	type message struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Result json.RawMessage `json:"result"`
+	}
+	asked := make(map[string]json.RawMessage) // ids of the calls that ask, by that of the question
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		var m message
+		if json.Unmarshal(lines.Bytes(), &m) != nil {
+			return
+		}
+		answer := func(id, result json.RawMessage) {
+			_, _ = fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}\n", id, result)
+		}
+		switch {
+		case m.Method == "initialize":
+			answer(m.ID, json.RawMessage(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"old","version":"1"}}`))
+		case m.Method == "tools/list":
+			answer(m.ID, json.RawMessage(`{"tools":[{"name":"ask","inputSchema":{"type":"object"}}]}`))
+		case m.Method == "tools/call":
+			id := fmt.Sprintf(`"q%d"`, len(asked))
+			asked[id] = m.ID
+			_, _ = fmt.Fprintf(out, `{"jsonrpc":"2.0","id":%s,"method":"elicitation/create","params":{"message":"Which one?","requestedSchema":%s}}`+"\n", id, colours)
+		case m.Method == "" && asked[string(m.ID)] != nil:
+			text, _ := json.Marshal(string(m.Result))
+			answer(asked[string(m.ID)], fmt.Appendf(nil, `{"content":[{"type":"text","text":%s}]}`, text))
+		case m.Method != "" && len(m.ID) > 0:
+			_, _ = fmt.Fprintf(out, "{\"jsonrpc\":\"2.0\",\"id\":%s,\"error\":{\"code\":-32601,\"message\":\"no such method\"}}\n", m.ID)
+		}
+	}
+}
+
+// question waits for the question of a session.
+func (s *setting) question(id events.SessionID, text string) projector.Approval {
+	s.T.Helper()
+	var list []projector.Approval
+	s.AwaitPolling("the question "+text, func() bool {
+		var err error
+		list, err = s.Approvals(s.Ctx, id)
+		harness.WantError(s.T, "approvals", err, nil)
+		return len(list) > 0 && strings.Contains(list[0].Question, text)
+	})
+	return list[0]
+}
+
+func (s *setting) give(id events.SessionID, q projector.Approval, granted bool, reason string) {
+	s.T.Helper()
+	harness.WantError(s.T, "answer", s.Approve(s.Ctx, id, events.ToolApprovalGiven{Effect: q.Effect, Granted: granted, Reason: reason, By: "ann"}), nil)
+}
+
+// TestServerAsks has servers of two versions of the protocol ask people during a call. The question is an approval, which
+// has the form of the answer. An answer that does not fit is asked for again.
+func TestServerAsks(t *testing.T) {
+	t.Parallel()
+	for version, tool := range map[string]string{"current": "srv__once", "repeatable": "srv__look", "earlier": "srv__ask"} {
+		for name, c := range map[string]struct {
+			granted bool
+			reasons []string
+			want    string
+		}{
+			"granted": {true, []string{`{"colour":"red","size":4}`}, `{"action":"accept","content":{"colour":"red","size":4}}`},
+			"default": {true, []string{` {"colour":"blue"} `}, `{"action":"accept","content":{"colour":"blue","size":3}}`},
+			"again":   {true, []string{"green", `{"colour":"green"}`, `{"colour":"red"}`}, `{"action":"accept","content":{"colour":"red","size":3}}`},
+			"never":   {true, []string{"green", `{"colour":"green"}`, `{"size":"?"}`}, `{"action":"cancel"}`},
+			"refused": {false, []string{"no"}, `{"action":"decline"}`},
+		} {
+			t.Run(version+"_"+name, func(t *testing.T) {
+				t.Parallel()
+				s := start(t)
+				server := s.own("srv")
+				if version == "earlier" {
+					server.Env[oldVariable] = "1"
+				}
+				on, _ := s.node(server)
+				s.source(on.Conn(), server)
+				id := s.begin(tool, `{"do":"ask","text":"Which one?"}`)
+				for n, reason := range c.reasons {
+					q := s.question(id, map[bool]string{true: "Which one?", false: fmt.Sprintf("The %d. answer does not fit", n)}[n == 0])
+					if q.Plugin != "srv" || !sameJSON(q.Args, fmt.Appendf(nil, `{"requestedSchema":%s}`, colours)) {
+						t.Errorf("question: got %+v, want that of the server, with its form", q)
+					}
+					s.give(id, q, c.granted, reason)
+				}
+				s.AwaitTurn(id, "t1")
+				if got := s.resultOf(id).Text; !sameJSON([]byte(got), []byte(c.want)) {
+					t.Errorf("result: got %s, want %s", got, c.want)
+				}
+				harness.VerifyHistory(t, s.Bus, id)
+			})
+		}
+	}
+}
+
+// TestServerAsksAcrossNodes kills the node, or the server, while people think. The call goes on at the same server, or is
+// lost as its server is.
+func TestServerAsksAcrossNodes(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"node": `{"action":"accept","content":{"colour":"red","size":3}}`, "server": ""} {
+		t.Run(name+"_dies", func(t *testing.T) {
+			t.Parallel()
+			s := start(t)
+			server := s.own("srv")
+			server.Env[oldVariable] = "1"
+			_, kill := s.node(server)
+			second, _ := s.node(server)
+			source := s.source(second.Conn(), server)
+			id := s.begin("srv__ask", `{}`)
+			q := s.question(id, "Which one?")
+			if name == "node" {
+				kill()
+			} else {
+				harness.WantError(t, "stop", source.Stop(s.Ctx), nil)
+			}
+			s.give(id, q, true, `{"colour":"red"}`)
+			s.AwaitTurn(id, "t1")
+			r := s.resultOf(id)
+			if want == "" {
+				harness.Equal(t, "outcome", r.Outcome, events.OutcomeLost)
+			} else if !sameJSON([]byte(r.Text), []byte(want)) {
+				t.Errorf("result: got %s, want %s", r.Text, want)
+			}
+		})
+	}
+}
+
+// TestServerAsksDuringSeveralCalls has a server of the earlier version ask while it runs two calls: no session gets the
+// question of another one.
+func TestServerAsksDuringSeveralCalls(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	server.Env[oldVariable] = "1"
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	one := s.begin("srv__ask", `{}`)
+	s.question(one, "Which one?")
+	other := s.begin("srv__ask", `{}`)
+	s.AwaitTurn(other, "t1")
+	harness.Equal(t, "answer", s.resultOf(other).Text, `{"action":"cancel"}`)
+	list, err := s.Approvals(s.Ctx, other)
+	harness.WantError(t, "approvals", err, nil)
+	harness.Equal(t, "questions of the other session", len(list), 0)
+}
+
+// TestServerDiesWhileItAsks kills a server that asks. It runs again at once, and the call is lost after the answer.
+func TestServerDiesWhileItAsks(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	server := s.own("srv")
+	server.Env[oldVariable] = "1"
+	on, _ := s.node(server)
+	s.source(on.Conn(), server)
+	pid := s.pidOf(server)
+	id := s.begin("srv__ask", `{}`)
+	q := s.question(id, "Which one?")
+	harness.WantError(t, "kill", syscall.Kill(pid, syscall.SIGKILL), nil)
+	s.AwaitPolling("the next run of the server", func() bool { return s.pidOf(server) != pid })
+	s.give(id, q, true, `{"colour":"red"}`)
+	s.AwaitTurn(id, "t1")
+	harness.Equal(t, "outcome", s.resultOf(id).Outcome, events.OutcomeLost)
+	next := s.begin("srv__ask", `{}`)
+	s.give(next, s.question(next, "Which one?"), true, `{"colour":"red"}`)
+	s.AwaitTurn(next, "t1")
+	harness.Equal(t, "next call", s.resultOf(next).Outcome, events.OutcomeSuccess)
+}

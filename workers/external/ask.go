@@ -1,0 +1,69 @@
+package external
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/accesslog"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/plugin/wire"
+)
+
+// ask asks people for a call. Without their answer in the history it returns nil: this node waits no longer for the
+// instance, whose program goes on.
+//
+//	instance                              node                                    history
+//	callback, every 2 s ────────────────► records the question ─────────────────► tool.approval_asked
+//	keeps the call                        rests, as does the turn
+//	                                      any node reads the answer ◄──────────── tool.approval_given
+//	joins the call ◄───────────────────── sends the call again
+//	callback ───────────────────────────► answers it from the history
+//
+// An instance that dies meanwhile is gone when the call is sent again: its effects decide.
+func (o *outside) ask(in *wire.Callback) *wire.CallbackAnswer {
+	answer := o.asked(in)
+	if a := o.p.api.Load(); a != nil {
+		record := accesslog.Record{API: accesslog.HTTP, Operation: wire.AskOperation, Session: o.in.Session, Caller: o.caller(), Status: http.StatusAccepted}
+		if answer != nil {
+			record.Status, record.Written = answer.Status, int64(len(answer.Body))
+		}
+		a.access(record)
+	}
+	return answer
+}
+
+func (o *outside) asked(in *wire.Callback) *wire.CallbackAnswer {
+	if !slices.Contains(o.p.byName[o.plugin].settings.Callbacks, wire.AskOperation) {
+		return problem(http.StatusForbidden, "forbidden", fmt.Sprintf("the operator does not allow this plugin the operation %q", wire.AskOperation))
+	}
+	var asks wire.Ask
+	if err := json.Unmarshal(in.Body, &asks); err != nil || in.Method != http.MethodPost {
+		return problem(http.StatusBadRequest, "invalid_parameter", "want the method POST, and a body with question")
+	}
+	if n := len(asks.Question); n == 0 || n > wire.MaxQuestion || len(asks.Details) > wire.MaxAskDetails {
+		return problem(http.StatusBadRequest, "invalid_parameter", fmt.Sprintf(
+			"the question has %d bytes and the details %d, want 1 to %d and at most %d", n, len(asks.Details), wire.MaxQuestion, wire.MaxAskDetails))
+	}
+	given, err := o.call.Ask(o.ctx, in.ID, asks.Question, asks.Details)
+	switch failure, refused := errors.AsType[*plugin.Failure](err); {
+	case errors.Is(err, plugin.ErrWaits):
+		o.end(errAsks)
+		return nil
+	case refused:
+		return problem(http.StatusConflict, failure.Code, failure.Message)
+	case errors.As(err, new(*events.FieldError)):
+		return problem(http.StatusBadRequest, "invalid_parameter", err.Error())
+	case err != nil: // the node lost the turn, or its server
+		o.end(err)
+		return nil
+	}
+	body, err := json.Marshal(&wire.Answer{Granted: given.Granted, Reason: given.Reason, By: given.By})
+	if err != nil {
+		return problem(http.StatusInternalServerError, "internal", err.Error())
+	}
+	return &wire.CallbackAnswer{Status: http.StatusOK, Body: body}
+}

@@ -1,0 +1,150 @@
+package mcp
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+	"go.uber.org/zap"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin/wire"
+	"github.com/lash-go/lash/session/schema"
+)
+
+// maxAsked is how often people are asked for an answer that fits the schema of a question.
+const maxAsked = 3
+
+// Actions of answers to elicitations.
+const (
+	accept  = "accept"
+	decline = "decline"
+	dismiss = "cancel"
+)
+
+// elicit asks people what a server asks during a call. Their answer is that of an approval: a refusal declines, and the
+// reason of a grant has the content.
+func (s *Source) elicit(ctx context.Context, r *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+	of := s.running.owner(ctx)
+	if of == nil {
+		s.log.Warn("a question of the server is dismissed: no call runs, or several do, and it does not say which one asks")
+		return &mcp.ElicitResult{Action: dismiss}, nil
+	}
+	q, err := questionOf(r.Params)
+	if err != nil {
+		return nil, err
+	}
+	for text, n := q.text, 1; n <= maxAsked; n++ {
+		given, err := of.ask(ctx, text, q.details)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil:
+			s.log.Warn("a question of the server is dismissed", zap.Error(err))
+			return &mcp.ElicitResult{Action: dismiss}, nil
+		case !given.Granted:
+			return &mcp.ElicitResult{Action: decline}, nil
+		}
+		content, err := q.content(given.Reason)
+		if err == nil {
+			return &mcp.ElicitResult{Action: accept, Content: content}, nil
+		}
+		text = fmt.Sprintf("%s\n\nThe %d. answer does not fit: %s", q.text, n, events.Clip(err.Error(), 500, "..."))
+	}
+	return &mcp.ElicitResult{Action: dismiss}, nil
+}
+
+// question is what a server asks.
+type question struct {
+	text    string
+	details json.RawMessage
+	form    *jsonschema.Schema // of the content; nil: the answer has none
+}
+
+func questionOf(p *mcp.ElicitParams) (q question, err error) {
+	q.text = strings.ToValidUTF8(p.Message, "\uFFFD")
+	if p.URL != "" {
+		q.text += "\n" + strings.ToValidUTF8(p.URL, "\uFFFD")
+	}
+	if q.text = strings.TrimSpace(q.text); q.text == "" {
+		return q, errors.New("message: is empty")
+	}
+	q.text = events.Clip(q.text, wire.MaxQuestion/2, "...") // the rest is for what an answer lacks
+	if p.RequestedSchema == nil {
+		return q, nil
+	}
+	form, err := json.Marshal(p.RequestedSchema)
+	if err != nil {
+		return q, fmt.Errorf("requestedSchema: %w", err)
+	}
+	if len(form) > wire.MaxAskDetails/2 {
+		return q, fmt.Errorf("requestedSchema: has %d bytes, limit is %d", len(form), wire.MaxAskDetails/2)
+	}
+	if q.form, err = schema.Parse("requestedSchema", form); err != nil {
+		return q, err
+	}
+	q.details, err = json.Marshal(map[string]json.RawMessage{"requestedSchema": form})
+	return q, err
+}
+
+// content is what the reason of an answer says: the JSON of an object, or the value of the only field.
+func (q *question) content(reason string) (map[string]any, error) {
+	if q.form == nil {
+		return nil, nil //nolint:nilnil // there is no content
+	}
+	content := make(map[string]any)
+	reason = strings.TrimSpace(reason)
+	names := slices.Sorted(maps.Keys(q.form.Properties))
+	switch {
+	case strings.HasPrefix(reason, "{"):
+		if err := json.Unmarshal([]byte(reason), &content); err != nil {
+			return nil, fmt.Errorf("the text is no JSON: %w", err)
+		}
+	case len(names) == 1:
+		if value, ok := single(q.form.Properties[names[0]].Type, reason); ok {
+			content[names[0]] = value
+		}
+	case reason != "":
+		return nil, fmt.Errorf("want the JSON of an object with %s", strings.Join(names, ", "))
+	}
+	form, err := schema.Compile("requestedSchema", q.form)
+	if err == nil {
+		err = form.ApplyDefaults(&content)
+	}
+	if err == nil {
+		err = form.Validate(content)
+	}
+	return content, err
+}
+
+// single is a text as the value of the only field. An empty one confirms a field that is true or false; else the field has
+// no value.
+func single(kind, text string) (value any, ok bool) {
+	switch {
+	case text == "" && kind == "boolean":
+		return true, true
+	case text == "":
+		return nil, false
+	case kind != "string" && json.Unmarshal([]byte(text), &value) == nil:
+		return value, true
+	}
+	return text, true
+}
+
+// ask asks people. Another run of the call asks the same questions by the same ids.
+func (c *running) ask(ctx context.Context, text string, details json.RawMessage) (events.ToolApprovalGiven, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) })()
+	sum := sha256.Sum256(slices.Concat([]byte(text), []byte{0}, details))
+	digest := hex.EncodeToString(sum[:])[:16]
+	return c.on.Ask(ctx, fmt.Sprintf("elicit-%s-%d", digest, c.count(digest)), text, details)
+}
