@@ -161,25 +161,31 @@ func (s *setting) resultOf(id events.SessionID) events.ToolResult {
 	return r
 }
 
-// pidOf is the process of a server: the youngest child of this process with its variables.
+// pidOf is the process of a server: the youngest one with its variables.
 func (s *setting) pidOf(server mcp.Server) (pid int) {
 	s.T.Helper()
 	s.AwaitPolling("the process of "+server.Name, func() bool {
-		pid = 0
-		processes, err := filepath.Glob("/proc/[0-9]*/environ")
-		harness.WantError(s.T, "processes", err, nil)
-		for _, file := range processes {
-			data, _ := os.ReadFile(file) // it may have ended
-			if !bytes.Contains(data, []byte(runsVariable+"="+server.Env[runsVariable]+"\x00")) {
-				continue
-			}
-			if n, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))); s.alive(n) {
-				pid = max(pid, n)
-			}
+		for _, n := range s.pidsOf(server) {
+			pid = max(pid, n)
 		}
 		return pid != 0
 	})
 	return pid
+}
+
+// pidsOf are the processes that run with the variables of a server.
+func (s *setting) pidsOf(server mcp.Server) (list []int) {
+	files, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is right
+	for _, file := range files {
+		data, _ := os.ReadFile(file) // it may have ended
+		if !bytes.Contains(data, []byte(runsVariable+"="+server.Env[runsVariable]+"\x00")) {
+			continue
+		}
+		if n, _ := strconv.Atoi(filepath.Base(filepath.Dir(file))); s.alive(n) {
+			list = append(list, n)
+		}
+	}
+	return list
 }
 
 // alive reports whether a process runs: it is there, and no zombie.
@@ -228,7 +234,7 @@ func testServer(runs string) *sdk.Server {
 	s := sdk.NewServer(&sdk.Implementation{Name: "test", Version: "1"}, nil)
 	for name, annotations := range map[string]*sdk.ToolAnnotations{"once": nil, "again": {IdempotentHint: true}, "look": {ReadOnlyHint: true}} {
 		sdk.AddTool(s, &sdk.Tool{Name: name, Description: "Does it.", Annotations: annotations}, func(ctx context.Context, r *sdk.CallToolRequest, in doing) (*sdk.CallToolResult, any, error) {
-			logRun(runs, name)
+			logRun(runs, strings.TrimSuffix(name+":"+in.Text, ":"))
 			return in.act(ctx, s, r)
 		})
 	}

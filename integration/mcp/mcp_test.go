@@ -160,6 +160,7 @@ func TestHostileServers(t *testing.T) {
 		{Name: "missing", Command: "/no/such/program"},
 		{Name: "garbage", Command: "sh", Args: []string{"-c", "while :; do echo garbage; sleep 0.01; done"}},
 		{Name: "endless", Command: "sh", Args: []string{"-c", "cat /dev/zero"}},
+		{Name: "line", Command: "sh", Args: []string{"-c", `printf '{"a":"'; tr '\0' x </dev/zero`}},
 		{Name: "nowhere", URL: "http://127.0.0.1:1/mcp"},
 	}
 	on, _ := s.node(append([]mcp.Server{good}, bad...)...)

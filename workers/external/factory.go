@@ -1,6 +1,7 @@
 package external
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -114,7 +115,9 @@ func (o *offered) TurnStarts() {
 // Register implements [plugin.Plugin]. It leaves out tools whose names earlier plugins of the stack have: a manifest
 // must not keep sessions from running.
 func (o *offered) Register(r *plugin.Registrar) error {
-	if err := r.Tools(o.tools); err != nil {
+	if o.p.byName[o.name].settings.BySession {
+		r.Source(o.name, func(context.Context) (*plugin.Tools, error) { return o.tools, nil })
+	} else if err := r.Tools(o.tools); err != nil {
 		o.p.log.Warn("tools are left out", zap.String("plugin", o.name), zap.Error(err))
 	}
 	o.registerHooks(r)

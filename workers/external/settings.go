@@ -31,6 +31,9 @@ type Plugin struct {
 	// may register them, except one whose Tools has the name, too: of these, the first one has it. Defaults to all names
 	// that are in no other plugin's Tools; the first plugin that registers such a name has it.
 	Tools []string `json:"tools,omitempty"`
+	// BySession leaves the plugin's tools out of sessions until a caller adds them, as a tool source of the plugin's name.
+	// Its hooks run in all sessions. Defaults to false.
+	BySession bool `json:"by_session,omitempty"`
 	// Manifests are the hashes of the manifests that may register, see [wire.Manifest.Hash]. Defaults to any.
 	Manifests []string `json:"manifests,omitempty"`
 }

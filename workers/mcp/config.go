@@ -43,6 +43,9 @@ type Server struct {
 	Effects map[string]events.Effects
 	Tools   []string      // patterns of the names of tools to offer, where * stands for any text. Defaults to all
 	Timeout time.Duration // of a call. Defaults to [DefaultTimeout]
+
+	// BySession leaves the tools out of sessions until a caller adds them, as a tool source of the server's name.
+	BySession bool
 }
 
 // entry is a server in the file. Editors have further fields, which are ignored.
@@ -64,6 +67,7 @@ type settings struct {
 	Tools     []string                  `json:"tools"`
 	Sandbox   []string                  `json:"sandbox"`
 	TimeoutMS int64                     `json:"timeout_ms"`
+	BySession bool                      `json:"by_session"`
 }
 
 // Parse reads a file with the field mcpServers, as editors have it, and returns the servers that are not disabled, by
@@ -122,7 +126,7 @@ func (e *entry) server(field, name string, refs references) (s Server, err error
 		}
 	}
 	s = Server{
-		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools,
+		Name: name, Command: e.Command, Dir: e.Dir, Sandbox: own.Sandbox, Effects: own.Effects, Tools: own.Tools, BySession: own.BySession,
 		Timeout: cmp.Or(time.Duration(own.TimeoutMS)*time.Millisecond, DefaultTimeout),
 	}
 	for i, arg := range e.Args {
@@ -222,7 +226,7 @@ func invalid(field, format string, args ...any) error {
 
 // Plugin is the server as a plugin of the nodes: they keep the names of its tools for it, and its calls may ask people.
 func (s *Server) Plugin() external.Plugin {
-	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}, Callbacks: []string{wire.AskOperation}}
+	return external.Plugin{Name: s.Name, Tools: []string{s.Name + separator + "*"}, Callbacks: []string{wire.AskOperation}, BySession: s.BySession}
 }
 
 // leastSecret is the length below which a value is no secret: it is also in texts that are none.

@@ -23,7 +23,7 @@ func (d *dispatch) ask(ctx context.Context, id, question string, details json.Ra
 	if t == nil || d.record == nil || d.cannotPark || d.at.runsOnce(tool) && d.call.Holder == "" {
 		return answer, &plugin.Failure{Class: plugin.ClassPermissionDenied, Code: plugin.CodeDenied, Message: errNoAnswer.Error()}
 	}
-	asked := &events.ToolApprovalAsked{Effect: askEffect(d.call.Effect, id), Tool: tool, Args: details, Question: Clip(question)}
+	asked := &events.ToolApprovalAsked{Effect: askEffect(d.call.Effect, id), Tool: tool, Args: details, Question: clip(question)}
 	if bound, ok := d.catalog.Find(tool); ok {
 		asked.Plugin = bound.Source
 	}

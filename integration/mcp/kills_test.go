@@ -1,0 +1,92 @@
+package mcp
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/integration/internal/harness"
+	"github.com/lash-go/lash/session/api"
+)
+
+var killing = flag.Duration("killing", 4*time.Second, "how long TestServersAreKilled kills servers")
+
+// TestServersAreKilled kills servers of two nodes again and again, during calls of many sessions. Each turn ends. A call that
+// must not run twice runs once where it has a result, at most once where it is lost, and not at all where it is refused. A
+// call that may repeat runs at least once where it has a result.
+func TestServersAreKilled(t *testing.T) {
+	t.Parallel()
+	const sessions = 6
+	s := start(t)
+	server := s.own("srv")
+	for range 2 {
+		on, _ := s.node(server)
+		s.source(on.Conn(), server)
+	}
+	over, stop := context.WithTimeout(s.Ctx, *killing)
+	defer stop()
+	var work sync.WaitGroup
+	kills := 0
+	work.Go(func() { // ends with over
+		for over.Err() == nil {
+			if list := s.pidsOf(server); len(list) > 0 && syscall.Kill(list[rand.IntN(len(list))], syscall.SIGKILL) == nil {
+				kills++
+			}
+			time.Sleep(time.Duration(200+rand.IntN(400)) * time.Millisecond)
+		}
+	})
+	ids, turns := make([]events.SessionID, sessions), make([]int, sessions)
+	for i := range ids {
+		ids[i] = s.Open(api.CreateRequest{})
+		work.Go(func() { // ends with over, after its turn
+			for ; over.Err() == nil && !t.Failed(); turns[i]++ {
+				turn := events.TurnID(fmt.Sprintf("%s-%d-%d", []string{"once", "look"}[turns[i]%2], i, turns[i]))
+				tool, _, _ := strings.Cut(string(turn), "-")
+				text := fmt.Sprintf(`srv__%s {"do":"wait","millis":40,"text":%q}`, tool, turn)
+				if _, err := s.Run(s.Ctx, ids[i], api.TurnRequest{ID: turn, Input: events.TurnInput{Parts: []events.Part{harness.Text(text)}}}); err != nil {
+					t.Errorf("turn %s: %v", turn, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	runs := make(map[string]int)
+	data, err := os.ReadFile(s.runs)
+	harness.WantError(t, "runs", err, nil)
+	for _, line := range strings.Fields(string(data)) {
+		runs[line]++
+	}
+	count := make(map[events.Outcome]int)
+	for i, id := range ids {
+		ended := 0
+		for _, ev := range s.History(id) {
+			p, ok := ev.Payload.(*events.ToolReturned)
+			if !ok {
+				continue
+			}
+			ended++
+			tool, _, _ := strings.Cut(string(ev.Turn), "-")
+			outcome, n := p.Results[0].Outcome, runs[tool+":"+string(ev.Turn)]
+			count[outcome]++
+			switch {
+			case outcome == events.OutcomeSuccess && (n == 0 || tool == "once" && n > 1), outcome == events.OutcomeLost && (n > 1 || tool == "look"),
+				outcome == events.OutcomeFailure && n > 0 && tool == "once":
+				t.Errorf("call of turn %s: got %d runs, and %+v", ev.Turn, n, p.Results[0])
+			}
+		}
+		harness.Equal(t, "results of session "+string(id), ended, turns[i])
+		harness.VerifyHistory(t, s.Bus, id)
+	}
+	t.Logf("%d kills; outcomes %v", kills, count)
+	if kills == 0 || count[events.OutcomeSuccess] == 0 {
+		t.Errorf("got %d kills and outcomes %v, want kills and successes", kills, count)
+	}
+}
