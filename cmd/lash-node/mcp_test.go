@@ -213,6 +213,7 @@ func TestMCPInspector(t *testing.T) {
 	n := serveModel(t, "", "--provider", "scripted", "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
 	defer n.stop(t, syscall.SIGTERM)
 	inspect := func(args ...string) string {
+		t.Helper()
 		cmd := exec.CommandContext(limited(t), "node", filepath.Join(installed, "@modelcontextprotocol", "inspector-cli", "build", "cli.js"), "--cli", "-e", "LASH_TOKEN=sesame") //nolint:gosec // a program of the test
 		cmd.Args = append(append(cmd.Args, "lash-node", "mcp", "--url", n.http), args...)
 		out, err := cmd.CombinedOutput()
@@ -266,6 +267,45 @@ func TestMCPOverHTTPRefused(t *testing.T) {
 			text, _ := io.ReadAll(answer.Body)
 			if answer.StatusCode != c.want || (c.want == http.StatusOK) != strings.Contains(string(text), "run_turn") {
 				t.Errorf("got %d and %.300s, want %d", answer.StatusCode, text, c.want)
+			}
+		})
+	}
+}
+
+// TestMCPServerLosesAgent has an agent ask for a turn, and give up its call and its connection while the model works. The next connection of
+// the agent gets the turn's outcome.
+func TestMCPServerLosesAgent(t *testing.T) {
+	t.Parallel()
+	for name, transport := range map[string]func(t *testing.T, url, token string) mcp.Transport{"stdio": overStdio, "http": overHTTP} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			asked, lost := make(chan struct{}, 8), make(chan struct{})
+			model := llmtest.Endpoint(t, func(*http.Request, llm.Request) llmtest.Reply {
+				asked <- struct{}{}
+				<-lost
+				return llmtest.Text("It took long.")
+			})
+			n := serveModel(t, model, "--store", t.TempDir(), "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--http-tokens", tokenFile(t, "sesame"))
+			defer n.stop(t, syscall.SIGTERM)
+			a := startAgent(t, transport(t, n.http, "sesame"))
+			a.do("create_session", map[string]any{"id": "s1"}, nil)
+			ended := make(chan error, 1)
+			ctx, end := context.WithCancel(t.Context())
+			go func() { // ends with ctx
+				_, err := a.c.CallTool(ctx, &mcp.CallToolParams{Name: "run_turn", Arguments: map[string]any{"session": "s1", "turn": "t1", "text": "think"}})
+				ended <- err
+			}()
+			<-asked
+			end()
+			if err := <-ended; err == nil {
+				t.Error("the call of the lost agent: got a result")
+			}
+			_ = a.c.Close()
+			close(lost)
+			var got struct{ Outcome struct{ Text string } }
+			startAgent(t, transport(t, n.http, "sesame")).do("wait_turn", map[string]any{"session": "s1", "turn": "t1"}, &got)
+			if got.Outcome.Text != "It took long." {
+				t.Errorf("turn: got %+v, want its text", got)
 			}
 		})
 	}

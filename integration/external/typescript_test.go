@@ -197,3 +197,19 @@ func TestLimitsOfSDK(t *testing.T) {
 	t.Parallel()
 	runIn(t, filepath.Join(modules(t), "sdk"), "node", "--test")
 }
+
+// TestTypeScriptSaysWhatIsWrong starts a program with a connection that is wrong: it prints what to do, and no stack.
+func TestTypeScriptSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	path := copyInto(t, modules(t), filepath.Join("testdata", "notes-sdk.mjs"))
+	wrong := filepath.Join(t.TempDir(), "wrong.json")
+	harness.WantError(t, "file", os.WriteFile(wrong, []byte(`{`), 0o600), nil)
+	for _, file := range []string{filepath.Join(t.TempDir(), "none.json"), wrong} {
+		cmd := exec.CommandContext(t.Context(), "node", path) //nolint:gosec // a file of this test
+		cmd.Env = append(os.Environ(), "LASH_PLUGIN=notes", "LASH_PLUGIN_CONNECTION="+file)
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "LASH_PLUGIN_CONNECTION: ") || strings.Contains(string(out), "    at ") {
+			t.Errorf("%s: got %v, %s, want what is wrong, without a stack", filepath.Base(file), err, out)
+		}
+	}
+}

@@ -64,8 +64,19 @@ async function named(variable, read) {
   try {
     return await read();
   } catch (/** @type {any} */ err) {
-    throw new Error(`${variable}: ${err.message}`);
+    throw plain(new Error(`${variable}: ${err.message}`));
   }
+}
+
+/**
+ * An error that says what to do. Node prints its text alone: a stack would hide that.
+ * @template {Error} E
+ * @param {E} err
+ * @returns {E}
+ */
+export function plain(err) {
+  err.stack = `${err.name}: ${err.message}`;
+  return err;
 }
 
 /**
@@ -80,7 +91,7 @@ async function first(urls, options) {
     } catch (err) {
       const shown = urls.map((url) => url.replace(/\/\/[^/@]*@/, "//")).join(",");
       if (err instanceof AuthorizationError || err instanceof UserAuthenticationExpiredError)
-        throw new Error(`${shown} refuses the credentials: LASH_PLUGIN_CONNECTION, LASH_PLUGIN_NKEY or LASH_PLUGIN_TLS_CERT names the plugin's`, { cause: err });
+        throw plain(new Error(`${shown} refuses the credentials: LASH_PLUGIN_CONNECTION, LASH_PLUGIN_NKEY or LASH_PLUGIN_TLS_CERT names the plugin's`));
       if (!(err instanceof ConnectionError || err instanceof TimeoutError)) throw err;
       if (!waits) console.error(`no server answers at ${shown} (${err.message}): waiting for one; start it, or lash-node serve, which has one`);
       await sleep(retry);

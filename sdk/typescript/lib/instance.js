@@ -2,7 +2,7 @@ import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { RequestError, TimeoutError } from "@nats-io/transport-node";
 import { Calls } from "./calls.js";
-import { connect } from "./connect.js";
+import { connect, plain } from "./connect.js";
 import { Refused, manifest } from "./define.js";
 import { leaveMs, maxMachine, registerRepeatMs, signEveryMs } from "./limits.js";
 import { clip } from "./outcome.js";
@@ -90,7 +90,7 @@ class Instance {
       this.#on("idle", async (idle, reply) => this.send(reply, await sessions.idle(idle, calls.runs(idle.session))), () => ({ ended: false }));
     }
     await this.flush();
-    if (this.#denied) throw new Error(`the servers do not let these credentials be plugin ${this.name}: ${this.#denied.message}`, { cause: this.#denied });
+    if (this.#denied) throw plain(new Error(`the servers do not let these credentials be plugin ${this.name}: ${this.#denied.message}`));
     this.#registering = this.#register();
     await this.#registering.finally(() => (this.#registering = undefined));
     process.once("SIGTERM", this.#signal).once("SIGINT", this.#signal);
@@ -136,7 +136,7 @@ class Instance {
           await next;
           continue;
         }
-        if (registered.error) throw new Refused(registered.error);
+        if (registered.error) throw plain(new Refused(registered.error));
         this.#hash = registered.hash ?? "";
         this.#signMs = registered.sign_ms || this.#signMs;
         return;
