@@ -116,7 +116,7 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 		return exited // --help
 	}
 	if err != nil {
-		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.selected(err)))
+		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.Name))
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err = parsed.Run(); err == nil {
@@ -131,21 +131,6 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 		}
 	}
 	return fail(s, err)
-}
-
-// selected is the command whose arguments have an error: the program where none is selected.
-func (c *CLI) selected(err error) string {
-	wrong, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || wrong.Context == nil {
-		return c.Name
-	}
-	name := c.Name
-	for _, at := range wrong.Context.Path {
-		if at.Command != nil {
-			name += " " + at.Command.Name
-		}
-	}
-	return name
 }
 
 // Parser fills Flags from arguments and from the file of --config. --help calls exit.

@@ -138,7 +138,7 @@ func parseExternal(data []byte, taken []string) ([]external.Plugin, error) {
 }
 
 // fieldNames are the fields that a file may have.
-var fieldNames = regexp.MustCompile(`^plugins(\[\d+\](\.(name|effects(\.[^.]+)?|callbacks(\[\d+\])?|changes_others|tools(\[\d+\])?|manifests(\[\d+\])?))?)?$`)
+var fieldNames = regexp.MustCompile(`^plugins(\[\d+\](\.(name|effects(\.[^.]+)?|callbacks(\[\d+\])?|changes_others|by_session|tools(\[\d+\])?|manifests(\[\d+\])?))?)?$`)
 
 // lineMap has the line of each field of a JSON text, by its path, as plugins[0].name.
 type lineMap map[string]int

@@ -85,7 +85,7 @@ func TestExternalPluginsRefused(t *testing.T) {
 func TestExternalPluginsFields(t *testing.T) {
 	t.Parallel()
 	want := []external.Plugin{{
-		Name: "a", Effects: map[string]events.Effects{"x": "none"}, Callbacks: []string{"create"}, ChangesOthers: true, Tools: []string{"x*"},
+		Name: "a", Effects: map[string]events.Effects{"x": "none"}, Callbacks: []string{"create"}, ChangesOthers: true, BySession: true, Tools: []string{"x*"},
 		Manifests: []string{strings.Repeat("0a", 32)},
 	}}
 	text, err := json.Marshal(map[string]any{"plugins": want})
