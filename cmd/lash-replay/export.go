@@ -14,14 +14,15 @@ import (
 )
 
 type exportCmd struct {
-	Session string `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
-	Out     string `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format  string `default:"archive" enum:"archive,chat,pi,markdown,html,otel,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
-	All     bool   `help:"Every session of the source, each in a file of the folder that -o names."`
-	Key     string `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
-	Issuer  string `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
-	Force   bool   `help:"Replace the file if it exists."`
-	JSON    bool   `name:"json" help:"One object that says what was written; with --all, one a line."`
+	Session string   `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
+	Out     string   `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
+	Format  string   `default:"archive" enum:"archive,chat,pi,markdown,html,otel,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
+	Redact  []string `placeholder:"WHAT" help:"Leave out the payloads of these events, and bodies that only they refer to: a kind, a pattern of kinds as tool.*, or an event's id. Digests replace them, and lash-replay verify --key still proves the rest. Archives only."`
+	All     bool     `help:"Every session of the source, each in a file of the folder that -o names."`
+	Key     string   `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
+	Issuer  string   `default:"lash" placeholder:"NAME" help:"For record-cose: the issuer that the signature claims. Default: ${default}."`
+	Force   bool     `help:"Replace the file if it exists."`
+	JSON    bool     `name:"json" help:"One object that says what was written; with --all, one a line."`
 }
 
 // Help is shown by --help.
@@ -51,7 +52,8 @@ type written struct {
 	Events    int64            `json:"events"`
 	Blobs     int64            `json:"blobs"`
 	BlobBytes int64            `json:"blob_bytes"`
-	Bytes     int64            `json:"bytes"` // of the file
+	Bytes     int64            `json:"bytes"`              // of the file
+	Redacted  int64            `json:"redacted,omitempty"` // events without payload
 	Format    string           `json:"format"`
 	Lost      []exchange.Loss  `json:"lost"` // what the format cannot hold
 }
@@ -60,6 +62,9 @@ type written struct {
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	if (c.Key != "") != (c.Format == formatCOSE) {
 		return fmt.Errorf("--key FILE goes with --format %s, and is required there", formatCOSE)
+	}
+	if len(c.Redact) > 0 && c.Format != formatArchive {
+		return fmt.Errorf("--redact: the format %s has no digests: use archive", c.Format)
 	}
 	if c.All {
 		return c.exportAll(ctx, e)
@@ -96,7 +101,7 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 	defer func() { _ = os.Remove(temp.Name()) }() // already renamed after success
 	w := written{File: out, Session: id, Format: c.Format, Lost: []exchange.Loss{}}
 	if c.Format == formatArchive {
-		err = w.archive(ctx, e, src, temp)
+		err = w.archive(ctx, e, src, temp, c.Redact)
 	} else {
 		err = w.document(ctx, c, src, temp)
 	}
@@ -111,8 +116,12 @@ func (c *exportCmd) export(ctx context.Context, e *env, src source, id events.Se
 }
 
 // archive writes an archive, and reads it back.
-func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File) error {
-	done, err := sessionarchive.Write(ctx, src.Log(), src, w.Session, temp)
+func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File, redact []string) error {
+	r := &redaction{what: redact, found: make(map[string]bool)}
+	done, err := sessionarchive.Write(ctx, r.of(src.Log()), src, w.Session, temp)
+	if err == nil {
+		err = r.check(w.Session)
+	}
 	if err == nil {
 		err = temp.Sync()
 	}
@@ -124,6 +133,7 @@ func (w *written) archive(ctx context.Context, e *env, src source, temp *os.File
 		e.Printf("%d events are of kinds that this version does not know: bodies that they refer to are not in the archive", done.Unknown)
 	}
 	w.First, w.Last, w.Commits, w.Events, w.Blobs, w.BlobBytes = done.First, done.Last, done.Commits, done.Events, done.Blobs, done.BlobBytes
+	w.Redacted = done.Redacted
 	return err
 }
 
@@ -138,6 +148,9 @@ func (w *written) print(e *env, asJSON bool) error {
 	if w.Format != formatArchive {
 		_, err := fmt.Fprintf(e.Out, "%s: session %s as %s, %d bytes\n", w.File, w.Session, w.Format, w.Bytes)
 		return err
+	}
+	if w.Redacted > 0 {
+		e.Printf("%s: %s redacted", w.File, number(w.Redacted, "event"))
 	}
 	_, err := fmt.Fprintf(e.Out, "%s: session %s, %d events in %d commits, %d blobs of %d bytes, %d bytes\n",
 		w.File, w.Session, w.Events, w.Commits, w.Blobs, w.BlobBytes, w.Bytes)

@@ -11,6 +11,9 @@ import (
 
 // summary is a short description of an event.
 func summary(ev *events.Event) string {
+	if ev.Redacted != nil {
+		return fmt.Sprintf("redacted, digest %x", ev.Redacted[:6])
+	}
 	switch p := ev.Payload.(type) {
 	case nil:
 		return fmt.Sprintf("unknown kind, version %d, %d bytes", ev.V, len(ev.Raw))

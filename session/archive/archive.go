@@ -16,6 +16,7 @@ type Contents struct {
 	Events      int64
 	Blobs       int64
 	BlobBytes   int64
+	Redacted    int64 // events without payload
 	Unknown     int64 // events of kinds unknown to this program: bodies that they refer to are not in the archive
 }
 
@@ -63,6 +64,10 @@ func (x *exporter) commit(ctx context.Context, e events.Entry) error {
 	x.done.Last, x.done.Commits = e.Seq, x.done.Commits+1
 	for i := range e.Commit.Events {
 		x.done.Events++
+		if e.Commit.Events[i].Redacted != nil {
+			x.done.Redacted++
+			continue
+		}
 		if e.Commit.Events[i].Payload == nil {
 			x.done.Unknown++
 			continue
