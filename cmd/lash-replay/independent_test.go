@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lash-go/lash/cmd/internal/program"
+)
+
+// TestIndependentVerifier runs the verifier in JavaScript, which shares no code with this module, on untouched, redacted
+// and changed archives.
+func TestIndependentVerifier(t *testing.T) {
+	t.Parallel()
+	node, err := exec.LookPath("node")
+	if err != nil {
+		t.Skip("no node: the verifier in sdk/verify is not run")
+	}
+	dir := t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	store := in("store")
+	if err := makeSigned([]string{store}); err != nil {
+		t.Fatal(err)
+	}
+	command(t, "export", "signed", "--store", store, "-o", in("whole.lash"))
+	command(t, "export", "signed", "--store", store, "-o", in("redacted.lash"), "--redact", "model.*", "--redact", "session.opened")
+	key := filepath.Join(store, "keys", "tenant.pub")
+	for _, change := range []string{"alter", "remove", "swap", "insert", "cut", "strip"} {
+		if err := forgeArchive([]string{in("whole.lash"), in(change + ".lash"), change}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		archive string
+		code    int
+		want    string
+	}{
+		{"whole.lash", 0, "signed: 3 heads verified, commits 1 to 12 are signed, 0 come after the last head"},
+		{"redacted.lash", 0, "signed: 3 heads verified, commits 1 to 12 are signed, 0 come after the last head"},
+		{"alter.lash", 1, "sequence 3, commit"},
+		{"remove.lash", 1, "sequence 3, commit"},
+		{"swap.lash", 1, "sequence 2, commit"},
+		{"insert.lash", 1, "sequence 4, commit 01JD6Z0000000000000000000A:"},
+		{"cut.lash", 0, "commits 1 to 9 are signed, 2 come after the last head"},
+		{"strip.lash", 1, "0 heads verified"},
+	} {
+		cmd := exec.CommandContext(t.Context(), node, filepath.Join("..", "..", "sdk", "verify", "verify.mjs"), in(tt.archive), key) //nolint:gosec // of this test
+		out, err := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != tt.code || !strings.Contains(string(out), tt.want) {
+			t.Errorf("%s: got exit code %d, %v, want %d and %q:\n%s", tt.archive, code, err, tt.code, tt.want, out)
+		}
+	}
+}
+
+// command runs lash-replay, which must succeed, and returns its output.
+func command(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs strings.Builder
+	if code := run(t.Context(), args, &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }}); code != 0 {
+		t.Fatalf("lash-replay %s: got exit code %d: %s%s", strings.Join(args, " "), code, &out, &errs)
+	}
+	return out.String()
+}
