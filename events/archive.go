@@ -253,7 +253,7 @@ func (a *archiveReader) accept(kind byte, body []byte) error {
 	case frameCommits, frameBlob:
 		plain, err := a.unzip.DecodeAll(body, nil)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrMalformed, err)
+			return fmt.Errorf("%w: the frame after sequence %d: %w", ErrMalformed, a.hist.last(), err)
 		}
 		if a.left -= int64(len(plain)); a.left < 0 {
 			return &FieldError{Field: "archive", Reason: fmt.Sprintf("holds more than %d bytes", a.limit), Err: ErrTooLarge}

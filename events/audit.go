@@ -20,7 +20,7 @@ const (
 // Leaves is the commit of the head before, which its own head cannot name.
 type AuditHeadSigned struct {
 	Key         []byte `msgpack:"k"`           // sha256 of the certificate of the signing key
-	Certificate string `msgpack:"c,omitempty"` // that certificate, a signed note; only where the head before has another one
+	Certificate string `msgpack:"c,omitempty"` // that certificate, a signed note; missing where an earlier head has it
 	Before      int64  `msgpack:"b,omitempty"` // number of commits that Edge covers
 	Edge        []byte `msgpack:"h,omitempty"` // hashes of the largest complete subtrees of those, from the left, 32 bytes each
 	Leaves      []byte `msgpack:"l,omitempty"` // hashes of the commits after those and before this one, 32 bytes each

@@ -24,6 +24,7 @@ const checkProof projector.Rule = "proof"
 type proofFlags struct {
 	Keys          []string `name:"key" sep:"none" placeholder:"KEY" help:"Public key of the tenant that certifies the nodes' keys: a file, or the key itself as name+hash+base64. May be given several times. Defaults to keys/tenant.pub in the store."`
 	Heads         []string `name:"head" sep:"none" placeholder:"FILE" help:"Head that you got earlier, from another place than this history: a signed note, or lines of JSON as lash-node serve --heads writes them. The history must contain what it covers. May be given several times."`
+	WriteHead     string   `placeholder:"FILE" help:"Write the last head that verified to this file, as a signed note: for --head later, or for witnesses. For one session."`
 	AllowUnsigned bool     `help:"Accept turns that end under no signed head, for example of an older version."`
 }
 
@@ -188,6 +189,7 @@ func (v *verification) endAudit(last events.Seq) {
 		}
 	}
 	v.Proven = append(v.Proven, p)
+	v.lastHead = report.Last
 }
 
 func (v *verification) addFaults(list []proof.Finding) {
@@ -207,6 +209,19 @@ func (v *verification) addFault(f proof.Finding) {
 	v.add(finding{Session: v.id, Seq: f.Seq, Upto: f.Upto, Commit: f.ID, Check: checkProof, Fault: f.Fault, Problem: f.Problem})
 }
 
+// writeHead writes the last head for --write-head.
+func (r *report) writeHead(path string) error {
+	switch {
+	case path == "":
+		return nil
+	case r.Sessions != 1:
+		return fmt.Errorf("--write-head: a file has the head of one session, these are %d", r.Sessions)
+	case r.lastHead == nil:
+		return errors.New("--write-head: no head verified")
+	}
+	return os.WriteFile(filepath.Clean(path), []byte(r.lastHead.Note), 0o600)
+}
+
 // printProven prints what the heads prove.
 func (r *report) printProven(e *env) {
 	for _, p := range r.Proven {
@@ -221,9 +236,5 @@ func (r *report) printProven(e *env) {
 }
 
 func headSummary(p *events.AuditHeadSigned) string {
-	text := fmt.Sprintf("covers %d commits, certificate %x", p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, p.Key[:4])
-	if p.Certificate != "" {
-		text += ", which it has"
-	}
-	return text
+	return fmt.Sprintf("covers %d commits, certificate %x", p.Before+int64(len(p.Leaves)/events.DigestBytes)+1, p.Key[:4])
 }

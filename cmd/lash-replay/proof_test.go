@@ -17,28 +17,35 @@ import (
 
 // makeSigned DIR makes a store whose node signs heads, with the session signed of three turns.
 func makeSigned(args []string) error {
+	return makeSignedTurns(args[0], map[events.SessionID]int{"signed": 3})
+}
+
+// makeSignedTurns makes a store with sessions of so many turns. Every second turn has a call.
+func makeSignedTurns(dir string, sessions map[events.SessionID]int) error {
 	ctx := context.Background()
 	provider := scripted.New(func(_ context.Context, req llm.Request) (scripted.Answer, error) {
 		reply := llm.Response{Parts: textParts("answer"), Stop: events.StopEnd}
-		if req.Turn == "t2" && req.Iteration == 0 {
+		if n := req.Turn[len(req.Turn)-1]; n%2 == 0 && req.Iteration == 0 {
 			reply = llm.Response{Parts: calls("add"), Stop: events.StopToolUse}
 		}
 		return scripted.Answer{Response: reply}, nil
 	})
 	add := plugin.OfTool(plugin.Tool{Name: "add"}, func(context.Context, plugin.Call, struct{}) (int, error) { return 3, nil })
-	l, err := embedded.Start(ctx, embedded.Config{Provider: provider, Model: "m1", StoreDir: args[0]}, add)
+	l, err := embedded.Start(ctx, embedded.Config{Provider: provider, Model: "m1", StoreDir: dir}, add)
 	if err != nil {
 		return err
 	}
 	defer l.Stop()
-	if _, err := l.Create(ctx, api.CreateRequest{ID: "signed"}); err != nil {
-		return err
-	}
-	for i := range 3 {
-		req := api.Ask(fmt.Sprint("question ", i+1))
-		req.ID = events.TurnID(fmt.Sprint("t", i+1))
-		if _, err := l.Run(ctx, "signed", req); err != nil {
+	for id, turns := range sessions {
+		if _, err := l.Create(ctx, api.CreateRequest{ID: id}); err != nil {
 			return err
+		}
+		for i := range turns {
+			req := api.Ask(fmt.Sprint("question ", i+1))
+			req.ID = events.TurnID(fmt.Sprint("t", i+1))
+			if _, err := l.Run(ctx, id, req); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

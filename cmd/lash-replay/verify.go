@@ -97,6 +97,7 @@ type report struct {
 	Notes         []string  `json:"notes,omitempty"`           // what could not be checked
 	trust         *trust
 	allowUnsigned bool
+	lastHead      *proof.Head // of the last session
 	found         func(finding)
 }
 
@@ -113,6 +114,9 @@ func (c *verifyCmd) Run(ctx context.Context, e *env) error {
 		}
 	}}
 	if err := c.verify(ctx, e, r); err != nil {
+		return err
+	}
+	if err := r.writeHead(c.WriteHead); err != nil {
 		return err
 	}
 	if c.JSON {

@@ -1,6 +1,7 @@
 package proof
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -43,6 +44,7 @@ type Report struct {
 	After    int64          // number of commits after that
 	Redacted []Redaction    // commits without some payloads
 	Keys     []*Certificate // of the heads, in the order of their first ones
+	Last     *Head          // the last head that verified, for a later [Auditor.Expect]; nil: none
 }
 
 // Redaction is a commit without some payloads.
@@ -61,9 +63,10 @@ type Auditor struct {
 	expects []*Head               // of other places
 	report  Report
 
-	actual Tree     // of the commits as they are
-	signed Tree     // as the last head says; its only leaf is the commit of that head
-	since  []commit // after the last head that verified
+	actual Tree           // of the commits as they are
+	signed Tree           // as the last head says; its only leaf is the commit of that head
+	since  []commit       // after the last head that verified
+	missed map[Hash]int64 // signed commits that were not in their place, with their sequence
 	named  map[events.Seq]bool
 	found  []Finding // of the current call
 }
@@ -78,7 +81,7 @@ type commit struct {
 
 // NewAuditor starts before the first commit. tenants are the trusted keys.
 func NewAuditor(session events.SessionID, tenants []note.Verifier) *Auditor {
-	return &Auditor{session: session, tenants: tenants, certs: make(map[Hash]*Certificate), named: make(map[events.Seq]bool)}
+	return &Auditor{session: session, tenants: tenants, certs: make(map[Hash]*Certificate), named: make(map[events.Seq]bool), missed: make(map[Hash]int64)}
 }
 
 // Expect adds a head from another place: the history must contain what it covers. Call it before the first commit.
@@ -88,9 +91,16 @@ func (a *Auditor) Expect(h *Head) { a.expects = append(a.expects, h) }
 func (a *Auditor) Commit(e events.Entry) []Finding {
 	a.found = nil
 	c := commit{seq: e.Seq, id: e.Commit.ID, leaf: events.LeafHash(e.Data)}
+	if seq, ok := a.missed[c.leaf]; ok {
+		a.fault(FaultMoved, &c, fmt.Sprintf("it was signed with sequence %d", seq))
+	}
 	head := a.read(e, &c)
-	if head != nil && a.verify(e, &c, head) {
-		a.settle(c, head)
+	signed := (*Head)(nil)
+	if head != nil {
+		signed = a.verify(e, &c, head)
+	}
+	if signed != nil {
+		a.settle(c, head, signed)
 	} else {
 		a.since = append(a.since, c)
 	}
@@ -136,27 +146,33 @@ func (a *Auditor) fault(fault Fault, c *commit, problem string) {
 	a.named[c.seq] = true
 }
 
-// verify checks a head by its own commit alone.
-func (a *Auditor) verify(e events.Entry, c *commit, head *events.AuditHeadSigned) bool {
+// verify checks a head by its own commit alone. It returns nil where the head is wrong.
+func (a *Auditor) verify(e events.Entry, c *commit, head *events.AuditHeadSigned) *Head {
 	cert := a.certificate(c, head)
 	if cert == nil {
-		return false
+		return nil
 	}
 	tree := of(head)
-	if tree.Check() != nil || !cert.verify(a.session, tree.Size()+1, tree.Root(c.leaf), head.Signature) {
+	signed := &Head{Session: a.session, Size: events.Seq(tree.Size() + 1), Origin: cert.Origin(a.session)}
+	if tree.Check() == nil {
+		signed.Root = tree.Root(c.leaf)
+	}
+	text := checkpoint(signed.Origin, int64(signed.Size), signed.Root)
+	if tree.Check() != nil || !ed25519.Verify(cert.Key, []byte(text), head.Signature) {
 		a.fault(FaultAltered, c, "the commit is not the one that its head signs: it was changed, or belongs to another history")
-		return false
+		return nil
 	}
 	if !cert.ValidAt(e.Commit.At) {
 		a.fault(FaultExpired, c, fmt.Sprintf("at the commit's time, %s, the certificate of key %s is not valid: it is from %s to %s",
 			timeOf(e.Commit.At), cert.Name, timeOf(cert.From), timeOf(cert.Until)))
-		return false
+		return nil
 	}
 	if size := tree.Size() + 1; size <= a.signed.Size() {
 		a.fault(FaultMoved, c, fmt.Sprintf("its head is that of sequence %d, and the head before is of %d: it was moved or repeated", size, a.signed.Size()))
-		return false
+		return nil
 	}
-	return true
+	signed.Note = signedNote(cert, signed.Origin, text, head.Signature)
+	return signed
 }
 
 func timeOf(at events.Millis) string { return at.Time().UTC().Format("2006-01-02T15:04:05Z") }
@@ -189,7 +205,7 @@ func (a *Auditor) certificate(c *commit, head *events.AuditHeadSigned) *Certific
 }
 
 // settle compares the commits since the last head with those that a verified head names.
-func (a *Auditor) settle(c commit, head *events.AuditHeadSigned) {
+func (a *Auditor) settle(c commit, head *events.AuditHeadSigned, signed *Head) {
 	tree := of(head)
 	leaves, since := split(tree.Leaves), a.since
 	switch skip := a.signed.Size() - tree.Before; {
@@ -210,7 +226,7 @@ func (a *Auditor) settle(c commit, head *events.AuditHeadSigned) {
 	tree.Keep(1)
 	a.signed, a.since = tree, nil
 	a.report.Heads++
-	a.report.Proven = c.seq
+	a.report.Proven, a.report.Last = c.seq, signed
 }
 
 func split(leaves []byte) []Hash {
@@ -279,14 +295,11 @@ func (a *Auditor) faultSubtrees(tree Tree, list []commit) {
 	}
 }
 
-// faultRange reports that something is wrong in a range of commits in place of n, one of which may be known already.
+// faultRange reports that something is wrong in a range of commits, in place of n.
 func (a *Auditor) faultRange(list []commit, n int) {
 	if len(list) == 0 {
 		a.found = append(a.found, Finding{Fault: FaultRemoved, Seq: events.Seq(a.signed.Size() + 1), Problem: fmt.Sprintf("%d signed commits are missing", n)})
 		a.named[0] = true // positions after it differ
-		return
-	}
-	if slices.ContainsFunc(list, func(c commit) bool { return a.named[c.seq] }) {
 		return
 	}
 	first, last := list[0], list[len(list)-1]

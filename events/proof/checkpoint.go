@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
@@ -109,9 +108,4 @@ func carried(text []byte, tenants []note.Verifier) (*Certificate, error) {
 		return ReadCertificate(string(data[4:]), tenants)
 	}
 	return nil, fmt.Errorf("%w: it has no certificate", ErrUnknownKey)
-}
-
-// verify reports whether a node's key signed the tree of that size and root.
-func (c *Certificate) verify(session events.SessionID, size int64, root Hash, signature []byte) bool {
-	return ed25519.Verify(c.Key, []byte(checkpoint(c.Origin(session), size, root)), signature)
 }

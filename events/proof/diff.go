@@ -28,17 +28,22 @@ func (a *Auditor) diff(first int64, signed []Hash, actual []commit) {
 		if anchor >= 0 {
 			nextActual, nextSigned = which[anchor], at[anchor]
 		}
-		a.gap(first+int64(p), signed[p:nextSigned], actual[i:nextActual], place, in)
+		before := events.CommitID("")
+		if i > 0 {
+			before = actual[i-1].id
+		}
+		a.gap(first+int64(p), signed[p:nextSigned], actual[i:nextActual], place, in, before)
 		i, p = nextActual+1, nextSigned+1
 	}
 }
 
 // gap reports the differences between two commits that are in place.
-func (a *Auditor) gap(first int64, signed []Hash, actual []commit, place map[Hash]int, in map[Hash]bool) {
+func (a *Auditor) gap(first int64, signed []Hash, actual []commit, place map[Hash]int, in map[Hash]bool, before events.CommitID) {
 	var missing []events.Seq
 	for i, leaf := range signed {
 		if !in[leaf] {
 			missing = append(missing, events.Seq(first+int64(i)))
+			a.missed[leaf] = first + int64(i)
 		}
 	}
 	for i := range actual {
@@ -54,7 +59,11 @@ func (a *Auditor) gap(first int64, signed []Hash, actual []commit, place map[Has
 		}
 	}
 	for _, seq := range missing {
-		a.found = append(a.found, Finding{Fault: FaultRemoved, Seq: seq, Problem: "the commit that was signed with this sequence is missing"})
+		problem := "the commit that was signed with this sequence is missing"
+		if before != "" {
+			problem += "; it was after commit " + string(before)
+		}
+		a.found = append(a.found, Finding{Fault: FaultRemoved, Seq: seq, Problem: problem})
 		a.named[0] = true // positions after it differ
 	}
 }

@@ -23,8 +23,8 @@
 // # Keys
 //
 // The tenant's key signs certificates of the nodes' keys, and nothing else. An auditor has the tenant's public key. A
-// certificate names the tenant, the node's key and the time of its validity. It is in the first head that it applies
-// to, and later heads name it by its digest. A commit's own time must be in the certificate's validity. The program
+// certificate names the tenant, the node's key and the time of its validity. Every head has it, about 300 bytes: if only
+// the first one had it, a change of that commit would leave all others without proof. A commit's own time must be in the certificate's validity. The program
 // that has the key sets that time, so a stolen key that has expired can still date a commit back. Only a head that the
 // auditor or a witness got in time proves age.
 //

@@ -16,10 +16,9 @@ const KeptLeaves = 32
 
 // State is what a session's fold keeps for the next head.
 type State struct {
-	Tree        Tree       `msgpack:"t,omitempty"`
-	Head        events.Seq `msgpack:"h,omitempty"` // of the last commit with a head; 0 without one
-	Certificate []byte     `msgpack:"c,omitempty"` // digest of that head's certificate
-	Due         bool       `msgpack:"d,omitempty"` // a turn has ended since
+	Tree Tree       `msgpack:"t,omitempty"`
+	Head events.Seq `msgpack:"h,omitempty"` // of the last commit with a head; 0 without one
+	Due  bool       `msgpack:"d,omitempty"` // a turn has ended since
 }
 
 // IsZero reports whether the history has no commit.
@@ -27,8 +26,8 @@ func (s State) IsZero() bool { return s.Tree.IsZero() }
 
 // Apply folds an event of a commit.
 func (s *State) Apply(ev *events.Event, at events.Seq) {
-	if head, ok := ev.Payload.(*events.AuditHeadSigned); ok {
-		s.Head, s.Certificate, s.Due = at, head.Key, false
+	if ev.Kind == events.KindAuditHeadSigned {
+		s.Head, s.Due = at, false
 	} else if endsTurn(ev.Kind) {
 		s.Due = true
 	}
@@ -76,11 +75,8 @@ func (s *Signer) Certificate() *Certificate { return s.cert }
 // [events.Encode] for the commit, [events.ErrTooLarge] also where it has no place for the head; those of the key.
 func (s *Signer) Sign(c *events.Commit, on *State) (*events.Commit, *Head, error) {
 	head := &events.AuditHeadSigned{
-		Key: s.cert.Digest[:], Before: on.Tree.Before, Edge: on.Tree.Edge, Leaves: on.Tree.Leaves,
+		Key: s.cert.Digest[:], Certificate: s.cert.Text, Before: on.Tree.Before, Edge: on.Tree.Edge, Leaves: on.Tree.Leaves,
 		Signature: make([]byte, ed25519.SignatureSize),
-	}
-	if !slices.Equal(on.Certificate, s.cert.Digest[:]) {
-		head.Certificate = s.cert.Text
 	}
 	if len(c.Events) >= events.MaxEvents {
 		return nil, nil, fmt.Errorf("sign head of %s: %w: the commit has %d events", c.Session, events.ErrTooLarge, len(c.Events))
