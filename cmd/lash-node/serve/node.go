@@ -177,9 +177,6 @@ func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *wo
 		return err
 	}
 	cfg.Bus = n.bus
-	if cfg.Signer, err = c.signer(n); err != nil {
-		return err
-	}
 	trace, closeTrace, err := c.trace(cfg.Logger)
 	if err != nil {
 		return err
@@ -189,6 +186,9 @@ func (c *Command) open(ctx context.Context, s *program.Streams, n *Node, cfg *wo
 		return err
 	}
 	n.closers = append(n.closers, n.watched.stop)
+	if err := c.sign(n, cfg); err != nil {
+		return err
+	}
 	cfg.Trace = n.watched.trace(trace)
 	cfg.Access, err = c.access(s, n.watched)
 	return err

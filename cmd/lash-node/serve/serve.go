@@ -75,13 +75,12 @@ type Command struct {
 	Scopes       string        `name:"nats-scopes" help:"File of the rights of users of other NATS accounts, one user a line: its name, and read, write, admin or a list of rights (read,write,approve,configure,command); then, if needed, own, which limits it to its own sessions and those that it has a grant of. Without the file all users may do everything but run commands." placeholder:"FILE" type:"path"`
 	ForbidSelf   bool          `name:"forbid-self-approval" help:"Refuse a caller that approves a call of a turn that it asked for. Give it to every node that serves."`
 	Locks        string        `help:"File of what sessions cannot change, for every caller: a JSON object, each field of which may be left out: {\"plugins\": [\"gate\"], \"providers\": [], \"models\": [\"gpt-*\"], \"protocols\": [\"standard\"], \"max_iterations\": 50, \"max_output_tokens\": 8000, \"least_retain\": \"720h\"}. Options of plugins that it names are this node's alone." placeholder:"FILE" type:"path"`
-	Keys         string        `help:"Directory with this node's key and certificate, for the signed heads of histories; lash-node keys makes one. Defaults to keys in --store, where the node makes it. With --nats and without it no heads are signed." placeholder:"DIR" type:"path"`
-	Unsigned     bool          `help:"Sign no heads of histories."`
 	Retain       time.Duration `help:"How long a session without such a setting of its own is kept after its last event, before it is erased. 0 is for ever." default:"0s"`
 	Grace        time.Duration `help:"How long calls in flight may take to end after a signal. Turns are handed to another node with what is recorded of them; a call that takes longer is cancelled." default:"10s"`
 	Trace        string        `help:"Append a line of JSON for everything that sessions do to this file: turns, model calls, tool calls, what plugins trace. Never waits: lines that cannot be written are lost, counted and warned of." placeholder:"FILE" type:"path"`
 	Debug        bool          `help:"Log every commit: what happened, not what was said."`
 	telemetryFlags
+	keyFlags
 
 	adds     Config
 	external []external.Plugin // of --external-plugins, then of --mcp
