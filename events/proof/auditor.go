@@ -3,7 +3,6 @@ package proof
 import (
 	"crypto/ed25519"
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"golang.org/x/mod/sumdb/note"
@@ -63,12 +62,19 @@ type Auditor struct {
 	expects []*Head               // of other places
 	report  Report
 
-	actual Tree           // of the commits as they are
-	signed Tree           // as the last head says; its only leaf is the commit of that head
-	since  []commit       // after the last head that verified
-	missed map[Hash]int64 // signed commits that were not in their place, with their sequence
-	named  map[events.Seq]bool
-	found  []Finding // of the current call
+	actual  Tree // of the commits as they are
+	commits []commit
+	heads   []signedHead // that verified
+	named   map[events.Seq]bool
+	covered events.Seq // by heads of other places
+	found   []Finding  // of the current call
+}
+
+// signedHead is a head that its own commit proves.
+type signedHead struct {
+	*Head
+	tree Tree // before that commit
+	at   *commit
 }
 
 // commit is what an auditor keeps of a commit.
@@ -81,7 +87,7 @@ type commit struct {
 
 // NewAuditor starts before the first commit. tenants are the trusted keys.
 func NewAuditor(session events.SessionID, tenants []note.Verifier) *Auditor {
-	return &Auditor{session: session, tenants: tenants, certs: make(map[Hash]*Certificate), named: make(map[events.Seq]bool), missed: make(map[Hash]int64)}
+	return &Auditor{session: session, tenants: tenants, certs: make(map[Hash]*Certificate), named: make(map[events.Seq]bool)}
 }
 
 // Expect adds a head from another place: the history must contain what it covers. Call it before the first commit.
@@ -90,25 +96,18 @@ func (a *Auditor) Expect(h *Head) { a.expects = append(a.expects, h) }
 // Commit checks the next commit. The entry has the stored encoding.
 func (a *Auditor) Commit(e events.Entry) []Finding {
 	a.found = nil
-	c := commit{seq: e.Seq, id: e.Commit.ID, leaf: events.LeafHash(e.Data)}
-	if seq, ok := a.missed[c.leaf]; ok {
-		a.fault(FaultMoved, &c, fmt.Sprintf("it was signed with sequence %d", seq))
+	c := &commit{seq: e.Seq, id: e.Commit.ID, leaf: events.LeafHash(e.Data)}
+	if head := a.read(e, c); head != nil {
+		if signed := a.verify(e, c, head); signed != nil {
+			a.heads = append(a.heads, signedHead{signed, of(head), c})
+		}
 	}
-	head := a.read(e, &c)
-	signed := (*Head)(nil)
-	if head != nil {
-		signed = a.verify(e, &c, head)
-	}
-	if signed != nil {
-		a.settle(c, head, signed)
-	} else {
-		a.since = append(a.since, c)
-	}
+	a.commits = append(a.commits, *c)
 	a.actual.Append(c.leaf)
 	a.actual.Keep(0)
 	for _, h := range a.expects {
 		if int64(h.Size) == a.actual.Size() {
-			a.compare(h, &c)
+			a.compare(h, c)
 		}
 	}
 	return a.found
@@ -167,10 +166,6 @@ func (a *Auditor) verify(e events.Entry, c *commit, head *events.AuditHeadSigned
 			timeOf(e.Commit.At), cert.Name, timeOf(cert.From), timeOf(cert.Until)))
 		return nil
 	}
-	if size := tree.Size() + 1; size <= a.signed.Size() {
-		a.fault(FaultMoved, c, fmt.Sprintf("its head is that of sequence %d, and the head before is of %d: it was moved or repeated", size, a.signed.Size()))
-		return nil
-	}
 	signed.Note = signedNote(cert, signed.Origin, text, head.Signature)
 	return signed
 }
@@ -204,31 +199,6 @@ func (a *Auditor) certificate(c *commit, head *events.AuditHeadSigned) *Certific
 	return cert
 }
 
-// settle compares the commits since the last head with those that a verified head names.
-func (a *Auditor) settle(c commit, head *events.AuditHeadSigned, signed *Head) {
-	tree := of(head)
-	leaves, since := split(tree.Leaves), a.since
-	switch skip := a.signed.Size() - tree.Before; {
-	case skip < 0:
-		since = a.settleEdge(tree, since, len(leaves))
-	case skip > int64(len(leaves)) || !a.signed.startsWith(tree, skip):
-		a.fault(FaultConflicting, &c, "its head and the one before are of two different histories")
-		a.since = append(a.since, c)
-		return
-	default:
-		leaves = leaves[skip:]
-	}
-	a.diff(tree.Size()+1-int64(len(leaves)), leaves, since)
-	if want := tree.Size() + 1; want != int64(c.seq) && len(a.named) == 0 {
-		a.fault(FaultMoved, &c, fmt.Sprintf("its head is that of sequence %d", want))
-	}
-	tree.Append(c.leaf)
-	tree.Keep(1)
-	a.signed, a.since = tree, nil
-	a.report.Heads++
-	a.report.Proven, a.report.Last = c.seq, signed
-}
-
 func split(leaves []byte) []Hash {
 	list := make([]Hash, 0, len(leaves)/hashBytes)
 	for chunk := range slices.Chunk(leaves, hashBytes) {
@@ -237,83 +207,10 @@ func split(leaves []byte) []Hash {
 	return list
 }
 
-// startsWith reports whether a longer tree begins with this one: n of its single leaves are in this one.
-func (t *Tree) startsWith(longer Tree, n int64) bool {
-	longer.Leaves = longer.Leaves[:n*hashBytes]
-	return slices.Equal(extend(t.Edge, t.Before, t.Leaves), extend(longer.Edge, longer.Before, longer.Leaves))
-}
-
-// settleEdge compares the commits that a head has in its edge only, and returns the others. The head before is
-// missing then, or there are very many.
-func (a *Auditor) settleEdge(tree Tree, since []commit, leaves int) []commit {
-	n := int(tree.Before - a.signed.Size())
-	if n <= len(since) {
-		both := a.signed
-		for i := range n {
-			both.Append(since[i].leaf)
-		}
-		if slices.Equal(extend(both.Edge, both.Before, both.Leaves), tree.Edge) {
-			return since[n:]
-		}
-	}
-	edge := since[:max(0, len(since)-leaves)]
-	if len(edge) == n {
-		a.faultSubtrees(tree, edge)
-	} else {
-		a.faultRange(edge, n)
-	}
-	return since[len(edge):]
-}
-
-// faultSubtrees reports the commits in each complete subtree of an edge that differs.
-func (a *Auditor) faultSubtrees(tree Tree, list []commit) {
-	older := a.signed.Size()
-	at, rest := int64(0), tree.Edge
-	for bit := bits.Len64(uint64(tree.Before)) - 1; bit >= 0; bit-- {
-		size := int64(1) << bit
-		if tree.Before&size == 0 {
-			continue
-		}
-		hash := rest[:hashBytes]
-		rest = rest[hashBytes:]
-		at += size
-		if at <= older {
-			continue
-		}
-		within := list[max(0, at-size-older) : at-older]
-		edge := a.signed
-		if at-size >= older {
-			edge = Tree{}
-		}
-		for i := range within {
-			edge.Append(within[i].leaf)
-		}
-		edge.Keep(0)
-		if !slices.Equal(edge.Edge[len(edge.Edge)-hashBytes:], hash) {
-			a.faultRange(within, len(within))
-		}
-	}
-}
-
-// faultRange reports that something is wrong in a range of commits, in place of n.
-func (a *Auditor) faultRange(list []commit, n int) {
-	if len(list) == 0 {
-		a.found = append(a.found, Finding{Fault: FaultRemoved, Seq: events.Seq(a.signed.Size() + 1), Problem: fmt.Sprintf("%d signed commits are missing", n)})
-		a.named[0] = true // positions after it differ
-		return
-	}
-	first, last := list[0], list[len(list)-1]
-	a.found = append(a.found, Finding{
-		Fault: FaultAltered, Seq: first.seq, Upto: last.seq, ID: first.id,
-		Problem: fmt.Sprintf("at least one of the commits %d (%s) to %d (%s) is not the one that was signed", first.seq, first.id, last.seq, last.id),
-	})
-	a.named[first.seq] = true
-}
-
 // compare compares the history up to a commit with a head from another place.
 func (a *Auditor) compare(h *Head, c *commit) {
 	if rootOf(a.actual.Edge) == h.Root {
-		a.report.Proven = max(a.report.Proven, c.seq)
+		a.covered = max(a.covered, c.seq)
 		return
 	}
 	a.found = append(a.found, Finding{
@@ -333,10 +230,12 @@ func (a *Auditor) Close() (Report, []Finding) {
 			})
 		}
 	}
+	a.settle()
+	a.report.Proven = max(a.report.Proven, a.covered)
 	a.report.After = a.actual.Size() - int64(a.report.Proven)
 	var ends []commit
-	for _, c := range a.since {
-		if c.ends && c.seq > a.report.Proven && !a.named[c.seq] {
+	for _, c := range a.commits[a.report.Proven:] {
+		if c.ends && !a.named[c.seq] {
 			ends = append(ends, c)
 		}
 	}
