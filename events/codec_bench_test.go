@@ -67,3 +67,13 @@ func BenchmarkEncodeTurn(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkLeafHash hashes a commit of every field of a model's reply.
+func BenchmarkLeafHash(b *testing.B) {
+	data := encode(b, goldenCommit(events.KindModelReplied))
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = events.LeafHash(data)
+	}
+}

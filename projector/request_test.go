@@ -77,7 +77,7 @@ func TestRequestsStaySmall(t *testing.T) {
 			t.Fatal(err)
 		}
 		sizes[n] = len(data)
-		const tree = 32 * (proof.KeptLeaves + 14) // an edge of 14 hashes is of 10 000 commits
+		const tree = 32 * (2*proof.KeptLeaves + 14) // an edge of 14 hashes is of 10 000 commits
 		s = begin(t).State
 		for i := range n {
 			asks(t, s, []string{"open frame", "append nodes"}[i%2], "", "")

@@ -360,6 +360,7 @@ func New(session events.SessionID) *State {
 // history.
 func (s *State) Clone() *State {
 	c := *s
+	c.Proof = s.Proof.Clone()
 	c.Frames = slices.Clone(s.Frames)
 	c.Run = slices.Clone(s.Run)
 	if len(c.Run) > 0 {

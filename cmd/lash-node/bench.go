@@ -117,6 +117,7 @@ func benchTable(s *streams, r *bench.Report) {
 	row("the best of them, of raw publishes of as many messages", r.NodesOfRaw, "")
 	row("1 000 watchers, each cut and resumed: p99 of a commit's way, ms", r.WatchP99, "at most 50")
 	row("p99 of turns beside a session of 500 MB, of p99 alone", r.NeighbourRatio, "at most 5")
+	row("turn with a signed head / without", r.SignedTurnRatio, "")
 	row("turn with ten hooks at every point / with none", r.HooksTurnRatio, "")
 	row("fold of that turn / of one without hooks", r.HooksFoldRatio, "")
 	figures := func(title string, f bench.Figures) {

@@ -20,6 +20,9 @@
 // checked by its own commit alone, and a changed commit between two heads is named exactly, even if the head before
 // is lost. This costs 32 bytes per commit and 32 bytes per bit that is set in the number of commits before.
 //
+// Measured on one core: the leaf of a commit of one small event costs 1.5 µs, so that folding from memory goes from
+// 500 000 commits a second to 270 000. A turn of six replies with a signed head takes 1.03 of one without.
+//
 // # Keys
 //
 // The tenant's key signs certificates of the nodes' keys, and nothing else. An auditor has the tenant's public key. A

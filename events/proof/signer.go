@@ -21,6 +21,12 @@ type State struct {
 	Due  bool       `msgpack:"d,omitempty"` // a turn has ended since
 }
 
+// Clone returns a copy to which commits can be added.
+func (s State) Clone() State {
+	s.Tree = s.Tree.Clone()
+	return s
+}
+
 // IsZero reports whether the history has no commit.
 func (s State) IsZero() bool { return s.Tree.IsZero() }
 
@@ -36,11 +42,12 @@ func (s *State) Apply(ev *events.Event, at events.Seq) {
 // Commit adds the leaf of a commit whose events were applied.
 func (s *State) Commit(at events.Seq, leaf Hash) {
 	s.Tree.Append(leaf)
-	keep := KeptLeaves
-	if s.Head == at {
-		keep = 1
+	switch {
+	case s.Head == at:
+		s.Tree.Keep(1)
+	case len(s.Tree.Leaves) >= 2*KeptLeaves*hashBytes: // many at once, which is cheaper
+		s.Tree.Keep(KeptLeaves)
 	}
-	s.Tree.Keep(keep)
 }
 
 // Needs reports whether a commit on this state gets a head: it ends a turn or the session, an earlier one did and has

@@ -1,7 +1,6 @@
 package proof
 
 import (
-	"bytes"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -17,7 +16,7 @@ type Hash = tlog.Hash
 const hashBytes = tlog.HashSize
 
 // Tree is what appending to a session's tree needs, and a head: its right edge without the last leaves, and those
-// leaves. It is a value: Append never changes memory that a copy shares.
+// leaves. A copy that is appended to, as the original is, needs [Tree.Clone].
 type Tree struct {
 	Before int64  `msgpack:"b,omitempty"` // number of leaves that Edge covers
 	Edge   []byte `msgpack:"e,omitempty"` // hashes of the largest complete subtrees of those, from the left
@@ -40,7 +39,12 @@ func (t *Tree) Check() error {
 
 // Append adds a leaf.
 func (t *Tree) Append(leaf Hash) {
-	t.Leaves = append(slices.Clip(t.Leaves), leaf[:]...)
+	t.Leaves = append(t.Leaves, leaf[:]...)
+}
+
+// Clone returns a copy that can be appended to. It shares the memory of the tree so far, which never changes.
+func (t *Tree) Clone() Tree {
+	return Tree{Before: t.Before, Edge: t.Edge, Leaves: slices.Clip(t.Leaves)}
 }
 
 // Keep moves all but the last n leaves to the edge.
@@ -51,7 +55,7 @@ func (t *Tree) Keep(n int) {
 	}
 	t.Edge = extend(t.Edge, t.Before, t.Leaves[:surplus])
 	t.Before += int64(surplus / hashBytes)
-	t.Leaves = bytes.Clone(t.Leaves[surplus:])
+	t.Leaves = t.Leaves[surplus:]
 }
 
 // Root is the root of the tree with one more leaf.

@@ -35,7 +35,7 @@ func TestTreeRoot(t *testing.T) {
 			if got, want := tree.Root(leaf(i)), root(leaves); got != want {
 				t.Fatalf("root of %d: got %s, want %s", i+1, got, want)
 			}
-			before := tree
+			before := tree.Clone()
 			tree.Append(leaf(i))
 			if rapid.Bool().Draw(t, "keep") {
 				tree.Keep(rapid.IntRange(0, 5).Draw(t, "n"))

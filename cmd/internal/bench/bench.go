@@ -41,6 +41,7 @@ type Report struct {
 	EffectsClusterOfRaw float64 `json:"effects_cluster_64_of_raw,omitempty"`
 	SubmitRatio         float64 `json:"submit_in_raw_appends,omitempty"`
 	HooksTurnRatio      float64 `json:"hooks_turn_p50_ratio,omitempty"`
+	SignedTurnRatio     float64 `json:"signed_turn_p50_ratio,omitempty"`
 	HooksFoldRatio      float64 `json:"hooks_fold_ratio,omitempty"`
 	Cold100kMB          float64 `json:"cold_100k_sessions_mb,omitempty"`
 	ColdOpenP50         float64 `json:"cold_open_p50_ms,omitempty"`
@@ -85,6 +86,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		{"whole turns, three servers", r.turnsOnCluster},
 		{"submit to a session at hand", r.submits},
 		{"ten hooks at every point", r.hooks},
+		{"turns with signed heads", r.signed},
 		{"append in each durability profile", r.appends},
 		{"durable tool step", r.toolStep},
 		{"64 sessions at once", r.sessions64},

@@ -128,7 +128,7 @@ func (r *runner) fold(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				if err := state.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c}); err != nil {
+				if err := state.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: c, Data: data}); err != nil {
 					return err
 				}
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/session"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -60,7 +61,11 @@ func newRig(ctx context.Context, at bus.Config) (*rig, error) {
 }
 
 func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Host) (*rig, error) {
-	inner, node, err := newNode(ctx, at, plugins)
+	return newSigningRig(ctx, at, plugins, nil)
+}
+
+func newSigningRig(ctx context.Context, at bus.Config, plugins *plugin.Host, signer func() *proof.Signer) (*rig, error) {
+	inner, node, err := newSigningNode(ctx, at, plugins, signer)
 	if err != nil {
 		return nil, err
 	}
@@ -70,13 +75,17 @@ func newRigWith(ctx context.Context, at bus.Config, plugins *plugin.Host) (*rig,
 
 // newNode starts a node with the benchmark's model and a connection of its own.
 func newNode(ctx context.Context, at bus.Config, plugins *plugin.Host) (*bus.Bus, *workers.Node, error) {
+	return newSigningNode(ctx, at, plugins, nil)
+}
+
+func newSigningNode(ctx context.Context, at bus.Config, plugins *plugin.Host, signer func() *proof.Signer) (*bus.Bus, *workers.Node, error) {
 	b, err := bus.Open(ctx, at)
 	if err != nil {
 		return nil, nil, err
 	}
 	node, err := workers.NewNode(workers.Config{
 		Bus: b, Provider: "scripted", Providers: map[string]llm.Provider{"scripted": scripted.New(benchModel)},
-		Plugins: plugins,
+		Plugins: plugins, Signer: signer,
 	})
 	if err != nil {
 		return nil, nil, err
