@@ -145,7 +145,7 @@ func (b *Base) check() error {
 	case b.Nodes < segments+tail || b.Nodes > segments*SegmentNodes+tail:
 		return &events.FieldError{Field: "base.nodes", Reason: fmt.Sprintf("%d do not stand in %d segments and %d more", b.Nodes, segments, tail), Err: events.ErrInvalid}
 	}
-	return errors.Join(checkFrames("base.frames", b.Frames, b.Nodes), checkRefs("base.pages", b.Pages), checkRefs("base.segments", b.Segments), checkNodes("base.tail", b.Tail))
+	return errors.Join(checkFrames("base.frames", b.Frames), checkRefs("base.pages", b.Pages), checkRefs("base.segments", b.Segments), checkNodes("base.tail", b.Tail))
 }
 
 func (p *pageData) check() error {
@@ -166,11 +166,12 @@ func outOfBounds(field string, n, least, most int) error {
 	return &events.FieldError{Field: "base." + field, Reason: fmt.Sprintf("has %d, want %d to %d", n, least, most), Err: events.ErrInvalid}
 }
 
-// checkFrames checks the frames of a stored state with that number of nodes.
-func checkFrames(field string, frames []Frame, nodes int64) error {
+// checkFrames checks the frames of a stored state. A frame may count more initial nodes than the state has: a copy of
+// the path has the frames of the whole graph.
+func checkFrames(field string, frames []Frame) error {
 	for i := range frames {
-		if n := frames[i].Seeds; n < 0 || n > nodes {
-			return &events.FieldError{Field: fmt.Sprintf("%s[%d].seeds", field, i), Reason: fmt.Sprintf("is %d, want 0 to %d", n, nodes), Err: events.ErrInvalid}
+		if n := frames[i].Seeds; n < 0 {
+			return &events.FieldError{Field: fmt.Sprintf("%s[%d].seeds", field, i), Reason: fmt.Sprintf("is %d, want at least 0", n), Err: events.ErrInvalid}
 		}
 	}
 	return nil

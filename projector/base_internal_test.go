@@ -147,7 +147,7 @@ func TestBaseRefused(t *testing.T) {
 	for field, spoil := range map[string]func(*Base){
 		"base.frames":          func(b *Base) { b.Frames = make([]Frame, maxBaseFrames+1) },
 		"base.frames[0].seeds": func(b *Base) { b.Frames[0].Seeds = -22 },
-		"base.frames[1].seeds": func(b *Base) { b.Frames = append(b.Frames[:1], Frame{ID: "f", Seeds: b.Nodes + 1}) },
+		"base.frames[1].seeds": func(b *Base) { b.Frames = append(b.Frames[:1], Frame{ID: "f", Seeds: -1}) },
 		"base.pages":           func(b *Base) { b.Pages = refs(maxBasePages + 1) },
 		"base.pages.digest":    func(b *Base) { b.Pages[1].Digest = "../../etc" },
 		"base.segments":        func(b *Base) { b.Segments = refs(PageSegments) },

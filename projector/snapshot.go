@@ -150,7 +150,7 @@ func Restore(head []byte) (*State, error) {
 	if h := &snap.Head; h.Copied < 0 || h.Copied > h.Nodes {
 		return nil, fmt.Errorf("restore snapshot: %w: %d copied of %d nodes", events.ErrMalformed, h.Copied, h.Nodes)
 	}
-	if err := checkFrames("frames", snap.Head.Frames, snap.Head.Nodes); err != nil {
+	if err := checkFrames("frames", snap.Head.Frames); err != nil {
 		return nil, fmt.Errorf("restore snapshot: %w: %w", events.ErrMalformed, err)
 	}
 	if h := &snap.Head; h.Proof.Tree.Check() != nil || h.Proof.Tree.Size() != int64(h.Seq) {
