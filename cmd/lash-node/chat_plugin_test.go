@@ -91,8 +91,8 @@ func TestPluginTextsAreEscaped(t *testing.T) {
 		}
 		ann.await("the tool said", `[2J`)
 	}
-	ann.send("call picture") // the model does not read it
-	ann.await("picture", `\u001b[2J`, "ended")
+	ann.send("call picture") // its type is refused
+	ann.await("the tool said", `[2J`)
 	ann.quit(ctrlD, exitOK)
 	bob := sit(t, nil, "--store", store, "--session", id)
 	bob.await("the tool said", `[2J`)

@@ -33,7 +33,7 @@ func TestAssetsGone(t *testing.T) {
 	old := b.Open(api.CreateRequest{ID: "old"})
 	b.RunTurn(old, "t0", harness.Text("hi"))
 	all := shared(b)
-	harness.Equal(t, "shared streams", len(all), 11)
+	harness.Equal(t, "shared streams", len(all), 12)
 	all = slices.DeleteFunc(all, func(name string) bool { return name == "lash-archive" }) // the truth about cold sessions: no node makes it up
 	js := b.JetStream()
 	for i, names := range [][]string{all[:4], all[4:], all} {
@@ -48,7 +48,7 @@ func TestAssetsGone(t *testing.T) {
 				t.Fatalf("%v: not made again: got %v", names, node.Ready(b.Ctx))
 			}
 		}
-		harness.Equal(t, "shared streams", len(shared(b)), 11)
+		harness.Equal(t, "shared streams", len(shared(b)), 12)
 		turn := events.TurnID("t" + string(rune('a'+i)))
 		b.RunTurn(old, turn, harness.Text("go on"))
 		fresh := b.Open(api.CreateRequest{})

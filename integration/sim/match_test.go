@@ -45,7 +45,7 @@ var matches = map[string]matched{
 		},
 		omitted: []string{
 			// plugins
-			"checkPatience", "closeStack", "declared", "discard", "extraOf", "issueOf", "notificationReturned", "notifiedEvents", "notifyPlugins",
+			"abandoned", "checkPatience", "closeStack", "declared", "discard", "extraOf", "issueOf", "notificationReturned", "notifiedEvents", "notifyPlugins",
 			"openStack", "providerIssue", "reopen", "restoreStack", "stackCommitted", "unsaved",
 			// bodies, and events that the log rejects
 			"checkInput", "endIfRejected", "first",

@@ -49,7 +49,7 @@ export class Callbacks {
    * @returns {Promise<wire.Answer>}
    */
   async ask(id, question, details) {
-    const { status, body } = await this.request(id, "POST", "/v1/ask", { question, details });
+    const { status, body } = await this.request(id, "POST", "/v1/ask", details === undefined ? { question } : { question, details });
     if (status !== 200) throw new Failure(`the node does not ask: status ${status}, ${body?.detail}`, { class: "unavailable" });
     return body;
   }
