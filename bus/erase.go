@@ -134,16 +134,33 @@ func (b *Bus) purge(ctx context.Context, session events.SessionID) error {
 			return err
 		}
 	}
-	return b.retry(ctx, "mark session erased", func(ctx context.Context) error {
+	err = b.retry(ctx, "mark session erased", func(ctx context.Context) error {
 		_, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.names.erased(session)})
 		return err
 	})
+	if err != nil {
+		return err
+	}
+	return b.purgeIndexRow(ctx, session)
+}
+
+// purgeIndexRow removes the session's row of the index. It comes last and its time is bounded, because a server does
+// not answer a node whose permissions are older than the index.
+func (b *Bus) purgeIndexRow(ctx context.Context, session events.SessionID) error {
+	bounded, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	bucket := b.names.index()
+	if err := b.purgeSubject(bounded, b.names.rowStream(bucket), b.names.row(bucket, session)); err != nil {
+		return fmt.Errorf("row of the index, the other data is gone: %w", err)
+	}
+	return nil
 }
 
 // assetPart is a part of a stream's messages.
 type assetPart struct{ stream, subjects string }
 
-// sessionParts are a session's messages in the shared streams, without the archive entry and the directory's row.
+// sessionParts are a session's messages in the shared streams, without the archive entry, the directory's row and the
+// row of the index.
 func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 	return []assetPart{
 		{b.names.timerStream(), b.names.timerSession(session)},
@@ -155,7 +172,6 @@ func (b *Bus) sessionParts(session events.SessionID) []assetPart {
 		{b.names.deltaStream(), b.names.deltaSession(session)},
 		{b.names.rowStream(b.names.snapshots()), b.names.row(b.names.snapshots(), session)},
 		{b.names.rowStream(b.names.catalogs()), b.names.row(b.names.catalogs(), session)},
-		{b.names.rowStream(b.names.index()), b.names.row(b.names.index(), session)},
 	}
 }
 

@@ -3,6 +3,7 @@ package follow
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -143,14 +144,15 @@ func (p *Projector) writeIndex(ctx context.Context, s *projector.State, at *inde
 
 // indexMissing indexes sessions of the directory that have no index row, as those that are older than the index.
 func (a *Archiver) indexMissing(ctx context.Context, missing []events.SessionID) error {
+	var failed []error // of some sessions; the others are indexed
 	for _, id := range missing[:min(len(missing), indexedAtOnce)] {
 		s, err := Open(ctx, a.b, id)
 		if err == nil {
 			err = indexSession(ctx, a.b, s)
 		}
 		if err = ignoreGone(err); err != nil {
-			return fmt.Errorf("index %s: %w", id, err)
+			failed = append(failed, fmt.Errorf("index %s: %w", id, err))
 		}
 	}
-	return nil
+	return errors.Join(failed...)
 }

@@ -109,7 +109,7 @@ func (p *Projector) handle(ctx context.Context, j *bus.DirtyMark) {
 	err := p.project(ctx, j.Session, cached)
 	switch {
 	case err == nil && (cached.unsaved() || cached.index.behind(cached.state)):
-		_ = j.Nak(idleAfter) // a new commit sends another mark
+		_ = j.Nak(max(idleAfter, time.Until(p.indexAgain))) // a new commit sends another mark
 	case err == nil:
 		_ = j.Ack()
 	case errors.Is(err, events.ErrNoSession):

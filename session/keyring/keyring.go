@@ -3,12 +3,14 @@ package keyring
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -104,8 +106,15 @@ func Open(dir string, now time.Time) (*Keys, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	if !exists(dir, TenantPub) && !exists(dir, NodeKey) {
-		if _, err := MakeTenant(dir, ""); err != nil {
+	if !exists(dir, TenantPub) {
+		var err error
+		switch {
+		case exists(dir, TenantKey): // a program died between the two files
+			err = rewritePublic(dir)
+		case !exists(dir, NodeKey):
+			_, err = MakeTenant(dir, "")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -152,6 +161,30 @@ func MakeTenant(dir, name string) (public string, err error) {
 		return "", err
 	}
 	return public, writeFile(filepath.Join(dir, TenantPub), public+"\n")
+}
+
+// rewritePublic writes the tenant's public key again, from the private one.
+func rewritePublic(dir string) error {
+	path := filepath.Join(dir, TenantKey)
+	text, err := readSecret(path)
+	if err != nil {
+		return err
+	}
+	signer, err := note.NewSigner(trimmed(text))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	fields := strings.SplitN(trimmed(text), "+", 5) // PRIVATE, KEY, name, hash, and the algorithm with the seed
+	data, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
+	if err != nil || len(data) != 1+ed25519.SeedSize {
+		return fmt.Errorf("%s: %w: no Ed25519 key", path, events.ErrMalformed)
+	}
+	key, _ := ed25519.NewKeyFromSeed(data[1:]).Public().(ed25519.PublicKey)
+	public, err := proof.PublicKey(signer.Name(), key)
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(dir, TenantPub), public+"\n")
 }
 
 // short is a name for a key that needs none.

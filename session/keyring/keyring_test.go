@@ -36,6 +36,23 @@ func read(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
+// TestOpenAfterDeath: a program that died after it wrote the tenant's key, before the public one, is repaired.
+func TestOpenAfterDeath(t *testing.T) {
+	t.Parallel()
+	dir := keyring.Dir(t.TempDir())
+	first := open(t, dir, now).Signer().Certificate()
+	want := read(t, dir, keyring.TenantPub)
+	for _, name := range []string{keyring.TenantPub, keyring.NodeKey, keyring.Certificate} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again := open(t, dir, now).Signer().Certificate()
+	if got := read(t, dir, keyring.TenantPub); got != want || again.Tenant != first.Tenant {
+		t.Errorf("opened again: got %q, want %q", got, want)
+	}
+}
+
 // TestOpenRenews: a store makes its keys once, and a new node key in the second half of the certificate's validity.
 func TestOpenRenews(t *testing.T) {
 	t.Parallel()
