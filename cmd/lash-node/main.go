@@ -38,7 +38,7 @@ type cli struct {
 	Plugins   pluginsCmd   `cmd:"" help:"List the plugins that run as programs of their own: which live, where, and what they do."`
 	Plugin    pluginCmd    `cmd:"" help:"Run a program that speaks JSON lines as a plugin, or check a plugin."`
 	MCP       mcpCmd       `cmd:"" name:"mcp" help:"Serve sessions to another agent by the Model Context Protocol, over standard input and output."`
-	Import    importCmd    `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, or pi session files."`
+	Import    importCmd    `cmd:"" help:"Put sessions into a server: archives, chats in OpenAI's format, pi session files, or records."`
 	Fork      forkCmd      `cmd:"" help:"Make a session that goes on from a point of another."`
 	Rerun     rerunCmd     `cmd:"" help:"Run recorded turns again on a fork, with another model, other instructions or other plugins, and show what changes."`
 	Erase     eraseCmd     `cmd:"" help:"Erase a session for good."`

@@ -66,7 +66,7 @@ type cli struct {
 	Diff   diffCmd   `cmd:"" help:"Compare two points, branches or sessions."`
 	Verify verifyCmd `cmd:"" help:"Check histories: read them from their beginning and report every violation."`
 	Check  checkCmd  `cmd:"" help:"Decide recorded turns again with this build, and report the first difference."`
-	Export exportCmd `cmd:"" help:"Write a session to an archive file."`
+	Export exportCmd `cmd:"" help:"Write sessions to files: archives, or another format."`
 	Stats  statsCmd  `cmd:"" help:"Count turns, calls, events and bytes of sessions."`
 }
 

@@ -1,5 +1,5 @@
 // Package exchange writes a session in formats of other programs: chats of OpenAI's format, session files of pi, Markdown, HTML,
-// and the record that audits exchange, as JSON, CBOR and signed. It reads histories and writes nothing to them. Each writer
+// OpenTelemetry traces, and the record that audits exchange, as JSON, CBOR and signed. It reads histories and writes nothing to them. Each writer
 // of a format that cannot hold a session returns what is lost.
 //
 // All writers take a [Document], which has the conversation with every body, and what happened beside it. What the model and

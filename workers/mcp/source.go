@@ -199,6 +199,20 @@ func (s *Source) serve(on *mcp.ClientSession, serving *serving) error {
 type serving struct {
 	hash string
 	end  context.CancelFunc // nil: there is none
+	lost chan struct{}      // closed once the instance has ended by itself, with an error
+}
+
+// has reports whether an instance with these tools serves.
+func (v *serving) has(hash string) bool {
+	if v.end == nil || v.hash != hash {
+		return false
+	}
+	select {
+	case <-v.lost:
+		return false
+	default:
+		return true
+	}
 }
 
 // stop ends the instance, if there is one.
@@ -212,7 +226,7 @@ func (v *serving) stop() {
 // replace makes an instance with the tools, unless it is there. The one before serves the calls that it has. Errors: those
 // of [remote.Start].
 func (v *serving) replace(s *Source, o *offer) error {
-	if v.end != nil && v.hash == o.manifest.Version || s.taking.Err() != nil {
+	if v.has(o.manifest.Version) || s.taking.Err() != nil {
 		return nil
 	}
 	i, err := remote.Start(s.ctx, remote.Config{
@@ -226,12 +240,14 @@ func (v *serving) replace(s *Source, o *offer) error {
 	v.stop()
 	var life context.Context
 	life, v.end = context.WithCancel(s.taking)
-	v.hash = o.manifest.Version
+	lost := make(chan struct{})
+	v.hash, v.lost = o.manifest.Version, lost
 	s.instances.Add(1)
 	s.work.Go(func() {
 		defer s.instances.Done()
 		if err := i.Run(life); err != nil && s.ctx.Err() == nil {
 			s.log.Warn("an instance ended", zap.Error(err))
+			close(lost)
 			s.relist()
 		}
 	})

@@ -134,6 +134,8 @@ func (c *Command) startNode(ctx context.Context, s *program.Streams, n *Node, cf
 	}
 	n.started = true
 	if err := c.startMCP(ctx, s, n, cfg.Logger); err != nil {
+		n.http.stop(ctx)
+		n.node.Stop(ctx)
 		return err
 	}
 	n.http.start()
