@@ -28,7 +28,7 @@ type Violation struct {
 // Verifier folds a history and checks it. It is not safe for concurrent use.
 type Verifier struct {
 	s          *State
-	broken     bool // the sequence has a gap, so the fold stopped
+	broken     bool // a commit could not be folded, so the fold stopped
 	commits    map[events.CommitID]events.Seq
 	prompts    *Prompts
 	violations []Violation // violations of the current commit
@@ -43,7 +43,7 @@ func NewVerifier(session events.SessionID) *Verifier {
 // State is the fold so far. The caller must not change it.
 func (v *Verifier) State() *State { return v.s }
 
-// Apply folds the next commit and returns its violations. After a gap in the sequence it checks ids only.
+// Apply folds the next commit and returns its violations. After a commit that cannot be folded it checks ids only.
 func (v *Verifier) Apply(e events.Entry) []Violation {
 	v.violations = nil
 	v.checkID(e)

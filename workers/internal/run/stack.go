@@ -38,6 +38,7 @@ func (r *run) openStack(ctx context.Context) error {
 		kept := slices.DeleteFunc(r.stack.extra, isOptions) // from a commit that conflicted
 		r.stack = stacked{Stack: p, release: release, extra: append(kept, extra...)}
 	case ctx.Err() != nil:
+		old = nil // closeStack releases it
 		return context.Cause(ctx)
 	default:
 		r.stack = stacked{issue: issueOf("plugin", "plugin_build", err)}
