@@ -51,7 +51,10 @@ func TestRowValues(t *testing.T) {
 	if len(got) != 1000 {
 		t.Errorf("got %d different rows, want 1000", len(got))
 	}
-	for range rows.Values(t.Context()) {
+	for _, err := range rows.Values(t.Context()) {
+		if err != nil {
+			t.Error(err)
+		}
 		break // a reader may stop
 	}
 }
