@@ -92,3 +92,13 @@ func findRequest(list []Request, key, cause string) *Request {
 func (s *State) FindConfiguration(key string) (Request, bool, error) {
 	return s.FindRequest(key, olderConfigure+key)
 }
+
+// findFirst returns the first element for which is holds, or nil.
+func findFirst[T any](list []T, is func(*T) bool) *T {
+	for i := range list {
+		if is(&list[i]) {
+			return &list[i]
+		}
+	}
+	return nil
+}

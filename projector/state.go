@@ -104,16 +104,6 @@ type Frame struct {
 	Blob    events.BlobRef `msgpack:"b,omitempty"` // replaces State above the inline limit
 }
 
-// findFirst returns the first element for which is holds, or nil.
-func findFirst[T any](list []T, is func(*T) bool) *T {
-	for i := range list {
-		if is(&list[i]) {
-			return &list[i]
-		}
-	}
-	return nil
-}
-
 // Catalog is the session's tool catalogue.
 type Catalog struct {
 	Generation int64              `msgpack:"g,omitempty"`

@@ -33,7 +33,7 @@ type source interface {
 	Log() events.Log
 	// Sessions lists the histories, sorted.
 	Sessions(ctx context.Context) ([]events.SessionID, error)
-	// Names lists the histories, in no order, also those that have only begun. It is faster than Sessions.
+	// Names lists the histories, in no order, with those that have no commit yet. It is faster than Sessions.
 	Names(ctx context.Context) ([]events.SessionID, error)
 	// Index lists the usable index rows, in no order.
 	Index(ctx context.Context) iter.Seq2[*index.Row, error]

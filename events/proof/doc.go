@@ -34,7 +34,7 @@
 // # What a verification proves
 //
 // Every commit up to the last head is what a holder of a certified key signed, in that order, and complete. It does
-// not prove that what a commit says is true, that the key was not used by somebody else, or that no commit follows
+// not prove that what a commit says is true, that only its owner used the key, or that no commit follows
 // the last head: a history that is cut off at an earlier head is a correct history. Only a newer head from another
 // place shows that, see [Auditor.Expect]. Two heads of one size and different roots prove that the holder of the key
 // signed two histories.
