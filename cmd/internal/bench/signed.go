@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -14,8 +13,9 @@ import (
 	"github.com/lash-go/lash/session/keyring"
 )
 
-// signed compares a turn whose end has a signed head with the same turn without: its time, commits, bytes and fold. The two
-// servers alternate, so that the load of the machine is the same for both.
+// signed compares a turn whose end has a signed head with the same turn without: its time, commits and bytes. The two
+// servers alternate, so that the load of the machine is the same for both. The number of commits depends on which
+// events were ready together; TestSignedTurnAppends compares them exactly.
 func (r *runner) signed(ctx context.Context) error {
 	bare, err := r.signing(ctx, nil)
 	if err != nil {
@@ -51,9 +51,6 @@ func (r *runner) signed(ctx context.Context) error {
 	heads, err := foldCost(ctx, full.rig, len(with))
 	if err != nil {
 		return err
-	}
-	if plain.commits != heads.commits {
-		return fmt.Errorf("a turn with a signed head has %g commits, without %g", heads.commits, plain.commits)
 	}
 	r.report.SignedTurnRatio = with.p50() / without.p50()
 	f := r.report.Lash
