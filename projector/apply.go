@@ -159,7 +159,7 @@ func (s *State) applyEvent(ev *events.Event, at events.Millis) {
 	case *events.TurnAnnounced:
 		s.applyAnnounced(ev.Turn, p)
 	case *events.TurnTold:
-		s.Untold = slices.DeleteFunc(slices.Clone(s.Untold), func(u UntoldTurn) bool { return u.Turn == ev.Turn })
+		s.Unnotified = slices.DeleteFunc(slices.Clone(s.Unnotified), func(u UnnotifiedTurn) bool { return u.Turn == ev.Turn })
 	case *events.TurnDiverted:
 		s.applyDiverted(ev.Turn, p, at)
 	case *events.ModelReplied:

@@ -76,7 +76,7 @@ type Head struct {
 	Scheduled     []ScheduledTurn       `msgpack:"sc,omitempty"` // turns accepted for a later time, sorted by time and then by log order
 	Worker        events.WorkerID       `msgpack:"wk,omitempty"` // worker that started the last turn
 	Callers       []string              `msgpack:"cl,omitempty"` // callers of the last ended turn
-	Untold        []UntoldTurn          `msgpack:"ut,omitempty"` // ended turns whose plugins must be notified, in the order of their ends
+	Unnotified    []UnnotifiedTurn      `msgpack:"ut,omitempty"` // ended turns whose plugins must be notified, in the order of their ends
 	Inputs        []Input               `msgpack:"in,omitempty"` // pending inputs, in order
 	Ledger        []LedgerEntry         `msgpack:"lg,omitempty"` // usage of this session's own calls, sorted by source and model
 	Prompted      int64                 `msgpack:"pm,omitempty"` // tokens of the last prompt
@@ -161,8 +161,8 @@ type ScheduledTurn struct {
 	Trace events.TraceParent `msgpack:"tp,omitempty"`
 }
 
-// UntoldTurn is an ended turn whose plugins the history does not record as notified.
-type UntoldTurn struct {
+// UnnotifiedTurn is an ended turn whose plugins the history does not record as notified.
+type UnnotifiedTurn struct {
 	Turn   events.TurnID   `msgpack:"i"`
 	Worker events.WorkerID `msgpack:"w"` // worker that ended the turn, and notifies the plugins while it lives
 }

@@ -312,8 +312,8 @@ func (s *State) applyCompleted(id events.TurnID, p *events.TurnCompleted, at eve
 }
 
 func (s *State) applyAnnounced(id events.TurnID, p *events.TurnAnnounced) {
-	if !slices.ContainsFunc(s.Untold, func(u UntoldTurn) bool { return u.Turn == id }) {
-		s.Untold = append(slices.Clip(s.Untold), UntoldTurn{Turn: id, Worker: p.Worker})
+	if !slices.ContainsFunc(s.Unnotified, func(u UnnotifiedTurn) bool { return u.Turn == id }) {
+		s.Unnotified = append(slices.Clip(s.Unnotified), UnnotifiedTurn{Turn: id, Worker: p.Worker})
 	}
 }
 

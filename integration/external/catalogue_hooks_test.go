@@ -255,7 +255,7 @@ func replayCallsNothing(t *testing.T, on place) {
 	s.AwaitPolling("all hooks", func() bool {
 		return !slices.ContainsFunc(points, func(point string) bool { return !slices.Contains(b.hooks(), point) })
 	})
-	s.AwaitState(id, "plugins notified", func(state *projector.State) bool { return len(state.Untold) == 0 })
+	s.AwaitState(id, "plugins notified", func(state *projector.State) bool { return len(state.Unnotified) == 0 })
 	hooks, runs, live := len(b.requests()), s.began(), s.StateOf(id)
 	replayed := projector.New(id)
 	for e, err := range s.Bus.Log().Read(s.Ctx, id, 1) {

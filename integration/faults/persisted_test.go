@@ -108,7 +108,7 @@ func TestPersistedHookDelaysNoTurn(t *testing.T) {
 	id := b.Open(api.CreateRequest{})
 	b.RunTurn(id, "t1", harness.Text("go"))
 	b.RunTurn(id, "t2", harness.Text("go"))
-	harness.Equal(t, "untold", len(b.StateOf(id).Untold), 2)
+	harness.Equal(t, "untold", len(b.StateOf(id).Unnotified), 2)
 	harness.Equal(t, "first callback", harness.Receive(b, "the first callback", n.notified), "t1")
 	harness.Equal(t, "callbacks beside the first", len(n.notified), 0)
 	close(n.free)

@@ -55,7 +55,7 @@ func (r *run) meet(t *projector.Turn) error {
 		return errSuperseded
 	}
 	if t.Worker != r.n.id && !r.unclaimed {
-		r.offered, r.phase = r.wake, offers
+		r.transferred, r.phase = r.wake, offers
 		return nil
 	}
 	r.unclaimed = false
@@ -82,7 +82,7 @@ func (r *run) giveUp() error {
 // offerWake asks the worker of the turn whether it runs the turn.
 func (r *run) offerWake() {
 	t := r.state.Turn()
-	r.accepted = r.w.request(t.Worker, func(to *node) bool { return to.receiveWake(r.session, t.ID, t.Attempt, r.offered) })
+	r.accepted = r.w.request(t.Worker, func(to *node) bool { return to.receiveWake(r.session, t.ID, t.Attempt, r.transferred) })
 	r.w.t.Logf("%s asks %s about %s of %s: %t", r.n.id, t.Worker, t.ID, r.session, r.accepted)
 	r.phase = responded
 }
@@ -90,7 +90,7 @@ func (r *run) offerWake() {
 // handleResponse ends a run whose wake another worker has now, unless a new wake arrived.
 func (r *run) handleResponse() error {
 	r.phase, r.pace, r.unclaimed = works, goOn, !r.accepted
-	if !r.accepted || r.wake != r.offered {
+	if !r.accepted || r.wake != r.transferred {
 		return nil
 	}
 	r.wake = nil

@@ -38,7 +38,7 @@ var matches = map[string]matched{
 			"checkEffect": "isCurrent", "claim": "claim", "claimNext": "claimNext", "commit": "commit", "committed": "committed",
 			"complete": "complete", "decide": "decide", "endForStop": "handOver", "fail": "giveUp", "flush": "flush", "giveUp": "giveUp",
 			"hasNewEffect": "starts", "hasPrompt": "prompts", "hasStartedCall": "hasOpenCall", "isAged": "aged", "isOurs": "ours",
-			"logMovedLocked": "markMoved", "needsWorker": "turn.NeedsWorker", "promptOf": "turn.Reply", "readLog": "catchUp", "record": "record",
+			"logMovedLocked": "markMoved", "foldNextCommit": "turn.NeedsWorker", "promptOf": "turn.Reply", "readLog": "catchUp", "record": "record",
 			"recordFact": "recordFact", "release": "release", "removeInflight": "removeInflight", "renewState": "renew", "rest": "checkEndOfLog",
 			"rollBack": "rollBack", "setClaim": "claimAs", "start": "start", "step": "stepMachine", "stepAgain": "redo", "stop": "stopTurn",
 			"transferOrTakeOver": "meet", "yield": "yields",
@@ -57,7 +57,7 @@ var matches = map[string]matched{
 		list: []match{
 			{real: "run.advanceOnce", sim: "run.advance"},
 			{real: "run.afterFlush", sim: "run.byItself"},
-			{real: "run.rest", sim: "run.checkEndOfLog", skips: []string{"record"}},
+			{real: "run.rest", sim: "run.checkEndOfLog", skips: []string{"record", "endForStop"}},
 			{real: "run.end", sim: "run.setTimer"},
 			{real: "run.step", sim: "run.stepMachine"},
 			{real: "run.decide", sim: "run.decide"},

@@ -130,7 +130,7 @@ func (n *node) deliver(m *wake) {
 	}
 	yes := false
 	n.host.later(
-		func() { yes = n.w.request(m.hint, func(to *node) bool { return to.offered(m) }) },
+		func() { yes = n.w.request(m.hint, func(to *node) bool { return to.receiveOffer(m) }) },
 		func() {
 			if !yes {
 				n.accept(m)
@@ -148,8 +148,8 @@ func (w *world) request(worker events.WorkerID, question func(*node) bool) bool 
 	return question(n) && !w.chance(8, "answer lost")
 }
 
-// offered receives a wake that was delivered to another worker.
-func (n *node) offered(m *wake) bool {
+// receiveOffer receives a wake that was delivered to another worker.
+func (n *node) receiveOffer(m *wake) bool {
 	r := n.runOf(m.session)
 	if r == nil && (n.draining || n.full()) {
 		return false

@@ -47,7 +47,7 @@ type run struct {
 	err     error // the reason why it ended
 
 	wake         *wake // the wake of this run
-	offered      *wake // offered to another worker
+	transferred  *wake // that another worker was asked to accept
 	arrivals     int   // number of wakes and notifications so far
 	arrivalsRead int   // their number at the last read of the log's end
 	moved        bool

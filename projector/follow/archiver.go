@@ -146,7 +146,7 @@ func (a *Archiver) Archive(ctx context.Context, session events.SessionID) (bool,
 // inactive reports whether nothing runs or is about to run, and all waits are for results from outside. Such a result
 // wakes the session on any node.
 func (a *Archiver) inactive(s *projector.State) bool {
-	if s.Status == projector.StatusOpening || len(s.Queue) > 0 || len(s.Untold) > 0 {
+	if s.Status == projector.StatusOpening || len(s.Queue) > 0 || len(s.Unnotified) > 0 {
 		return false
 	}
 	if s.Turn() != nil && (a.cfg.Parked == nil || !a.cfg.Parked(s)) {

@@ -16,28 +16,28 @@ import (
 // Directory is a session's row in the directory, as JSON. It is a hint: in a session that moves, it is about one
 // second behind the history.
 type Directory struct {
-	Version   int               `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
-	Session   events.SessionID  `json:"session"`
-	Seq       events.Seq        `json:"seq"`
-	Status    projector.Status  `json:"status"`
-	Place     string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
-	Parent    events.SessionID  `json:"parent,omitempty"`
-	Owner     string            `json:"owner,omitempty"` // empty without an owner, in rows of erased sessions, and in rows of earlier versions
-	Labels    map[string]string `json:"labels,omitempty"`
-	Readers   []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
-	Events    int64             `json:"events"`
-	Turns     int64             `json:"turns"`
-	Running   events.TurnID     `json:"running,omitempty"`
-	Queued    int               `json:"queued"`
-	Tasks     int               `json:"tasks"`            // unfinished tasks
-	Asks      int               `json:"asks,omitempty"`   // unanswered approval requests
-	Waking    bool              `json:"waking,omitempty"` // a monitor's input waits for a turn
-	Untold    int64             `json:"untold,omitempty"` // ended turns whose plugins must be notified
-	Due       events.Millis     `json:"due_ms,omitempty"` // approximately the earliest time at which something is due: a scheduled turn, a call's result, the end of the time for an answer
-	CreatedAt events.Millis     `json:"created_at"`
-	UpdatedAt events.Millis     `json:"updated_at"`
-	Retain    int64             `json:"retain_ms,omitempty"` // see [events.Config]
-	Erased    *Erased           `json:"erased,omitempty"`    // of an erased session
+	Version    int               `json:"version,omitempty"` // [RowVersion]; rows of earlier versions have a smaller one
+	Session    events.SessionID  `json:"session"`
+	Seq        events.Seq        `json:"seq"`
+	Status     projector.Status  `json:"status"`
+	Place      string            `json:"place,omitempty"` // [PlaceHot] or [PlaceCold]
+	Parent     events.SessionID  `json:"parent,omitempty"`
+	Owner      string            `json:"owner,omitempty"` // empty without an owner, in rows of erased sessions, and in rows of earlier versions
+	Labels     map[string]string `json:"labels,omitempty"`
+	Readers    []string          `json:"readers,omitempty"` // callers with a grant to read, sorted
+	Events     int64             `json:"events"`
+	Turns      int64             `json:"turns"`
+	Running    events.TurnID     `json:"running,omitempty"`
+	Queued     int               `json:"queued"`
+	Tasks      int               `json:"tasks"`            // unfinished tasks
+	Asks       int               `json:"asks,omitempty"`   // unanswered approval requests
+	Waking     bool              `json:"waking,omitempty"` // a monitor's input waits for a turn
+	Unnotified int64             `json:"untold,omitempty"` // ended turns whose plugins must be notified
+	Due        events.Millis     `json:"due_ms,omitempty"` // approximately the earliest time at which something is due: a scheduled turn, a call's result, the end of the time for an answer
+	CreatedAt  events.Millis     `json:"created_at"`
+	UpdatedAt  events.Millis     `json:"updated_at"`
+	Retain     int64             `json:"retain_ms,omitempty"` // see [events.Config]
+	Erased     *Erased           `json:"erased,omitempty"`    // of an erased session
 }
 
 // RowVersion is the version of rows that this program writes. Rows of version 0 have no owners, readers and approval
@@ -56,8 +56,8 @@ func RowOf(s *projector.State) Directory {
 		Version: RowVersion, Session: s.Session, Seq: s.Seq, Status: s.Status, Place: PlaceHot, Parent: s.Parent, Labels: s.Labels,
 		Owner: s.Owner, Asks: len(s.UnansweredApprovals()),
 		Events: s.Events, Turns: s.Turns, Queued: len(s.Queue), CreatedAt: s.CreatedAt, UpdatedAt: s.UpdatedAt, Retain: s.Config.RetainMillis,
-		Untold: int64(len(s.Untold)),
-		Due:    s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
+		Unnotified: int64(len(s.Unnotified)),
+		Due:        s.EarliestDue(anyCall), Waking: slices.ContainsFunc(s.Monitors, func(m projector.Monitor) bool { return m.Wake != "" }),
 	}
 	if t := s.Turn(); t != nil {
 		d.Running = t.ID
@@ -80,7 +80,7 @@ func anyCall(*projector.Turn, events.EffectID) bool { return true }
 
 // Inactive reports whether nothing of the session runs, waits, or is being created.
 func (d *Directory) Inactive() bool {
-	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Untold == 0 && d.Status != projector.StatusOpening
+	return d.Running == "" && d.Queued == 0 && d.Tasks == 0 && !d.Waking && d.Unnotified == 0 && d.Status != projector.StatusOpening
 }
 
 // putRow writes the directory row of a session in a place. For equal sequences, a cold row stays.

@@ -58,11 +58,11 @@ func (c *comparison) due() candidate {
 
 // claims are the candidates of a claim. There are none if the events are none of a claim.
 func (c *comparison) claims() []candidate {
-	in := turn.Claim{Tools: offered(c.s.Catalog.Tools)}
+	in := turn.Claim{Tools: withoutHostFields(c.s.Catalog.Tools)}
 	for i := c.at; i < len(c.list); i++ {
 		switch p := c.list[i].Payload.(type) {
 		case *events.ToolStateApplied:
-			in.Tools = offered(p.Tools)
+			in.Tools = withoutHostFields(p.Tools)
 		case *events.TurnStarted:
 			in.Worker, in.Points = p.Worker, p.Points
 			if end, ok := c.payloadAfter(i).(*events.TurnCompleted); ok && end.End == events.EndInvalidInput {
@@ -89,8 +89,8 @@ func (c *comparison) claims() []candidate {
 	return nil
 }
 
-// offered are the tools that a worker offered, without what hosts set.
-func offered(tools []events.ToolEntry) []events.ToolEntry {
+// withoutHostFields are the tools that a worker offered, without the fields that hosts set.
+func withoutHostFields(tools []events.ToolEntry) []events.ToolEntry {
 	list := make([]events.ToolEntry, 0, len(tools))
 	for i := range tools {
 		if t := tools[i]; !t.Orphan {

@@ -12,12 +12,12 @@ import (
 
 // Losses of pi's sessions, in addition to those of chats.
 const (
-	lostSystem   = "system messages"
-	lostSpaces   = "spaces in the arguments of calls"
-	lostForeign  = "arguments of calls that are not JSON, kept as text"
-	lostPiEvents = "turns, approvals, hooks, cancels and other events"
-	lostOrigin   = "which plugin wrote a message"
-	lostLost     = "that a call is lost, and not failed"
+	lostSystem    = "system messages"
+	lostSpaces    = "spaces in the arguments of calls"
+	lostForeign   = "arguments of calls that are not JSON, kept as text"
+	omittedFromPi = "turns, approvals, hooks, cancels and other events"
+	lostOrigin    = "which plugin wrote a message"
+	lostLost      = "that a call is lost, and not failed"
 )
 
 // piEntry is a line of a session file of pi.
@@ -126,7 +126,7 @@ func (x *piWriter) entry(e *Entry) error {
 	if p, ok := e.Event.Payload.(*events.SessionConfigured); ok {
 		return x.configured(e, p.Config)
 	}
-	x.lost.Add(lostPiEvents)
+	x.lost.Add(omittedFromPi)
 	return nil
 }
 
@@ -134,7 +134,7 @@ func (x *piWriter) configured(e *Entry, c events.Config) error {
 	before := x.config
 	x.config = c
 	if c.Provider == before.Provider && c.Model == before.Model {
-		x.lost.Add(lostPiEvents)
+		x.lost.Add(omittedFromPi)
 		return nil
 	}
 	return x.put(piEntry{Type: "model_change", ID: e.ID, Provider: c.Provider, ModelID: c.Model}, e.At, x.last)

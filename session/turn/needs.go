@@ -11,7 +11,7 @@ import (
 // is not parked, a turn that must continue in another session, an end of a turn of which plugins must be notified, or
 // something due. It is the only rule for waking, processing, acknowledging and repairing a session.
 func NeedsWorker(s *projector.State, now events.Millis) bool {
-	if len(s.Untold) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
+	if len(s.Unnotified) > 0 && (s.Status == projector.StatusOpen || s.Status == projector.StatusClosed) {
 		return true
 	}
 	if s.Status != projector.StatusOpen {

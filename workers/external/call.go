@@ -41,7 +41,7 @@ var (
 const codeInvalid = "invalid_outcome"
 
 // handler runs the calls of a tool. placed is the plugin of a session that one instance serves; nil: any instance does.
-func (p *Plugins) handler(name, tool string, repeatable bool, placed *offered) plugin.Handler {
+func (p *Plugins) handler(name, tool string, repeatable bool, placed *sessionPlugin) plugin.Handler {
 	return func(ctx context.Context, call plugin.Call, args json.RawMessage) (plugin.Result, error) {
 		if ctx.Err() != nil {
 			return plugin.Result{}, context.Cause(ctx)

@@ -76,7 +76,7 @@ func (f factory) Build(in plugin.BuildContext) (plugin.Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.p.offered(f.name, &in, offer), nil
+	return f.p.newSessionPlugin(f.name, &in, offer), nil
 }
 
 // pinned is the plugin's state in a session.
@@ -102,7 +102,7 @@ type pin struct {
 }
 
 // TurnStarts implements [plugin.TurnStarter].
-func (o *offered) TurnStarts() {
+func (o *sessionPlugin) TurnStarts() {
 	if o.placed() {
 		o.restart()
 		o.place()
@@ -114,7 +114,7 @@ func (o *offered) TurnStarts() {
 
 // Register implements [plugin.Plugin]. It leaves out tools whose names earlier plugins of the stack have: a manifest
 // must not keep sessions from running.
-func (o *offered) Register(r *plugin.Registrar) error {
+func (o *sessionPlugin) Register(r *plugin.Registrar) error {
 	if o.p.byName[o.name].settings.BySession {
 		r.Source(o.name, func(context.Context) (*plugin.Tools, error) { return o.tools, nil })
 	} else if err := r.Tools(o.tools); err != nil {

@@ -35,7 +35,7 @@ func at(m *wire.Manifest, point string) (list []wire.Hook) {
 }
 
 // registerHooks registers one function for each point of the manifest's hooks, and its texts for prompts.
-func (o *offered) registerHooks(r *plugin.Registrar) {
+func (o *sessionPlugin) registerHooks(r *plugin.Registrar) {
 	if list := at(o.manifest, string(events.PointBeforeTurn)); list != nil {
 		r.BeforeTurn(func(ctx context.Context, in plugin.TurnContext) ([]plugin.Directive, error) {
 			return o.decide(ctx, list, wire.HookCall{
@@ -90,7 +90,7 @@ func ending(end events.TurnEnd, issue events.Issue, tool string) *wire.Ending {
 
 // decide calls the hooks of a point in order. After an abort before a tool call the later ones are not called: the
 // call does not run.
-func (o *offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall) (all []plugin.Directive, err error) {
+func (o *sessionPlugin) decide(ctx context.Context, list []wire.Hook, in wire.HookCall) (all []plugin.Directive, err error) {
 	within, cancel := share(ctx)
 	defer cancel()
 	for i := range list {
@@ -120,7 +120,7 @@ func (o *offered) decide(ctx context.Context, list []wire.Hook, in wire.HookCall
 
 // callHook calls a hook on an instance, which is the session's own for plugins of scope session. Where that is gone, or
 // has ended the session, the session moves.
-func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
+func (o *sessionPlugin) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) ([]plugin.Directive, error) {
 	if !o.placed() {
 		return o.p.callHook(ctx, o.name, "", h, in)
 	}
@@ -141,7 +141,7 @@ func (o *offered) callHook(ctx context.Context, h *wire.Hook, in wire.HookCall) 
 }
 
 // mayDirect refuses changes of calls of tools that are not the plugin's, unless the operator allows them.
-func (o *offered) mayDirect(in *wire.HookCall, list []plugin.Directive) error {
+func (o *sessionPlugin) mayDirect(in *wire.HookCall, list []plugin.Directive) error {
 	if in.Call == nil || o.p.byName[o.name].settings.ChangesOthers {
 		return nil
 	}

@@ -22,7 +22,7 @@ const (
 )
 
 // registerObservers stores the events that the manifest's hooks observe. A plugin whose program is down gets them later.
-func (o *offered) registerObservers(r *plugin.Registrar) {
+func (o *sessionPlugin) registerObservers(r *plugin.Registrar) {
 	wanted := make(map[plugin.LifecycleKind]bool)
 	for i := range o.manifest.Hooks {
 		if point := o.manifest.Hooks[i].Point; wire.KindOf(point) == wire.PointObserves {

@@ -31,8 +31,8 @@ type placement struct {
 	Epoch    int64            `json:"epoch,omitempty"`
 }
 
-// offered is what a session gets of a manifest.
-type offered struct {
+// sessionPlugin is the plugin of one session: what it gets of a manifest.
+type sessionPlugin struct {
 	plugin.State[pin]
 	p       *Plugins
 	name    string
@@ -55,9 +55,9 @@ type offered struct {
 	timer   *time.Timer
 }
 
-// offered is what a session gets of a manifest.
-func (p *Plugins) offered(name string, in *plugin.BuildContext, from *offer) *offered {
-	o := &offered{p: p, name: name, session: in.Session, parent: in.Parent, labels: in.Labels, offer: from, tools: from.tools, manifest: from.manifest}
+// newSessionPlugin is the plugin of one session, with the tools of an offer.
+func (p *Plugins) newSessionPlugin(name string, in *plugin.BuildContext, from *offer) *sessionPlugin {
+	o := &sessionPlugin{p: p, name: name, session: in.Session, parent: in.Parent, labels: in.Labels, offer: from, tools: from.tools, manifest: from.manifest}
 	if o.placed() {
 		o.tools = from.tools.With(o.bind)
 	}
@@ -65,10 +65,10 @@ func (p *Plugins) offered(name string, in *plugin.BuildContext, from *offer) *of
 }
 
 // placed reports whether one instance serves the session.
-func (o *offered) placed() bool { return o.manifest.Scope == wire.ScopeSession }
+func (o *sessionPlugin) placed() bool { return o.manifest.Scope == wire.ScopeSession }
 
 // bind sends the calls of a tool to the instance that serves the session.
-func (o *offered) bind(t *plugin.BoundTool) {
+func (o *sessionPlugin) bind(t *plugin.BoundTool) {
 	if t.Holder != nil {
 		t.Holder = func(events.SessionID, events.EffectID) string {
 			if !o.p.serves(o.name, o.offer.hash, o.offer.tools, t.Name) {
@@ -98,7 +98,7 @@ func (o *offered) bind(t *plugin.BoundTool) {
 }
 
 // place is the session's placement. A placement that cannot be used is replaced; the zero placement: no instance lives.
-func (o *offered) place() placement {
+func (o *sessionPlugin) place() placement {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at := o.Load().placement
@@ -118,14 +118,14 @@ func (o *offered) place() placement {
 }
 
 // usable reports whether the placement in the history still holds.
-func (o *offered) usable() bool {
+func (o *sessionPlugin) usable() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	at := o.Load().placement
 	return at.Session == o.session && o.usableLocked(at)
 }
 
-func (o *offered) usableLocked(at placement) bool {
+func (o *sessionPlugin) usableLocked(at placement) bool {
 	return at.Epoch > o.ended && o.p.lives(o.name, at.Instance) && !slices.Contains(o.refused, at.Instance)
 }
 
@@ -139,14 +139,14 @@ func (p *Plugins) lives(name, id string) bool {
 
 // restart has the next call ask the instance again whether it has the session: another node may have worked on the
 // session since.
-func (o *offered) restart() {
+func (o *sessionPlugin) restart() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.started, o.refused = 0, nil
 }
 
 // ready is the placement after the instance accepted it, whose epoch the call gets. Errors: those of readyFor.
-func (o *offered) ready(ctx context.Context, out *outside) (placement, error) {
+func (o *sessionPlugin) ready(ctx context.Context, out *outside) (placement, error) {
 	save := out.call.SaveStates
 	if !out.call.CanSave() {
 		save = nil
@@ -158,7 +158,7 @@ func (o *offered) ready(ctx context.Context, out *outside) (placement, error) {
 
 // readyFor is the placement after the instance accepted it. save records a new placement; nil where nothing can be
 // recorded. Errors: a [*plugin.Failure] if no instance serves the session, the cause of ctx's end, and those of save.
-func (o *offered) readyFor(ctx context.Context, save func(context.Context) error) (placement, error) {
+func (o *sessionPlugin) readyFor(ctx context.Context, save func(context.Context) error) (placement, error) {
 	o.starting.Lock() // no other call uses a placement before the history has it
 	defer o.starting.Unlock()
 	for range maxHops {
@@ -186,13 +186,13 @@ func (o *offered) readyFor(ctx context.Context, save func(context.Context) error
 }
 
 // start has the instance accept a placement. After an error the next place makes another one.
-func (o *offered) start(ctx context.Context, at placement) error {
+func (o *sessionPlugin) start(ctx context.Context, at placement) error {
 	o.starting.Lock()
 	defer o.starting.Unlock()
 	return o.startLocked(ctx, at)
 }
 
-func (o *offered) startLocked(ctx context.Context, at placement) error {
+func (o *sessionPlugin) startLocked(ctx context.Context, at placement) error {
 	o.mu.Lock()
 	accepted := o.started == at.Epoch && (o.p.idle < 0 || time.Since(o.used) < o.p.idle/2)
 	o.mu.Unlock()
@@ -221,7 +221,7 @@ func (o *offered) startLocked(ctx context.Context, at placement) error {
 }
 
 // request sends a request to an instance, and decodes its answer.
-func (o *offered) request(ctx context.Context, id, verb string, limit time.Duration, body, answer any) error {
+func (o *sessionPlugin) request(ctx context.Context, id, verb string, limit time.Duration, body, answer any) error {
 	data, err := json.Marshal(body)
 	if err != nil {
 		return err
@@ -237,7 +237,7 @@ func (o *offered) request(ctx context.Context, id, verb string, limit time.Durat
 }
 
 // run sends a call to the session's instance. One that may repeat goes to the next instance if that is gone.
-func (o *offered) run(ctx context.Context, out *outside) (plugin.Result, error) {
+func (o *sessionPlugin) run(ctx context.Context, out *outside) (plugin.Result, error) {
 	if out.single {
 		return o.runOnce(ctx, out)
 	}
@@ -252,7 +252,7 @@ func (o *offered) run(ctx context.Context, out *outside) (plugin.Result, error) 
 
 // runOnce sends a call to one instance. An instance that ended the session just before has not run the call: it gets the
 // call again, with the next epoch.
-func (o *offered) runOnce(ctx context.Context, out *outside) (plugin.Result, error) {
+func (o *sessionPlugin) runOnce(ctx context.Context, out *outside) (plugin.Result, error) {
 	for hops := 1; ; hops++ {
 		holder, err := o.accepted(ctx, out)
 		if err != nil {
@@ -268,7 +268,7 @@ func (o *offered) runOnce(ctx context.Context, out *outside) (plugin.Result, err
 }
 
 // endEpoch has the next place make another placement.
-func (o *offered) endEpoch(epoch int64) {
+func (o *sessionPlugin) endEpoch(epoch int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = max(o.ended, epoch)
@@ -277,7 +277,7 @@ func (o *offered) endEpoch(epoch int64) {
 // accepted has the instance of a call accept the session: the one that the history names, or for an inner call the one
 // of the placement. An instance knows the calls that it has, whatever their epoch, so a call that may have reached it
 // goes on without.
-func (o *offered) accepted(ctx context.Context, out *outside) (holder string, err error) {
+func (o *sessionPlugin) accepted(ctx context.Context, out *outside) (holder string, err error) {
 	holder = out.call.Holder
 	switch {
 	case out.in.Again:
@@ -297,7 +297,7 @@ func (o *offered) accepted(ctx context.Context, out *outside) (holder string, er
 }
 
 // begin and end surround each call.
-func (o *offered) begin() {
+func (o *sessionPlugin) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.calls++
@@ -306,7 +306,7 @@ func (o *offered) begin() {
 	}
 }
 
-func (o *offered) end() {
+func (o *sessionPlugin) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.used = time.Now()
@@ -317,7 +317,7 @@ func (o *offered) end() {
 
 // hintIdle tells the instance that the session had no call for some time. Whether people watch the session is not
 // known: no subject has watchers as its only subscribers.
-func (o *offered) hintIdle() {
+func (o *sessionPlugin) hintIdle() {
 	o.mu.Lock()
 	at, quiet := o.Load().placement, o.calls == 0 && o.p.ctx.Err() == nil
 	quiet = quiet && at.Session == o.session && at.Epoch > o.ended

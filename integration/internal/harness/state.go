@@ -81,4 +81,4 @@ func (b *System) CancelTurn(id events.SessionID, turn events.TurnID, req api.Can
 }
 
 // AllNotified reports whether a session is idle and has notified plugins of all its commits.
-func AllNotified(s *projector.State) bool { return s.Idle() && len(s.Untold) == 0 }
+func AllNotified(s *projector.State) bool { return s.Idle() && len(s.Unnotified) == 0 }

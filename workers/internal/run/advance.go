@@ -103,8 +103,13 @@ func (r *run) rest(ctx context.Context) (pace, error) {
 	if list := r.notifiedEvents(); len(list) > 0 {
 		return paceContinue, r.record(ctx, list)
 	}
-	if len(r.lifecycle.running) > 0 { // changed by this goroutine alone
+	switch {
+	case len(r.lifecycle.running) > 0:
 		return paceWait, nil
+	case len(r.state.Unnotified) > 0 && r.p.draining.Load():
+		return paceContinue, r.endForStop(ctx)
+	case len(r.state.Unnotified) > 0:
+		return paceWait, nil // another worker notifies plugins; if it dies, this run does
 	}
 	if r.seen == r.countArrivals() {
 		return paceRest, nil

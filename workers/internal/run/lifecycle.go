@@ -14,18 +14,25 @@ import (
 	"github.com/lash-go/lash/workers/internal/wake"
 )
 
-// notifications is the state of a run's notifications to plugins about ended turns.
+// notifications is the state of a run's notifications to plugins about ended turns. One worker notifies plugins of a
+// turn's end: the worker that ended it, while that one has a run of the session, otherwise the first that finds it:
+//
+//	ended ──this worker ended it, or the worker of the turn says no──► owned ──► running ──► returned ──► in the history
+//	ended ──the worker of the turn says yes──► waits: asked again after each tick, so a worker that dies is noticed
+//
+// A turn waits for all turns that ended before it, on whichever worker their notifications run.
 type notifications struct {
-	running      map[events.TurnID]bool // plugins are being notified; guarded by the pool's lock
-	returned     chan events.TurnID     // turns whose notification returned
-	notifiedHere map[events.TurnID]bool // turns whose notification returned; the history may lack it
-	elsewhere    map[events.TurnID]bool // another worker notifies plugins of these
+	running       map[events.TurnID]bool // plugins are being notified; changed by the run's goroutine alone
+	owned         map[events.TurnID]bool // this run notifies plugins, or has notified them; guarded by the pool's lock
+	returned      chan events.TurnID     // turns whose notification returned
+	returnedTurns map[events.TurnID]bool // the same turns; the history may lack it
+	asked         map[events.TurnID]int  // tick at which another worker said that it notifies plugins
 }
 
 func newNotifications() notifications {
 	return notifications{
-		running: make(map[events.TurnID]bool), returned: make(chan events.TurnID, 16),
-		notifiedHere: make(map[events.TurnID]bool), elsewhere: make(map[events.TurnID]bool),
+		running: make(map[events.TurnID]bool), owned: make(map[events.TurnID]bool), returned: make(chan events.TurnID, 16),
+		returnedTurns: make(map[events.TurnID]bool), asked: make(map[events.TurnID]int),
 	}
 }
 
@@ -49,31 +56,66 @@ func (r *run) withAnnouncements(list []events.Event) []events.Event {
 }
 
 // notifyPlugins notifies the plugins of ended turns of which no worker has notified them: of one turn after the other,
-// in the order of the history.
+// in the order of the history, whichever worker does it.
 func (r *run) notifyPlugins(ctx context.Context) error {
 	if len(r.batch.events) > 0 {
 		return nil // plugins are notified only of events in the log
 	}
-	for _, u := range r.state.Untold {
-		if len(r.lifecycle.running) > 0 { // changed by this goroutine alone
+	r.ownEnds()
+	for _, u := range r.state.Unnotified {
+		switch {
+		case r.lifecycle.returnedTurns[u.Turn]:
+			continue
+		case len(r.lifecycle.running) > 0 || r.notifiedElsewhere(ctx, u):
 			return nil // the next turn's notification starts when this one has returned
-		}
-		if r.lifecycle.notifiedHere[u.Turn] || r.lifecycle.elsewhere[u.Turn] {
-			continue
-		}
-		if u.Worker != r.p.cfg.ID && r.p.cfg.Peers.Request(ctx, u.Worker, wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}) {
-			r.lifecycle.elsewhere[u.Turn] = true
-			continue
 		}
 		ready, err := r.canNotify(ctx, u.Turn)
 		if err != nil || !ready {
 			return err
 		}
-		if !r.lifecycle.notifiedHere[u.Turn] {
+		if !r.lifecycle.returnedTurns[u.Turn] {
 			r.startNotifying(ctx, u.Turn)
 		}
 	}
 	return nil
+}
+
+// ownEnds makes this run the one that notifies plugins of the turns that this worker ended.
+func (r *run) ownEnds() {
+	for _, u := range r.state.Unnotified {
+		if u.Worker == r.p.cfg.ID {
+			r.own(u.Turn)
+		}
+	}
+}
+
+func (r *run) own(id events.TurnID) {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	r.lifecycle.owned[id] = true
+}
+
+// notifiesLocked reports whether this run notifies plugins of a turn's end, or has done so: also of the turn that it
+// runs, whose end may be in the log already.
+func (r *run) notifiesLocked(id events.TurnID) bool { return r.lifecycle.owned[id] || r.turn == id }
+
+// notifiedElsewhere reports whether another worker notifies plugins of a turn's end. It asks that worker once a tick.
+func (r *run) notifiedElsewhere(ctx context.Context, u projector.UnnotifiedTurn) bool {
+	r.p.mu.Lock()
+	owned := r.lifecycle.owned[u.Turn]
+	r.p.mu.Unlock()
+	if owned {
+		return false
+	}
+	if at, asked := r.lifecycle.asked[u.Turn]; asked && at == r.ticks {
+		return true
+	}
+	q := wake.PeerRequest{Session: r.session, Turn: u.Turn, Notifies: true, Class: bus.ClassTurn}
+	if !r.p.cfg.Peers.Request(ctx, u.Worker, q) {
+		return false
+	}
+	r.lifecycle.asked[u.Turn] = r.ticks
+	return true
 }
 
 // canNotify builds the session's plugins. If no worker can, the turn counts as notified, with a warning.
@@ -96,7 +138,7 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 		why = zap.String("why", r.stack.issue.Message)
 	}
 	r.p.log.Warn("plugins are not notified of the end of a turn", zap.String("session", string(r.session)), zap.String("turn", string(id)), why)
-	r.lifecycle.notifiedHere[id] = true
+	r.lifecycle.returnedTurns[id] = true
 	return true, nil
 }
 
@@ -104,7 +146,8 @@ func (r *run) canNotify(ctx context.Context, id events.TurnID) (ready bool, err 
 // returns.
 func (r *run) startNotifying(ctx context.Context, id events.TurnID) {
 	stack, state, release := r.stack.Stack, r.state.Clone(), r.p.cfg.Host.HoldStack(r.session)
-	r.setNotifying(id, true)
+	r.own(id)
+	r.lifecycle.running[id] = true
 	r.p.jobs.Go(func() { // waited for by the run, and by Pool.Stop
 		defer release()
 		once, cancel := context.WithTimeout(ctx, wake.StopWait)
@@ -128,26 +171,16 @@ func (p *Pool) notifyTurnEnd(ctx context.Context, stack *plugin.Stack, state *pr
 
 // notificationReturned handles the end of a notification.
 func (r *run) notificationReturned(id events.TurnID) {
-	r.lifecycle.notifiedHere[id] = true
-	r.setNotifying(id, false)
-}
-
-func (r *run) setNotifying(id events.TurnID, now bool) {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	if now {
-		r.lifecycle.running[id] = true
-	} else {
-		delete(r.lifecycle.running, id)
-	}
+	r.lifecycle.returnedTurns[id] = true
+	delete(r.lifecycle.running, id)
 }
 
 // notifiedEvents are the events which say that plugins were notified of ended turns. They are appended with the claim
 // of the next turn, or alone before the session rests.
 func (r *run) notifiedEvents() []events.Event {
 	var list []events.Event
-	for _, u := range r.state.Untold {
-		if r.lifecycle.notifiedHere[u.Turn] {
+	for _, u := range r.state.Unnotified {
+		if r.lifecycle.returnedTurns[u.Turn] {
 			list = append(list, events.Of(u.Turn, &events.TurnTold{Worker: r.p.cfg.ID}))
 		}
 	}

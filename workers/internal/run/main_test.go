@@ -37,10 +37,10 @@ func setup(t *testing.T) *bundle {
 }
 
 // pool creates a pool of another process, without starting it.
-func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Script, tools *plugin.Tools) *Pool {
+func (b *bundle) pool(id events.WorkerID, concurrency int, script scripted.Script, tools *plugin.Tools, more ...plugin.Factory) *Pool {
 	b.T.Helper()
 	on, log := bustest.Open(b.T, b.Server), zaptest.NewLogger(b.T)
-	stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}}
+	stack := plugin.HostConfig{Builtins: []plugin.Factory{standard.Factory()}, Factories: more}
 	if tools != nil {
 		stack.Factories = append(stack.Factories, plugin.OfTools("tools", func(events.SessionID) *plugin.Tools { return tools }))
 	}

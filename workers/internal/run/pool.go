@@ -258,7 +258,7 @@ func (p *Pool) respond(q *wake.PeerRequest) bool {
 	r := p.runs[q.Session]
 	switch {
 	case q.Notifies:
-		return r != nil && r.lifecycle.running[q.Turn]
+		return r != nil && r.notifiesLocked(q.Turn)
 	case q.Offer && r == nil && (p.draining.Load() || p.capacityLocked() <= 0 || p.busier(q.Runs)):
 		return false
 	case !q.Offer && (r == nil || r.turn != q.Turn || r.attempt != q.Attempt):

@@ -154,7 +154,7 @@ func (r *run) load(ctx context.Context) (err error) {
 	r.seen = -1
 	began, count := time.Now(), r.countArrivals()
 	if r.state = r.p.cfg.Host.TakeState(ctx, r.session); r.state != nil {
-		if !suspicious && r.needsWorker(ctx) {
+		if !suspicious && r.foldNextCommit(ctx) {
 			return nil
 		}
 		err = follow.Sync(ctx, r.p.cfg.Bus.Log(), r.p.cfg.Bus, r.state)
@@ -169,9 +169,10 @@ func (r *run) load(ctx context.Context) (err error) {
 	return r.trial.Fold(ctx)
 }
 
-// needsWorker reports whether the cached state needs a worker, by itself or after the next commit, which is usually the reason of
-// the wake. The state may still be behind the log: then the first append conflicts.
-func (r *run) needsWorker(ctx context.Context) bool {
+// foldNextCommit folds the next commit, which is usually the reason of the wake, unless the cached state needs a worker
+// without it. It reports whether the state needs a worker now. The state may still be behind the log: then the first
+// append conflicts.
+func (r *run) foldNextCommit(ctx context.Context) (needsWorker bool) {
 	if turn.NeedsWorker(r.state, r.now()) {
 		return true
 	}

@@ -17,10 +17,10 @@ import (
 // stacked are the plugins of a run's session.
 type stacked struct {
 	*plugin.Stack
-	release func()
-	extra   []events.Payload     // events for the next commit
-	issue   events.Issue         // why the plugins could not be built
-	offered *plugin.CatalogEntry // the catalogue that was last compared with the state's
+	release  func()
+	extra    []events.Payload     // events for the next commit
+	issue    events.Issue         // why the plugins could not be built
+	compared *plugin.CatalogEntry // the catalogue that was last compared with the state's
 }
 
 // openStack builds the session's plugins, or updates them to the state. If that fails, stack.issue has the reason:
@@ -192,7 +192,7 @@ func (r *run) recordTools(ctx context.Context) error {
 		return nil
 	}
 	entry, err := r.stack.Catalog(&r.state.Catalog)
-	if err != nil || entry == r.stack.offered {
+	if err != nil || entry == r.stack.compared {
 		return err
 	}
 	if fact := turn.OfferEvent(&r.state.Catalog, entry.Tools); fact != nil {
@@ -201,7 +201,7 @@ func (r *run) recordTools(ctx context.Context) error {
 		}
 		entry, err = r.stack.Catalog(&r.state.Catalog)
 	}
-	r.stack.offered = entry
+	r.stack.compared = entry
 	return err
 }
 

@@ -1,0 +1,135 @@
+package run
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/lash-go/lash/bus/bustest"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/session/plugin"
+	"github.com/lash-go/lash/session/sessiontest"
+	"github.com/lash-go/lash/workers/internal/wake"
+)
+
+// otherWorker is a worker that answers whether it notifies plugins of turns' ends.
+type otherWorker struct {
+	mu       sync.Mutex
+	notifies bool
+	asked    chan events.TurnID
+}
+
+func (o *otherWorker) set(notifies bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.notifies = notifies
+}
+
+// serve answers as a worker until the end of the test.
+func (o *otherWorker) serve(b *bundle, id events.WorkerID) {
+	b.T.Helper()
+	o.asked = make(chan events.TurnID, 1024)
+	stop, err := b.Bus.ServeWorker(id, func(body []byte) []byte {
+		var q wake.PeerRequest
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if events.DecodePayload(body, &q) != nil || !q.Notifies || !o.notifies {
+			return []byte("no")
+		}
+		select {
+		case o.asked <- q.Turn:
+		default: // the test has seen enough
+		}
+		return []byte("yes")
+	})
+	if err != nil {
+		b.T.Fatal(err)
+	}
+	b.T.Cleanup(stop)
+	if err := b.Bus.Conn().Flush(); err != nil {
+		b.T.Fatal(err)
+	}
+}
+
+// diary is a plugin that is notified of the ends of turns.
+func diary(notified chan<- events.TurnID) plugin.Factory {
+	return plugin.Func("diary", func(r *plugin.Registrar) error {
+		r.Lifecycle(func(_ context.Context, e plugin.Lifecycle) error {
+			if e.Kind == plugin.TurnPersisted {
+				notified <- e.Turn
+			}
+			return nil
+		})
+		return nil
+	})
+}
+
+// TestNotificationsInOrder has another worker notify plugins of a turn's end while this one runs and ends the next turn.
+// The notification of the next turn waits until the history has the other one, or until the other worker no longer
+// notifies plugins: then this worker notifies them of both.
+func TestNotificationsInOrder(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		end  func(b *bundle, other *otherWorker)
+		want []events.TurnID
+	}{
+		"recorded": {func(b *bundle, _ *otherWorker) { b.Append("t1", &events.TurnTold{Worker: "w2"}) }, []events.TurnID{"t2"}},
+		"gone":     {func(_ *bundle, other *otherWorker) { other.set(false) }, []events.TurnID{"t1", "t2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			other := &otherWorker{notifies: true}
+			other.serve(b, "w2")
+			b.submit("t1")
+			b.Append("t1", &events.TurnStarted{Attempt: 1, Worker: "w2"}, &events.TurnCompleted{End: events.EndFinished}, &events.TurnAnnounced{Worker: "w2"})
+			b.submit("t2")
+			notified := make(chan events.TurnID, 16)
+			p := b.start(b.pool("w1", 1, says("hi"), nil, diary(notified)))
+			b.await("t2")
+			for asked := 0; asked < 3; asked++ { // two of them after the end of t2 at the latest: one for each tick
+				if id := sessiontest.Receive(t, other.asked); id != "t1" {
+					t.Errorf("asked about %s, want t1 only", id)
+				}
+			}
+			if len(notified) > 0 {
+				t.Errorf("notified of %s while the other worker notifies plugins of t1", <-notified)
+			}
+			c.end(b, other)
+			bustest.Eventually(t, "all are notified", func() bool { return len(b.State().Unnotified) == 0 })
+			idle(t, p)
+			var got []events.TurnID
+			for len(notified) > 0 {
+				got = append(got, <-notified)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("notified: got %v, want %v", got, c.want)
+			}
+			b.awaitWakes(0)
+		})
+	}
+}
+
+// TestNotifies is a table of what a worker answers about the notifications of its run.
+func TestNotifies(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	p := b.pool("w1", 1, says("hi"), nil)
+	r := b.claimed(p, false)
+	r.own("t0")
+	for name, c := range map[string]struct {
+		session events.SessionID
+		turn    events.TurnID
+		want    bool
+	}{
+		"own":              {sid, "t0", true},
+		"runs":             {sid, "t1", true}, // its end may be in the log before the run reads it
+		"of_another":       {sid, "t2", false},
+		"session_not_here": {"s2", "t0", false},
+	} {
+		if got := p.respond(&wake.PeerRequest{Session: c.session, Turn: c.turn, Notifies: true}); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
