@@ -9,52 +9,99 @@ import (
 )
 
 // Check returns every violated invariant of a complete state, or nil.
-func (s *State) Check() error {
-	if err := s.complete(); err != nil {
+func (s *State) Check() error { return (&checker{}).check(s) }
+
+// checker checks the invariants of one state that is folded further between its calls. Nodes and records never change
+// and are only appended, so that each call checks those of the commits since the call before.
+type checker struct {
+	nodes map[events.NodeID]bool
+	turns map[events.TurnID]bool // finished ones
+	node  place
+	turn  place
+}
+
+// place is the first unchecked element of a list in blocks: index of the block, and of the element in it. When the open
+// block at the end grows full, its first elements become a closed block of the same index, so the place stays right.
+type place struct{ block, at int }
+
+func (c *checker) check(s *State) error {
+	if c.nodes == nil {
+		c.nodes, c.turns = make(map[events.NodeID]bool, s.Nodes), make(map[events.TurnID]bool)
+	}
+	if err := s.completeFrom(c.node.block, c.turn.block); err != nil {
 		return err
 	}
-	return errors.Join(s.checkGraph(), s.checkTurns(), s.checkHead())
+	return errors.Join(c.checkGraph(s), c.checkTurns(s), s.checkHead())
 }
 
 // checkGraph checks that ids are unique, parents exist and are older (so there is no cycle), the leaf exists, and the
 // count matches.
-func (s *State) checkGraph() error {
+func (c *checker) checkGraph(s *State) error {
 	var errs []error
-	seen := make(map[events.NodeID]bool)
-	for n := range s.all {
-		if seen[n.ID] {
+	for n := range after(&c.node, len(s.body.segments), func(i int) []*Node {
+		if i < len(s.body.segments) {
+			return s.body.segments[i].nodes
+		}
+		return s.body.tail
+	}) {
+		if c.nodes[n.ID] {
 			errs = append(errs, fmt.Errorf("node %s occurs twice", n.ID))
 		}
-		if n.Parent != "" && !seen[n.Parent] {
+		if n.Parent != "" && !c.nodes[n.Parent] {
 			errs = append(errs, fmt.Errorf("node %s: parent %s does not exist before it", n.ID, n.Parent))
 		}
-		seen[n.ID] = true
+		c.nodes[n.ID] = true
 	}
-	if s.Leaf != "" && !seen[s.Leaf] {
+	if s.Leaf != "" && !c.nodes[s.Leaf] {
 		errs = append(errs, fmt.Errorf("leaf %s does not exist", s.Leaf))
 	}
-	if int64(len(seen)) != s.Nodes {
-		errs = append(errs, fmt.Errorf("head counts %d nodes, there are %d", s.Nodes, len(seen)))
+	if int64(len(c.nodes)) != s.Nodes {
+		errs = append(errs, fmt.Errorf("head counts %d nodes, there are %d", s.Nodes, len(c.nodes)))
 	}
 	return errors.Join(errs...)
 }
 
-// checkTurns checks that a turn ends once and is then neither running nor queued.
-func (s *State) checkTurns() error {
-	records, err := s.Records()
-	if err != nil {
-		return err
-	}
-	var errs []error
-	seen := make(map[events.TurnID]bool)
-	note := func(id events.TurnID, where string) {
-		if seen[id] {
-			errs = append(errs, fmt.Errorf("turn %s occurs twice, the second time %s", id, where))
+// after yields the elements from a place on, and moves it behind the last one. closed is the number of blocks before the
+// open one.
+func after[E any](p *place, closed int, block func(int) []E) func(yield func(E) bool) {
+	return func(yield func(E) bool) {
+		for ; ; p.block, p.at = p.block+1, p.at-len(block(p.block)) {
+			for list := block(p.block); p.at < len(list); {
+				p.at++
+				if !yield(list[p.at-1]) {
+					return
+				}
+			}
+			if p.block >= closed {
+				return
+			}
 		}
-		seen[id] = true
 	}
-	for i := range records {
-		note(records[i].ID, "finished")
+}
+
+// checkTurns checks that a turn ends once and is then neither running nor queued.
+func (c *checker) checkTurns(s *State) error {
+	var errs []error
+	twice := func(id events.TurnID, where string) {
+		errs = append(errs, fmt.Errorf("turn %s occurs twice, the second time %s", id, where))
+	}
+	for t := range after(&c.turn, len(s.body.books), func(i int) []TurnRecord {
+		if i < len(s.body.books) {
+			return s.body.books[i].turns
+		}
+		return s.body.turns
+	}) {
+		if c.turns[t.ID] {
+			twice(t.ID, "finished")
+		}
+		c.turns[t.ID] = true
+	}
+	open := make(map[events.TurnID]bool)
+	note := func(id events.TurnID, where string) {
+		if open[id] || c.turns[id] {
+			twice(id, where)
+		}
+		open[id] = true
 	}
 	for i := range s.Run {
 		note(s.Run[i].ID, "running")

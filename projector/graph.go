@@ -177,13 +177,16 @@ func (s *State) AllNodes() ([]*Node, error) {
 	return list, nil
 }
 
-func (s *State) complete() error {
-	for _, seg := range s.body.segments {
+func (s *State) complete() error { return s.completeFrom(0, 0) }
+
+// completeFrom is complete of the segments and books from two indexes on.
+func (s *State) completeFrom(segment, book int) error {
+	for _, seg := range s.body.segments[min(segment, len(s.body.segments)):] {
 		if !seg.loaded {
 			return ErrPartial
 		}
 	}
-	for _, k := range s.body.books {
+	for _, k := range s.body.books[min(book, len(s.body.books)):] {
 		if !k.loaded {
 			return ErrPartial
 		}

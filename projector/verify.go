@@ -31,6 +31,7 @@ type Verifier struct {
 	broken     bool // a commit could not be folded, so the fold stopped
 	commits    map[events.CommitID]events.Seq
 	prompts    *Prompts
+	checker    checker
 	violations []Violation // violations of the current commit
 }
 
@@ -61,10 +62,15 @@ func (v *Verifier) Apply(e events.Entry) []Violation {
 	return v.violations
 }
 
-// Check checks the invariants of the state so far. Its cost grows with the state.
-func (v *Verifier) Check() []Violation {
+// Check checks the invariants of the state so far. Of nodes and finished turns it checks those since the last call.
+func (v *Verifier) Check() []Violation { return v.check(&v.checker) }
+
+// CheckWhole is Check from the first node on. Its cost grows with the state.
+func (v *Verifier) CheckWhole() []Violation { return v.check(&checker{}) }
+
+func (v *Verifier) check(c *checker) []Violation {
 	v.violations = nil
-	if err := v.s.Check(); err != nil {
+	if err := c.check(v.s); err != nil {
 		v.report(v.s.Seq, -1, RuleState, err.Error())
 	}
 	return v.violations

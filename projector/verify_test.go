@@ -137,3 +137,55 @@ func TestVerifierIDs(t *testing.T) {
 		})
 	}
 }
+
+// TestVerifierFindsRepetitions: an invariant that a commit breaks is named at this commit, also where what it repeats is
+// in an earlier segment or book. A check of the whole state finds the same.
+func TestVerifierFindsRepetitions(t *testing.T) {
+	if projector.Invariants {
+		t.Skip("this build does not let broken histories be folded")
+	}
+	t.Parallel()
+	const turns, at = 200, 150
+	note := func(id string) events.Event {
+		return events.Of("", &events.GraphAppended{Nodes: []events.NewNode{{ID: events.NodeID(id), Kind: events.NodeMessage, Message: message(id, events.RoleUser, text("x"))}}})
+	}
+	turn := func(id events.TurnID) []events.Event {
+		return []events.Event{
+			note("n-" + string(id)), events.Of(id, &events.TurnRequested{}), events.Of(id, &events.TurnStarted{Attempt: 1, Worker: "w1"}),
+			events.Of(id, &events.TurnCompleted{End: events.EndFinished}),
+		}
+	}
+	for name, tc := range map[string]struct {
+		broken []events.Event
+		want   string
+	}{
+		"none":     {turn("other"), ""},
+		"old_node": {[]events.Event{note("n-t3")}, "node n-t3 occurs twice"},
+		"new_node": {[]events.Event{note("n-t149")}, "node n-t149 occurs twice"},
+		"old_turn": {turn("t3")[1:3], "turn t3 occurs twice, the second time running"},
+		"new_turn": {turn("t149")[1:2], "turn t149 occurs twice, the second time queued"},
+		"no_leaf":  {[]events.Event{events.Of("", &events.GraphBranched{Leaf: "n-none"})}, "leaf n-none does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := projector.NewVerifier(sid)
+			for i := range turns {
+				list := turn(events.TurnID(fmt.Sprintf("t%d", i)))
+				switch i {
+				case 0:
+					list = []events.Event{events.Of("", &events.SessionOpened{})}
+				case at:
+					list = tc.broken
+				}
+				found := v.Apply(events.Entry{Seq: events.Seq(i + 1), Commit: &events.Commit{ID: ulidOf(i), Session: sid, Events: list}})
+				found = append(found, v.Check()...)
+				if whole := v.CheckWhole(); (len(whole) > 0) != (tc.want != "" && i >= at) {
+					t.Fatalf("whole state at %d: got %+v", i, whole)
+				}
+				if want := i == at && tc.want != ""; i <= at && (len(found) > 0) != want || want && !strings.Contains(found[0].Problem, tc.want) {
+					t.Fatalf("at %d: got %+v, want %q at %d", i, found, tc.want, at)
+				}
+			}
+		})
+	}
+}

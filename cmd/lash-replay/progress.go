@@ -3,16 +3,19 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/lash-go/lash/events"
 )
 
-// progress prints the progress of a long verification to stderr.
+// progress prints the progress of a long verification to stderr. It is safe for concurrent use.
 type progress struct {
-	w       io.Writer
-	now     func() time.Time
-	began   time.Time
+	w     io.Writer
+	now   func() time.Time
+	began time.Time
+
+	mu      sync.Mutex
 	printed time.Time
 }
 
@@ -26,6 +29,8 @@ const (
 // print prints, at intervals, the current commit of the verification.
 func (p *progress) print(id events.SessionID, at, last events.Seq) {
 	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if now.Sub(p.began) < quietFor || now.Sub(p.printed) < progressEvery {
 		return
 	}

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/oklog/ulid/v2"
 
 	"github.com/lash-go/lash/bus"
@@ -224,71 +223,4 @@ func BenchmarkSearch(b *testing.B) {
 	slices.Sort(all)
 	b.ReportMetric(float64(all[len(all)/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(all[len(all)*95/100].Microseconds())/1000, "p95-ms")
-}
-
-// BenchmarkVerifyAll verifies 1 000 sessions of 1 000 events in one go, and reads the same messages with an ordered
-// consumer of each stream, without decoding. The ratio is that of the two rates.
-func BenchmarkVerifyAll(b *testing.B) {
-	const sessions, turns = 1_000, 166
-	server := bustest.Server(b, busembed.Config{Listen: true})
-	writer, err := bus.Open(b.Context(), bus.Config{URL: server.URL()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(writer.Close)
-	next := make(chan int)
-	var wait sync.WaitGroup
-	for range 4 {
-		wait.Go(func() {
-			for i := range next {
-				benchSession(b, writer.Log(), events.SessionID(fmt.Sprintf("s%04d", i)), turns, vocabulary(uint64(i), 20))
-			}
-		})
-	}
-	for i := range sessions {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
-	var raw, verified time.Duration
-	for b.Loop() {
-		began := time.Now()
-		for i := range sessions {
-			if err := readStream(b.Context(), writer, fmt.Sprintf("lash-s-s%04d", i), 1+turns*6); err != nil {
-				b.Fatal(err)
-			}
-		}
-		raw += time.Since(began)
-		began = time.Now()
-		var out, errs bytes.Buffer
-		_ = run(b.Context(), []string{"verify", "--all", "--nats", server.URL()}, &program.Streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
-		verified += time.Since(began)
-		if !strings.Contains(out.String(), "verified 1000 sessions, 997000 events") {
-			b.Fatalf("got %.300s %.300s", out.String(), errs.String())
-		}
-	}
-	b.ReportMetric(float64(raw)/float64(verified), "of-raw")
-}
-
-// readStream reads the messages of a stream.
-func readStream(ctx context.Context, b *bus.Bus, stream string, n int) error {
-	js, err := jetstream.New(b.Conn())
-	if err != nil {
-		return err
-	}
-	consumer, err := js.OrderedConsumer(ctx, stream, jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return err
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(4096))
-	if err != nil {
-		return err
-	}
-	defer messages.Stop()
-	for range n {
-		if _, err := messages.Next(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -113,18 +113,11 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 		}
 		return nil
 	}
-	src, err := e.open(ctx, "")
+	src, ids, err := e.sessions(ctx, targets)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	ids, err := src.Sessions(ctx)
-	if len(targets) > 0 {
-		ids = ids[:0]
-		for _, t := range targets {
-			ids = append(ids, events.SessionID(t))
-		}
-	}
 	for _, id := range ids {
 		if err == nil {
 			err = e.mustBeThere(ctx, src, id)
@@ -134,6 +127,23 @@ func (e *env) each(ctx context.Context, targets []string, visit func(source, eve
 		}
 	}
 	return err
+}
+
+// sessions opens the source of the flags, and lists the targets, or all sessions.
+func (e *env) sessions(ctx context.Context, targets []string) (src source, ids []events.SessionID, err error) {
+	if src, err = e.open(ctx, ""); err != nil {
+		return nil, nil, err
+	}
+	for _, t := range targets {
+		ids = append(ids, events.SessionID(t))
+	}
+	if len(targets) == 0 {
+		ids, err = src.Sessions(ctx)
+	}
+	if err != nil {
+		src.Close()
+	}
+	return src, ids, err
 }
 
 func (t *totals) session(ctx context.Context, src source, id events.SessionID, upto events.Seq) error {

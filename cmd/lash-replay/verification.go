@@ -21,14 +21,6 @@ import (
 	"github.com/lash-go/lash/session/blob"
 )
 
-// A check of invariants costs time in proportion to the state. After every commit of a long history the total would be
-// quadratic.
-const (
-	checkAlwaysTo = 2000 // commits
-	checkEvery    = 500  // commits, after those
-	sampled       = "after every commit up to 2000 of a session, then after every 500 and at the end"
-)
-
 // verification is the verification of one session.
 type verification struct {
 	*report
@@ -72,7 +64,9 @@ func (v *verification) run(ctx context.Context) error {
 		v.Notes = append(v.Notes, fmt.Sprintf("session %s: nothing but the proof is checked from sequence %d on, where payloads are redacted", v.id, v.redacted))
 		return nil
 	}
-	v.addAll(v.v.Check())
+	if !slices.ContainsFunc(v.Violations, func(f finding) bool { return f.Check == projector.RuleState }) {
+		v.addAll(v.v.CheckWhole()) // finds what changed after its commit
+	}
 	if at := v.v.State().Seq; v.stored != nil && v.stored.Seq > at {
 		v.violation(0, -1, checkSnapshot, fmt.Sprintf("the snapshot is of sequence %d, the history can be folded to %d", v.stored.Seq, at))
 	}
@@ -124,12 +118,7 @@ func (v *verification) commit(ctx context.Context, e events.Entry) error {
 	} else if err != nil {
 		return err
 	}
-	if e.Seq > checkAlwaysTo {
-		v.Invariants = sampled
-	}
-	if e.Seq <= checkAlwaysTo || e.Seq%checkEvery == 0 {
-		v.addAll(v.v.Check())
-	}
+	v.addAll(v.v.Check())
 	for i := range e.Commit.Events {
 		ev := &e.Commit.Events[i]
 		switch ev.Payload.(type) {

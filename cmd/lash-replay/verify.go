@@ -97,13 +97,15 @@ type report struct {
 	Notes         []string  `json:"notes,omitempty"`           // what could not be checked
 	trust         *trust
 	allowUnsigned bool
-	lastHead      *proof.Head // of the last session
-	found         func(finding)
+	lastHead      *proof.Head   // of the last session
+	found         func(finding) // nil in the report of one session
 }
 
 func (r *report) add(f finding) {
 	r.Violations = append(r.Violations, f)
-	r.found(f)
+	if r.found != nil {
+		r.found(f)
+	}
 }
 
 // Run verifies and reports.
@@ -142,20 +144,55 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
 		r.Trusted = append(r.Trusted, v.Name())
 	}
 	p := &progress{w: e.Err, now: e.now, began: e.now()}
-	visit := func(src source, id events.SessionID) error {
-		v := &verification{report: r, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
-		return v.run(ctx)
+	verified := func(ctx context.Context, src source, id events.SessionID) (*report, error) {
+		part := &report{trust: r.trust, allowUnsigned: r.allowUnsigned}
+		v := &verification{report: part, src: src, id: id, progress: p, v: projector.NewVerifier(id), blobs: make(map[string]bool)}
+		return part, v.run(ctx)
 	}
 	switch {
 	case c.All && len(c.Targets) > 0:
 		return errors.New("name sessions or give --all, not both")
 	case e.source.count() == 0 && len(c.Targets) > 0:
-		return c.files(ctx, e, r, visit)
+		return c.files(ctx, e, r, func(src source, id events.SessionID) error {
+			part, err := verified(ctx, src, id)
+			return r.merge(part, err)
+		})
 	case e.source.count() > 0 && e.source.File == "" && !c.All && len(c.Targets) == 0:
 		return errors.New("which sessions? name them, or give --all")
 	}
-	err = e.each(ctx, c.Targets, visit)
+	src, ids, err := e.sessions(ctx, c.Targets)
+	if err == nil {
+		defer src.Close()
+		err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*report, error) {
+			if err := e.mustBeThere(ctx, src, ids[i]); err != nil {
+				return nil, err
+			}
+			return verified(ctx, src, ids[i])
+		}, r.merge)
+	}
 	return r.damaged(e.source.File, err)
+}
+
+// merge adds the report of one session, and returns the error of its verification.
+func (r *report) merge(part *report, err error) error {
+	if part == nil {
+		return err
+	}
+	r.Sessions += part.Sessions
+	r.Commits += part.Commits
+	r.Events += part.Events
+	r.Snapshots += part.Snapshots
+	r.Bases += part.Bases
+	r.Prompts += part.Prompts
+	r.Blobs += part.Blobs
+	r.Unchecked += part.Unchecked
+	r.Proven = append(r.Proven, part.Proven...)
+	r.Notes = append(r.Notes, part.Notes...)
+	r.lastHead = part.lastHead
+	for _, f := range part.Violations {
+		r.add(f)
+	}
+	return err
 }
 
 // files verifies each archive separately, so that a damaged one does not hide the others.
