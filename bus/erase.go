@@ -17,6 +17,9 @@ type Tombstone struct {
 	By     string        `msgpack:"b"` // the user that requested it
 	Reason string        `msgpack:"r"`
 	Last   events.Seq    `msgpack:"q"` // last sequence of the erased history
+
+	Retention bool   `msgpack:"n,omitempty"` // the retention had ended; otherwise a user requested it
+	Note      string `msgpack:"g,omitempty"` // the same, signed: see proof.Tombstone; empty: not signed
 }
 
 // IsZero reports whether the session was not erased.
@@ -28,11 +31,12 @@ func (t Tombstone) erasedError(session events.SessionID) error {
 
 // PutTombstone erases a session: once its archive entry is the tombstone, the session cannot be read, appended to or
 // created. Where end is not nil, the history must end at that sequence. [Bus.Purge] is the next step. An erased
-// session keeps its first tombstone, which is returned for every end. Errors: [events.ErrNoSession],
-// [events.ConflictError].
-func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
+// session keeps its first tombstone, which is returned for every end. sign, unless it is nil, returns the tombstone's
+// Note. It is called when the history has its end, which t.Last names, and can still be read; for a repetition it is
+// called again. Errors: [events.ErrNoSession], [events.ConflictError], those of sign.
+func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone, sign SignFunc) (Tombstone, error) {
 	for try := 1; ; try++ {
-		done, err := b.writeTombstone(ctx, session, end, t)
+		done, err := b.writeTombstone(ctx, session, end, t, sign)
 		if err == nil {
 			return done, nil
 		}
@@ -45,7 +49,19 @@ func (b *Bus) PutTombstone(ctx context.Context, session events.SessionID, end *e
 	}
 }
 
-func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone) (Tombstone, error) {
+// SignFunc signs a tombstone, see [Bus.PutTombstone].
+type SignFunc func(ctx context.Context, t Tombstone) (note string, err error)
+
+// Tombstone is the tombstone of an erased session; zero for any other session.
+func (b *Bus) Tombstone(ctx context.Context, session events.SessionID) (Tombstone, error) {
+	if err := events.CheckToken("session", session); err != nil {
+		return Tombstone{}, err
+	}
+	entry, err := b.readEntry(ctx, session)
+	return entry.Erased, err
+}
+
+func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end *events.Seq, t Tombstone, sign SignFunc) (Tombstone, error) {
 	loc, err := b.locate(ctx, session)
 	switch {
 	case !loc.entry.Erased.IsZero():
@@ -71,6 +87,11 @@ func (b *Bus) writeTombstone(ctx context.Context, session events.SessionID, end 
 	}
 	entry := archiveEntry{Last: loc.last, Stream: loc.stream, Erased: t, Revision: loc.entry.Revision}
 	entry.Erased.Last = loc.last
+	if sign != nil {
+		if entry.Erased.Note, err = sign(ctx, entry.Erased); err != nil {
+			return t, err
+		}
+	}
 	if entry.Stream == "" {
 		entry.Stream = loc.entry.Stream
 	}

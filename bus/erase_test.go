@@ -17,7 +17,7 @@ import (
 )
 
 func erase(ctx context.Context, b *bus.Bus, id events.SessionID) error {
-	_, err := b.PutTombstone(ctx, id, nil, bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"})
+	_, err := b.PutTombstone(ctx, id, nil, bus.Tombstone{At: 1000, By: "tester", Reason: "asked to"}, nil)
 	if err == nil {
 		err = b.Purge(ctx, id)
 	}
@@ -143,7 +143,7 @@ func TestErase(t *testing.T) {
 			if !slices.Equal(ids, []events.SessionID{"other"}) {
 				t.Errorf("sessions: got %v, want the other", ids)
 			}
-			tombstone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"})
+			tombstone, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 2000, Reason: "again"}, nil)
 			if want := (bus.Tombstone{At: 1000, By: "tester", Reason: "asked to", Last: events.Seq(last)}); err != nil || tombstone != want {
 				t.Errorf("tombstone: got %+v, %v, want %+v", tombstone, err, want)
 			}
@@ -206,7 +206,7 @@ func TestEraseRefused(t *testing.T) {
 		t.Errorf("erase of a bad id: got %v, want %v", err, events.ErrInvalidID)
 	}
 	want := appendUpTo(t, b, "s", nil, 3)
-	_, err := b.PutTombstone(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000})
+	_, err := b.PutTombstone(t.Context(), "s", new(events.Seq(2)), bus.Tombstone{At: 1000}, nil)
 	if !errors.As(err, new(*events.ConflictError)) {
 		t.Errorf("erase of a session that moved: got %v, want a conflict", err)
 	}
@@ -314,7 +314,7 @@ func TestEraseUnderAppends(t *testing.T) {
 				_ = makeCold(t.Context(), b, id, at) // on a conflict it stays hot
 			}
 		}
-		tombstone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"})
+		tombstone, err := b.PutTombstone(t.Context(), id, nil, bus.Tombstone{At: 1000, Reason: "asked to"}, nil)
 		if err == nil {
 			err = b.Purge(t.Context(), id)
 		}

@@ -122,7 +122,7 @@ func TestHintOfErased(t *testing.T) {
 	b, knows := bustest.Open(t, server), bustest.Open(t, server)
 	want := reopened(t, b, "s")
 	wantEnd(t, knows, "s", want, "hot again")
-	if _, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 1}); err != nil {
+	if _, err := b.PutTombstone(t.Context(), "s", nil, bus.Tombstone{At: 1}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := knows.Log().Last(t.Context(), "s"); !errors.As(err, new(*events.ErasedError)) {

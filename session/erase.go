@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/projector/follow"
@@ -12,7 +14,8 @@ import (
 )
 
 // Erase removes all data of a session, also while turns run in it. Only a tombstone in the directory remains, which
-// Erase returns: time, actor, reason and the length of the history. The id cannot be used again. A node finishes an
+// Erase returns: time, actor, reason and the length of the history, and the same with its root and its last head, signed
+// by [Config.Signer]. The id cannot be used again. A node finishes an
 // erase that an error interrupts. A second Erase returns the first tombstone. Copies and children of the session
 // remain. The reason has at most 1000 bytes. Errors: [events.ErrNoSession].
 func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (bus.Tombstone, error) {
@@ -21,9 +24,12 @@ func (h *Host) Erase(ctx context.Context, id events.SessionID, reason string) (b
 	}
 	t, err := follow.Erase(ctx, h.b, id, nil, bus.Tombstone{
 		At: events.Millis(time.Now().UnixMilli()), By: h.actor.ID, Reason: reason,
-	})
+	}, h.signer)
 	if err != nil {
 		return t, err
+	}
+	if t.Note == "" && h.signer != nil {
+		h.zap.Warn("the tombstone is not signed: the certificate of the node's key is not valid, or another program wrote it", zap.String("session", string(id)))
 	}
 	h.stacks.Forget(id)
 	h.states.Remove(id)

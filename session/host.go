@@ -65,7 +65,7 @@ type Config struct {
 	// also applies to turns that follow from such a turn, for example a subagent's.
 	ForbidSelfApproval bool
 
-	// Signer returns the signer of the heads of histories, see package events/proof. The host calls it for each head, so
+	// Signer returns the signer of the heads of histories and of tombstones, see package events/proof. The host calls it for each head, so
 	// that keys can change. Defaults to none: the commits of this host have no heads.
 	Signer func() *proof.Signer
 	// Signed receives each head of this host, once it is in the log. It must not block. Defaults to none.

@@ -82,8 +82,8 @@ type Config struct {
 	// for ever.
 	Retain time.Duration
 
-	// Scopes are the rights of users of other NATS accounts, by the server's name of the user; nil gives all of them every
-	// right except command.
+	// Scopes are the operations that users of other NATS accounts may request, by account name. nil allows all
+	// operations but commands.
 	Scopes map[string]api.Reach
 	// ForbidSelfApproval refuses an approval by the caller that requested the turn, see [session.Config]. It also
 	// locks the options of package gate: a caller that sets these can turn approvals off.
@@ -94,7 +94,7 @@ type Config struct {
 	CheckModel func(context.Context, events.Config) error
 	// Locks are settings that no caller may change. All nodes of a fleet need the same ones.
 	Locks lock.Locks
-	// Signer returns the signer of the heads of histories, see [session.Config]. Defaults to none.
+	// Signer returns the signer of the heads of histories and of tombstones, see [session.Config]. Defaults to none.
 	Signer func() *proof.Signer
 	// Signed receives each signed head of this node, see [session.Config]. Defaults to none.
 	Signed func(*proof.Head)

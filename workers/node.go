@@ -88,7 +88,8 @@ func NewNode(cfg Config) (*Node, error) {
 	})
 	n.project = follow.NewProjector(cfg.Bus, cfg.Logger)
 	n.archive = follow.NewArchiver(cfg.Bus, follow.ArchiverConfig{
-		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Logger: cfg.Logger,
+		After: cfg.ArchiveAfter, Retain: cfg.Retain, Least: cfg.Locks.LeastRetain, Parked: turn.Parked, Signer: cfg.Signer,
+		Logger: cfg.Logger,
 	})
 	return n, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/lash-go/lash/cmd/internal/access"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/session"
+	"github.com/lash-go/lash/session/keyring"
 )
 
 // clientFlags are the flags of commands that connect to a running node.
@@ -21,7 +22,8 @@ type clientFlags struct {
 	Store string `help:"Directory of the node's embedded server, which says where it listens and has the key to it. Defaults to .lash." default:".lash" placeholder:"DIR" type:"path"`
 	NATS  string `name:"nats" help:"Servers of the node, comma-separated URLs. Defaults to the embedded server of --store." placeholder:"URL"`
 	access.Flags
-	actor string // of the commits. Defaults to lash-node
+	actor string        // of the commits. Defaults to lash-node
+	keys  *keyring.Keys // sign tombstones and redactions. Defaults to none
 }
 
 // personFlags are the flags of commands that write in the name of a person.
@@ -100,7 +102,11 @@ func (f *clientFlags) open(ctx context.Context, s *streams, more nats.Option) (*
 	if err != nil {
 		return nil, f.explain(err)
 	}
-	h, err := session.New(session.Config{Bus: b, Actor: cmp.Or(f.actor, "lash-node")})
+	cfg := session.Config{Bus: b, Actor: cmp.Or(f.actor, "lash-node")}
+	if f.keys != nil {
+		cfg.Signer = f.keys.Signer
+	}
+	h, err := session.New(cfg)
 	if err != nil {
 		b.Close()
 		return nil, err

@@ -2,11 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/session/api"
+	"github.com/lash-go/lash/session/keyring"
 )
 
 // TestErase erases a session of a served node from another process.
@@ -27,6 +31,7 @@ func TestErase(t *testing.T) {
 		{[]string{"s", "--reason=", "--yes"}, exitFailed, "--reason: say why"},
 		{[]string{"nobody", "--reason", "asked to", "--yes"}, exitFailed, "there is no session nobody here"},
 		{[]string{"s", "--reason", "asked to", "--yes", "--as", "not a name"}, exitFailed, `--as "not a name": `},
+		{[]string{"s", "--reason", "asked to", "--yes", "--keys", t.TempDir()}, exitFailed, "lash-node keys makes keys"},
 		{[]string{"s", "--reason", "asked to", "--yes", "--as", "ann"}, exitOK, "erased: session s at sequence 1 "},
 		{[]string{"s", "--reason", "again", "--yes"}, exitOK, ": asked to)"},
 	} {
@@ -39,6 +44,18 @@ func TestErase(t *testing.T) {
 	var got erased
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != exitOK || got.Session != "s" || got.Reason != "asked to" || got.Seq != 1 || got.At == 0 || got.By != "ann" {
 		t.Errorf("as JSON: got code %d, %s, %v, want the first tombstone", code, out, err)
+	}
+	public, err := os.ReadFile(filepath.Join(keyring.Dir(node.store), keyring.TenantPub))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenants, err := keyring.Verifiers(string(public))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stone, _, err := proof.ReadTombstone([]byte(got.Note), tenants)
+	if err != nil || stone.Session != "s" || stone.By != "ann" || stone.Reason != "asked to" || stone.At != got.At || stone.Size != 1 || stone.Root == nil || stone.Retention {
+		t.Errorf("signed tombstone: got %+v, %v, want what the command prints", stone, err)
 	}
 	_, errs, code := lashNode(t, "approvals", "--store", node.store, "s")
 	if code != exitFailed || !strings.HasPrefix(errs, "lash-node: session s was erased at 20") || !strings.HasSuffix(errs, ": asked to\n") {

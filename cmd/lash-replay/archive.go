@@ -94,4 +94,14 @@ func (a *archive) State(ctx context.Context, session events.SessionID) (*project
 	return follow.At(ctx, a.log, a, session, math.MaxUint64)
 }
 
+// Tombstone is none: an archive has a history.
+func (a *archive) Tombstone(context.Context, events.SessionID) (bus.Tombstone, error) {
+	return bus.Tombstone{}, nil
+}
+
+// Erased lists nothing.
+func (a *archive) Erased(context.Context) iter.Seq2[events.SessionID, error] {
+	return func(func(events.SessionID, error) bool) {}
+}
+
 func (a *archive) Close() {}

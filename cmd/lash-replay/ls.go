@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -53,6 +54,7 @@ type listed struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	CreatedAt string            `json:"created_at,omitempty"`
 	UpdatedAt string            `json:"updated_at,omitempty"`
+	Erased    *grave            `json:"erased,omitempty"` // the tombstone
 	Error     string            `json:"error,omitempty"`
 	total     int64
 	updated   events.Millis
@@ -89,12 +91,22 @@ func listSession(ctx context.Context, src source, id events.SessionID) (listed, 
 	if err == nil && row != nil {
 		return listedOf(row), nil
 	}
-	s, err := src.State(ctx, id)
-	if err != nil {
+	if err == nil {
+		var s *projector.State
+		if s, err = src.State(ctx, id); err == nil {
+			return listedState(s), nil
+		}
+	}
+	if !errors.As(err, new(*events.ErasedError)) {
 		return listed{}, err
 	}
-	return listedState(s), nil
+	t, err := src.Tombstone(ctx, id)
+	g := graveOf(id, t)
+	return listed{Session: id, Status: statusErased, Commits: t.Last, UpdatedAt: g.At, updated: t.At, Erased: g}, err
 }
+
+// statusErased is the status of erased sessions.
+const statusErased = string(projector.StatusErased)
 
 // listedState is the session of a state, which does not say where it is stored.
 func listedState(s *projector.State) listed {
@@ -117,16 +129,19 @@ func listedOf(d *follow.Directory) listed {
 
 // writeTable prints the sessions. A column without any value is left out, except the first six.
 func (e *env) writeTable(list []listed) error {
-	rows := [][]string{{"SESSION", "STATUS", "EVENTS", "COMMITS", "TURNS", "LAST", "MODEL", "TOKENS", "COST", "LABELS", "LAST WORDS"}}
+	rows := [][]string{{"SESSION", "STATUS", "EVENTS", "COMMITS", "TURNS", "LAST", "MODEL", "TOKENS", "COST", "LABELS", "LAST WORDS", "ERASED"}}
 	for i := range list {
 		l := &list[i]
-		tokens := ""
+		tokens, erased := "", ""
+		if l.Erased != nil {
+			erased = l.Erased.why()
+		}
 		if l.total > 0 {
 			tokens = fmt.Sprint(l.total)
 		}
 		row := []string{
 			string(l.Session), l.state(), fmt.Sprint(l.Events), fmt.Sprint(l.Commits), fmt.Sprint(l.Turns), l.UpdatedAt,
-			l.Model, tokens, l.Cost.String(), labelText(l.Labels), firstWords(l.LastText),
+			l.Model, tokens, l.Cost.String(), labelText(l.Labels), firstWords(l.LastText), erased,
 		}
 		for j := range row {
 			row[j] = transcript.VisibleLine(row[j])

@@ -50,6 +50,9 @@ func (l *listing) list(ctx context.Context, e *env, src source) ([]listed, error
 		}
 		l.rows[row.Session] = row
 	}
+	if ids, err = l.addErased(ctx, e, src, ids); err != nil {
+		return nil, err
+	}
 	list := make([]listed, 0, len(ids))
 	for _, id := range ids {
 		one, err := listSession(ctx, src, id)
@@ -72,6 +75,18 @@ func (l *listing) list(ctx context.Context, e *env, src source) ([]listed, error
 		list = list[:min(len(list), l.Limit)]
 	}
 	return list, nil
+}
+
+// addErased adds the erased sessions where the status asks for them. Otherwise it says how many there are.
+func (l *listing) addErased(ctx context.Context, e *env, src source, ids []events.SessionID) ([]events.SessionID, error) {
+	all, err := withErased(ctx, src, ids)
+	if err != nil || l.Status == statusErased {
+		return all, err
+	}
+	if n := len(all) - len(ids); n > 0 && l.Status == "" && !l.JSON {
+		e.Printf("%s not listed, which --status erased lists", number(int64(n), "erased session"))
+	}
+	return ids, nil
 }
 
 // complete adds what the index has of a session. The history of an archive, which has no index, is read.

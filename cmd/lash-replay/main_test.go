@@ -13,19 +13,21 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(bustest.LeakChecked{M: m}, map[string]func(){
-		"lash-replay": main,
-		"make-store":  helper(makeStore),
-		"make-three":  helper(makeThree),
-		"with-server": helper(withServer),
-		"make-signed": helper(makeSigned),
-		"forge":       helper(forgeArchive),
-		"make-bad":    helper(makeBad),
-		"make-kinds":  helper(makeKinds),
-		"break-store": helper(breakStore),
-		"make-copies": helper(makeCopies),
-		"tamper":      helper(tamper),
-		"with-other":  helper(withOther),
-		"relabel":     helper(relabel),
+		"lash-replay":     main,
+		"make-store":      helper(makeStore),
+		"make-three":      helper(makeThree),
+		"with-server":     helper(withServer),
+		"make-signed":     helper(makeSigned),
+		"erase":           helper(eraseSigned),
+		"forge-tombstone": helper(forgeTombstone),
+		"forge":           helper(forgeArchive),
+		"make-bad":        helper(makeBad),
+		"make-kinds":      helper(makeKinds),
+		"break-store":     helper(breakStore),
+		"make-copies":     helper(makeCopies),
+		"tamper":          helper(tamper),
+		"with-other":      helper(withOther),
+		"relabel":         helper(relabel),
 	})
 }
 

@@ -227,6 +227,9 @@ func (r *report) printProven(e *env) {
 	for _, p := range r.Proven {
 		e.println(p.String())
 	}
+	for _, g := range r.Tombstones {
+		e.println(g.String())
+	}
 	for _, v := range r.trust.tenants {
 		e.printf("trusted: the key %s (%08x)\n", v.Name(), v.KeyHash())
 	}

@@ -149,7 +149,7 @@ func TestSearch(t *testing.T) {
 		!strings.Contains(text, "2 sessions of 4 sessions, 2 read, 1 without an index row\n") {
 		t.Errorf("got %s", text)
 	}
-	if _, err := follow.Erase(t.Context(), s.b, "cold", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}); err != nil {
+	if _, err := follow.Erase(t.Context(), s.b, "cold", nil, bus.Tombstone{At: 1, By: "ann", Reason: "asked"}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got, _ := s.search("refund"); !slices.Equal(got, []string{"hot"}) {

@@ -43,6 +43,10 @@ type source interface {
 	Snapshot(ctx context.Context, session events.SessionID) (*follow.Snapshot, error)
 	// Row is a session's row of the directory; nil where there is none, or where it is older than the session's end.
 	Row(ctx context.Context, session events.SessionID) (*follow.Directory, error)
+	// Tombstone is the tombstone of an erased session; zero for any other one.
+	Tombstone(ctx context.Context, session events.SessionID) (bus.Tombstone, error)
+	// Erased lists the erased sessions, in no order.
+	Erased(ctx context.Context) iter.Seq2[events.SessionID, error]
 	// State is a session's state at its end, by the fastest way. It may be partial.
 	State(ctx context.Context, session events.SessionID) (*projector.State, error)
 	Close()
@@ -140,7 +144,7 @@ func (e *env) mustBeThere(ctx context.Context, src source, id events.SessionID) 
 		return fmt.Errorf("session %q: %w", id, err)
 	}
 	if _, err := src.Log().Last(ctx, id); errors.As(err, new(*events.ErasedError)) {
-		return err
+		return e.withTombstone(ctx, src, id, err)
 	} else if errors.Is(err, events.ErrNoSession) {
 		return fmt.Errorf("there is no session %s here: lash-replay ls%s lists what there is", id, e.source.where())
 	} else if err != nil {

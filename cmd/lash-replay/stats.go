@@ -146,6 +146,19 @@ func (e *env) sessions(ctx context.Context, targets []string) (src source, ids [
 	return src, ids, err
 }
 
+// withErased adds the erased sessions, sorted.
+func withErased(ctx context.Context, src source, ids []events.SessionID) ([]events.SessionID, error) {
+	ids = slices.Clone(ids)
+	for id, err := range src.Erased(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
 func (t *totals) session(ctx context.Context, src source, id events.SessionID, upto events.Seq) error {
 	t.Sessions++
 	c := &counter{totals: t, blobs: make(map[string]bool), calls: make(map[replyKey][]call), scheduled: make(map[events.TurnID]bool)}

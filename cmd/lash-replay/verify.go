@@ -37,7 +37,7 @@ func (*verifyCmd) Help() string {
 The proof names each such commit. It does not prove that what a commit says is true, nor that the key was in the right
 hands; the time of a commit, which must be in the certificate's validity, is the one that its node wrote. Commits after the
 last head are listed, and not proven. A history that was cut off at an earlier head is a correct history: only --head, a
-newer head from another place, shows that.`
+newer head from another place, shows that. Of an erased session the signed tombstone is checked.`
 }
 
 // Checks of this command, in addition to those of package projector.
@@ -92,6 +92,7 @@ type report struct {
 	Invariants    string    `json:"invariants"` // how often they were checked
 	Violations    []finding `json:"violations"`
 	Proven        []*proven `json:"proven,omitempty"`          // by session
+	Tombstones    []*grave  `json:"tombstones,omitempty"`      // of erased sessions
 	Unchecked     int64     `json:"unchecked_heads,omitempty"` // for want of a key
 	Trusted       []string  `json:"trusted,omitempty"`         // names of tenants' keys
 	Notes         []string  `json:"notes,omitempty"`           // what could not be checked
@@ -161,15 +162,26 @@ func (c *verifyCmd) verify(ctx context.Context, e *env, r *report) (err error) {
 		return errors.New("which sessions? name them, or give --all")
 	}
 	src, ids, err := e.sessions(ctx, c.Targets)
-	if err == nil {
-		defer src.Close()
-		err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*report, error) {
-			if err := e.mustBeThere(ctx, src, ids[i]); err != nil {
-				return nil, err
-			}
-			return verified(ctx, src, ids[i])
-		}, r.merge)
+	if err != nil {
+		return r.damaged(e.source.File, err)
 	}
+	defer src.Close()
+	if len(c.Targets) == 0 {
+		if ids, err = withErased(ctx, src, ids); err != nil {
+			return err
+		}
+	}
+	err = ordered(ctx, len(ids), func(ctx context.Context, i int) (*report, error) {
+		err := e.mustBeThere(ctx, src, ids[i])
+		switch {
+		case errors.As(err, new(*events.ErasedError)):
+			part := &report{trust: r.trust, allowUnsigned: r.allowUnsigned}
+			return part, (&verification{report: part, src: src, id: ids[i]}).tombstone(ctx)
+		case err != nil:
+			return nil, err
+		}
+		return verified(ctx, src, ids[i])
+	}, r.merge)
 	return r.damaged(e.source.File, err)
 }
 
@@ -187,6 +199,7 @@ func (r *report) merge(part *report, err error) error {
 	r.Blobs += part.Blobs
 	r.Unchecked += part.Unchecked
 	r.Proven = append(r.Proven, part.Proven...)
+	r.Tombstones = append(r.Tombstones, part.Tombstones...)
 	r.Notes = append(r.Notes, part.Notes...)
 	r.lastHead = part.lastHead
 	for _, f := range part.Violations {
@@ -231,6 +244,9 @@ func (r *report) print(e *env) {
 	e.printf("checked %s and %s, invariants %s\n", number(r.Prompts, "prompt"), number(r.Blobs, "blob"), r.Invariants)
 	if r.Bases > 0 {
 		e.printf("compared bases of copies with their ancestors: %d\n", r.Bases)
+	}
+	if n := len(r.Tombstones); n > 0 {
+		e.printf("erased: %s\n", number(int64(n), "session"))
 	}
 	e.printf("verified %s, %s, %s\n", number(r.Sessions, "session"), number(r.Events, "event"), number(r.Snapshots, "snapshot"))
 	if n := len(r.Violations); n > 0 {

@@ -56,27 +56,53 @@ func ReadHead(text []byte, tenants []note.Verifier) (*Head, *Certificate, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := carried(text, tenants)
-	if err != nil {
+	var c *Certificate
+	if h.Session, c, err = signedBy(text, h.Origin, tenants); err != nil {
 		return nil, nil, fmt.Errorf("head: %w", err)
 	}
-	name, ok := strings.CutPrefix(h.Origin, c.Tenant+"/s/")
-	if !ok {
-		return nil, nil, fmt.Errorf("head: %w: origin %q is not of tenant %s", events.ErrMalformed, h.Origin, c.Tenant)
-	}
-	h.Session = events.SessionID(name)
-	public, err := PublicKey(h.Origin, c.Key)
+	return h, c, nil
+}
+
+// signedBy checks that the key of a node signed a note about a session, and that one of the tenants certified it.
+func signedBy(text []byte, origin string, tenants []note.Verifier) (events.SessionID, *Certificate, error) {
+	c, err := carried(text, tenants)
 	if err != nil {
-		return nil, nil, fmt.Errorf("head: %w: %w", events.ErrMalformed, err)
+		return "", nil, err
+	}
+	name, ok := strings.CutPrefix(origin, c.Tenant+"/s/")
+	if !ok {
+		return "", nil, fmt.Errorf("%w: origin %q is not of tenant %s", events.ErrMalformed, origin, c.Tenant)
+	}
+	public, err := PublicKey(origin, c.Key)
+	if err != nil {
+		return "", nil, fmt.Errorf("%w: %w", events.ErrMalformed, err)
 	}
 	verifier, err := note.NewVerifier(public)
 	if err != nil {
-		return nil, nil, fmt.Errorf("head: %w: %w", events.ErrMalformed, err)
+		return "", nil, fmt.Errorf("%w: %w", events.ErrMalformed, err)
 	}
 	if _, err := note.Open(text, note.VerifierList(verifier)); err != nil {
-		return nil, nil, fmt.Errorf("head: %w: %w", ErrUnknownKey, err)
+		return "", nil, fmt.Errorf("%w: %w", ErrUnknownKey, err)
 	}
-	return h, c, nil
+	return events.SessionID(name), c, nil
+}
+
+// HeadOf is the head of a commit as the commit says, without any check. It is nil without a head, and where no note can
+// be made of it.
+func HeadOf(e events.Entry) *Head {
+	head, ok := e.Commit.Events[len(e.Commit.Events)-1].Payload.(*events.AuditHeadSigned)
+	if !ok {
+		return nil
+	}
+	tree := of(head)
+	text, _, signed := strings.Cut(head.Certificate, "\n\n")
+	c, err := parse(text+"\n", head.Certificate)
+	if err != nil || !signed || tree.Check() != nil {
+		return nil
+	}
+	h := &Head{Session: e.Commit.Session, Size: events.Seq(tree.Size() + 1), Root: tree.Root(events.LeafHash(e.Data)), Origin: c.Origin(e.Commit.Session)}
+	h.Note = signedNote(c, h.Origin, checkpoint(h.Origin, int64(h.Size), h.Root), head.Signature)
+	return h
 }
 
 // parseCheckpoint reads the three lines of a checkpoint.

@@ -31,6 +31,11 @@
 // that has the key sets that time, so a stolen key that has expired can still date a commit back. Only a head that the
 // auditor or a witness got in time proves age.
 //
+// # Tombstones
+//
+// A node that erases a session signs a [Tombstone]: what was there, until when, and who removed it. It has the last head,
+// so that an auditor with an older head finds commits that were cut off before the erasure.
+//
 // # What a verification proves
 //
 // Every commit up to the last head is what a holder of a certified key signed, in that order, and complete. It does

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -23,7 +24,8 @@ type ArchiverConfig struct {
 	// Parked reports whether the running turn waits for a result from outside only, so that no worker has it. Nil
 	// means never.
 	Parked func(*projector.State) bool
-	Logger *zap.Logger // nil is silent
+	Signer func() *proof.Signer // of tombstones. Defaults to none
+	Logger *zap.Logger          // nil is silent
 }
 
 // Archiver makes sessions cold after a time without work, and erases sessions whose retention has ended. Any number

@@ -62,7 +62,7 @@ func TestSweepBlobs(t *testing.T) {
 	s := follow.NewBlobSweeper(b)
 	sweep(t, s, 0, 0) // lost and soon are suspects
 	refer(t, b, "fork", 2, soon)
-	if _, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased")); err != nil {
+	if _, err := follow.Erase(t.Context(), b, "erased", nil, stone("erased"), nil); err != nil {
 		t.Fatal(err)
 	}
 	sweep(t, s, 11*time.Hour, 0) // and own
@@ -109,7 +109,7 @@ func TestSweepKeepsSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	grow(t, b, "gone", 0, 3, 1)
-	if _, err := follow.Erase(t.Context(), b, "gone", nil, stone("gone")); err != nil {
+	if _, err := follow.Erase(t.Context(), b, "gone", nil, stone("gone"), nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Snapshots().Put(t.Context(), "gone", []byte(strings.Repeat("late", 10)), 0); err != nil {

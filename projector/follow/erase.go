@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 )
 
@@ -25,11 +27,12 @@ func (d *Directory) isTombstone() bool {
 
 // Erase removes everything of a session except its tombstone: the archive entry, which keeps its id in use, and the
 // directory row. If end is not nil, the history must end at that sequence. Erasing again returns the first tombstone.
-// Errors: [events.ErrNoSession], [events.ConflictError].
+// signer returns the signer of the tombstone; nil, also as its result, means none. Errors: [events.ErrNoSession],
+// [events.ConflictError].
 //
 // The row is marked first if end is nil, otherwise after the history is sealed. After an error later than the mark,
 // an archiver finishes the erasure.
-func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone) (bus.Tombstone, error) {
+func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *events.Seq, t bus.Tombstone, signer func() *proof.Signer) (bus.Tombstone, error) {
 	last, err := b.Log().Last(ctx, session)
 	gone := errors.As(err, new(*events.ErasedError))
 	if err != nil && !gone {
@@ -41,7 +44,10 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 			return t, err
 		}
 	}
-	if t, err = b.PutTombstone(ctx, session, end, t); err != nil {
+	sign := func(ctx context.Context, t bus.Tombstone) (string, error) {
+		return signTombstone(ctx, b, session, t, signer)
+	}
+	if t, err = b.PutTombstone(ctx, session, end, t, sign); err != nil {
 		return t, err
 	}
 	if err = mark(ctx, b, session, projector.StatusErasing, t); err == nil {
@@ -51,6 +57,43 @@ func Erase(ctx context.Context, b *bus.Bus, session events.SessionID, end *event
 		err = mark(ctx, b, session, projector.StatusErased, t)
 	}
 	return t, err
+}
+
+// signTombstone returns the signed note of a tombstone. It is empty without a signer whose certificate is valid now. The
+// root is that of the commits as they are stored, whether they fold or not. It is missing where one cannot be read.
+func signTombstone(ctx context.Context, b *bus.Bus, session events.SessionID, t bus.Tombstone, signer func() *proof.Signer) (string, error) {
+	now := events.MillisOf(time.Now())
+	if signer == nil {
+		return "", nil
+	}
+	s := signer()
+	if s == nil || !s.Certificate().ValidAt(now) {
+		return "", nil
+	}
+	signed := proof.Tombstone{Session: session, Signed: now, At: t.At, Retention: t.Retention, By: t.By, Reason: t.Reason, Size: t.Last}
+	var tree proof.Tree // of the commits before the last one
+	var last proof.Hash
+	read := events.Seq(0)
+	for e, err := range b.Log().Read(ctx, session, 1) {
+		if errors.Is(err, events.ErrOutcomeUnknown) || errors.Is(err, events.ErrNoSession) || ctx.Err() != nil {
+			return "", fmt.Errorf("read the history before its erasure: %w", err)
+		}
+		if err != nil {
+			break // a damaged history can be erased too
+		}
+		if e.Seq > 1 {
+			tree.Append(last)
+			tree.Keep(proof.KeptLeaves)
+		}
+		last, read = events.LeafHash(e.Data), e.Seq
+		if h := proof.HeadOf(e); h != nil {
+			signed.Head = h.Note
+		}
+	}
+	if read == t.Last {
+		signed.Root = new(tree.Root(last))
+	}
+	return s.SignTombstone(&signed)
 }
 
 // mark writes a tombstone into the directory. An existing tombstone of status erased stays.

@@ -2,16 +2,20 @@ package follow_test
 
 import (
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/bus/bustest"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/projector/follow"
 )
@@ -30,6 +34,70 @@ func directoryRow(t *testing.T, b *bus.Bus, id events.SessionID) (row follow.Dir
 		t.Fatal(err)
 	}
 	return row
+}
+
+// signing returns a node's signer, and the key of its tenant.
+func signing(t *testing.T) (func() *proof.Signer, note.Verifier) {
+	t.Helper()
+	private, public, err := note.GenerateKey(nil, "example.com/t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tenant, err := note.NewSigner(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier, err := note.NewVerifier(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, secret, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := proof.Certify(tenant, "n1", key, 0, events.MillisOf(time.Now().Add(time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := proof.NewSigner(secret, cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *proof.Signer { return signer }, verifier
+}
+
+// rootOf is the root of a whole history, by an auditor that knows no key.
+func rootOf(t *testing.T, b *bus.Bus, id events.SessionID) proof.Hash {
+	t.Helper()
+	var before proof.Tree
+	var leaf proof.Hash
+	for e, err := range b.Log().Read(t.Context(), id, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Seq > 1 {
+			before.Append(leaf)
+		}
+		leaf = events.LeafHash(e.Data)
+	}
+	return before.Root(leaf)
+}
+
+// hasSigned checks the signed tombstone of a session.
+func hasSigned(t *testing.T, b *bus.Bus, id events.SessionID, root proof.Hash, key note.Verifier) {
+	t.Helper()
+	stone, err := b.Tombstone(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := proof.ReadTombstone([]byte(stone.Note), []note.Verifier{key})
+	if err != nil {
+		t.Errorf("tombstone of %s: %v", id, err)
+		return
+	}
+	if got.Session != id || got.At != 5000 || got.By != "ann" || got.Reason != "asked by "+string(id) || got.Size != stone.Last || got.Root == nil || *got.Root != root || got.Retention {
+		t.Errorf("signed tombstone of %s: got %+v, want the root %s", id, got, root)
+	}
 }
 
 // erased checks that the row is a tombstone and that everything else is gone.
@@ -61,7 +129,7 @@ func TestEraseRows(t *testing.T) {
 	if err := late.Project(t.Context(), "s"); err != nil {
 		t.Fatal(err)
 	}
-	got, err := follow.Erase(t.Context(), b, "s", nil, stone("s"))
+	got, err := follow.Erase(t.Context(), b, "s", nil, stone("s"), nil)
 	if err != nil || got.Last != 40 {
 		t.Fatalf("erase: got %+v, %v, want the end at 40", got, err)
 	}
@@ -76,12 +144,13 @@ func TestEraseRows(t *testing.T) {
 }
 
 // TestEraseFinished kills the eraser at each request. The next archiver finishes erasures that started, and leaves
-// other sessions unchanged.
+// other sessions unchanged. At each time there is the whole session, or a signed tombstone.
 func TestEraseFinished(t *testing.T) {
 	t.Parallel()
 	server := bustest.Server(t, busembed.Config{})
 	b := bustest.Open(t, server)
-	archiver := follow.NewArchiver(b, follow.ArchiverConfig{})
+	signer, key := signing(t)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Signer: signer})
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprintf("late_%t", late), func(t *testing.T) {
 			t.Parallel()
@@ -90,10 +159,14 @@ func TestEraseFinished(t *testing.T) {
 				id := events.SessionID(fmt.Sprintf("s-%t-%d", late, k))
 				grow(t, b, id, 0, 3, 1)
 				mustProject(t, b, id)
+				root := rootOf(t, b, id)
 				done := bustest.KilledAt(t, server, k, late, func(ctx context.Context, victim *bus.Bus) error {
-					_, err := follow.Erase(ctx, victim, id, nil, stone(id))
+					_, err := follow.Erase(ctx, victim, id, nil, stone(id), signer)
 					return err
 				})
+				if _, err := follow.Open(t.Context(), b, id); err != nil {
+					hasSigned(t, b, id, root, key)
+				}
 				retain := func() bool {
 					if err := archiver.Retain(t.Context(), time.UnixMilli(9000)); err != nil {
 						t.Fatal(err)
@@ -103,6 +176,7 @@ func TestEraseFinished(t *testing.T) {
 				if retain() {
 					retain() // a late request may follow the first read of the row
 					erased(t, b, id, 3)
+					hasSigned(t, b, id, root, key)
 					gone++
 				} else {
 					same(t, b, id)
@@ -148,7 +222,8 @@ func TestRetain(t *testing.T) {
 	} {
 		kept(t, b, id, s.retain, s.last)
 	}
-	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute})
+	signer, key := signing(t)
+	archiver := follow.NewArchiver(b, follow.ArchiverConfig{Retain: time.Minute, Signer: signer})
 	for _, id := range []events.SessionID{"own-cold", "node-cold", "stamped-cold"} {
 		if done, err := archiver.Archive(t.Context(), id); !done || err != nil {
 			t.Fatalf("archive %s: got %t, %v", id, done, err)
@@ -188,6 +263,13 @@ func TestRetain(t *testing.T) {
 	}
 	if row := directoryRow(t, b, "own-cold"); row.Erased == nil || row.Erased.By != "retention" || row.Erased.Reason != "kept for 5s after its last event, as client:ann asked at sequence 1" || row.Erased.At != at {
 		t.Errorf("tombstone: got %+v, want one that says why", row.Erased)
+	}
+	stone, err := b.Tombstone(t.Context(), "own-cold")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := proof.ReadTombstone([]byte(stone.Note), []note.Verifier{key}); err != nil || !got.Retention || got.By != "retention" || got.Size != 1 {
+		t.Errorf("signed tombstone: got %+v, %v, want that of a retention", got, err)
 	}
 	if err := follow.NewArchiver(b, follow.ArchiverConfig{}).Retain(t.Context(), now.Add(time.Hour)); err != nil {
 		t.Fatal(err)

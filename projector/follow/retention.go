@@ -75,7 +75,7 @@ func (a *Archiver) indexedSessions(ctx context.Context) (map[events.SessionID]bo
 
 func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directory, now time.Time) error {
 	if row.Status == projector.StatusErasing && row.Erased != nil {
-		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason})
+		_, err := Erase(ctx, a.b, id, nil, bus.Tombstone{At: row.Erased.At, By: row.Erased.By, Reason: row.Erased.Reason}, a.cfg.Signer)
 		return ignoreGone(err)
 	}
 	if row.Status == projector.StatusErased || !a.expired(row.UpdatedAt, row.Retain, now) {
@@ -83,7 +83,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	}
 	s, err := Open(ctx, a.b, id) // the row may be behind
 	if gone := new(events.ErasedError); errors.As(err, &gone) {
-		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}) // an erasure that died before it marked the row
+		_, err = Erase(ctx, a.b, id, nil, bus.Tombstone{At: gone.At, By: gone.By, Reason: gone.Reason}, a.cfg.Signer) // an erasure that died before it marked the row
 		return err
 	}
 	if err != nil || !a.expired(s.UpdatedAt, s.Config.RetainMillis, now) || !a.inactive(s) {
@@ -97,7 +97,7 @@ func (a *Archiver) retain(ctx context.Context, id events.SessionID, row *Directo
 	if err != nil {
 		return ignoreGone(err)
 	}
-	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: byRetention, Reason: reason})
+	_, err = Erase(ctx, a.b, id, &s.Seq, bus.Tombstone{At: events.Millis(now.UnixMilli()), By: byRetention, Reason: reason, Retention: true}, a.cfg.Signer)
 	return ignoreGone(err)
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/eventjson"
+	"github.com/lash-go/lash/events/proof"
+	"github.com/lash-go/lash/session/transcript"
+)
+
+// grave is the tombstone of an erased session, for output.
+type grave struct {
+	Session   events.SessionID `json:"session"`
+	At        string           `json:"at"`
+	By        string           `json:"by"`
+	Retention bool             `json:"retention,omitempty"` // its retention had ended; otherwise a caller requested it
+	Reason    string           `json:"reason"`
+	Commits   events.Seq       `json:"commits"`
+	Signed    bool             `json:"signed"`
+	Root      string           `json:"root,omitempty"`      // of all commits; once the signature is checked
+	Head      events.Seq       `json:"head,omitempty"`      // number of commits under the last signed head; likewise
+	SignedBy  string           `json:"signed_by,omitempty"` // key and tenant; likewise
+	at        events.Millis
+}
+
+func graveOf(id events.SessionID, t bus.Tombstone) *grave {
+	return &grave{
+		Session: id, At: eventjson.Clock(t.At), By: t.By, Retention: t.Retention, Reason: t.Reason, Commits: t.Last, Signed: t.Note != "", at: t.At,
+	}
+}
+
+// why is the erasure's author and reason in one line.
+func (g *grave) why() string {
+	on := "on request"
+	if g.Retention {
+		on = "at the end of its retention"
+	}
+	return transcript.VisibleLine(fmt.Sprintf("by %s, %s: %s", g.By, on, g.Reason))
+}
+
+func (g *grave) String() string {
+	text := fmt.Sprintf("%s: erased at %s %s; its history had %s", g.Session, g.At, g.why(), number(int64(g.Commits), "commit"))
+	switch {
+	case g.SignedBy == "" && g.Signed:
+		return text + "; the signature of the tombstone is not verified"
+	case g.SignedBy == "":
+		return text + "; the tombstone is not signed"
+	}
+	if g.Root != "" {
+		text += " with the root " + g.Root
+	}
+	if g.Head > 0 {
+		text += fmt.Sprintf(", its last head covers %d", g.Head)
+	}
+	return text + "; signed by " + g.SignedBy
+}
+
+// withTombstone adds to the error of an erased session that its tombstone is signed.
+func (e *env) withTombstone(ctx context.Context, src source, id events.SessionID, erased error) error {
+	t, err := src.Tombstone(ctx, id)
+	if err != nil || t.Note == "" {
+		return erased
+	}
+	return fmt.Errorf("%w; its history had %s: lash-replay verify %s%s checks the signed tombstone", erased, number(int64(t.Last), "commit"), id, e.source.where())
+}
+
+// tombstone checks what stays of an erased session.
+func (v *verification) tombstone(ctx context.Context) error {
+	t, err := v.src.Tombstone(ctx, v.id)
+	if err != nil {
+		return err
+	}
+	g := graveOf(v.id, t)
+	v.Tombstones = append(v.Tombstones, g)
+	switch {
+	case len(v.trust.tenants) == 0:
+		v.Notes = append(v.Notes, fmt.Sprintf("session %s: its tombstone is not checked: --key gives the tenant's public key", v.id))
+		return nil
+	case t.Note == "":
+		v.addFault(proof.Finding{Fault: proof.FaultUnsigned, Problem: "the session was erased, and its tombstone is not signed"})
+		return nil
+	}
+	signed, cert, err := proof.ReadTombstone([]byte(t.Note), v.trust.tenants)
+	switch {
+	case errors.Is(err, proof.ErrUnknownKey):
+		v.addFault(proof.Finding{Fault: proof.FaultKey, Problem: err.Error()})
+		return nil
+	case err != nil:
+		v.addFault(proof.Finding{Fault: proof.FaultAltered, Problem: err.Error()})
+		return nil
+	}
+	if signed.Session != v.id || signed.At != t.At || signed.By != t.By || signed.Reason != t.Reason || signed.Size != t.Last || signed.Retention != t.Retention {
+		v.addFault(proof.Finding{Fault: proof.FaultAltered, Problem: "the tombstone is not the one that was signed"})
+		return nil
+	}
+	g.SignedBy = cert.Name + " of " + cert.Tenant
+	if signed.Root != nil {
+		g.Root = base64.StdEncoding.EncodeToString(signed.Root[:])
+	}
+	if h, _, err := proof.ReadHead([]byte(signed.Head), v.trust.tenants); err == nil {
+		g.Head, v.lastHead = h.Size, h
+	}
+	v.compareHeads(signed)
+	return nil
+}
+
+// compareHeads compares a tombstone with the heads of other places.
+func (v *verification) compareHeads(t *proof.Tombstone) {
+	for _, h := range v.trust.heads[v.id] {
+		switch {
+		case h.Size > t.Size:
+			v.addFault(proof.Finding{Fault: proof.FaultRolledBack, Seq: t.Size + 1, Problem: fmt.Sprintf(
+				"the given head covers %d commits, the erased history had %d: commits were cut off before the erasure", h.Size, t.Size)})
+		case h.Size == t.Size && t.Root != nil && h.Root != *t.Root:
+			v.addFault(proof.Finding{Fault: proof.FaultConflicting, Seq: t.Size, Problem: fmt.Sprintf(
+				"the erased history is not the one that the given head of %d commits signs", h.Size)})
+		case h.Size < t.Size:
+			v.Notes = append(v.Notes, fmt.Sprintf("session %s: the given head of %d commits cannot be compared with the root of an erased history of %d", v.id, h.Size, t.Size))
+		}
+	}
+}
