@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/alecthomas/kong"
@@ -171,8 +172,14 @@ func TestPasswordOfTheServersInUse(t *testing.T) {
 			if args[0] == "serve" {
 				continue // it ends on a signal only: see TestSecretsStayInside
 			}
+			ctx := limited(t)
+			if args[0] == "fork" || args[0] == "plugins" { // they wait for a node
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 2*time.Second)
+				defer cancel()
+			}
 			var out, errs bytes.Buffer
-			run(limited(t), append(args, "--nats", url), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
+			run(ctx, append(args, "--nats", url), &streams{Out: &out, Err: &errs, Env: func(string) string { return "" }})
 			wantNoSecret(t, strings.Join(args, " "), append(out.Bytes(), errs.Bytes()...))
 		}
 	}
