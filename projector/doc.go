@@ -24,7 +24,7 @@
 //
 // # Size
 //
-// The package has more than 3 000 lines because the fold is one function of all event kinds on one state: about half
+// The package is large because the fold is one function of all event kinds on one state: about half
 // are the types of the state and the cases of Apply. Views, prompts and snapshots use the state's unexported body
 // (segments, indexes, caches). A package of their own would need this body as exported API.
 package projector

@@ -29,18 +29,18 @@ type pluginRunCmd struct {
 	Name    string   `arg:"" help:"The plugin's name, which the operator gave it."`
 	Command []string `arg:"" optional:"" help:"The program and its arguments, after --. Not with --mcp." placeholder:"COMMAND"`
 
-	MCP          string        `name:"mcp" help:"File of servers of the Model Context Protocol, as --mcp of lash-node serve has it: the plugin is its server NAME, in place of a program." placeholder:"FILE" type:"path"`
-	Connection   string        `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags. Defaults to LASH_PLUGIN_CONNECTION." placeholder:"FILE" type:"path"`
-	NATS         string        `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
-	Nkey         string        `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
-	Instance     string        `help:"Begins the id of this instance, at most 51 characters; each start adds a random part. Defaults to LASH_PLUGIN_INSTANCE." placeholder:"NAME"`
-	Env          []string      `help:"A variable of the program, NAME=VALUE, or NAME for the value that it has here. Repeatable. The program gets PATH, and no other variable." placeholder:"NAME[=VALUE]" sep:"none"`
-	Dir          string        `help:"Working directory of the program. Defaults to this one." placeholder:"DIR" type:"path"`
-	Sandbox      string        `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory. Without one the program can read what this user can, with the plugin's key: as root, \"setpriv --reuid=USER --regid=GROUP --clear-groups\" makes it another user." placeholder:"COMMAND"`
-	Idle         time.Duration `help:"End the program of a session after this time without a call, for plugins of scope session; 0: never." default:"30s"`
-	RegisterWait time.Duration `help:"How long the program may take to its register line." default:"10s"`
-	Rollback     bool          `help:"Make this version the current one, although a later one has replaced it."`
-	Grace        time.Duration `help:"How long calls may run after a signal." default:"10s"`
+	MCP          string         `name:"mcp" help:"File of servers of the Model Context Protocol, as --mcp of lash-node serve has it: the plugin is its server NAME, in place of a program." placeholder:"FILE" type:"path"`
+	Connection   string         `help:"File with the servers and the plugin's credentials: plugins/NAME.json of an embedded server's --store, or one as in OPERATING.md. In place of the other connection flags. Defaults to LASH_PLUGIN_CONNECTION." placeholder:"FILE" type:"path"`
+	NATS         string         `name:"nats" help:"Servers, comma-separated URLs. Defaults to LASH_PLUGIN_NATS." placeholder:"URL"`
+	Nkey         string         `help:"File with the seed of an nkey. Defaults to LASH_PLUGIN_NKEY." placeholder:"FILE" type:"path"`
+	Instance     string         `help:"Begins the id of this instance, at most 51 characters; each start adds a random part. Defaults to LASH_PLUGIN_INSTANCE." placeholder:"NAME"`
+	Env          []string       `help:"A variable of the program, NAME=VALUE, or NAME for the value that it has here. Repeatable. The program gets PATH, and no other variable." placeholder:"NAME[=VALUE]" sep:"none"`
+	Dir          string         `help:"Working directory of the program. Defaults to this one." placeholder:"DIR" type:"path"`
+	Sandbox      string         `help:"A command that runs the program, which follows it: words between spaces, without quotes. {cwd} stands for the working directory. Without one the program can read what this user can, with the plugin's key: as root, \"setpriv --reuid=USER --regid=GROUP --clear-groups\" makes it another user." placeholder:"COMMAND"`
+	Idle         *time.Duration `help:"End the program of a session after this time without a call, for plugins of scope session; 0: never. Defaults to 30s."`
+	RegisterWait *time.Duration `help:"How long the program may take to its register line. Defaults to 10s."`
+	Rollback     bool           `help:"Make this version the current one, although a later one has replaced it."`
+	Grace        time.Duration  `help:"How long calls may run after a signal." default:"10s"`
 }
 
 func (*pluginRunCmd) Help() string {
@@ -58,6 +58,9 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 	}
 	if (c.MCP == "") == (len(c.Command) == 0) {
 		return errors.New(`expected "<command> ..." after --, or --mcp FILE`)
+	}
+	if err := c.checkMCP(); err != nil {
+		return err
 	}
 	cfg, err := c.program(s, log)
 	if err != nil {
@@ -86,6 +89,29 @@ func (c *pluginRunCmd) Run(ctx context.Context, s *streams) error {
 		return nil // a signal ended it before it was registered
 	}
 	return err
+}
+
+// checkMCP refuses flags of programs with --mcp, whose file has the command, its variables and its limits.
+func (c *pluginRunCmd) checkMCP() error {
+	if c.MCP == "" {
+		return nil
+	}
+	for _, f := range []struct {
+		flag, instead string
+		given         bool
+	}{
+		{"--env", `the server's "env"`, len(c.Env) > 0},
+		{"--dir", `the server's "cwd"`, c.Dir != ""},
+		{"--sandbox", `the server's "sandbox"`, c.Sandbox != ""},
+		{"--idle", "nothing: all sessions share the server", c.Idle != nil},
+		{"--register-wait", "nothing: the server has no register line", c.RegisterWait != nil},
+		{"--rollback", "nothing: the newest list of tools is always the current version", c.Rollback},
+	} {
+		if f.given {
+			return fmt.Errorf("%s is for a program after --, not for --mcp: use %s in %s", f.flag, f.instead, c.MCP)
+		}
+	}
+	return nil
 }
 
 // mcpServer is the server of --mcp; nil without.
@@ -161,9 +187,15 @@ const unreachable = "is this the plugin's key?"
 func (c *pluginRunCmd) program(s *streams, log *zap.Logger) (stdio.Config, error) {
 	cfg := stdio.Config{
 		Plugin: c.Name, Command: c.Command, Sandbox: strings.Fields(c.Sandbox), Dir: c.Dir, Env: make(map[string]string),
-		Idle: c.Idle, RegisterWait: c.RegisterWait, Logger: log,
+		Idle: 30 * time.Second, RegisterWait: 10 * time.Second, Logger: log,
 	}
-	if c.Idle < 0 || c.RegisterWait <= 0 || c.Grace <= 0 {
+	if c.Idle != nil {
+		cfg.Idle = *c.Idle
+	}
+	if c.RegisterWait != nil {
+		cfg.RegisterWait = *c.RegisterWait
+	}
+	if cfg.Idle < 0 || cfg.RegisterWait <= 0 || c.Grace <= 0 {
 		return cfg, errors.New("--idle, --register-wait and --grace: want no negative time, and more than 0 for the last two")
 	}
 	for _, entry := range c.Env {

@@ -12,7 +12,7 @@ import (
 )
 
 type pluginCheckCmd struct {
-	Command []string `arg:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
+	Command []string `arg:"" optional:"" help:"The program and its arguments, after --." placeholder:"COMMAND"`
 
 	Name    string        `help:"The plugin's name, which the program gets as LASH_PLUGIN. \"conformance\" has more checks: of the plugin that tests an SDK." default:"plugin"`
 	Stdio   bool          `help:"The program reads and writes JSON lines, as with lash-node plugin run."`
@@ -31,6 +31,9 @@ var errUnfit = errors.New("a check failed")
 
 // Run runs the checks.
 func (c *pluginCheckCmd) Run(ctx context.Context, s *streams) error {
+	if len(c.Command) == 0 {
+		return errors.New("name the program after --, for example: lash-node plugin check -- ./my-plugin --verbose; with --stdio for one that reads and writes lines")
+	}
 	if c.Timeout <= 0 {
 		return errors.New("--timeout: want some time")
 	}

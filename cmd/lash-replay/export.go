@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/lash-go/lash/events"
 	sessionarchive "github.com/lash-go/lash/session/archive"
@@ -16,7 +17,7 @@ import (
 type exportCmd struct {
 	Session string   `arg:"" optional:"" help:"Session, or an archive file when no source is given."`
 	Out     string   `short:"o" required:"" placeholder:"FILE" help:"File to write; with --all, the folder for a file of each session."`
-	Format  string   `default:"archive" enum:"archive,chat,pi,markdown,html,otel,record,record-cbor,record-cose" help:"Format: ${enum}. Default: ${default}."`
+	Format  string   `default:"archive" help:"One of the formats above. Default: ${default}."`
 	Redact  []string `placeholder:"WHAT" help:"Leave out the payloads of these events, and bodies that only they refer to: a kind, a pattern of kinds as tool.*, or an event's id. Digests replace them, and lash-replay verify --key still proves the rest. Archives only."`
 	All     bool     `help:"Every session of the source, each in a file of the folder that -o names."`
 	Key     string   `placeholder:"FILE" help:"For record-cose: the ed25519 private key that signs: PKCS 8 PEM, or a node.key."`
@@ -27,19 +28,12 @@ type exportCmd struct {
 
 // Help is shown by --help.
 func (*exportCmd) Help() string {
-	return `Formats:
-
-  archive    all of the history; lash-replay reads it, and lash-node import puts it into a server
-  chat       the active path as a line of OpenAI's chat format; lash-node import reads it
-  pi         all branches as a session file of pi; lash-node import reads it
-  markdown   a report for people
-  html       the same as one page without scripts, which loads nothing
-  otel       traces in OTLP's JSON with OpenTelemetry's names for generative AI; a collector takes it at /v1/traces
-  record     a Verifiable Agent Conversation record as JSON; lash-node import reads it
-  record-cbor, record-cose
-             the same as CBOR, alone or signed in COSE_Sign1 with --key FILE
-
-What a format cannot hold is listed on standard error, and in "lost" with --json. The file appears when it is complete.`
+	var list strings.Builder
+	for _, f := range formats() {
+		fmt.Fprintf(&list, "  %-12s %s\n", f.name, f.help)
+	}
+	return "Formats:\n\n" + list.String() +
+		"\nWhat a format cannot hold is listed on standard error, and in \"lost\" with --json. The file appears when it is complete."
 }
 
 // written is the output of an export with --json.
@@ -60,6 +54,10 @@ type written struct {
 
 // Run exports one session, or all.
 func (c *exportCmd) Run(ctx context.Context, e *env) error {
+	f, err := formatOf(c.Format)
+	if err != nil {
+		return err
+	}
 	if (c.Key != "") != (c.Format == formatCOSE) {
 		return fmt.Errorf("--key FILE goes with --format %s, and is required there", formatCOSE)
 	}
@@ -67,7 +65,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 		return fmt.Errorf("--redact: the format %s has no digests: use archive", c.Format)
 	}
 	if c.All {
-		return c.exportAll(ctx, e)
+		return c.exportAll(ctx, e, f.extension)
 	}
 	src, id, err := e.openTarget(ctx, c.Session)
 	if err != nil {
@@ -77,7 +75,7 @@ func (c *exportCmd) Run(ctx context.Context, e *env) error {
 	return c.export(ctx, e, src, id, c.Out)
 }
 
-func (c *exportCmd) exportAll(ctx context.Context, e *env) error {
+func (c *exportCmd) exportAll(ctx context.Context, e *env, extension string) error {
 	if c.Session != "" {
 		return errors.New("name a session or give --all, not both")
 	}
@@ -85,7 +83,7 @@ func (c *exportCmd) exportAll(ctx context.Context, e *env) error {
 		return err
 	}
 	return e.each(ctx, nil, func(src source, id events.SessionID) error {
-		return c.export(ctx, e, src, id, filepath.Join(c.Out, string(id)+"."+formats()[c.Format].extension))
+		return c.export(ctx, e, src, id, filepath.Join(c.Out, string(id)+"."+extension))
 	})
 }
 

@@ -22,23 +22,37 @@ const (
 
 // format is a format of export.
 type format struct {
+	name      string
 	extension string
+	help      string // lines of the help
 	write     func(*exportCmd, io.Writer, *exchange.Document) (*exchange.Losses, error)
 }
 
-// formats are the formats of export, by name.
-func formats() map[string]format {
-	return map[string]format{
-		formatArchive: {extension: "lash"},
-		"chat":        {"jsonl", plain(exchange.Chat)},
-		"pi":          {"pi.jsonl", plain(exchange.Pi)},
-		"markdown":    {"md", plain(exchange.Markdown)},
-		"html":        {"html", plain(exchange.HTML)},
-		"otel":        {"otel.json", plain(exchange.OTel)},
-		"record":      {"record.json", (*exportCmd).recordJSON},
-		"record-cbor": {"record.cbor", (*exportCmd).recordCBOR},
-		formatCOSE:    {"record.cose", (*exportCmd).recordCOSE},
+// formats are the formats of export.
+func formats() []format {
+	return []format{
+		{formatArchive, "lash", "all of the history; lash-replay reads it, and lash-node import puts it into a server", nil},
+		{"chat", "jsonl", "the active path as a line of OpenAI's chat format; lash-node import reads it", plain(exchange.Chat)},
+		{"pi", "pi.jsonl", "all branches as a session file of pi; lash-node import reads it", plain(exchange.Pi)},
+		{"markdown", "md", "a report for people", plain(exchange.Markdown)},
+		{"html", "html", "the same as one page without scripts, which loads nothing", plain(exchange.HTML)},
+		{"otel", "otel.json", "traces in OTLP's JSON with OpenTelemetry's names for generative AI; a collector takes it at /v1/traces", plain(exchange.OTel)},
+		{"record", "record.json", "a Verifiable Agent Conversation record as JSON; lash-node import reads it", (*exportCmd).recordJSON},
+		{"record-cbor", "record.cbor", "the same as CBOR", (*exportCmd).recordCBOR},
+		{formatCOSE, "record.cose", "the same as CBOR, signed in COSE_Sign1 with --key FILE", (*exportCmd).recordCOSE},
 	}
+}
+
+// formatOf is a format by name.
+func formatOf(name string) (format, error) {
+	var names []string
+	for _, f := range formats() {
+		if f.name == name {
+			return f, nil
+		}
+		names = append(names, f.name)
+	}
+	return format{}, fmt.Errorf("--format must be one of %s but got %q", strings.Join(names, ", "), name)
 }
 
 // plain is a format that no flag changes.
@@ -86,7 +100,11 @@ func (w *written) document(ctx context.Context, c *exportCmd, src source, temp *
 		return err
 	}
 	out := bufio.NewWriter(temp)
-	lost, err := formats()[w.Format].write(c, out, d)
+	f, err := formatOf(w.Format)
+	if err != nil {
+		return err
+	}
+	lost, err := f.write(c, out, d)
 	if err != nil {
 		return err
 	}

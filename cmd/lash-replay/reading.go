@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/lash-go/lash/cmd/internal/point"
 	"github.com/lash-go/lash/events"
 	"github.com/lash-go/lash/events/eventjson"
 	"github.com/lash-go/lash/projector"
@@ -48,6 +49,23 @@ func read(ctx context.Context, src source, id events.SessionID, upto events.Seq,
 		err = follow.Complete(ctx, src, r.state)
 	}
 	return r, err
+}
+
+// opened reads a session up to a point. The caller closes the source.
+func (e *env) opened(ctx context.Context, session string, at point.Point) (src source, r *reading, err error) {
+	src, id, err := e.openTarget(ctx, session)
+	if err != nil {
+		return nil, nil, err
+	}
+	upto, err := e.seq(ctx, src.Log(), id, "--at", at)
+	if err == nil {
+		r, err = read(ctx, src, id, upto, nil)
+	}
+	if err != nil {
+		src.Close()
+		return nil, nil, err
+	}
+	return src, r, nil
 }
 
 func (r *reading) commit(entry events.Entry) {

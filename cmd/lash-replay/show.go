@@ -42,19 +42,11 @@ func (c *showCmd) Run(ctx context.Context, e *env) error {
 	if err != nil {
 		return err
 	}
-	src, id, err := e.openTarget(ctx, c.Session)
+	src, r, err := e.opened(ctx, c.Session, c.At)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
-	if err != nil {
-		return err
-	}
-	r, err := read(ctx, src, id, upto, nil)
-	if err != nil {
-		return err
-	}
 	view := &shownSession{reading: r, prices: prices}
 	if err := c.view(view); err != nil {
 		return err

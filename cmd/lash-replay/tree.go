@@ -40,19 +40,11 @@ type graph struct {
 
 // Run folds the history and shows its graph.
 func (c *treeCmd) Run(ctx context.Context, e *env) error {
-	src, id, err := e.openTarget(ctx, c.Session)
+	src, r, err := e.opened(ctx, c.Session, c.At)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
-	upto, err := e.seq(ctx, src.Log(), id, "--at", c.At)
-	if err != nil {
-		return err
-	}
-	r, err := read(ctx, src, id, upto, nil)
-	if err != nil {
-		return err
-	}
 	g, err := graphOf(r.state)
 	if err != nil {
 		return err

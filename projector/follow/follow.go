@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/events"
@@ -25,7 +26,7 @@ const maxRowBytes = 900 << 10
 // Open returns the state of a session at its end, folded from the newest snapshot. It may be partial: [Complete]
 // attaches the rest. Errors: [events.ErrNoSession] and those of [events.Log.Read].
 func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, error) {
-	s, _, err := restore(ctx, b, session)
+	s, _, err := restore(ctx, b, b, session)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func Open(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector
 // OpenBefore returns the state of a session's newest snapshot if before accepts it, otherwise the empty state. It may
 // be partial.
 func OpenBefore(ctx context.Context, b *bus.Bus, session events.SessionID, before func(*projector.State) bool) (*projector.State, error) {
-	s, _, err := restore(ctx, b, session)
+	s, _, err := restore(ctx, b, b, session)
 	if err == nil && !before(s) {
 		s = projector.New(session)
 	}
@@ -48,6 +49,26 @@ func OpenBefore(ctx context.Context, b *bus.Bus, session events.SessionID, befor
 // BlobReader reads bodies outside the log and checks them against their reference.
 type BlobReader interface {
 	Blob(ctx context.Context, ref events.BlobRef) ([]byte, error)
+}
+
+// How often a body is read that the servers do not give, and the waits between.
+const (
+	readTries = 5
+	readBase  = 100 * time.Millisecond
+	readLimit = 2 * time.Second
+)
+
+// isTransient reports whether a body may be read later: the servers do not answer, so it may be there.
+func isTransient(err error) bool { return errors.Is(err, events.ErrOutcomeUnknown) }
+
+// readBlob reads a body, again where the error is transient. A fold of the whole history costs more than these waits.
+func readBlob(ctx context.Context, blobs BlobReader, ref events.BlobRef) ([]byte, error) {
+	for n := 1; ; n++ {
+		data, err := blobs.Blob(ctx, ref)
+		if err == nil || !isTransient(err) || n == readTries || !bus.Sleep(ctx, bus.Backoff(readBase, readLimit, n)) {
+			return data, err
+		}
+	}
 }
 
 // Sync folds the commits after the state's sequence.
@@ -74,7 +95,7 @@ func Prepare(ctx context.Context, blobs BlobReader, s *projector.State, c *event
 	if ref.IsZero() {
 		return nil
 	}
-	body, err := blobs.Blob(ctx, ref)
+	body, err := readBlob(ctx, blobs, ref)
 	if err == nil {
 		err = s.AttachBase(ref, body)
 	}
@@ -125,7 +146,7 @@ func Walk(ctx context.Context, log events.Log, blobs BlobReader, s *projector.St
 func Complete(ctx context.Context, blobs BlobReader, s *projector.State) error {
 	for missing := s.Missing(); len(missing) > 0; missing = s.Missing() { // an attached page lists more missing segments
 		for _, ref := range missing {
-			data, err := blobs.Blob(ctx, ref)
+			data, err := readBlob(ctx, blobs, ref)
 			if err == nil {
 				err = s.Attach(ref, data)
 			}
@@ -137,29 +158,38 @@ func Complete(ctx context.Context, blobs BlobReader, s *projector.State) error {
 	return nil
 }
 
-// Whole is [Open] and [Complete]. If a segment is lost, it folds from the log.
+// Whole is [Open] and [Complete]. If a segment is lost, it folds from the log. If the servers do not give a segment, that
+// is an error: a fold of a long history would not make them answer.
 func Whole(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, error) {
-	s, err := Open(ctx, b, session)
+	return whole(ctx, b, b.Log(), b, session)
+}
+
+func whole(ctx context.Context, b *bus.Bus, log events.Log, blobs BlobReader, session events.SessionID) (*projector.State, error) {
+	s, _, err := restore(ctx, b, blobs, session)
+	if err == nil {
+		err = Sync(ctx, log, blobs, s)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if err := Complete(ctx, b, s); err == nil {
+	if err := Complete(ctx, blobs, s); err == nil {
 		return s, nil
-	} else if ctx.Err() != nil {
+	} else if ctx.Err() != nil || isTransient(err) {
 		return nil, err
 	}
-	return At(ctx, b.Log(), b, session, math.MaxUint64)
+	return At(ctx, log, blobs, session, math.MaxUint64)
 }
 
-// restore reads the newest snapshot. Without a usable one it returns the empty state.
-func restore(ctx context.Context, b *bus.Bus, session events.SessionID) (*projector.State, bus.Row, error) {
+// restore reads the newest snapshot. Without a usable one it returns the empty state. Errors: those of the table, and a
+// transient one of the head.
+func restore(ctx context.Context, b *bus.Bus, blobs BlobReader, session events.SessionID) (*projector.State, bus.Row, error) {
 	stored, err := b.Snapshots().Get(ctx, session)
 	if err != nil || stored.Revision == 0 {
 		return projector.New(session), stored, err
 	}
-	s, err := decode(ctx, b, stored.Value)
+	s, err := decode(ctx, blobs, stored.Value)
 	if err != nil {
-		if ctx.Err() != nil {
+		if ctx.Err() != nil || isTransient(err) {
 			return nil, stored, err
 		}
 		// For another fold version, or a damaged row, the history has everything.
@@ -168,7 +198,7 @@ func restore(ctx context.Context, b *bus.Bus, session events.SessionID) (*projec
 	return s, stored, nil
 }
 
-func decode(ctx context.Context, b *bus.Bus, value []byte) (*projector.State, error) {
+func decode(ctx context.Context, blobs BlobReader, value []byte) (*projector.State, error) {
 	var r snapshotRow
 	if err := events.DecodePayload(value, &r); err != nil {
 		return nil, err
@@ -176,7 +206,7 @@ func decode(ctx context.Context, b *bus.Bus, value []byte) (*projector.State, er
 	head := r.Head
 	if !r.Blob.IsZero() {
 		var err error
-		if head, err = b.Blob(ctx, r.Blob); err != nil {
+		if head, err = readBlob(ctx, blobs, r.Blob); err != nil {
 			return nil, err
 		}
 	}

@@ -149,7 +149,7 @@ func (p *Projector) Project(ctx context.Context, session events.SessionID) error
 
 func (p *Projector) project(ctx context.Context, session events.SessionID, cached *cacheEntry) error {
 	if cached.state == nil {
-		s, stored, err := restore(ctx, p.b, session)
+		s, stored, err := restore(ctx, p.b, p.b, session)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/lash-go/lash/bus"
 	"github.com/lash-go/lash/bus/busembed"
 	"github.com/lash-go/lash/events"
+	"github.com/lash-go/lash/events/proof"
 	"github.com/lash-go/lash/projector"
 	"github.com/lash-go/lash/session/api"
 	"github.com/lash-go/lash/session/plugin"
@@ -52,33 +53,21 @@ func stack(hooks int) (*plugin.Host, error) {
 // hooks compares a turn with ten hooks without effect at every point with the same turn without hooks: its time,
 // commits, bytes and fold. The two servers alternate, so that the load of the machine is the same for both.
 func (r *runner) hooks(ctx context.Context) error {
-	bare, err := r.hooked(ctx, 0)
+	bare, err := r.servedRig(ctx, 0, nil)
 	if err != nil {
 		return err
 	}
 	defer bare.close()
-	full, err := r.hooked(ctx, noopHooks)
+	full, err := r.servedRig(ctx, noopHooks, nil)
 	if err != nil {
 		return err
 	}
 	defer full.close()
-	var without, with samples
-	for range r.scaled(150) {
-		if err := without.timed(func() error { return bare.turn(ctx, "s0") }); err != nil {
-			return err
-		}
-		if err := with.timed(func() error { return full.turn(ctx, "s0") }); err != nil {
-			return err
-		}
-	}
-	plain, err := foldCost(ctx, bare.rig, len(without))
+	without, with, err := alternate(ctx, bare, full, r.scaled(150))
 	if err != nil {
 		return err
 	}
-	hooked, err := foldCost(ctx, full.rig, len(with))
-	if err != nil {
-		return err
-	}
+	plain, hooked := without.perTurn, with.perTurn
 	r.report.HooksTurnRatio = with.p50() / without.p50()
 	r.report.HooksFoldRatio = hooked.micros / plain.micros
 	f := r.report.Lash
@@ -89,18 +78,19 @@ func (r *runner) hooks(ctx context.Context) error {
 	return nil
 }
 
-// hookedRig is a rig with its server.
-type hookedRig struct {
+// servedRig is a rig with its own server, whose session s0 has turns.
+type servedRig struct {
 	*rig
 	server *busembed.Server
 }
 
-func (h *hookedRig) close() {
+func (h *servedRig) close() {
 	h.rig.close()
 	h.server.Stop()
 }
 
-func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
+// servedRig is a rig whose plugins have a number of hooks, and whose node signs unless signer is nil.
+func (r *runner) servedRig(ctx context.Context, hooks int, signer func() *proof.Signer) (*servedRig, error) {
 	s, err := r.server(busembed.ProfileInterval)
 	if err != nil {
 		return nil, err
@@ -109,12 +99,34 @@ func (r *runner) hooked(ctx context.Context, hooks int) (*hookedRig, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := newRigWith(ctx, bus.Config{URL: s.URL()}, plugins)
+	g, err := newSigningRig(ctx, bus.Config{URL: s.URL()}, plugins, signer)
 	if err != nil {
 		return nil, err
 	}
 	_, err = g.host.Create(ctx, api.CreateRequest{ID: "s0"})
-	return &hookedRig{g, s}, err
+	return &servedRig{g, s}, err
+}
+
+// measuredTurns are turns of a rig: their times, and the cost of their history.
+type measuredTurns struct {
+	samples
+	perTurn
+}
+
+// alternate runs turns of two rigs, one after the other, so that the load of the machine is the same for both.
+func alternate(ctx context.Context, bare, full *servedRig, turns int) (without, with measuredTurns, err error) {
+	for range turns {
+		if err := without.timed(func() error { return bare.turn(ctx, "s0") }); err != nil {
+			return without, with, err
+		}
+		if err := with.timed(func() error { return full.turn(ctx, "s0") }); err != nil {
+			return without, with, err
+		}
+	}
+	if without.perTurn, err = foldCost(ctx, bare.rig, turns); err == nil {
+		with.perTurn, err = foldCost(ctx, full.rig, turns)
+	}
+	return without, with, err
 }
 
 // perTurn is the cost of a turn's history.

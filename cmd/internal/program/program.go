@@ -116,7 +116,7 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 		return exited // --help
 	}
 	if err != nil {
-		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.Name))
+		return fail(s, fmt.Errorf("%w (see %s --help)", err, c.commandOf(err)))
 	}
 	parsed.BindTo(ctx, (*context.Context)(nil))
 	if err = parsed.Run(); err == nil {
@@ -131,6 +131,14 @@ func (c *CLI) run(ctx context.Context, args []string, s *Streams) (code int) {
 		}
 	}
 	return fail(s, err)
+}
+
+// commandOf is the command whose arguments are wrong, as it is typed.
+func (c *CLI) commandOf(err error) string {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok && wrong.Context.Selected() != nil {
+		return wrong.Context.Selected().FullPath()
+	}
+	return c.Name
 }
 
 // Parser fills Flags from arguments and from the file of --config. --help calls exit.

@@ -49,7 +49,12 @@ export class Callbacks {
    * @returns {Promise<wire.Answer>}
    */
   async ask(id, question, details) {
-    const { status, body } = await this.request(id, "POST", "/v1/ask", details === undefined ? { question } : { question, details });
+    const ask = () => this.request(id, "POST", "/v1/ask", details === undefined ? { question } : { question, details });
+    let { status, body } = await ask();
+    while (status === 404) { // a node of a version without questions: the question stays open until another node has the call
+      await new Promise((later) => setTimeout(later, callbackRepeatMs));
+      ({ status, body } = await ask());
+    }
     if (status !== 200) throw new Failure(`the node does not ask: status ${status}, ${body?.detail}`, { class: "unavailable" });
     return body;
   }

@@ -3,6 +3,7 @@ export const maxInlineBytes = 524288;
 export const maxOutcomeBytes = 33554432;
 export const maxAttachment = 5242880;
 export const maxAttachments = 20971520;
+export const maxAttachmentCount = 256;
 export const maxFailureMessage = 16384;
 export const maxOutputBytes = 16384;
 export const outputsPerSecond = 20;

@@ -1,5 +1,5 @@
 import { Failure } from "./define.js";
-import { keepMs, maxAttachment, maxAttachments, maxFailureMessage, maxInlineBytes, maxKeptBytes, maxKnownCalls, maxOutcomeBytes } from "./limits.js";
+import { keepMs, maxAttachment, maxAttachmentCount, maxAttachments, maxFailureMessage, maxInlineBytes, maxKeptBytes, maxKnownCalls, maxOutcomeBytes } from "./limits.js";
 
 /** @import * as api from "../index.js" */
 /** @import * as wire from "../wire.js" */
@@ -47,6 +47,8 @@ function ofResult(result) {
   if (typeof result === "string") return { text: result };
   if (typeof result !== "object") throw new TypeError(`the tool returned a ${typeof result}, not text or a result`);
   const { text, attachments, control, emit, cancelled } = result;
+  const count = attachments?.length ?? 0;
+  if (count > maxAttachmentCount) throw new Failure(`attachments: the result has ${count}, limit is ${maxAttachmentCount}`, { class: "resource_limit" });
   for (const { data } of attachments ?? []) limit(data.byteLength, maxAttachment, "the result has an attachment");
   limit((attachments ?? []).reduce((sum, { data }) => sum + data.byteLength, 0), maxAttachments, "the result has attachments");
   return {

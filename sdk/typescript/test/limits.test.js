@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Callbacks } from "../lib/callbacks.js";
-import { Outcomes } from "../lib/outcome.js";
+import { Outcomes, outcome } from "../lib/outcome.js";
 import { Output } from "../lib/output.js";
 import { Sessions } from "../lib/sessions.js";
 
@@ -88,6 +88,29 @@ test("16 requests of a call wait at once, and the end of the call rejects all", 
   assert.deepEqual([...new Set(await Promise.all(all))], ["ended", 200]);
   await assert.rejects(callbacks.request("x", "GET", "/"), (err) => err === "ended");
   await assert.rejects(new Callbacks(() => {}).request("x", "POST", "/", "x".repeat(262_143)), RangeError);
+});
+
+test("a result has at most 256 attachments", async () => {
+  for (const n of [0, 1, 255, 256, 257, 5000]) {
+    const attachments = Array.from({ length: n }, () => ({ mediaType: "image/png", data: Uint8Array.of(1) }));
+    const { json, failed } = await outcome(async () => ({ text: "t", attachments }), new AbortController().signal);
+    const { attachments: sent, failure } = JSON.parse(json.toString());
+    assert.equal(failed, n > 256);
+    if (failed) assert.deepEqual([failure.class, failure.message], ["resource_limit", `attachments: the result has ${n}, limit is 256`]);
+    else assert.equal(sent.length, n);
+  }
+});
+
+test("a question stays open where a node of a version without questions answers with 404", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout", "setInterval"] });
+  const statuses = [404, 404, 200];
+  const callbacks = new Callbacks(({ id }) => callbacks.answer({ session: "s", call: "c", id, status: statuses.shift() ?? 500, body: { granted: true } }));
+  const given = callbacks.ask("q", "Which one?");
+  for (let n = 0; n < 20 && statuses.length > 0; n++) {
+    await new Promise((later) => setImmediate(later));
+    t.mock.timers.tick(2000);
+  }
+  assert.deepEqual([(await given).granted, statuses.length], [true, 0]);
 });
 
 test("65536 sessions are kept, and of the others those where something runs", async () => {

@@ -62,6 +62,14 @@ func asks(request plugin.RequestFunc) plugin.AskFunc {
 			return given, fmt.Errorf("details: %w", err)
 		}
 		status, data, err := request(ctx, id, http.MethodPost, wire.AskPath, body)
+		for err == nil && status == http.StatusNotFound {
+			select { // a node of a version without questions: the question stays open until another node has the call
+			case <-time.After(wire.CallbackRepeat):
+				status, data, err = request(ctx, id, http.MethodPost, wire.AskPath, body)
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			}
+		}
 		if err != nil {
 			return given, err
 		}

@@ -63,7 +63,7 @@ func (c *calls) join(in *wire.Call, reply string, cancel context.CancelCauseFunc
 	case known == nil && c.forgot && in.Again:
 		return false, wire.Progress{Forgotten: true}
 	case known == nil && c.draining:
-		return false, wire.Progress{Error: &wire.Error{Code: wire.CodeDraining, Message: "the instance takes no new calls"}}
+		return false, wire.Progress{Error: draining()}
 	case known == nil:
 		if refused := refuse(); refused != nil {
 			return false, wire.Progress{Error: refused}
@@ -256,7 +256,7 @@ func (i *Instance) call(m *nats.Msg) {
 		cancel(nil)
 		return
 	}
-	i.work.Go(func() {
+	begun := i.begin(func() {
 		defer cancel(nil)
 		defer i.sessions.done(at)
 		messages, outcome := encoded(i.run(ctx, &in, run))
@@ -264,6 +264,18 @@ func (i *Instance) call(m *nats.Msg) {
 			i.publish(reply, messages)
 		}
 	})
+	if !begun {
+		cancel(nil)
+		i.sessions.done(at)
+		for _, reply := range i.calls.end(in.CallID, nil, time.Now()) {
+			_ = i.send(reply, &wire.Progress{Error: draining()}) // it has not run: the node gives it to another instance
+		}
+	}
+}
+
+// draining is the refusal of a call by an instance that ends.
+func draining() *wire.Error {
+	return &wire.Error{Code: wire.CodeDraining, Message: "the instance takes no new calls"}
 }
 
 // runFunc runs a call.

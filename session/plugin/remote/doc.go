@@ -9,7 +9,7 @@
 //	instance, err := remote.Start(ctx, remote.Config{Conn: conn, Plugin: weather, Version: "1.0.0"})
 //	err = instance.Run(ctx)
 //
-// [Instance.Run] drains the instance at the end of its context, for example after SIGTERM, and when a node says so:
+// [Instance.Run] drains the instance at the end of its context, for example after SIGTERM, and when a message at drain says so:
 // running calls end here, and new ones go to other instances.
 //
 // An instance registers, sends signs of life, runs calls, and keeps outcomes until the history has them. It writes

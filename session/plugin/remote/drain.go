@@ -10,7 +10,7 @@ import (
 	"github.com/lash-go/lash/session/plugin/wire"
 )
 
-// Run serves until ctx ends, a node drains the instance, or the plugin answers [IdleExit]. It then drains the instance
+// Run serves until ctx ends, a message at drain arrives, or the plugin answers [IdleExit]. It then drains the instance
 // for [Config.Grace] at most, and stops it. Errors: the deadline of the grace, and a [*wire.Error] if nodes have lost the
 // manifest and refuse it now.
 func (i *Instance) Run(ctx context.Context) error {
@@ -72,7 +72,7 @@ func (i *Instance) drainRequested(*nats.Msg) {
 	i.leaving.Store(true)
 	i.sign()
 	i.end()
-	i.work.Go(func() { _ = i.Drain(i.ctx) }) // for programs without Run
+	i.begin(func() { _ = i.Drain(i.ctx) }) // for programs without Run
 }
 
 // end closes asked once.

@@ -135,7 +135,7 @@ func resultContext(in *wire.HookCall) plugin.ToolResultContext {
 // hook handles a request for a hook in a goroutine of its own, so that no hook waits for another one, or for a call.
 func (i *Instance) hook(m *nats.Msg) {
 	i.calls.hooked(1)
-	i.work.Go(func() {
+	begun := i.begin(func() {
 		defer i.calls.hooked(-1)
 		answer := i.runHook(m.Data)
 		if answer == nil {
@@ -152,6 +152,9 @@ func (i *Instance) hook(m *nats.Msg) {
 			i.cfg.Logger.Warn("the answer of a hook could not be sent", zap.Error(err))
 		}
 	})
+	if !begun {
+		i.calls.hooked(-1) // the node has no answer: it asks another instance, or the hook fails as its point says
+	}
 }
 
 func refusedHook(code string, err error) *wire.HookResult {

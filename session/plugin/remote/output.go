@@ -26,6 +26,10 @@ func outcomeOf(r *plugin.Result, err error) *wire.Outcome {
 		return &wire.Outcome{Failure: &wire.Failure{Class: r.Class, Code: r.Code, Message: clip(r.Text)}}
 	}
 	o := &wire.Outcome{Text: r.Text, Control: r.Control, Emit: r.Emit, Cancelled: r.Outcome == events.OutcomeCancelled}
+	if n := len(r.Attachments); n > wire.MaxAttachmentCount {
+		return failed(&plugin.Failure{Class: plugin.ClassResourceLimit, Code: plugin.CodeTaskFailed, Message: fmt.Sprintf(
+			"attachments: the result has %d, limit is %d", n, wire.MaxAttachmentCount)})
+	}
 	sum := 0
 	for i := range r.Attachments {
 		a, err := attachmentOf(&r.Attachments[i])

@@ -188,7 +188,9 @@ func (i *Instance) startSession(m *nats.Msg) {
 		i.answer(m, &wire.Placed{Error: &wire.Error{Code: wire.CodeBadRequest, Message: "the start is no JSON of its form, or its epoch is below 1"}})
 		return
 	}
-	i.work.Go(func() { i.answer(m, &wire.Placed{Error: i.place(&in)}) })
+	if !i.begin(func() { i.answer(m, &wire.Placed{Error: i.place(&in)}) }) {
+		i.answer(m, &wire.Placed{Error: draining()})
+	}
 }
 
 func (i *Instance) place(in *wire.SessionStart) *wire.Error {
@@ -229,7 +231,7 @@ func (i *Instance) place(in *wire.SessionStart) *wire.Error {
 func (i *Instance) idle(m *nats.Msg) {
 	var in wire.Idle
 	if json.Unmarshal(m.Data, &in) == nil {
-		i.work.Go(func() { i.answer(m, &wire.IdleAnswer{Ended: i.endIdle(&in)}) })
+		i.begin(func() { i.answer(m, &wire.IdleAnswer{Ended: i.endIdle(&in)}) })
 	}
 }
 

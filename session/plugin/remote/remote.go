@@ -66,7 +66,20 @@ type Instance struct {
 
 	ctx    context.Context //nolint:containedctx // of the calls, ends with Stop
 	cancel context.CancelCauseFunc
-	work   sync.WaitGroup
+
+	mu      sync.Mutex
+	stopped bool           // Stop waits: no work begins
+	work    sync.WaitGroup // added to under mu, unless stopped
+}
+
+// begin does work in a goroutine that Stop waits for. After Stop has begun to wait it returns false, and does nothing.
+func (i *Instance) begin(work func()) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.stopped {
+		i.work.Go(work)
+	}
+	return !i.stopped
 }
 
 // ErrStopped is the cause for the end of calls that run when an instance stops.
@@ -105,7 +118,7 @@ func Start(ctx context.Context, cfg Config) (*Instance, error) {
 		return nil, errors.Join(err, i.Stop(ctx))
 	}
 	i.sign()
-	i.work.Go(i.signs)
+	i.begin(i.signs)
 	return i, nil
 }
 
@@ -123,6 +136,13 @@ func instanceID(name string) (string, error) {
 	}
 	id := name + "-" + rand.Text()[:randomChars]
 	return id, events.CheckToken("config.instance", id)
+}
+
+// endWork lets no more work begin.
+func (i *Instance) endWork() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stopped = true
 }
 
 // declared fills in the defaults, and lists the plugin's tools and hooks.
@@ -252,7 +272,7 @@ func (i *Instance) registerAgain(*nats.Msg) {
 	if !i.registering.CompareAndSwap(false, true) {
 		return
 	}
-	i.work.Go(func() {
+	i.begin(func() {
 		defer i.registering.Store(false)
 		err := i.register(i.ctx)
 		if err == nil {
@@ -330,6 +350,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 		i.sign()
 	}
 	i.cancel(ErrStopped)
+	i.endWork()
 	done := make(chan struct{})
 	go func() { // ends with the tools
 		i.work.Wait()

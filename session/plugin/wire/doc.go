@@ -75,7 +75,7 @@
 //	lash.plugin.PLUGIN.INSTANCE.hook          node      [HookCall], answered with [HookResult]
 //	lash.plugin.PLUGIN.INSTANCE.session_start node      [SessionStart], answered with [Placed]
 //	lash.plugin.PLUGIN.INSTANCE.idle          node      [Idle], answered with [IdleAnswer]
-//	lash.plugin.PLUGIN.INSTANCE.drain         node      nothing: an operator drains the instance
+//	lash.plugin.PLUGIN.INSTANCE.drain         operator  nothing: the instance drains. lash-node plugin check sends it, no node does
 //	lash.plugin.PLUGIN.INSTANCE.register      node      nothing: the manifest is lost, the instance registers again
 //	lash.plugin.PLUGIN.all.sign               node      nothing: each instance sends its sign now
 //

@@ -57,7 +57,8 @@ func TestTypeScriptLimits(t *testing.T) {
 	}
 	want := map[string]int64{
 		"maxInlineBytes": wire.MaxInlineBytes, "maxOutcomeBytes": wire.MaxOutcomeBytes, "maxAttachment": wire.MaxAttachment, "maxAttachments": wire.MaxAttachments,
-		"maxFailureMessage": wire.MaxFailureMessage, "maxOutputBytes": wire.MaxOutputBytes, "outputsPerSecond": wire.OutputsPerSecond,
+		"maxAttachmentCount": wire.MaxAttachmentCount,
+		"maxFailureMessage":  wire.MaxFailureMessage, "maxOutputBytes": wire.MaxOutputBytes, "outputsPerSecond": wire.OutputsPerSecond,
 		"maxCallbackBytes": wire.MaxCallbackBytes, "maxCallbacks": wire.MaxCallbacks, "callbackRepeatMs": wire.CallbackRepeat.Milliseconds(),
 		"registerRepeatMs": wire.RegisterRepeat.Milliseconds(), "signEveryMs": wire.SignEvery.Milliseconds(), "maxMachine": wire.MaxMachine,
 		"maxInstanceName": wire.MaxInstanceName, "leaveMs": wire.LeaveWait.Milliseconds(), "keepMs": wire.KeepOutcome.Milliseconds(),

@@ -88,7 +88,7 @@ func TestNotificationsInOrder(t *testing.T) {
 			notified := make(chan events.TurnID, 16)
 			p := b.start(b.pool("w1", 1, says("hi"), nil, diary(notified)))
 			b.await("t2")
-			for asked := 0; asked < 3; asked++ { // two of them after the end of t2 at the latest: one for each tick
+			for range 3 { // two of them after the end of t2 at the latest: one for each tick
 				if id := sessiontest.Receive(t, other.asked); id != "t1" {
 					t.Errorf("asked about %s, want t1 only", id)
 				}

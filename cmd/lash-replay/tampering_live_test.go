@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/lash-go/lash/bus"
+	"github.com/lash-go/lash/bus/busembed"
+	"github.com/lash-go/lash/events"
+)
+
+// tampered is a server whose operator writes streams.
+type tampered struct {
+	server *busembed.Server
+	js     jetstream.JetStream
+}
+
+func startTampered(t *testing.T) *tampered {
+	t.Helper()
+	server, err := busembed.Start(busembed.Config{StoreDir: t.TempDir(), Listen: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	b, err := bus.Open(t.Context(), bus.Config{Options: []nats.Option{server.InProcess()}}) // makes the shared assets
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	conn, err := nats.Connect("", server.InProcess())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &tampered{server, js}
+}
+
+// verify makes a stream with the commits, and verifies it on the server.
+func (l *tampered) verify(t *testing.T, id events.SessionID, list []stored, args []string) verified {
+	t.Helper()
+	ctx := context.Background()
+	name := "lash-s-" + string(id)
+	if err := l.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		t.Fatal(err)
+	}
+	if _, err := l.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{"lash.s." + string(id) + ".>"}, AllowDirect: true, Metadata: map[string]string{"lash_format": "1"},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		if _, err := l.js.Publish(ctx, "lash.s."+string(id)+".turn", list[i].data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return verifyOf(t, append([]string{string(id), "--nats", l.server.URL()}, args...)...)
+}

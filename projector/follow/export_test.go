@@ -1,0 +1,4 @@
+package follow
+
+// WholeOf is [Whole] with another log and other blobs.
+var WholeOf = whole
