@@ -27,7 +27,7 @@ var floors = []struct{ name, packages string }{
 		session/decision session/exchange session/hint session/internal/check session/internal/completion session/internal/quota session/internal/states session/operation
 		session/archive session/internal/reader session/internal/stack session/internal/watch`},
 	{"the host", "session session/sessiontest"},
-	{"its doors", "session/client session/service session/httpapi session/plugin/remote"},
+	{"its doors", "session/client session/service session/httpapi session/webpage session/plugin/remote"},
 	{"models and plugins", `workers/llm workers/llm/scripted workers/llm/openai workers/llm/anthropic workers/llm/llmtest workers/recording
 		workers/internal/process workers/builtin/code/internal/sandbox workers/builtin/background workers/builtin/budget workers/builtin/code
 		workers/builtin/gate workers/builtin/files workers/builtin/history workers/builtin/planmode workers/builtin/shell

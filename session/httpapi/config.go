@@ -62,6 +62,9 @@ type Config struct {
 	// Agents makes the handler of /v1/mcp, which gets the requests of callers with the right to read. api is the server.
 	// nil: there is no such path.
 	Agents func(api http.Handler) http.Handler
+	// Page serves the path / and those below /page/ to anyone: the files of a web page, without data of sessions.
+	// nil: there are no such paths.
+	Page http.Handler
 
 	Access accesslog.Func // receives a record of each request at its end. Defaults to none
 	Logger *zap.Logger    // nil is silent

@@ -228,6 +228,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.crossOrigin(w, r) {
 		return
 	}
+	if s.hasPage(r) {
+		s.servePage(w, r)
+		return
+	}
 	if !s.hasOperation(r) {
 		s.refuse(w, r, s.notFound(r))
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/lash-go/lash/session/accesslog"
 	"github.com/lash-go/lash/session/httpapi"
 	"github.com/lash-go/lash/session/operation"
+	"github.com/lash-go/lash/session/webpage"
 )
 
 // httpFlags are the flags of the HTTP server.
@@ -28,6 +29,7 @@ type httpFlags struct {
 	HTTPClientCA    string   `name:"http-client-ca" help:"Authorities whose client certificates are taken, read again when they change. The file of callers names the certificates." placeholder:"FILE" type:"path"`
 	HTTPClientCert  string   `name:"http-client-cert" help:"With --http-client-ca: required takes no connection without a certificate, optional takes tokens alone too." default:"required" enum:"required,optional"`
 	HTTPConnections int      `name:"http-connections" help:"Connections of the HTTP server at once, at most half of the files that the process may open (ulimit -n): the rest is the node's own. Half of them may be of clients that were not authenticated yet; a new one closes the oldest. Defaults to 2048, or that half where it is less." placeholder:"N"`
+	NoHTTPPage      bool     `name:"no-http-page" help:"Serve no web page. Otherwise it is at /, shows the sessions that a caller may read, and asks for a token where the browser has no certificate."`
 	HTTPOrigins     []string `name:"http-origin" help:"Origins of web pages that may use the HTTP server, e.g. https://example.com." placeholder:"ORIGIN"`
 }
 
@@ -65,6 +67,9 @@ func (f *httpFlags) openHTTP(ctx context.Context, s *program.Streams, service op
 		scheme = "https"
 	}
 	s.Printf("HTTP on %s://%s/v1, for %s; described at /v1/openapi.json", scheme, d.on.Addr(), f.callers())
+	if !f.NoHTTPPage {
+		s.Printf("web page on %s://%s/", scheme, d.on.Addr())
+	}
 	return d, nil
 }
 
@@ -124,9 +129,15 @@ func (d *httpServer) serve(f *httpFlags, service operation.Host, secure *tls.Con
 	if err != nil {
 		return err
 	}
-	d.server, err = httpapi.New(httpapi.Config{
+	cfg := httpapi.Config{
 		Service: service, Identity: d.identity, Tenant: f.HTTPTenant, Origins: f.HTTPOrigins, TLS: secure, MaxConnections: connections, Access: requests, Logger: log, Agents: mcpapi.Handler,
-	})
+	}
+	if !f.NoHTTPPage {
+		if cfg.Page, err = webpage.New(webpage.Settings{}); err != nil {
+			return fmt.Errorf("web page: %w", err)
+		}
+	}
+	d.server, err = httpapi.New(cfg)
 	if err != nil {
 		return fmt.Errorf("--http: %w", err)
 	}

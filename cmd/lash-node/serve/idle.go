@@ -22,6 +22,7 @@ func (c *Command) checkIdle() error {
 		{"http-client-ca", !hasHTTP && c.HTTPClientCA != "", "--http HOST:PORT"},
 		{"http-client-cert", !hasHTTP && c.HTTPClientCert == "optional", "--http HOST:PORT"},
 		{"http-connections", !hasHTTP && c.HTTPConnections != 0, "--http HOST:PORT"},
+		{"no-http-page", !hasHTTP && c.NoHTTPPage, "--http HOST:PORT"},
 		{"http-origin", !hasHTTP && len(c.HTTPOrigins) > 0, "--http HOST:PORT"},
 		{"nats-scopes", own && c.Scopes != "", "--nats URL: the embedded server has no other accounts"},
 		{"creds", own && c.Creds != "", "--nats URL"},

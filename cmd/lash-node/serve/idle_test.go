@@ -33,14 +33,14 @@ func TestIdleFlags(t *testing.T) {
 	if len(idle) < 14 {
 		t.Fatalf("got %v, want all flags", idle)
 	}
-	values := map[string]string{"http-connections": "1", "http-client-cert": "optional"}
+	values := map[string]string{"http-connections": "1", "http-client-cert": "optional", "no-http-page": "true"}
 	for name, needs := range idle {
 		value := values[name]
 		if value == "" {
 			value = "x"
 		}
 		var out strings.Builder
-		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name, value}
+		args := []string{"--store", t.TempDir(), "--listen", "nowhere", "--" + name + "=" + value}
 		code := Config{}.cli("node", &standalone{}).Run(t.Context(), args, &program.Streams{Out: io.Discard, Err: &out, Env: func(string) string { return "" }})
 		if want := "--" + name + " does nothing without " + needs; code != program.Failed || !strings.Contains(out.String(), want) {
 			t.Errorf("--%s: got exit code %d and %q, want %q", name, code, out.String(), want)

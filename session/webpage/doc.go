@@ -1,0 +1,23 @@
+// Package webpage serves the web page that shows sessions and talks to them. It has the page's files and nothing of
+// any session: the page asks the HTTP API (session/httpapi) of the server that it came from, with the token of the
+// person who signs in.
+//
+// # What the browser may do
+//
+// The files are plain ES modules and one style sheet, embedded as they are in the folder files. Their content security
+// policy allows scripts, styles and requests of the same origin only, and images of data URLs. It allows no inline
+// script, no evaluation of text, and no assignment of text as HTML (trusted types). Replies of models and results of
+// tools are hostile: the page makes every node by its tag and puts data into text nodes and attributes of fixed names.
+//
+// # Modules
+//
+//	app.js            sign-in, routes, the shell
+//	api.js            requests and streams of server-sent events, with the token
+//	history.js        the fold of a session's commits; a view of it at any sequence
+//	session.js        one session: what it follows, its tabs, the scrubber
+//	conversation.js, timeline.js, graph.js, events.js, inspector.js, talk.js    parts of a session's page
+//	sessions.js, inbox.js                                                      the list of sessions, the approvals
+//	dom.js, format.js, virtual.js                                              nodes, texts, long lists
+//
+// The token is in the tab's sessionStorage, and in the header Authorization of requests. It is in no URL.
+package webpage

@@ -1,0 +1,129 @@
+// The shell: sign-in, routes, keys.
+
+import { call, token } from "./api.js";
+import { h, swap } from "./dom.js";
+import { Inbox } from "./inbox.js";
+import * as prices from "./prices.js";
+import { SessionPage } from "./session.js";
+import { Sessions } from "./sessions.js";
+
+class App {
+  constructor() {
+    this.root = document.getElementById("app");
+    this.settings = {};
+    window.addEventListener("signed-out", (e) => this.signIn(e.detail));
+    window.addEventListener("hashchange", () => this.route());
+    window.addEventListener("keydown", (e) => this.#key(e));
+  }
+
+  async start() {
+    this.settings = await fetch("/page/settings.json").then((r) => r.json()).catch(() => ({}));
+    try {
+      await call("GET", "/v1/sessions", { query: { limit: 1 } });
+    } catch (error) {
+      if (error.status !== 401) this.signIn(error.message);
+      return;
+    }
+    this.#enter();
+  }
+
+  // signIn asks for a token. A browser with a certificate that the server takes does not come here.
+  signIn(why) {
+    this.#leave();
+    this.signedIn = false;
+    const input = h("input", { type: "password", id: "token", autocomplete: "off", required: true, spellcheck: "false" });
+    const note = h("p", { class: "why", role: "alert" }, token.get() ? `${why}` : "");
+    token.clear();
+    swap(this.root, h("main", { class: "sign-in", id: "main" }, h("form", { submit: async (e) => {
+      e.preventDefault();
+      token.set(input.value.trim());
+      await this.start();
+    } },
+    h("h1", null, h("img", { src: "/page/icon.svg", alt: "", width: "28", height: "28" }), "lash"),
+    h("p", null, this.settings.name ? `Sessions of ${this.settings.name}` : "Sessions of this server"),
+    h("label", { for: "token" }, "Token"), input, note, h("button", { class: "primary", type: "submit" }, "Sign in"),
+    h("p", { class: "faint" }, "The token stays in this tab, and is forgotten with it. It may also be a signed token of the server's issuer."))));
+    input.focus();
+  }
+
+  async #enter() {
+    this.signedIn = true;
+    if (this.settings.prices) await prices.load();
+    this.badge = h("span", { class: "badge", hidden: true });
+    this.inboxLink = h("a", { href: "#/inbox" }, "Inbox", this.badge);
+    this.sessions = new Sessions(this);
+    this.slot = h("div", { class: "slot" });
+    swap(this.root, h("header", { class: "top" },
+      h("a", { class: "brand", href: "#/" }, h("img", { src: "/page/icon.svg", alt: "", width: "22", height: "22" }), "lash"),
+      this.settings.name && h("span", { class: "faint source" }, this.settings.name),
+      h("span", { class: "space" }), this.inboxLink,
+      h("button", { class: "quiet", type: "button", title: "Keys (?)", click: () => this.help() }, "Keys"),
+      token.get() && h("button", { class: "quiet", type: "button", click: () => { token.clear(); this.signIn(""); } }, "Sign out")),
+    h("div", { class: "frame" }, this.sessions.node, this.slot));
+    this.route();
+  }
+
+  #leave() {
+    this.page?.stop();
+    this.sessions?.stop();
+    this.page = this.sessions = null;
+  }
+
+  go(hash) {
+    if (location.hash === hash) this.route();
+    else location.hash = hash;
+  }
+
+  asks(n) {
+    this.badge.hidden = n === 0;
+    this.badge.textContent = String(n);
+    this.inboxLink.setAttribute("aria-label", n ? `Inbox, ${n} waiting` : "Inbox");
+  }
+
+  route() {
+    if (!this.signedIn) return;
+    const [, kind, id, tab] = location.hash.split("/");
+    if (kind === "s" && this.page?.id === decodeURIComponent(id ?? "")) {
+      if (tab && tab !== this.page.shown) this.page.tab(tab);
+      return;
+    }
+    this.page?.stop();
+    this.page = null;
+    this.root.classList.toggle("at-list", kind !== "s" && kind !== "inbox");
+    if (kind === "s" && id) {
+      this.page = new SessionPage(this, decodeURIComponent(id), tab ?? "talk");
+      this.sessions.select(this.page.id);
+    } else if (kind === "inbox") this.page = new Inbox(this);
+    if (this.page) {
+      this.slot.replaceChildren(this.page.node);
+      this.page.focus();
+    } else {
+      document.title = "lash";
+      swap(this.slot, h("main", { class: "nothing", id: "main" }, h("p", null, "Choose a session."), h("p", { class: "faint" }, "Press / to search, n for a new one, i for the inbox, ? for all keys.")));
+    }
+  }
+
+  help() {
+    const close = () => box.remove();
+    const keys = [["/", "search sessions"], ["n", "new session"], ["i", "inbox"], ["\u2191 \u2193 or j k", "move in a list"], ["Enter", "open"], ["1 to 4", "conversation, timeline, graph, events"], ["[ ]", "one commit back, forth"], ["{ }", "one turn back, forth"], ["l", "follow the session"], ["r", "write a message"], ["a", "go to the approval"], ["Escape", "close the inspector"]];
+    const box = h("dialog", { class: "help", "aria-label": "Keys", close }, h("h2", null, "Keys"), h("dl", { class: "pairs" }, keys.map(([k, what]) => h("div", null, h("dt", null, h("kbd", null, k)), h("dd", null, what)))), h("button", { type: "button", click: () => box.close() }, "Close"));
+    document.body.append(box);
+    box.showModal();
+  }
+
+  #key(e) {
+    const field = /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName ?? "");
+    if (!this.signedIn || e.ctrlKey || e.metaKey || e.altKey || document.querySelector("dialog[open]")) return;
+    if (field) {
+      if (e.key === "Escape") e.target.blur();
+      return;
+    }
+    if (e.key === "/") { e.preventDefault(); this.sessions.focus(); return; }
+    if (e.key === "i") { this.go("#/inbox"); return; }
+    if (e.key === "n" && !this.settings.read_only) { this.sessions.create(); return; }
+    if (e.key === "?") { this.help(); return; }
+    if (this.page?.key?.(e)) e.preventDefault();
+  }
+}
+
+new App().start();

@@ -1,0 +1,83 @@
+// Approvals: the cards that ask, and the list over all sessions.
+
+import { at, call } from "./api.js";
+import { h, say, swap } from "./dom.js";
+import { duration, plural } from "./format.js";
+import { body, long, value } from "./parts.js";
+
+// approvalCard asks for an answer to a call. The server records the caller of the answer.
+export function approvalCard(a, { readOnly, onAnswer, link } = {}) {
+  const note = h("p", { class: "why", role: "status" });
+  const reason = h("input", { type: "text", maxlength: "1000", placeholder: "Reason, if you refuse", "aria-label": `Reason for ${a.tool}` });
+  const card = h("section", { class: "approval", "aria-label": `May ${a.tool} run?` });
+  const answer = async (granted) => {
+    for (const b of card.querySelectorAll("button")) b.disabled = true;
+    try {
+      await call("POST", at(a.session, "/approvals"), { body: { call: a.call, granted, reason: reason.value } });
+      note.textContent = granted ? "Allowed." : "Refused.";
+      say(`${a.tool}: ${note.textContent}`);
+      onAnswer?.(a);
+    } catch (error) {
+      note.textContent = error.status === 403 ? "Your token may not answer: it needs the right approve." : error.message;
+      for (const b of card.querySelectorAll("button")) b.disabled = false;
+    }
+  };
+  return swap(card,
+    h("header", null, h("span", { class: "tag ask" }, "asks"), h("b", null, a.tool), link && h("a", { href: `#/s/${encodeURIComponent(a.session)}` }, a.session), h("span", { class: "faint" }, `${a.plugin} asks about ${a.call}`)),
+    h("div", { class: "question" }, long(a.question)),
+    a.blob?.digest ? body(a.session, a.blob) : value(a.args),
+    a.until ? h("p", { class: "faint" }, `Refused without an answer in ${duration(Math.max(a.until - Date.now(), 0))}`) : null,
+    readOnly ? null : h("div", { class: "buttons" },
+      h("button", { class: "primary", type: "button", click: (e) => { e.stopPropagation(); answer(true); } }, "Allow"),
+      h("button", { type: "button", click: (e) => { e.stopPropagation(); answer(false); } }, "Refuse"), reason),
+    note);
+}
+
+const EVERY = 2500;
+
+// Inbox lists the approvals of all sessions that the caller may read.
+export class Inbox {
+  constructor(app) {
+    this.app = app;
+    this.cards = new Map();
+    this.body = h("div", { class: "cards" });
+    this.title = h("h1", { tabindex: "-1" }, "Inbox");
+    this.node = h("main", { class: "inbox", id: "main" }, this.title, this.body);
+    this.ended = new AbortController();
+    this.#run();
+  }
+
+  stop() { this.ended.abort(); }
+
+  focus() { this.title.focus(); }
+
+  async #run() {
+    while (!this.ended.signal.aborted) {
+      if (!document.hidden) await this.#read().catch((error) => { if (!this.ended.signal.aborted) this.#show([], error.message); });
+      await new Promise((done) => setTimeout(done, EVERY));
+    }
+  }
+
+  async #read() {
+    const page = await call("GET", "/v1/approvals", { query: { limit: 100 }, signal: this.ended.signal });
+    this.#show(page.approvals, "", Boolean(page.next));
+    this.app.asks(page.approvals.length);
+  }
+
+  #show(list, error, more) {
+    const keep = new Set(list.map((a) => `${a.session} ${a.call}`));
+    for (const [key, card] of this.cards) if (!keep.has(key)) { card.remove(); this.cards.delete(key); }
+    for (const a of list) {
+      const key = `${a.session} ${a.call}`;
+      if (this.cards.has(key)) continue;
+      const card = approvalCard(a, { link: true, readOnly: this.app.settings.read_only });
+      this.cards.set(key, card);
+      this.body.append(card);
+    }
+    this.state ??= this.body.appendChild(h("p", { class: "empty" }));
+    this.state.textContent = error || (list.length ? (more ? "There are more; they follow once these are answered." : "") : "Nothing waits for an answer.");
+    document.title = list.length ? `(${list.length}) Inbox \u2013 lash` : "Inbox \u2013 lash";
+    if (this.known !== undefined && list.length > this.known) say(`${plural(list.length, "approval")} waiting`);
+    this.known = list.length;
+  }
+}

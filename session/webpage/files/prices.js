@@ -1,0 +1,41 @@
+// What tokens cost. The server has the prices, in US dollars for a million tokens.
+
+import { call } from "./api.js";
+import { total } from "./format.js";
+
+let rates = new Map();
+
+// load reads the prices. A server without them shows no costs.
+export async function load() {
+  try {
+    const file = await call("GET", "/v1/prices");
+    rates = new Map();
+    for (const row of file.models ?? []) for (const name of row.names ?? []) {
+      rates.set(`${row.provider}\n${name}`, row);
+      if (!rates.has(`\n${name}`)) rates.set(`\n${name}`, row); // the usage of children has no provider
+    }
+  } catch {
+    rates = new Map();
+  }
+}
+
+// cost of usage by model: {dollars, missing}.
+export function cost(usage) {
+  let dollars = 0;
+  const missing = [];
+  for (const [model, u] of usage) {
+    const r = rates.get(model);
+    if (!total(u)) continue;
+    if (!r) { missing.push(model.trim().replace("\n", " ") || "an unnamed model"); continue; }
+    const price = (name) => r[name] ?? r.input ?? 0;
+    dollars += ((u.input ?? 0) * price("input") + (u.output ?? 0) * price("output") + (u.cache_read ?? 0) * price("cache_read") + (u.cache_write ?? 0) * price("cache_write")) / 1e6;
+  }
+  return { dollars, missing };
+}
+
+// money is a cost as a text; a cost that is not wholly known says so.
+export function money({ dollars, missing }) {
+  if (!dollars) return missing.length ? "unknown" : "$0";
+  const text = dollars < 0.01 ? `$${dollars.toPrecision(2)}` : `$${dollars.toFixed(2)}`;
+  return missing.length ? `${text}+` : text;
+}

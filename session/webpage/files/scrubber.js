@@ -1,0 +1,82 @@
+// The scrubber moves the whole page through the time of a session.
+
+import { h, swap } from "./dom.js";
+import { moment } from "./format.js";
+
+const STEP = 60; // ms between commits while it plays
+const MARKS = 200;
+
+export class Scrubber {
+  constructor(page) {
+    this.page = page;
+    this.range = h("input", { type: "range", min: "1", max: "1", step: "1", value: "1", "aria-label": "Sequence", input: () => { this.#pause(); page.moveTo(Number(this.range.value)); } });
+    this.where = h("output", { class: "where" });
+    this.marks = h("div", { class: "marks", "aria-hidden": "true" });
+    this.play = h("button", { type: "button", "aria-label": "Play", click: () => this.#toggle() }, "\u25b6");
+    this.now = h("button", { type: "button", class: "now", title: "Follow the session (l)", click: () => { this.#pause(); page.live(); } }, "Live");
+    const button = (text, name, by) => h("button", { type: "button", "aria-label": name, title: name, click: () => by() }, text);
+    this.node = h("section", { class: "scrubber", "aria-label": "Time" },
+      button("\u23ee", "Previous turn ({)", () => this.turn(-1)), button("\u2039", "Previous commit ([)", () => this.step(-1)), this.play, button("\u203a", "Next commit (])", () => this.step(1)), button("\u23ed", "Next turn (})", () => this.turn(1)),
+      h("div", { class: "track" }, this.marks, this.range), this.where, this.now);
+  }
+
+  update(look) {
+    const { history } = look;
+    this.range.min = String(Math.max(history.base, 1));
+    this.range.max = String(Math.max(history.seq, 1));
+    this.range.value = String(look.seq);
+    const e = look.event;
+    const text = `${look.seq} of ${history.seq}${e ? ` \u00b7 ${moment(e.at)} \u00b7 ${e.kind}` : ""}`;
+    this.where.textContent = text;
+    this.range.setAttribute("aria-valuetext", text);
+    this.now.setAttribute("aria-pressed", String(this.page.cursor === null));
+    const marks = `${history.base} ${history.seq} ${history.turns.size} ${history.approvals.size}`;
+    if (marks === this.marked) return;
+    this.marked = marks;
+    this.#mark(history);
+  }
+
+  #mark(history) {
+    const from = Math.max(history.base, 1), span = Math.max(history.seq - from, 1);
+    const list = [...history.turns.values()].filter((t) => t.startedSeq).map((t) => [t.startedSeq, t.end && !["finished", "tool_value", "submitted_value", "frame_switch"].includes(t.end) ? "bad" : ""]);
+    for (const a of history.approvals.values()) list.push([a.seq, "ask"]);
+    const every = Math.ceil(list.length / MARKS);
+    swap(this.marks, list.filter((_, i) => i % every === 0).map(([seq, tone]) => {
+      const mark = h("i", { class: tone });
+      mark.style.left = `${((seq - from) / span) * 100}%`;
+      return mark;
+    }));
+  }
+
+  step(by) {
+    this.#pause();
+    this.page.moveTo((this.page.cursor ?? this.page.history.seq) + by);
+  }
+
+  // turn moves to the begin of the turn before or after.
+  turn(by) {
+    this.#pause();
+    const seq = this.page.cursor ?? this.page.history.seq;
+    const starts = [...this.page.history.turns.values()].map((t) => t.endedSeq || t.startedSeq).filter(Boolean).sort((a, b) => a - b);
+    const to = by > 0 ? starts.find((s) => s > seq) : starts.findLast((s) => s < seq);
+    this.page.moveTo(to ?? (by > 0 ? null : 1));
+  }
+
+  #toggle() {
+    if (this.timer) return this.#pause();
+    if (this.page.cursor === null) this.page.moveTo(Math.max(this.page.history.base, 1));
+    this.play.textContent = "\u23f8";
+    this.play.setAttribute("aria-label", "Pause");
+    this.timer = setInterval(() => {
+      if (this.page.cursor === null || !this.node.isConnected) return this.#pause();
+      this.page.moveTo(this.page.cursor + 1);
+    }, STEP);
+  }
+
+  #pause() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.play.textContent = "\u25b6";
+    this.play.setAttribute("aria-label", "Play");
+  }
+}

@@ -1,0 +1,272 @@
+// One session: it follows the commits, and shows them at one sequence in several forms.
+
+import { at, call, follow, Problem } from "./api.js";
+import { Conversation } from "./conversation.js";
+import { clean, h, onFrame, say, swap } from "./dom.js";
+import { EventList } from "./events.js";
+import { duration, endOf } from "./format.js";
+import { Graph } from "./graph.js";
+import { History } from "./history.js";
+import { Inspector } from "./inspector.js";
+import { Scrubber } from "./scrubber.js";
+import { facts, headline } from "./summary.js";
+import { Talk } from "./talk.js";
+import { Timeline } from "./timeline.js";
+
+// KEPT is the number of events in memory: of a longer session the page has the last ones, and the state before them.
+const KEPT = 20_000;
+const FIRST = 12_000; // commits that are read at first
+const MOST_DELTA = 200_000; // characters of a live reply
+
+const TABS = [["talk", "Conversation"], ["time", "Timeline"], ["graph", "Graph"], ["events", "Events"]];
+
+export class SessionPage {
+  constructor(app, id, tab) {
+    Object.assign(this, { app, id, deltas: new Map(), cursor: null, link: "opening" });
+    this.history = new History(id);
+    this.views = { talk: new Conversation(this), time: new Timeline(this), graph: new Graph(this), events: new EventList(this) };
+    this.inspector = new Inspector(this);
+    this.scrubber = new Scrubber(this);
+    this.talk = app.settings.read_only ? null : new Talk(this);
+    this.draw = onFrame(() => this.#draw());
+    this.node = this.#build();
+    this.tab(tab);
+    this.ended = new AbortController();
+    this.clock = setInterval(() => this.history.running && this.cursor === null && this.#head(), 1000);
+    this.#open();
+  }
+
+  stop() {
+    this.ended.abort();
+    clearInterval(this.clock);
+  }
+
+  focus() { this.title.focus(); }
+
+  #build() {
+    this.title = h("h1", { tabindex: "-1" }, this.id);
+    this.head = h("p", { class: "headline", role: "status" });
+    this.facts = h("dl", { class: "facts" });
+    this.linkNote = h("span", { class: "link" });
+    this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Forms of the session", keydown: (e) => this.#tabKey(e) });
+    for (const [name, text] of TABS) {
+      const tab = h("button", { type: "button", role: "tab", id: `tab-${name}`, "aria-controls": "panel", click: () => this.tab(name) }, text);
+      tab.dataset.tab = name;
+      this.tabs.append(tab);
+    }
+    this.panel = h("div", { class: "panel", role: "tabpanel", id: "panel" });
+    this.note = h("p", { class: "notice", role: "alert", hidden: true });
+    return h("main", { class: "session-page", id: "main" },
+      h("header", { class: "session-head" },
+        h("div", { class: "title-line" }, h("a", { class: "back", href: "#/", "aria-label": "Back to all sessions" }, "\u2190"), this.title, this.linkNote),
+        this.head, this.facts, this.tabs),
+      this.note,
+      h("div", { class: "middle" }, h("div", { class: "column" }, this.panel, this.talk?.node), this.inspector.node),
+      this.scrubber.node);
+  }
+
+  // tab shows one of the forms.
+  tab(name) {
+    this.shown = this.views[name] ? name : "talk";
+    for (const t of this.tabs.children) {
+      const on = t.dataset.tab === this.shown;
+      t.setAttribute("aria-selected", String(on));
+      t.tabIndex = on ? 0 : -1;
+    }
+    this.panel.setAttribute("aria-labelledby", `tab-${this.shown}`);
+    this.panel.replaceChildren(this.views[this.shown].node);
+    this.draw();
+    history.replaceState(null, "", `#/s/${encodeURIComponent(this.id)}${this.shown === "talk" ? "" : `/${this.shown}`}`);
+  }
+
+  #tabKey(e) {
+    const to = { ArrowRight: 1, ArrowLeft: -1 }[e.key];
+    if (!to) return;
+    e.preventDefault();
+    const names = TABS.map(([name]) => name);
+    this.tab(names[(names.indexOf(this.shown) + to + names.length) % names.length]);
+    this.tabs.querySelector("[aria-selected=true]").focus();
+  }
+
+  async #open() {
+    const { signal } = this.ended;
+    try {
+      this.state = await call("GET", at(this.id), { signal });
+      if (this.state.forked_from) await this.#seed(1);
+      else if (this.state.seq > FIRST) await this.#seed(this.state.seq - FIRST);
+      this.draw();
+      await follow(this.id, { cursor: this.history.seq, signal, onBatch: (list) => this.#take(list), onLink: (state, detail) => this.#linked(state, detail) });
+    } catch (error) {
+      if (!signal.aborted) this.#failed(error);
+    }
+  }
+
+  async #seed(seq) {
+    const view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
+    this.history = new History(this.id);
+    this.history.seed(view);
+  }
+
+  #failed(error) {
+    this.note.hidden = false;
+    this.note.textContent = error instanceof Problem && error.status === 404 ? "There is no such session, or you may not read it." : clean(error.message);
+  }
+
+  #linked(state, detail) {
+    const was = this.link;
+    this.link = state;
+    swap(this.linkNote, h("span", { class: `dot ${{ live: "run", waiting: "wait", lost: "bad" }[state] ?? ""}` }), { live: "live", waiting: "connecting again\u2026", lost: "not connected" }[state] ?? "");
+    if (state === "lost") this.#failed(detail);
+    if (was === "live" && state === "waiting") say("The connection was lost. The page connects again.");
+    if (was === "waiting" && state === "live") say("Connected again.");
+  }
+
+  #take(list) {
+    const before = this.history.seq;
+    for (const m of list) {
+      if (m.name === "commit") this.#commit(m.data);
+      else if (m.name === "delta") this.#delta(m.data);
+      else if (m.name === "gap") this.#gap(m.data);
+    }
+    if (this.history.seq >= (this.state?.seq ?? 0) && before < (this.state?.seq ?? 0)) this.caughtUp = true;
+    if (this.history.events.length > KEPT * 1.25 && this.cursor === null && !this.trimming) this.#trim();
+    this.draw();
+  }
+
+  #commit(commit) {
+    if (!this.history.apply(commit)) return;
+    for (const e of commit.events) {
+      if (["model.replied", "model.failed", "model.interrupted", "turn.completed"].includes(e.kind)) for (const [key, d] of this.deltas) if (d.turn === e.turn && (!d.output || e.kind === "turn.completed")) this.deltas.delete(key);
+      if (e.kind === "tool.returned" || e.kind === "tool.lost") for (const [key, d] of this.deltas) if (d.turn === e.turn && d.output) this.deltas.delete(key);
+      if (!this.caughtUp) continue;
+      if (e.kind === "turn.completed") say(`The turn ${endOf(e.payload.end)[0]}.`);
+      if (e.kind === "tool.approval_asked") say(`${e.payload.tool} asks for an approval.`);
+    }
+  }
+
+  // trim forgets the older half of the events: the view of the server takes their place.
+  async #trim() {
+    this.trimming = true;
+    try {
+      const seq = this.history.events.at(-KEPT / 2).seq, view = await call("GET", at(this.id, "/view"), { query: { at: seq }, signal: this.ended.signal });
+      const next = new History(this.id);
+      next.seed(view);
+      for (const commit of commitsAfter(this.history.events, seq)) next.apply(commit);
+      this.history = next;
+      this.draw();
+    } catch {
+      // a later commit tries again
+    }
+    this.trimming = false;
+  }
+
+  #delta(d) {
+    const key = d.output ? `out:${d.output.call}` : d.message ? `say:${d.turn}` : `${d.turn}:${d.iteration}`;
+    let live = this.deltas.get(key);
+    const edition = `${d.call}:${d.attempt}`;
+    if (!live || (live.edition !== edition && !d.retry)) {
+      live = { key, turn: d.turn, edition, text: "", reasoning: "", note: "", version: 0, output: Boolean(d.output), title: d.output ? `output of ${d.output.call}` : "assistant", tag: d.output ? d.output.stream : "writes" };
+      this.deltas.set(key, live);
+    }
+    if (d.retry) live.note = `The model failed (${d.retry.reason}); it is tried again in ${duration(d.retry.wait_ms)}.`;
+    else if (d.output) live.text = (live.text + d.output.text).slice(-MOST_DELTA);
+    else if (d.message) live.text = (live.text + d.message.text).slice(-MOST_DELTA);
+    else if (d.kind === "reasoning") live.reasoning = (live.reasoning + (d.text ?? "")).slice(-MOST_DELTA);
+    else live.text = (live.text + (d.text ?? "")).slice(-MOST_DELTA);
+    live.version++;
+    if (this.deltas.size > 64) this.deltas.delete(this.deltas.keys().next().value);
+  }
+
+  #gap(g) {
+    const live = this.deltas.get(`${g.turn}:${g.iteration}`);
+    if (live) Object.assign(live, { note: "Some text is missing here; the whole reply follows.", version: live.version + 1 });
+  }
+
+  // look is the session at the sequence that the page shows.
+  look() { return this.history.at(this.cursor ?? this.history.seq); }
+
+  // moveTo shows another sequence; null follows the session.
+  moveTo(seq) {
+    this.cursor = seq === null || seq >= this.history.seq ? null : Math.max(seq, this.history.base || 1);
+    this.node.classList.toggle("past", this.cursor !== null);
+    this.draw();
+  }
+
+  live() {
+    this.moveTo(null);
+    this.views.talk.list.toEnd();
+  }
+
+  inspect(what) {
+    if (what) this.inspector.show(what);
+  }
+
+  #draw() {
+    const look = this.look();
+    this.#head(look);
+    this.views[this.shown].update(look, this.deltas);
+    this.scrubber.update(look);
+    this.talk?.update(look);
+    this.inspector.update(look);
+  }
+
+  #head(look = this.look()) {
+    const head = headline(look), line = `${head.tone}|${head.text}|${head.detail}`;
+    if (line !== this.headLine) {
+      this.headLine = line;
+      swap(this.head, h("span", { class: `tag big ${head.tone}` }, head.text), head.detail && h("span", { class: "detail", dir: "auto" }, head.detail));
+      document.title = `${head.tone === "ask" ? "(!) " : ""}${clean(this.id)} \u2013 lash`;
+    }
+    const list = facts(look), text = JSON.stringify(list);
+    if (text === this.factText) return;
+    this.factText = text;
+    swap(this.facts, list.map(([name, value, about]) => h("div", { title: about }, h("dt", null, name), h("dd", null, value))));
+  }
+
+  async branch(node) {
+    try {
+      await call("POST", at(this.id, "/branch"), { body: { node: node.id } });
+      this.live();
+      this.talk.focus();
+      say("The next turn continues from there.");
+    } catch (error) {
+      this.talk.note.textContent = error.message;
+    }
+  }
+
+  async fork(node) {
+    try {
+      const made = await call("POST", at(this.id, "/fork"), { body: {} });
+      if (node) await call("POST", at(made.id, "/branch"), { body: { node: node.id } });
+      this.app.go(`#/s/${encodeURIComponent(made.id)}`);
+    } catch (error) {
+      this.talk.note.textContent = error.message;
+    }
+  }
+
+  // key handles a key of the page; true: it did.
+  key(e) {
+    const h0 = this.history, seq = this.cursor ?? h0.seq;
+    switch (e.key) {
+      case "1": case "2": case "3": case "4": this.tab(TABS[Number(e.key) - 1][0]); return true;
+      case "[": this.moveTo(seq - 1); return true;
+      case "]": this.moveTo(seq + 1); return true;
+      case "{": this.scrubber.turn(-1); return true;
+      case "}": this.scrubber.turn(1); return true;
+      case "l": this.live(); return true;
+      case "r": this.talk?.focus(); return Boolean(this.talk);
+      case "a": this.node.querySelector(".approval button")?.focus(); return true;
+      case "Escape": this.inspector.hide(); return true;
+    }
+    return false;
+  }
+}
+
+// commitsAfter makes commits from events in memory.
+function* commitsAfter(list, seq) {
+  for (let i = History.last(list, seq) + 1; i < list.length;) {
+    const commit = { seq: list[i].seq, events: [] };
+    for (; i < list.length && list[i].seq === commit.seq; i++) commit.events.push({ ...list[i], time: new Date(list[i].at).toISOString() });
+    yield commit;
+  }
+}

@@ -1,0 +1,75 @@
+// A session as a timeline: turns with their model calls and tool calls, their durations and costs.
+
+import { h } from "./dom.js";
+import { clock, count, duration, endOf, moment, short, total } from "./format.js";
+import { cost, money } from "./prices.js";
+import { toneOf } from "./conversation.js";
+import { VirtualList } from "./virtual.js";
+
+export class Timeline {
+  constructor(page) {
+    this.page = page;
+    this.list = new VirtualList({ label: "Timeline", className: "timeline", render: (it) => this[it.type](it), estimate: (it) => (it.type === "turn" ? 54 : 30), onSelect: (it) => page.inspect(it.inspects) });
+    this.node = this.list.node;
+  }
+
+  update(look) {
+    const items = [];
+    for (const t of look.turns()) {
+      const status = look.statusOf(t), end = t.endedSeq && t.endedSeq <= look.seq ? t.endedAt : Math.max(look.event?.at ?? 0, t.startedAt);
+      const span = { from: t.startedAt || t.requestedAt, to: Math.max(end, (t.startedAt || t.requestedAt) + 1) };
+      items.push({ key: `t:${t.id}`, type: "turn", turn: t, status, end, seq: look.seq, version: `${status} ${end} ${t.modelCalls.length} ${t.toolCalls.length} ${t.attempts.length}`, inspects: { seq: t.endedSeq && t.endedSeq <= look.seq ? t.endedSeq : t.startedSeq || t.requestedSeq } });
+      for (const e of rows(t, look)) items.push({ ...e, span, version: `${e.state} ${span.to}` });
+    }
+    this.list.set(items, { follow: look.live });
+  }
+
+  turn({ turn: t, status, end, seq }) {
+    const [text, tone] = status === "ended" ? endOf(t.end) : [status, { running: "run", asking: "ask", waiting: "wait", scheduled: "wait" }[status]];
+    const calls = t.modelCalls.filter((c) => c.seq <= seq);
+    const usage = new Map();
+    for (const c of calls) {
+      const key = `${c.provider ?? ""}\n${c.model}`, sum = { ...usage.get(key) };
+      for (const u of [c.usage, c.spent]) for (const [k, v] of Object.entries(u ?? {})) sum[k] = (sum[k] ?? 0) + v;
+      usage.set(key, sum);
+    }
+    const tokens = [...usage.values()].reduce((sum, u) => sum + total(u), 0), price = cost(usage);
+    return h("div", { class: "turn-row" }, h("h3", null, h("span", { class: "faint" }, `${t.index + 1}`), " ", h("span", { dir: "auto" }, short((t.input?.parts ?? []).map((p) => p.text ?? p.kind).join(" "), 140) || t.id)),
+      h("p", null, h("span", { class: `tag ${tone}` }, text), h("time", { title: moment(t.startedAt || t.requestedAt) }, clock(t.startedAt || t.requestedAt)),
+        h("span", { class: "numbers" }, [t.startedAt && duration(end - t.startedAt), t.startedAt && t.startedAt - t.requestedAt > 50 && `waited ${duration(t.startedAt - t.requestedAt)}`, tokens > 0 && `${count(tokens)} tokens`, price.dollars > 0 && money(price), t.attempts.length > 1 && `${t.attempts.length} attempts`].filter(Boolean).join(" \u00b7 "))));
+  }
+
+  model(it) { return this.#bar(it, it.call.kind === "reply" ? "model" : `model ${it.call.kind}`, it.call.model || it.call.provider || "", [duration(it.call.millis), total(it.call.usage) > 0 && `${count(total(it.call.usage))} tokens`, it.call.attempts > 1 && `${it.call.attempts} tries`]); }
+
+  tool(it) { return this.#bar(it, it.call.tool, short(it.call.args, 60), [it.to ? duration(it.to - it.from) : it.state]); }
+
+  wait(it) { return this.#bar(it, "approval", it.ask.givenSeq && it.to ? `${it.ask.granted ? "allowed" : "refused"} by ${it.ask.by}` : "waits for an answer", [it.to ? duration(it.to - it.from) : ""]); }
+
+  takeover(it) { return this.#bar(it, "takeover", `attempt ${it.attempt.n} by ${it.attempt.worker}`, []); }
+
+  #bar(it, name, what, numbers) {
+    const bar = h("i", { class: `bar ${it.type} ${it.tone}` }), length = it.span.to - it.span.from;
+    const left = Math.min(Math.max((it.from - it.span.from) / length, 0), 0.995), width = Math.max((((it.to || it.span.to) - it.from) / length), 0.004);
+    bar.style.left = `${left * 100}%`;
+    bar.style.width = `${Math.min(width, 1 - left) * 100}%`;
+    return h("div", { class: "bar-row" }, h("span", { class: "name" }, name), h("span", { class: "what", dir: "auto" }, what), h("span", { class: "lane" }, bar), h("span", { class: "numbers" }, numbers.filter(Boolean).join(" \u00b7 ")));
+  }
+}
+
+// rows are the calls of a turn up to a sequence, in the order in which they began.
+function rows(t, look) {
+  const list = [];
+  for (const c of t.modelCalls) {
+    if (c.seq <= look.seq) list.push({ key: `m:${t.id}/${c.iteration}/${c.seq}`, type: "model", call: c, from: c.at - c.millis, to: c.at, state: c.kind, tone: c.kind === "reply" ? "" : "bad", inspects: { seq: c.seq, prompt: c } });
+  }
+  for (const c of t.toolCalls) {
+    if (c.seq > look.seq) continue;
+    const state = look.callState(c), ended = c.endedSeq && c.endedSeq <= look.seq;
+    const from = ended && c.millis ? c.endedAt - c.millis : c.begunAt && c.begunSeq <= look.seq ? c.begunAt : c.at;
+    list.push({ key: `c:${c.id}`, type: "tool", call: c, from, to: ended ? c.endedAt : 0, state, tone: toneOf(state), inspects: { seq: ended ? c.endedSeq : c.seq } });
+    const ask = look.history.approvals.get(c.id);
+    if (ask && ask.seq <= look.seq) list.push({ key: `w:${c.id}`, type: "wait", ask, from: ask.at, to: ask.givenSeq && ask.givenSeq <= look.seq ? ask.givenAt : 0, state: ask.givenSeq <= look.seq && ask.givenSeq ? "given" : "asks", tone: "ask", inspects: { seq: ask.givenSeq && ask.givenSeq <= look.seq ? ask.givenSeq : ask.seq } });
+  }
+  for (const a of t.attempts.slice(1)) if (a.seq <= look.seq) list.push({ key: `a:${t.id}:${a.seq}`, type: "takeover", attempt: a, from: a.at, to: a.at, state: "", tone: "warn", inspects: { seq: a.seq } });
+  return list.sort((a, b) => a.from - b.from || (a.type === "model" ? -1 : 1));
+}

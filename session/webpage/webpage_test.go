@@ -1,0 +1,114 @@
+package webpage
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// serve asks a handler of the page for a path.
+func serve(t *testing.T, method, at string, header ...string) *http.Response {
+	t.Helper()
+	h, err := New(Settings{ReadOnly: true, Name: "an <archive>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), method, at, http.NoBody)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// TestSize limits the files of the page, as browsers receive them, to 300 KB.
+func TestSize(t *testing.T) {
+	t.Parallel()
+	h, err := New(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0
+	for at, f := range h.(handler) {
+		if at != "/" { // it is index.html again
+			sum += len(f.packed)
+		}
+	}
+	t.Logf("%d bytes compressed, in %d files", sum, len(h.(handler))-1)
+	if sum > 300_000 || sum < 10_000 {
+		t.Errorf("files: got %d bytes compressed, want at most 300000, and all of them", sum)
+	}
+}
+
+// TestPolicy checks the headers of every answer.
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	for _, at := range []string{"/", "/page/app.js", "/page/app.css", settingsPath, "/page/nothing"} {
+		got := serve(t, http.MethodGet, at) //nolint:bodyclose // a recorder's
+		policy := got.Header.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self';", "style-src 'self';", "connect-src 'self';", "img-src 'self' data:;", "frame-ancestors 'none'", "form-action 'none'", "base-uri 'none'", "require-trusted-types-for 'script'"} {
+			if !strings.Contains(policy, want) {
+				t.Errorf("%s: got the policy %q, want %q in it", at, policy, want)
+			}
+		}
+		if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || got.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: got the policy %q and %q, want neither an exception nor a guess of types", at, policy, got.Header.Get("X-Content-Type-Options"))
+		}
+	}
+}
+
+// TestFiles checks that no file makes HTML or code of text, or names another server. The name of the SVG language is no
+// address that a browser asks.
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	forbidden := regexp.MustCompile(`innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|DOMParser|createContextualFragment|srcdoc|localStorage|document\.cookie|https?://|javascript:|\sstyle="|<script>`)
+	h, err := New(Settings{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, f := range h.(handler) {
+		text := strings.ReplaceAll(string(f.plain), "http://www.w3.org/2000/svg", "")
+		if found := forbidden.FindString(text); found != "" {
+			t.Errorf("%s: got %q, want none of it", at, found)
+		}
+		if f.mediaType == "" {
+			t.Errorf("%s: got no media type", at)
+		}
+	}
+}
+
+func TestHandler(t *testing.T) {
+	t.Parallel()
+	first := serve(t, http.MethodGet, "/") //nolint:bodyclose // a recorder's
+	tag := first.Header.Get("ETag")
+	for name, c := range map[string]struct {
+		method, at string
+		header     []string
+		status     int
+		encoding   string
+		text       string
+	}{
+		"index":    {http.MethodGet, "/", nil, 200, "", "<title>lash</title>"},
+		"settings": {http.MethodGet, settingsPath, nil, 200, "", `"read_only":true,"name":"an \u003carchive\u003e"`},
+		"packed":   {http.MethodGet, "/page/app.js", []string{"Accept-Encoding", "gzip, br"}, 200, "gzip", ""},
+		"same":     {http.MethodGet, "/", []string{"If-None-Match", tag}, 304, "", ""},
+		"head":     {http.MethodHead, "/", nil, 200, "", ""},
+		"unknown":  {http.MethodGet, "/page/../webpage.go", nil, 404, "", "no such file"},
+		"folder":   {http.MethodGet, "/page/", nil, 404, "", "no such file"},
+		"changed":  {http.MethodPost, "/", nil, 405, "", "only read"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := serve(t, c.method, c.at, c.header...)
+			defer func() { _ = got.Body.Close() }()
+			body, err := io.ReadAll(got.Body)
+			if err != nil || got.StatusCode != c.status || got.Header.Get("Content-Encoding") != c.encoding || !strings.Contains(string(body), c.text) {
+				t.Errorf("got %d, encoding %q, %.80q, %v, want %d, %q, %q", got.StatusCode, got.Header.Get("Content-Encoding"), body, err, c.status, c.encoding, c.text)
+			}
+		})
+	}
+}
